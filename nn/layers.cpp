@@ -290,7 +290,7 @@ Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(name);
   require_operand("Embedding", ids, where);
-  return embedding_lookup(table, is_integer(ids.dtype()) ? from_front(ids, table.shape()[0]) : ids, where);
+  return embedding_lookup(table, is_integer(ids.dtype()) ? from_front(ids) : ids, where);
 }
 
 std::vector<Variable> Embedding::variables() const { return {table}; }

@@ -198,8 +198,7 @@ Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& options = {}, Where
 // The norm of vectors along axes (all of them by default): norm() under the standard's name.
 Tensor vector_norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
 // The condition number matrix_norm(x, ord) * matrix_norm(inv(x), ord); by singular values for 2 and -2, also of
-// matrices that are not square. A singular matrix gives infinity for 2 and throws for others; one without elements
-// throws.
+// matrices that are not square. A singular matrix gives infinity; one without elements throws.
 Tensor cond(const Tensor& x, const MatrixOrd& ord = 2, Where where = Where::current());
 
 // --- Powers and products (matrix/powers.cpp) -------------------------------------------------------------------------

@@ -43,7 +43,8 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
 
 // --- Of classes (margin_losses.cpp) ----------------------------------------------------------------------------------
 
-// -(labels log(p) + (1 - labels) log(1 - p)), for probabilities p; logs are taken to be -100 at least. From logits
+// -(labels log(p) + (1 - labels) log(1 - p)), for probabilities p; logs are taken to be -100 at least, and
+// their slopes 1e12 at most. From logits
 // sigmoid_cross_entropy() is more exact.
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where = Where::current());
 struct NllOptions {

@@ -143,6 +143,7 @@ TEST_CASE("decompositions of batches") {
       check_on_gpu([](const Tensor& x) { return linalg::svd(x, {.full_matrices = false}).vh; }, share, x);
       check_on_gpu([](const Tensor& x) { return linalg::svdvals(x); }, share, x);
       check_on_gpu([](const Tensor& x) { return linalg::pinv(x); }, share, x);
+      check_on_gpu([](const Tensor& x) { return linalg::lstsq(x, slice_axis(x, -1, 0, 1)).solution; }, share, x);
       check_on_gpu([](const Tensor& x) { return linalg::eigh(x).eigenvalues; }, share, hermitian);
       check_on_gpu([](const Tensor& x) { return linalg::eigh(x).eigenvectors; }, share, hermitian);
       check_on_gpu([](const Tensor& x) { return linalg::eigvalsh(x); }, share, hermitian);

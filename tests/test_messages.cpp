@@ -240,6 +240,11 @@ TEST_CASE("verify says which result differs, where, by how much, and the first n
   CHECK(has(found.difference, "2 of 2 elements differ, by 2 at most"));
   CHECK(has(found.difference, "the first node that differs is"));
   CHECK(has(found.difference, "multiply (test_messages.cpp:"));
+  Tensor factor = tensor(2.f);
+  auto scaled = function("scaled", [&factor](const Tensor& x) { return x * factor; });
+  CHECK(scaled.verify(x2));
+  factor = tensor(5.f);
+  CHECK(has(scaled.verify(x2).difference, "a captured tensor was reassigned: the trace keeps the f32[]"));
   Variable count(tensor(0.f), {.name = "count"});
   auto counts = function("counts", [&](const Tensor& x) {
     count.assign_add(executing_eagerly() ? 1.f : 2.f);

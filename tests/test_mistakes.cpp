@@ -1,5 +1,7 @@
 // Mistakes that users made on purpose, and what came of them once: crashes, hangs and silent wrong answers. Each is an
 // error that names the op now, or works.
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <thread>
@@ -131,6 +133,14 @@ TEST_CASE("indices that name nothing are refused") {
   const Tensor three = tensor({{-1.f, -2.f, -3.f}});
   outside([&] { nll_loss(three, last); });
   outside([&] { nll_loss(three, tensor({-1})); });
+  // An index is named as it was given.
+  const auto named = [](auto f, std::string_view index) { says(f, {fmt::format("index {} is out of bounds", index)}); };
+  named([&] { nll_loss(three, tensor({-2})); }, "-2");
+  named([&] { segment_sum(three, tensor({-2}), 3); }, "-2");
+  named([&] { segment_max(three, tensor({-2}), 3); }, "-2");
+  named([&] { embedding_bag(ones({4, 2}), tensor({0, -2})); }, "-2");
+  named([&] { ctc_loss(log_softmax(ones({3, 1, 4})), tensor({{1, -2}}), tensor({3}), tensor({2})); }, "-2");
+  named([&] { nn::Embedding(4, 2)(tensor({INT64_MIN})); }, "-");
   outside([&] { multi_margin_loss(three, last); });
   outside([&] { max_unpool(image, at - 1, {2}); });
   outside([&] { max_unpool(image, at + 16, {2}); });

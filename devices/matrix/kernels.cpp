@@ -205,23 +205,26 @@ void qr(const KernelArgs& args, const Tables& tables) {
   });
 }
 
-// Higham 2005, "The scaling and squaring method for the matrix exponential revisited": Pade's approximant of degree 13
-// of a / 2^s, whose 1-norm is at most theta, squared s times. A smaller theta is no loss in single precision.
-constexpr double theta_13 = 5.371920351148152;
-constexpr double pade_13[] = {64764752532480000.,
-                              32382376266240000.,
-                              7771770303897600.,
-                              1187353796428800.,
-                              129060195264000.,
-                              10559470521600.,
-                              670442572800.,
-                              33522128640.,
-                              1323241920.,
-                              40840800.,
-                              960960.,
-                              16380.,
-                              182.,
-                              1.};
+// Al-Mohy, Higham 2009, "A new scaling and squaring algorithm for the matrix exponential": Pade's approximant of degree
+// 13 of a / 2^s, squared s times. s is chosen by the norms of powers of a, not by that of a itself, which may be far
+// larger: each squaring doubles the error. A smaller theta is no loss in single precision. The coefficients are divided
+// by the first, so that large elements do not overflow.
+constexpr double theta_13 = 4.25;
+constexpr double pade_first = 64764752532480000.;
+constexpr double pade_13[] = {1,
+                              0.5,
+                              7771770303897600. / pade_first,
+                              1187353796428800. / pade_first,
+                              129060195264000. / pade_first,
+                              10559470521600. / pade_first,
+                              670442572800. / pade_first,
+                              33522128640. / pade_first,
+                              1323241920. / pade_first,
+                              40840800. / pade_first,
+                              960960. / pade_first,
+                              16380. / pade_first,
+                              182. / pade_first,
+                              1. / pade_first};
 
 template <class T>
 class Exponential {
@@ -231,8 +234,7 @@ class Exponential {
 
   // `a`, in block 0 of the eight, becomes its exponential, in block 6; false where that fails.
   bool run() {
-    const int squarings = scale();
-    multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);  // a^2, a^4, a^6
+    const int squarings = scale();  // and blocks 1 to 3 are a^2, a^4, a^6
     // u = a (a^6 (b13 a^6 + b11 a^4 + b9 a^2) + b7 a^6 + b5 a^4 + b3 a^2 + b1), v alike with the even coefficients.
     half(13, 4, 5);
     multiply(0, 5, 4);  // u
@@ -252,12 +254,12 @@ class Exponential {
     return true;
   }
   T* at(int block) { return memory_ + block * size_; }
-  // The 1-norm of block 0; not finite where an element is not.
-  double norm() {
+  // The 1-norm of a block; not finite where an element is not.
+  double norm(int block = 0) {
     double largest = 0;
     for (int64_t j = 0; j < n_; ++j) {
       double column = 0;
-      for (int64_t i = 0; i < n_; ++i) column += double(std::abs(at(0)[j * n_ + i]));
+      for (int64_t i = 0; i < n_; ++i) column += double(std::abs(at(block)[j * n_ + i]));
       if (!(column <= largest)) largest = column;
       if (!std::isfinite(column)) break;
     }
@@ -266,13 +268,58 @@ class Exponential {
 
  private:
   void multiply(int a, int b, int to) { use_.multiply(int(n_), int(n_), int(n_), at(a), at(b), at(to)); }
-  // Divides block 0 by a power of two; gives its exponent.
+  static int halvings(double size) { return size > theta_13 ? int(std::ceil(std::log2(size / theta_13))) : 0; }
+  void times_power_of_two(int block, int exponent) {
+    const int most = std::is_same_v<Real<T>, float> ? 100 : 1000;  // in steps that a number holds
+    for (int left = exponent; left != 0;) {
+      const int step = std::clamp(left, -most, most);
+      const Real<T> factor = Real<T>(std::ldexp(1.0, step));
+      for (int64_t i = 0; i < size_; ++i) at(block)[i] *= factor;
+      left -= step;
+    }
+  }
+  // Divides block 0 by a power of two, and puts a^2, a^4 and a^6 of that into the next three; gives its exponent. First
+  // it is divided by as much as its norm asks for, so that no power overflows, and then as much as possible taken back.
   int scale() {
-    const double size = norm();
-    const int squarings = size > theta_13 ? int(std::ceil(std::log2(size / theta_13))) : 0;
-    const Real<T> factor = Real<T>(std::ldexp(1.0, -squarings));
-    for (int64_t i = 0; i < size_; ++i) at(0)[i] *= factor;
+    const int most = halvings(norm());
+    const double rest = most > 0 ? rest_exponent() : 0;
+    times_power_of_two(0, -most);
+    multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);
+    if (most == 0) return 0;
+    multiply(2, 2, 4), multiply(2, 3, 5);
+    const double by_6 = std::pow(norm(3), 1 / 6.0), by_8 = std::pow(norm(4), 1 / 8.0),
+                 by_10 = std::pow(norm(5), 1 / 10.0);
+    const double size = std::min(std::max(by_6, by_8), std::max(by_8, by_10));
+    constexpr double unit = std::is_same_v<Real<T>, float> ? -24 : -53;
+    int squarings = 0;
+    while (squarings < most && (std::ldexp(size, most - squarings) > theta_13 || rest - 26.0 * squarings > unit))
+      ++squarings;
+    const int back = most - squarings;
+    if (back == 0) return most;
+    times_power_of_two(0, back), times_power_of_two(1, 2 * back);
+    multiply(1, 1, 2), multiply(1, 2, 3);
     return squarings;
+  }
+  // log2 of a bound of what the approximant of block 0 leaves out, relative to its norm: by the 27th power of the
+  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has one
+  // that is 26 less.
+  double rest_exponent() {
+    std::vector<double> sums(size_t(n_), 1.0);
+    int exponent = 0;
+    for (int step = 0; step < 27; ++step) {
+      const std::vector<double> last = sums;
+      for (int64_t j = 0; j < n_; ++j) {
+        sums[size_t(j)] = 0;
+        for (int64_t i = 0; i < n_; ++i) sums[size_t(j)] += last[size_t(i)] * double(std::abs(at(0)[j * n_ + i]));
+      }
+      const double largest = *std::max_element(sums.begin(), sums.end());
+      if (largest == 0) return -std::numeric_limits<double>::infinity();  // a^27 is 0
+      int power = 0;
+      std::frexp(largest, &power);
+      exponent += power;
+      for (double& x : sums) x = std::ldexp(x, -power);  // so that it neither overflows nor vanishes
+    }
+    return exponent - std::log2(norm()) - 116.45;  // log2(binomial(26, 13) 27!)
   }
   // The polynomial of a^2 with the coefficients top, top - 2, ...; `work` is free.
   void half(int top, int work, int to) {

@@ -97,7 +97,7 @@ void pinv(const KernelArgs& args, const Tables& tables) {
   const double rtol = args.attrs.as<PinvParams>().rtol;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
-    const Real<T> share = rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    const Real<T> fraction = rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
     for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
       T* a = scratch.get<T>(0, size_t(b.size()));
       T* u = scratch.get<T>(1, size_t(m * k));
@@ -110,7 +110,7 @@ void pinv(const KernelArgs& args, const Tables& tables) {
       if (!all_finite(a, b.size())) return fill_nan(args.out_data<T>() + i * b.size(), b.size());
       if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
       for (int64_t j = 0; j < k; ++j) {
-        const Real<T> factor = s[j] > share * s[0] ? 1 / s[j] : Real<T>(0);
+        const Real<T> factor = s[j] > fraction * s[0] ? 1 / s[j] : Real<T>(0);
         for (int64_t r = 0; r < n; ++r) v[j * n + r] = conjugate(vh[r * k + j]) * factor;
         for (int64_t c = 0; c < m; ++c) uh[c * k + j] = conjugate(u[j * m + c]);
       }
@@ -119,6 +119,53 @@ void pinv(const KernelArgs& args, const Tables& tables) {
     });
   });
   fault.check("pinv", args.input(0), no_convergence);
+}
+
+// x := V diag(1 / s) H(U) b, of the singular values that count: the right side goes through U first, so that the error
+// grows with the condition number once, as that of LAPACK's gelsd.
+void lstsq(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0)), right(args.input(1)), result(args.output(0));
+  check_sizes("lstsq", b, 4);
+  check_sizes("lstsq", right);
+  check_sizes("lstsq", result);
+  const int64_t m = b.rows, n = b.columns, k = std::min(m, n), columns = right.columns;
+  const double rtol = args.attrs.as<PinvParams>().rtol;
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    const Real<T> fraction =
+        rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    for_each_matrix(b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns),
+                    [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      T* u = scratch.get<T>(1, size_t(m * k));
+      T* vh = scratch.get<T>(2, size_t(k * n));
+      T* y = scratch.get<T>(3, size_t(m * columns));   // the right side
+      T* in_u = scratch.get<T>(4, size_t(k * columns));                // its parts along U, then the solution's along V
+      T* turned = scratch.get<T>(5, size_t(std::max(m, n) * k));  // H(U), then V
+      T* x = scratch.get<T>(6, size_t(n * columns));
+      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
+      T* to = args.out_data<T>(0) + i * result.size();
+      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+      transpose_into(args.in_data<T>(1) + i * right.size(), m, columns, y);
+      if (k == 0) return std::fill_n(to, result.size(), T(0)), void();
+      if (!all_finite(a, b.size())) return fill_nan(to, result.size()), fill_nan(s, k);
+      if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
+      if (columns == 0) return;
+      for (int64_t j = 0; j < k; ++j)
+        for (int64_t r = 0; r < m; ++r) turned[r * k + j] = conjugate(u[j * m + r]);
+      use.multiply(int(k), int(columns), int(m), turned, y, in_u);
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t j = 0; j < k; ++j) {
+          T& part = in_u[c * k + j];
+          part = s[j] > fraction * s[0] ? part / s[j] : T(0);
+        }
+      for (int64_t j = 0; j < k; ++j)
+        for (int64_t r = 0; r < n; ++r) turned[j * n + r] = conjugate(vh[r * k + j]);
+      use.multiply(int(n), int(columns), int(k), turned, in_u, x);
+      transpose_into(x, columns, n, to);
+    });
+  });
+  fault.check("lstsq", args.input(0), no_convergence);
 }
 
 // eigh, and eigvalsh without `vectors`, whose values are then the only output.
@@ -193,5 +240,6 @@ RILL_MATRIX_KERNEL(eigvalsh)
 RILL_MATRIX_KERNEL(eig)
 RILL_MATRIX_KERNEL(eigvals)
 RILL_MATRIX_KERNEL(pinv)
+RILL_MATRIX_KERNEL(lstsq)
 
 }  // namespace rill

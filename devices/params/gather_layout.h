@@ -16,11 +16,16 @@ namespace rill {
 // Where an index that is skipped would be read or written.
 inline constexpr int64_t no_place = std::numeric_limits<int64_t>::min();
 
+// What is added to a negative index that may not count from the back (a label, a row's id), so that it lies outside of
+// every axis and can be named as it was.
+inline constexpr int64_t far_below = -(int64_t(1) << 62);
+inline int64_t index_as_given(int64_t i) { return i < far_below / 2 ? i - far_below : i; }
+
 // numpy's rule: negative indices count from the back. Where there is no such element: numpy's error, or no_place.
 inline int64_t checked_index(int64_t i, int64_t axis, int64_t size, bool skips) {
   if (i < -size || i >= size) {
     if (skips) return no_place;
-    fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
+    fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", index_as_given(i), axis, size));
   }
   return i < 0 ? i + size : i;
 }
@@ -54,6 +59,15 @@ inline Dims gather_slice_axes(const GatherAttrs& a, size_t ndim) {
       out.push_back(i);
   return out;
 }
+
+// Whether a scatter folds numbers of 16 bits, which are kept in f32 until all are in, as sum() keeps them: rounded after
+// each, a sum of ones in bf16 would stop at 256.
+inline bool scatters_wide(const KernelArgs& a) {
+  const ScatterMode mode = a.attrs.as<ScatterAttrs>().mode;
+  return is_half(a.input(0).dtype()) && (mode == ScatterMode::add || mode == ScatterMode::multiply);
+}
+// Such a scatter, by the kernel for f32.
+void scatter_wide(const KernelArgs& a, Kernel kernel);
 
 struct GatherLayout {
   GatherLayout(const Tensor& x, Operands indices, const GatherAttrs& attrs)

@@ -26,6 +26,7 @@ struct FactorParams {
   }
 };
 
+// pinv and lstsq.
 struct PinvParams {
   double rtol = -1;  // singular values up to rtol * the largest count as 0; negative: max(rows, columns) * epsilon
   template <class S, class V>
@@ -40,7 +41,8 @@ struct PinvParams {
   K(cholesky)                  \
   K(solve)                     \
   K(triangular_solve)          \
-  K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) K(pinv) K(expm)
+  K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) K(pinv) K(lstsq) \
+  K(expm)
 #define RILL_DECLARE_KERNEL(name) void name(const KernelArgs& args);
 namespace cpu {
 RILL_MATRIX_KERNELS(RILL_DECLARE_KERNEL)

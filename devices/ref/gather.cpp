@@ -75,6 +75,7 @@ void gather(const KernelArgs& a) {
 }
 
 void scatter(const KernelArgs& a) {
+  if (scatters_wide(a)) return scatter_wide(a, scatter);
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &x = a.output(), &updates = a.input(1);
   GatherLayout g(x, a.in.subspan(2), s.where);

@@ -54,10 +54,10 @@ struct LogSum {
   W top = -std::numeric_limits<W>::infinity(), rest = 0;
 
   LogSum(const T* x, int64_t n) {
-    W total = 0;
+    W others = 0, tops = 0;  // apart, for the others may be too small to be felt beside 1
     for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
-    for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
-    rest = std::log(total);
+    for (int64_t i = 0; i < n; ++i) (W(x[i]) == top ? tops : others) += std::exp(W(x[i]) - top);
+    rest = std::log1p(tops - 1 + others);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/params/square_extremes.h"
 #include "rill/devices/ref/iterate.h"
 
 namespace rill::ref {
@@ -64,7 +65,14 @@ void backward(const KernelArgs& args, const Groups& groups) {
   const W n = W(groups.size), epsilon = W(args.attrs.as<NormParams>().epsilon);
   std::vector<W> scale_sum(size_t(groups.parameters), W(0)), offset_sum(size_t(groups.parameters), W(0));
   for (int64_t g = 0; g < groups.groups; ++g) {
-    const W mean = W(args.in_data<T>(2)[g]), r = 1 / std::sqrt(W(args.in_data<T>(3)[g]) + epsilon);
+    const W mean = W(args.in_data<T>(2)[g]);
+    W variance = W(args.in_data<T>(3)[g]);
+    if (!std::isfinite(variance) || variance < W(SquareExtremes<T>::least)) {  // more than T holds
+      variance = 0;
+      for (int64_t i = 0; i < groups.size; ++i) variance += (W(x[groups.at(g, i)]) - mean) * (W(x[groups.at(g, i)]) - mean);
+      variance /= n;
+    }
+    const W r = 1 / std::sqrt(variance + epsilon);
     W w_mean = 0, wh_mean = 0;
     for (int64_t i = 0; i < groups.size; ++i) {
       const size_t p = size_t(groups.parameter(g, i));

@@ -48,13 +48,13 @@ W product(W y, W g) {
   return g == 0 ? W(0) : y * g;
 }
 
-// The maximum and the sum of exp(x - maximum); NaN where an element is.
+// The maximum, and the sum of exp(x - maximum) less 1; NaN where an element is.
 template <class W, class T>
-std::pair<W, W> top_and_total(int64_t n, Row<const T> x) {
-  W top = -std::numeric_limits<W>::infinity(), total = 0;
+std::pair<W, W> top_and_rest(int64_t n, Row<const T> x) {
+  W top = -std::numeric_limits<W>::infinity(), others = 0, tops = 0;
   for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
-  for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
-  return {top, total};
+  for (int64_t i = 0; i < n; ++i) (W(x[i]) == top ? tops : others) += std::exp(W(x[i]) - top);
+  return {top, tops - 1 + others};
 }
 
 }  // namespace
@@ -62,16 +62,17 @@ std::pair<W, W> top_and_total(int64_t n, Row<const T> x) {
 void softmax(const KernelArgs& args) {
   each_row(args, [](int64_t n, auto x, auto, auto y, auto wide) {
     using W = decltype(wide);
-    auto [top, total] = top_and_total<W>(n, x);
-    for (int64_t i = 0; i < n; ++i) y[i] = std::remove_reference_t<decltype(y[i])>(std::exp(W(x[i]) - top) / total);
+    auto [top, rest] = top_and_rest<W>(n, x);
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = std::remove_reference_t<decltype(y[i])>(std::exp(W(x[i]) - top) / (1 + rest));
   });
 }
 
 void log_softmax(const KernelArgs& args) {
   each_row(args, [](int64_t n, auto x, auto, auto y, auto wide) {
     using W = decltype(wide);
-    auto [top, total] = top_and_total<W>(n, x);
-    for (int64_t i = 0; i < n; ++i) y[i] = std::remove_reference_t<decltype(y[i])>(W(x[i]) - top - std::log(total));
+    auto [top, rest] = top_and_rest<W>(n, x);
+    for (int64_t i = 0; i < n; ++i) y[i] = std::remove_reference_t<decltype(y[i])>(W(x[i]) - top - std::log1p(rest));
   });
 }
 

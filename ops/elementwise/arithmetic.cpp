@@ -34,6 +34,18 @@ HWY_INLINE V power_lanes(V x, V y) {
   else return pow(x, y);
 }
 
+// The derivative s (1 - s) of the sigmoid, by the smaller of s and 1 - s: of one near 1, the other would keep no digits.
+template <class V>
+HWY_INLINE V sigmoid_slope(V x) {
+  const V s = sigmoid(-abs(x));
+  return s * (V(1) - s);
+}
+// That of tanh x = 2 sigmoid(2 x) - 1.
+template <class V>
+HWY_INLINE V tanh_slope(V x) {
+  return V(4) * sigmoid_slope(x + x);
+}
+
 RILL_SCALAR2(add, cheap_numbers, plus(x, y))
 RILL_SCALAR2(subtract, cheap_numbers, minus(x, y))
 RILL_SCALAR2(multiply, cheap_numbers, times(x, y))
@@ -42,6 +54,8 @@ RILL_SCALAR2(multiply_no_nan, cheap_floats, select(y == V(0), V(0), x* y))
 RILL_SCALAR2(multiply_nonzero, cheap_floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
 RILL_SCALAR2(tanh_grad, cheap_floats, select(y == V(0), V(0), y - x * y * x))
 RILL_SCALAR2(sigmoid_grad, cheap_floats, select(y == V(0), V(0), x* y - x * y * x))
+RILL_SCALAR2(tanh_derivative, floats, select(y == V(0), V(0), tanh_slope(x) * y))
+RILL_SCALAR2(sigmoid_derivative, floats, select(y == V(0), V(0), sigmoid_slope(x) * y))
 // Far out the slope is 0, whatever arrives; gelu_slope() leaves less than the smallest normal number there.
 RILL_SCALAR2(gelu_grad, floats, select((y == V(0)) | (x < V(-40)), V(0), gelu_slope(x) * y))
 RILL_SCALAR2(elu, cheap_floats, elu(x, y))
@@ -162,10 +176,18 @@ long double gelu_slope_reference(long double x) {
   const long double e = std::exp(-(c1 * x + c3 * x * x * x)), s = 1 / (1 + e);
   return s + x * (c1 + 3 * c3 * x * x) * (e * s) * s;
 }
-// Far out it is 0, and what gives it must be finite. There 1 - s would have lost its digits: it is sigmoid(-v).
+long double sigmoid_slope_reference(long double x) {
+  const long double e = std::exp(-std::fabs(x));
+  return e / ((1 + e) * (1 + e));
+}
+Tensor run_derivative(const Op& op, const Tensor& x, const Tensor& cotangent) {
+  return apply1(op, {&x, &cotangent}, {}, Where::current());
+}
+// Beyond `far` it is 0, as sigmoid(-v) is there; what is multiplied by that must be finite, in f16 too. There 1 - s would have lost its digits: it is sigmoid(-v).
 Tensor gelu_curvature(const Tensor& operand) {
   constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
-  Tensor x = clip(operand, -10, 10), v = x * (c1 + c3 * x * x), slope = c1 + 3 * c3 * x * x;
+  const double far = operand.dtype() == f64 ? 25 : 12;
+  Tensor x = clip(operand, -far, far), v = x * (c1 + c3 * x * x), slope = c1 + 3 * c3 * x * x;
   Tensor s = sigmoid(v), rest = sigmoid(-v);
   return s * rest * (2 * slope + x * (slope * slope * (rest - s) + 6 * c3 * x));
 }
@@ -186,8 +208,9 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
   return apply1(multiply_nonzero_op, {&x, &y}, {}, Where::current());
 }
 
-// Backward rules that a training step runs often, in one pass over memory; x is the forward result (of gelu and relu,
-// its operand), y its cotangent.
+// Backward rules that a training step runs often, in one pass over memory; x is the forward operand (of relu, its
+// result), y its cotangent. The result of a function that saturates does not tell how far away the operand is, and that
+// is what the derivative is about.
 #define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...) \
   extern const Op fn##_op;                                                       \
   const Op fn##_op(                                                              \
@@ -202,14 +225,23 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
                .samples = (binary_samples<-90, 90, -300, 300>),                  \
                .max_ulp = ulp,                                                   \
                .exported = {onnx_name, tf_name},                                 \
-               .no_special_values = "x is within the range of the forward op" __VA_OPT__(, ) __VA_ARGS__}));
+               .no_special_values = "a slope that is nearly 0, times a huge cotangent, shows its rounding" __VA_OPT__(, ) __VA_ARGS__}));
+RILL_GRAD(tanh_derivative, "y times the derivative of tanh at x, and 0 where y is 0",
+          (y == 0 ? 0 : 4 * sigmoid_slope_reference(2 * x) * y),
+          multiply_nonzero(-2 * tanh(x) * run_derivative(tanh_derivative_op, x, y), g),
+          run_derivative(tanh_derivative_op, x, g), 5, "", "")
+RILL_GRAD(sigmoid_derivative, "y times the derivative of sigmoid at x, and 0 where y is 0",
+          (y == 0 ? 0 : sigmoid_slope_reference(x) * y),
+          multiply_nonzero(-tanh(0.5 * x) * run_derivative(sigmoid_derivative_op, x, y), g),
+          run_derivative(sigmoid_derivative_op, x, g), 5, "", "")
+// The same from the forward result, which files of earlier programs hold.
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
           multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), 5, "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
           multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), 5, "", "SigmoidGrad")
 RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
           (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_nonzero(multiply_no_nan(gelu_curvature(x), y), g),
-          apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), 0, "", "", .norm_tolerance = 2)
+          run_derivative(gelu_grad_op, x, g), 0, "", "", .norm_tolerance = 2)
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), 0, "",
           "ReluGrad")
 

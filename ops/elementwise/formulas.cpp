@@ -160,7 +160,13 @@ HWY_INLINE V gate(V x) {
 }
 [[maybe_unused]] inline Tensor gate(const Tensor& x) { return rill::hard_sigmoid(x); }
 RILL_FORMULA(hard_swish, cheap_floats, x* gate(x))
-RILL_FORMULA(softsign, cheap_floats, x / (number<X>(1) + abs(x)))
+// Far out by the small difference to 1, so that its derivatives, of any order, do not cancel there.
+template <class X>
+HWY_INLINE X soft_sign(const X& x) {
+  const X a = abs(x), below = number<X>(1) + a;
+  return choose(a > number<X>(1), X(copysign(X(number<X>(1) - number<X>(1) / below), x)), X(x / below));
+}
+RILL_FORMULA(softsign, cheap_floats, soft_sign(x))
 RILL_FORMULA2(leaky_relu, floats, choose(x > number<X>(0), x, X(y* x)))
 RILL_FORMULA2(elu_unit, floats, exponential_unit(x, y))
 RILL_FORMULA2(celu, floats, choose(x > number<X>(0), x, exponential_unit(X(x / y), y)))

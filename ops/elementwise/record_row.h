@@ -37,10 +37,10 @@ class RecordedRow {
   V count() const { return V(T(args_.n)); }
   V constant(double c) const { return V(T(c)); }
   // In f64, as the eager row has it.
-  V log(V x) const {
+  V log1p(V x, V y) const {
     using Wide = kernel::Rec<double>;
-    const Wide wide = Wide::of(args_.recorder.convert(x.id, DType::f64));
-    return V::of(args_.recorder.convert(rill::HWY_NAMESPACE::log(wide).id, dtype_of<T>()));
+    const auto wide = [&](V v) { return Wide::of(args_.recorder.convert(v.id, DType::f64)); };
+    return V::of(args_.recorder.convert(rill::HWY_NAMESPACE::log1p(wide(x) + wide(y)).id, dtype_of<T>()));
   }
   V max(V x) const { return reduce_max(x); }
   V at_label(V x) const { return reduce_sum(select(is_label(), x, V(T(-0.0)))); }  // which changes no sum
@@ -51,6 +51,14 @@ class RecordedRow {
   }
   template <class F>
   V sum(FetchNext, F f, V x) const {
+    return sum(f, x);
+  }
+  template <class F>
+  V sum(NoFetch, F f, V x) const {
+    return sum(f, x);
+  }
+  template <class F>
+  V sum_where(kernel::RecMask, F f, V x) const {
     return sum(f, x);
   }
   struct Kept {

@@ -29,7 +29,7 @@ namespace rill {
 
 using namespace elementwise;
 
-extern const Op sigmoid_grad_op, gelu_grad_op;  // arithmetic.cpp
+extern const Op sigmoid_derivative_op, gelu_grad_op;  // arithmetic.cpp
 
 namespace {
 constexpr double two_over_sqrt_pi = 1.12837916709551257390, pi = 3.14159265358979323846;
@@ -37,7 +37,7 @@ constexpr double two_over_sqrt_pi = 1.12837916709551257390, pi = 3.1415926535897
 
 RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats,
                  x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)),
-                 apply1(sigmoid_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()), OUT, SAMPLES(-300, 300), 2,
+                 apply1(sigmoid_derivative_op, {&x, &a.cotangent[0]}, {}, Where::current()), IN, SAMPLES(-300, 300), 2,
                  "Sigmoid", "Sigmoid")
 RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::floats,
                  (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), chain(a, sigmoid(x)), IN, SAMPLES(-300, 300), 2,
@@ -102,8 +102,8 @@ long double digamma_reference(long double x) {
 // where the sine has period 2 and its square 1.
 Tensor trigamma(const Tensor& x) {
   Tensor positive = x > 0, z = where(positive, x, 1 - x), sum = zeros_like(z);
-  for (int i = 0; i < 8; ++i) sum = sum + 1 / square(z), z = z + 1;
-  Tensor i = 1 / square(z);
+  for (int i = 0; i < 8; ++i) sum = sum + square(1 / z), z = z + 1;
+  Tensor i = square(1 / z);
   Tensor tail = 1 / 30.0 - i * (5 / 66.0 - i * (691 / 2730.0 - i * (7 / 6.0)));
   Tensor series = 1 / z + i * 0.5 + i / z * (1 / 6.0 - i * (1 / 30.0 - i * (1 / 42.0 - i * tail)));
   Tensor value = sum + series;
@@ -132,7 +132,10 @@ Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
   const int last = real_of(x.dtype()) == f64 ? terms : 6;
   Tensor series = q * coefficient(last) + coefficient(last - 1);
   for (int k = last - 2; k >= 1; --k) series = q * series + coefficient(k);
-  return where(near, pi * z * series, (cos(pi * x) - y) / where(near, 1, x));
+  // cos(pi x) by the distance to its zeros, less whole turns: pi is rounded, and x large.
+  const Tensor cosine = is_complex(x.dtype()) ? cos(pi * x)
+                                              : sin(pi * (0.5 - abs(x - stop_gradient(2 * round(0.5 * x)))));
+  return where(near, pi * z * series, (cosine - y) / where(near, 1, x));
 }
 }  // namespace
 

@@ -32,7 +32,7 @@ namespace rill {
 
 using namespace elementwise;
 
-extern const Op tanh_grad_op;  // arithmetic.cpp
+extern const Op tanh_derivative_op;  // arithmetic.cpp
 
 namespace {
 // 1 - x^2 as (1 - x) (1 + x), which does not cancel near 1, with the gradient of the square, -2 x: that of the product
@@ -40,6 +40,15 @@ namespace {
 Tensor one_less_square(const Tensor& x) {
   const Tensor same = stop_gradient(x), zero = same - x;
   return stop_gradient((1 - x) * (1 + x)) + (zero * same + zero * x);
+}
+// 4 e / (1 + e)^2 with e = e^(-2 x), of x or -x, whichever has the smaller e.
+Tensor slope_of_complex_tanh(const Tensor& x) {
+  const Tensor e = exp(-2 * where(real(x) < 0, -x, x));
+  return 4 * e / square(1 + e);
+}
+// 1 / sqrt(x^2 + 1); of real numbers without the square, which may be infinite.
+Tensor slope_of_asinh(const Tensor& x) {
+  return is_complex(x.dtype()) ? rsqrt(x * x + 1) : reciprocal(hypot(x, ones_like(x)));
 }
 Tensor slope_of_asin(const Tensor& x) { return rsqrt(one_less_square(x)); }
 }  // namespace
@@ -61,10 +70,10 @@ RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), 
 RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), chain(a, sinh(x)), IN,
                  SAMPLES(-200, 200), 3, "Cosh", "Cosh")
 RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x),
-                 is_complex(y.dtype()) ? chain(a, 1 - y * y)
-                                       : apply1(tanh_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()),
-                 OUT, SAMPLES(-300, 300), 4, "Tanh", "Tanh")
-RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x* x + 1)), IN,
+                 is_complex(x.dtype()) ? chain(a, slope_of_complex_tanh(x))
+                                       : apply1(tanh_derivative_op, {&x, &a.cotangent[0]}, {}, Where::current()),
+                 IN, SAMPLES(-300, 300), 4, "Tanh", "Tanh")
+RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, slope_of_asinh(x)), IN,
                  SAMPLES(-300, 300), 3, "Asinh", "Asinh")
 RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
                  chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")

@@ -60,7 +60,7 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
   const Shape flat{batch, -1, channels};
   require_few_numbers(op, multiply_sizes(pixels, multiply_sizes(batch, channels)), where);
   const Tensor empty = zeros({batch, pixels, channels}, {x.dtype(), x.device()});
-  const Tensor places = reshape(channels_last(from_front(indices, pixels), o.layout), flat);
+  const Tensor places = reshape(channels_last(from_front(indices), o.layout), flat);
   const Tensor full = put_along_axis(empty, places, reshape(last, flat), 1);
   Shape result{batch};
   for (int64_t size : out) result.push_back(size);

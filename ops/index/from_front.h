@@ -2,6 +2,7 @@
 #pragma once
 #include <limits>
 
+#include "rill/devices/params/gather_layout.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
@@ -11,15 +12,11 @@ inline Tensor as_places(const Tensor& ids) {
   const bool wide = ids.dtype() == DType::u64;
   return astype(wide ? minimum(ids, uint64_t(std::numeric_limits<int64_t>::max())) : ids, DType::i64);
 }
-// The same, and those below 0 as `size`: a place behind the last, which is refused where it is read.
-inline Tensor from_front(const Tensor& ids, Dim size) {
+// For a gather or a scatter, which refuses and names those below 0 as it does those behind the last.
+inline Tensor from_front(const Tensor& ids) {
+  if (is_unsigned(ids.dtype())) return ids;
   const Tensor places = as_places(ids);
-  return is_unsigned(ids.dtype()) ? places : where(places < 0, size, places);
-}
-
-// The same for a gather or a scatter, which names the index that it refuses: unsigned ones as they are.
-inline Tensor front_indices(const Tensor& ids, Dim size) {
-  return is_unsigned(ids.dtype()) ? ids : from_front(ids, size);
+  return where(places < 0, maximum(places, far_below) + far_below, places);
 }
 
 }  // namespace rill

@@ -150,11 +150,14 @@ Tensors vjp_scatter_reduce(const VjpArgs& a) {
   std::vector<Tensor> indices = indices_of(a, 2);
   if (s.mode == ScatterMode::multiply) return vjp_multiply(a, s, indices);
   const Tensor &x = a.in[0], &u = a.in[1], &y = a.out[0], &ct = a.cotangent[0];
-  Tensor from_x = astype(x == y, ct.dtype()), from_u = astype(u == gather(y, indices, s.where), ct.dtype());
-  Tensor share = ct / scatter(from_x, indices, from_u, s.where, ScatterMode::add);
+  // Halves hold no count of more than 65504, or of more than 256.
+  const DType work = is_half(ct.dtype()) ? DType::f32 : ct.dtype();
+  Tensor from_x = astype(x == y, work), from_u = astype(u == gather(y, indices, s.where), work);
+  Tensor fraction = astype(ct, work) / scatter(from_x, indices, from_u, s.where, ScatterMode::add);
   Tensors out(a.in.size());
-  if (a.needs(0)) out[0] = from_x * where(x == y, share, zeros({}, {ct.dtype(), ct.device()}));
-  if (a.needs(1)) out[1] = from_u * gather(share, indices, s.where);
+  const auto done = [&](const Tensor& g) { return astype(g, ct.dtype()); };
+  if (a.needs(0)) out[0] = done(from_x * where(x == y, fraction, zeros({}, {work, ct.device()})));
+  if (a.needs(1)) out[1] = done(from_u * gather(fraction, indices, s.where));
   return out;
 }
 
@@ -242,11 +245,11 @@ std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes)
   return out;
 }
 
-// Of whole rows, the kernels take no memory, and look at all indices before they write: if these are skipped rather
+// When rows are set, the kernels take no memory, and look at all indices before they write: if these are skipped rather
 // than refused, nothing is left that could go wrong.
 bool scatter_may_throw(AttrsView attrs) {
-  const GatherAttrs& g = attrs.as<ScatterAttrs>().where;
-  return !g.skips || !g.takes_rows();
+  const auto& s = attrs.as<ScatterAttrs>();
+  return s.mode != ScatterMode::set || !s.where.skips || !s.where.takes_rows();
 }
 bool scatter_may_overwrite(AttrsView, size_t i, const Spec& s) { return i == 0 && s.dtype != DType::string; }
 
@@ -425,7 +428,7 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
 Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
   const Shape shape = detail::segments_shape("segment_sum", updates, ids, segments, where);
-  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {front_indices(ids, segments)},
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {from_front(ids)},
                               updates, GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }
 

@@ -1,6 +1,7 @@
-// What singular values are for: the record of pinv, and matrix_rank and lstsq, which are composed.
+// What singular values are for: the records of pinv and lstsq, and matrix_rank, which is composed.
 //
-// The derivative of pinv is that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear
+// lstsq is no product by pinv, which would multiply its error by the condition number a second time: U's columns are
+// applied to the right side first. The derivatives of both are that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear
 // least squares problems whose variables separate"), which, unlike one through singular vectors, does not mind equal
 // singular values.
 #include <fmt/format.h>
@@ -9,11 +10,14 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/matrix/matrix_rules.h"
 #include "rill/ops/option_checks.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 namespace {
 
 using namespace matrix_rules;
+
+extern const Op lstsq_op;
 
 const ReadableAttrs readable_pinv{std::type_identity<PinvParams>()};
 
@@ -56,6 +60,86 @@ const Op pinv_op({
               {{samples::uniform({0, 2})}, PinvParams()}};
     },
     .norm_tolerance = 200,
+});
+
+// --- lstsq -----------------------------------------------------------------------------------------------------------
+
+// A matrix [..., m, n] and right sides [..., m, k]; the solution [..., n, k], and the singular values.
+OutSpecs infer_lstsq(const InferArgs& args) {
+  check_matrix(args, 0, false);
+  check_matrix(args, 1, false);
+  if (args[0].dtype != args[1].dtype) args.reject("both operands must have one dtype. convert one with astype");
+  if (rows_of(args[0]) != rows_of(args[1]))
+    args.reject(fmt::format("the matrix has {} rows, and the right side {}", rows_of(args[0]), rows_of(args[1])));
+  if (Shape a = args[0].shape, b = args[1].shape; true) {
+    for (Shape* s : {&a, &b}) s->pop_back(), s->pop_back();
+    if (a != b) args.reject("the operands differ in their leading axes");
+  }
+  const ExactDims exact;
+  return {with_axes(args[1], {columns_of(args[0]), columns_of(args[1])}),
+          with_axes(args[0], {smaller(rows_of(args[0]), columns_of(args[0]))}, real_of(args[0].dtype))};
+}
+
+Tensor solution_of(const Tensor& a, const Tensor& b, AttrsView attrs) {
+  return apply(lstsq_op, {&a, &b}, attrs, Where::current())[0];
+}
+// H(p) x and H(p) y, for the pseudo-inverse p of a.
+std::pair<Tensor, Tensor> by_adjoint(const Tensor& a, const Tensor& x, const Tensor& y, AttrsView attrs) {
+  const Dim k = columns_of(x.spec());
+  const Tensor both = solution_of(adjoint(a), concat({x, y}, -1), attrs);
+  return {slice_axis(both, -1, 0, k), slice_axis(both, -1, k, k + columns_of(y.spec()))};
+}
+// Of the singular values alone.
+Tensor values_gradient(const Tensor& a, const Tensor& by_s) {
+  const linalg::Svd f = linalg::svd(a, {.full_matrices = false});
+  return matmul(f.u * expand_dims(by_s, -2), f.vh);
+}
+
+// With r = b - a x: dx = p (db - da x) + p H(p) H(da) r + (1 - p a) H(da) H(p) x.
+Tensors lstsq_vjp(const VjpArgs& args) {
+  const Tensor &a = args.in[0], &x = args.out[0], &g = args.cotangent[0];
+  const auto [by_b, w] = by_adjoint(a, g, x, args.attrs);
+  if (!args.needs(0)) return {Tensor(), by_b};
+  const Tensor z = solution_of(a, by_b, args.attrs), rest = g - matmul(adjoint(a), by_b);
+  const Tensor by_a = matmul(args.in[1] - matmul(a, x), adjoint(z)) + matmul(w, adjoint(rest)) - matmul(by_b, adjoint(x));
+  return {by_a + values_gradient(a, args.cotangent[1]), by_b};
+}
+Tensors lstsq_jvp(const JvpArgs& args) {
+  const Tensor &a = args.in[0], &x = args.out[0], &da = args.tangent[0], &db = args.tangent[1];
+  if (!da.defined()) return {solution_of(a, db, args.attrs), Tensor()};
+  const Tensor r = args.in[1] - matmul(a, x);
+  const auto [w, v] = by_adjoint(a, x, matmul(adjoint(da), r), args.attrs);
+  const Tensor turn = matmul(adjoint(da), w), moved = v - matmul(da, x) - matmul(a, turn);
+  const linalg::Svd f = linalg::svd(a, {.full_matrices = false});
+  const Tensor ds = real(diagonal(matmul(matmul(adjoint(f.u), da), adjoint(f.vh)), 0, -2, -1));
+  return {solution_of(a, db.defined() ? moved + db : moved, args.attrs) + turn, ds};
+}
+
+const Op lstsq_op({
+    .name = "lstsq",
+    .doc = "the shortest x that minimises |a x - b|, V diag(1 / s) H(U) b of the singular values above rtol * the "
+           "largest, and the singular values s of a",
+    .dtypes = matrix_rules::dtypes,
+    .inputs = 2,
+    .outputs = 2,
+    .infer = infer_lstsq,
+    .vjp = lstsq_vjp,
+    .saves_in = save_all,
+    .saves_out = save(0),
+    .jvp = lstsq_jvp,
+    .batch = batch_rows,
+    .cpu = cpu::lstsq,
+    .ref = ref::lstsq,
+    .wants_contiguous = true,
+    .samples = []() -> std::vector<Sample> {
+      using samples::uniform;
+      return {{{spread({3, 3}), uniform({3, 2})}, PinvParams()},
+              {{spread({5, 2}), uniform({5, 1})}, PinvParams()},
+              {{spread({2, 3, 4}), uniform({2, 3, 3})}, PinvParams{1e-3}},
+              {{uniform({0, 2}), uniform({0, 3})}, PinvParams()},
+              {{spread({3, 2}), uniform({3, 0})}, PinvParams()}};
+    },
+    .norm_tolerance = 400,
 });
 
 double epsilon_of(DType d) {
@@ -145,8 +229,8 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const RankOptions& o, Where where)
          fmt::format("the matrix and the right side must have equally many rows. operands: {}, {}", to_string(a.spec()),
                      to_string(b.spec())),
          where);
-  const Tensor x = matmul(pinv(p.a, o, where), p.b), left = abs(p.b - matmul(p.a, x));
-  const Tensor residuals = sum(left * left, -2), s = svdvals(p.a, where);
+  const Tensors y = apply(lstsq_op, {&p.a, &p.b}, PinvParams{o.rtol.value_or(-1)}, where);
+  const Tensor &x = y[0], &s = y[1], left = abs(p.b - matmul(p.a, x)), residuals = sum(left * left, -2);
   return {vector ? squeeze(x, -1) : x, vector ? squeeze(residuals, -1) : residuals, count_nonzero_values(p.a, s, o), s};
 }
 

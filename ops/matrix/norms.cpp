@@ -83,11 +83,18 @@ Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
   const Tensor a = require_matrix("cond", x, where);
   if (smaller(rows_of(a.spec()), columns_of(a.spec())) == 0)
     fail("cond", fmt::format("a matrix without elements has no condition. operands: {}", to_string(x.spec())), where);
-  if (w.kind != Kind::spectral)
-    return matrix_norm(a, {.ord = ord}, where) * matrix_norm(inv(a, where), {.ord = ord}, where);
+  const Tensor infinity =
+      full({}, std::numeric_limits<double>::infinity(), {real_of(a.dtype()), a.device()});
+  if (w.kind != Kind::spectral) {
+    // inv() refuses a matrix that has no inverse, which is one that slogdet() finds no sign of.
+    const Tensor singular = rows_of(a.spec()) == columns_of(a.spec()) ? slogdet(stop_gradient(a), where).sign == 0
+                                                                     : tensor(false).to(a.device());
+    const Tensor safe = rill::where(expand_dims(singular, {-2, -1}), identity_like(a), a);
+    const Tensor y = matrix_norm(a, {.ord = ord}, where) * matrix_norm(inv(safe, where), {.ord = ord}, where);
+    return rill::where(singular, infinity, y);
+  }
   const Tensor s = svdvals(a), large = max(s, -1), small = min(s, -1);
   // A matrix of zeros is singular, too, where the quotient would be NaN.
-  const Tensor infinity = full({}, std::numeric_limits<double>::infinity(), {s.dtype(), s.device()});
   return rill::where(large == 0, infinity, w.largest ? large / small : small / large);
 }
 

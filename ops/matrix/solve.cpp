@@ -2,7 +2,10 @@
 // det and slogdet; inv is solve() of the identity.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "rill/devices/params/read_attrs.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/matrix/matrix_rules.h"
 
 namespace rill {
@@ -132,21 +135,50 @@ OutSpecs infer_slogdet(const InferArgs& args) {
   return {with_axes(args[0], {}), with_axes(args[0], {}, real_of(args[0].dtype))};
 }
 
-// [...] times the inverse's H of each of [..., n, n].
-Tensor times_inverse_adjoint(const Tensor& factor, const Tensor& x) {
-  return run_solve(adjoint(x), expand_dims(factor, {-1, -2}) * identity_like(x));
+Tensor each(const Tensor& number) { return expand_dims(number, {-1, -2}); }  // of a matrix
+
+// H of the adjugate, the matrix of cofactors, which a singular matrix has as well: with x = u diag(s) vh it is
+// u diag(the products of all other s) vh times conj(det u det vh).
+Tensor cofactors(const Tensor& x) {
+  const linalg::Svd f = linalg::svd(x);
+  const Tensor others =
+      cumprod(f.s, {.axis = -1, .exclusive = true}) * cumprod(f.s, {.axis = -1, .exclusive = true, .reverse = true});
+  return each(conj(linalg::det(f.u) * linalg::det(f.vh))) * matmul(f.u * expand_dims(others, -2), f.vh);
 }
 
-// d det = det tr(x^-1 dx)
-Tensors det_vjp(const VjpArgs& args) {
-  return {times_inverse_adjoint(args.cotangent[0] * conj(args.out[0]), args.in[0])};
+// regular(x) where x has an inverse, and of_singular(x) where not: one that is known to be regular is not decomposed.
+template <class F, class G>
+Tensor by_singular(const Tensor& x, const Tensor& singular, F&& regular, G&& of_singular) {
+  if (EnclosingTrace::may_read(singular) && !any(singular).item<bool>()) return regular(x);
+  return where(each(singular), of_singular(x), regular(where(each(singular), identity_like(x), x)));
 }
-// With t = tr(x^-1 dx): d log|det| = Re t, d sign = i sign Im t.
+
+// [...] times the inverse's H of each of [..., n, n]. By the factors of x, as det's: those of H(x) round otherwise, which
+// the determinant of a matrix that is nearly singular would not cancel.
+Tensor times_inverse_adjoint(const Tensor& factor, const Tensor& x) {
+  return adjoint(run_solve(x, each(conj(factor)) * identity_like(x)));
+}
+
+// d det = tr(adjugate dx), which is det tr(x^-1 dx) where there is an inverse.
+Tensors det_vjp(const VjpArgs& args) {
+  const Tensor &y = args.out[0], &g = args.cotangent[0];
+  return {by_singular(
+      args.in[0], y == 0, [&](const Tensor& x) { return times_inverse_adjoint(g * conj(y), x); },
+      [&](const Tensor& x) { return multiply_no_nan(cofactors(x), each(g)); })};
+}
+// With t = tr(x^-1 dx): d log|det| = Re t, d sign = i sign Im t. Where det is 0 the logarithm's is infinite, but 0 along
+// what leaves det as it is.
 Tensors slogdet_vjp(const VjpArgs& args) {
   const Tensor &x = args.in[0], &by_logarithm = args.cotangent[1];
-  if (!is_complex(x.dtype())) return {times_inverse_adjoint(by_logarithm, x)};
-  const Tensor turn = imag(conj(args.out[0]) * args.cotangent[0]);
-  return {times_inverse_adjoint(complex(by_logarithm, turn), x)};
+  const Tensor factor = !is_complex(x.dtype())
+                            ? by_logarithm
+                            : complex(by_logarithm, imag(conj(args.out[0]) * args.cotangent[0]));
+  return {by_singular(
+      x, args.out[0] == 0, [&](const Tensor& a) { return times_inverse_adjoint(factor, a); },
+      [&](const Tensor& a) {
+        const Tensor c = cofactors(a);
+        return multiply_no_nan(where(c == 0, 0, c * std::numeric_limits<double>::infinity()), each(factor));
+      })};
 }
 
 std::vector<Sample> determinant_samples() {

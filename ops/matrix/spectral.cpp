@@ -16,11 +16,16 @@ using namespace matrix_rules;
 
 extern const Op svd_op, eigh_op;
 
-// values[j] - values[i] at [i, j], and 1 on the diagonal.
-Tensor differences(const Tensor& values) {
-  return expand_dims(values, -2) - expand_dims(values, -1) + identity_like(expand_dims(values, -2));
+// x / y, and 0 where x is 0, whatever y is. Vectors of values that coincide are not unique, and those of singular values
+// of 0 neither; but nothing arrives for them from a function of the values alone, or of other vectors.
+Tensor over_gaps(const Tensor& x, const Tensor& y) {
+  const Tensor none = x == 0;
+  return where(none, 0, x / where(none, 1, y));
 }
-Tensor without_diagonal(const Tensor& x) { return x * (1 - identity_like(x)); }
+// x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
+Tensor over_differences(const Tensor& x, const Tensor& values) {
+  return over_gaps(x * (1 - identity_like(x)), expand_dims(values, -2) - expand_dims(values, -1));
+}
 // x with its columns times the elements of v.
 Tensor scale_columns(const Tensor& x, const Tensor& v) { return x * expand_dims(v, -2); }
 
@@ -42,19 +47,20 @@ Tensor svd_gradient(const Tensor& u, const Tensor& s, const Tensor& vh, const Te
                     const Tensor& by_vh) {
   const Dim m = rows_of(u.spec()), n = columns_of(vh.spec()), k = s.shape().back();
   const Tensor of_u = antihermitian(matmul(adjoint(u), by_u)), of_v = antihermitian(matmul(vh, adjoint(by_vh)));
-  const Tensor gaps = differences(square(s));
-  Tensor inner = without_diagonal(scale_columns(of_u, s) + expand_dims(s, -1) * of_v) / gaps;
+  // (s[j] of_u + s[i] of_v) / (s[j]^2 - s[i]^2) at [i, j], in two parts, without the squares.
+  const Tensor sums = expand_dims(s, -2) + expand_dims(s, -1);
+  Tensor inner = 0.5 * (over_differences(of_u + of_v, s) + over_gaps((of_u - of_v) * (1 - identity_like(of_u)), sums));
   Tensor on_diagonal = by_s;
   if (is_complex(u.dtype()))  // the phase that u and vh share is not free
-    on_diagonal = astype(by_s, u.dtype()) + diagonal(of_u, 0, -2, -1) / (2 * s);
+    on_diagonal = astype(by_s, u.dtype()) + over_gaps(diagonal(of_u, 0, -2, -1), 2 * s);
   inner = inner + as_diagonal(on_diagonal);
   Tensor g = matmul(matmul(u, inner), vh);
   if (m > k) {
-    const Tensor across = (by_u - matmul(u, matmul(adjoint(u), by_u))) / expand_dims(s, -2);
+    const Tensor across = over_gaps(by_u - matmul(u, matmul(adjoint(u), by_u)), expand_dims(s, -2));
     g = g + matmul(across, vh);
   }
   if (n > k) {
-    const Tensor across = (by_vh - matmul(matmul(by_vh, adjoint(vh)), vh)) / expand_dims(s, -1);
+    const Tensor across = over_gaps(by_vh - matmul(matmul(by_vh, adjoint(vh)), vh), expand_dims(s, -1));
     g = g + matmul(u, across);
   }
   return g;
@@ -128,13 +134,13 @@ OutSpecs infer_eigh(const InferArgs& args) {
 }
 Tensors eigh_vjp(const VjpArgs& args) {
   const Tensor &w = args.out[0], &v = args.out[1];
-  const Tensor turns = without_diagonal(matmul(adjoint(v), args.cotangent[1])) / differences(w);
+  const Tensor turns = over_differences(matmul(adjoint(v), args.cotangent[1]), w);
   return {hermitian(matmul(matmul(v, turns + as_diagonal(args.cotangent[0])), adjoint(v)))};
 }
 Tensors eigh_jvp(const JvpArgs& args) {
   const Tensor &w = args.out[0], &v = args.out[1];
   const Tensor inner = matmul(matmul(adjoint(v), hermitian(args.tangent[0])), v);
-  return {real(diagonal(inner, 0, -2, -1)), matmul(v, without_diagonal(inner) / differences(w))};
+  return {real(diagonal(inner, 0, -2, -1)), matmul(v, over_differences(inner, w))};
 }
 
 std::vector<Sample> square_samples() {
@@ -199,7 +205,7 @@ Tensors eig_vjp(const VjpArgs& args) {
   const Tensor along = matmul(vh, args.cotangent[1]);
   // Vectors stay of length 1: what is along one does not count.
   const Tensor own = real(diagonal(along, 0, -2, -1));
-  const Tensor turns = without_diagonal(along - scale_columns(matmul(vh, v), own)) / conj(differences(w));
+  const Tensor turns = over_differences(along - scale_columns(matmul(vh, v), own), conj(w));
   const Tensor g = linalg::solve(vh, matmul(turns + as_diagonal(args.cotangent[0]), vh));
   return {like_operand(g, args.in[0])};
 }

@@ -22,8 +22,7 @@ Tensor over_root_mean_square(const Tensor& x, const NormalizeOptions& options, c
   require_operand("rms_norm", x, where);
   require_not_negative("rms_norm", "epsilon", options.epsilon, where);
   const Axes axes = axes_from(normal_axis(options.axis, x, "rms_norm", where), x.ndim());
-  const Tensor w = to_work(x);
-  return w * rsqrt(mean(square(w), axes, true) + options.epsilon);
+  return over_root_mean_square(to_work(x), axes, options.epsilon);
 }
 }  // namespace
 
@@ -75,7 +74,7 @@ Tensor normalised_groups(std::string_view op, const Tensor& x, int64_t groups, i
     if (d != axis) over.push_back(d);
   const Tensor w = reshape(to_work(x), split);
   const Tensor from_mean = w - mean(w, over, true);
-  return reshape(from_mean * rsqrt(mean(square(from_mean), over, true) + epsilon), x.shape());
+  return reshape(over_root_mean_square(from_mean, over, epsilon), x.shape());
 }
 
 Tensor spread_channels(std::string_view op, const Tensor& parameter, const Tensor& x, int64_t axis, DType dtype,

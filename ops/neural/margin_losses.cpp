@@ -57,7 +57,7 @@ void require_class_weights(std::string_view op, const std::optional<Tensor>& wei
 }
 // Labels, of which those below 0 do not count from the last class; a number is where the scores are.
 Tensor unwrapped(const Tensor& labels, const Tensor& scores) {
-  return from_front(number_beside(labels, scores), scores.shape().back());
+  return from_front(number_beside(labels, scores));
 }
 // x[..., label] of each example.
 Tensor chosen(const Tensor& x, const Tensor& labels) {
@@ -113,9 +113,15 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("binary_cross_entropy", {&p, &labels}, where);
-  const auto bounded = [](const Tensor& x) { return maximum(x, -100); };
   const Tensor &x = w.in[0], &y = w.in[1];
-  return astype(-(y * bounded(log(x)) + (1 - y) * bounded(log1p(-x))), w.result);
+  // Below 1e-12 the slope stays what it is there, as torch has it: a wrong answer that is certain must still learn.
+  const auto bounded = [](const Tensor& q, const Tensor& logarithm) {
+    constexpr double least = 1e-12;
+    const Tensor far = q < least, moved = (q - stop_gradient(q)) / least;
+    return rill::where(far, stop_gradient(maximum(logarithm, -100)) + moved, logarithm);
+  };
+  const Tensor of_true = multiply_no_nan(bounded(x, log(x)), y), of_false = multiply_no_nan(bounded(1 - x, log1p(-x)), 1 - y);
+  return astype(0 - (of_true + of_false), w.result);
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, Where where) {

@@ -5,9 +5,11 @@
 #include <cmath>
 
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/params/square_extremes.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -402,14 +404,33 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
   return astype(astype(x, wide) * reshape(factor, channels) + reshape(shift, channels), to_floating(x.dtype()));
 }
 
-namespace {
-// What vectors of this length are multiplied by first, so that theirs is about 1, which neither squares nor gradients
-// leave: a constant.
 Tensor near_one(const Tensor& length) {
   const bool wide = length.dtype() == DType::f64;
   return 1 / clip(stop_gradient(length), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
 }
-}  // namespace
+// The squares themselves where they are in range. Else of numbers that a power of two has brought there.
+template <class Extremes>
+static Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
+  const Tensor squares = mean(square(w), axes, true), too_large = squares > Extremes::most;
+  const auto times = [&](double factor) {
+    const Tensor near = w * factor;
+    return near * rsqrt(mean(square(near), axes, true) + epsilon * factor * factor);
+  };
+  // Whether it may hold anywhere: asked where the answer is at hand.
+  const auto somewhere = [](const Tensor& condition) {
+    const bool at_hand = condition.device().kind() == DeviceKind::cpu && EnclosingTrace::may_read(condition);
+    return !at_hand || any(condition).item<bool>();
+  };
+  Tensor y = w * rsqrt(squares + epsilon);
+  if (somewhere(too_large)) y = where(too_large, times(Extremes::down), y);
+  if (epsilon >= Extremes::felt_epsilon) return y;
+  const Tensor too_small = squares < Extremes::least;
+  return somewhere(too_small) ? where(too_small, times(Extremes::up), y) : y;
+}
+Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
+  return w.dtype() == DType::f64 ? over_root_mean_square<SquareExtremes<double>>(w, axes, epsilon)
+                                 : over_root_mean_square<SquareExtremes<float>>(w, axes, epsilon);
+}
 
 Tensor unit_vectors(const Tensor& x, const Axes& axes) {
   const Tensor w = to_work(x), size = stop_gradient(euclidean_norm(w, axes, true)), none = size == 0;

@@ -73,9 +73,9 @@ Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagO
   check_bags(table, ids, o, where);
   Tensor counts;
   if (o.padding || o.offsets) counts = o.padding ? ids != *o.padding : ids == ids;
-  Tensor places = from_front(ids, table.shape()[0]);
+  Tensor places = from_front(ids);
   // Padding may be no row's id: row 0 is read for it, and does not count.
-  if (o.padding) places = rill::where(logical_or(counts, places < table.shape()[0]), places, 0);
+  if (o.padding) places = rill::where(counts, places, 0);
   Tensor rows = to_work(take(table, places, 0));
   if (o.weights) rows = rows * expand_dims(astype(*o.weights, rows.dtype()), -1);
   if (!counts.defined()) return from_work(fold_whole_bags(rows, o.mode), table.dtype());

@@ -101,18 +101,23 @@ Tensors prod_jvp(const JvpArgs& args) {
   return {folded(args, multiply_no_nan(others, args.tangent[0]))};
 }
 
+// In which ties are counted: f16 holds no more than 65504.
+DType count_dtype(const Tensor& x) { return is_half(x.dtype()) ? DType::f32 : x.dtype(); }
+
 Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   if (args.attrs.as<ReduceParams>().axes.empty()) return {args.cotangent[0]};  // nothing is folded
-  const Tensor hit = astype(x == keep(args, args.out[0]), x.dtype());
-  const Tensor count = sum(hit, {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
-  return {hit * multiply_no_nan(1 / count, keep(args, args.cotangent[0]))};  // a NaN is hit nowhere
+  const Tensor hit = x == keep(args, args.out[0]);
+  const Tensor count = sum(astype(hit, count_dtype(x)), {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
+  const Tensor fraction = multiply_no_nan(1 / count, astype(keep(args, args.cotangent[0]), count.dtype()));
+  return {astype(hit, x.dtype()) * astype(fraction, x.dtype())};  // a NaN is hit nowhere
 }
 
 Tensors extreme_jvp(const JvpArgs& args) {
   const Tensor hit = args.in[0] == keep(args, args.out[0]);
-  const Tensor count = folded(args, astype(hit, args.in[0].dtype()));
-  return {folded(args, where(hit, args.tangent[0], 0)) / count};
+  const Tensor count = folded(args, astype(hit, count_dtype(args.in[0])));
+  const Tensor total = folded(args, astype(where(hit, args.tangent[0], 0), count.dtype()));
+  return {astype(total / count, args.in[0].dtype())};
 }
 
 // x / |x|, which stays within [-1, 1], times the cotangent. At 0 it is 0, and so are its derivatives.

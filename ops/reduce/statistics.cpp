@@ -157,10 +157,19 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
   return fold_rows(x, axes, [&](const Tensor& rows) {
     const Tensor w = to_work(rows), largest = stop_gradient(fold(max, w, axes, true));
     const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
-    const Tensor total = fold(sum, exp(w - shift), axes, o.keepdims);
-    const Tensor none = total == 0;  // nothing but -inf, where the gradient is 0
-    const Tensor y = rill::where(none, -infinity, log(rill::where(none, 1, total)));
-    return from_work(y + reshape(shift, y.shape()), rows.dtype());
+    // The terms that are 1 apart from the others, which may be too small to be felt beside them.
+    const Tensor terms = exp(w - shift), is_top = stop_gradient(w) == shift;
+    const Tensor tops = fold(sum, rill::where(is_top, terms, 0), axes, o.keepdims),
+                 rest = fold(sum, rill::where(is_top, 0, terms), axes, o.keepdims);
+    const Tensor none = logical_and(tops == 0, rest == 0);  // nothing but -inf, where the gradient is 0
+    Tensor y = rill::where(none, -infinity, log1p(rill::where(none, 0, (tops - 1) + rest)));
+    y = y + reshape(shift, y.shape());
+    const Tensor endless = largest == infinity;
+    if (EnclosingTrace::may_read(endless) && !rill::any(endless).item<bool>()) return from_work(y, rows.dtype());
+    // Those that are +inf have equal parts of the gradient, and the others none.
+    const Tensor which = w == infinity, count = fold(sum, astype(which, w.dtype()), axes, o.keepdims);
+    const Tensor mean = fold(sum, rill::where(which, w, 0), axes, o.keepdims) / maximum(count, 1);
+    return from_work(rill::where(reshape(endless, y.shape()), mean, y), rows.dtype());
   });
 }
 

@@ -46,6 +46,11 @@ Tensor without_nan(const Tensor& x, double instead);
 
 // sqrt(sum of |x|^2) over `axes` (none: |x|), whose squares neither overflow nor vanish; of integers in f32.
 Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);
+// What vectors of this length are multiplied by first, so that theirs is about 1, which neither squares nor gradients
+// leave: a constant.
+Tensor near_one(const Tensor& length);
+// w / sqrt(mean(w^2) + epsilon) over `axes`, whose squares neither overflow nor vanish.
+Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon);
 // x / |x| over `axes`, of the dtype that x is worked in; zeros stay zeros, and their gradient is that of x itself.
 Tensor unit_vectors(const Tensor& x, const Axes& axes);
 

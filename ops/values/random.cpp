@@ -359,8 +359,10 @@ Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
   if (broadcast_shapes(p.shape(), shape, where) != shape)
     fail("random::bernoulli",
          fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
-  const DType work = p.spec().weak ? DType::f32 : work_dtype(p.dtype());
-  const Tensor hit = half_open_unit(shape, work, {.key = o.key, .device = o.device}, where) < p;
+  // A C++ double has all its bits, though a tensor made of it would be f32.
+  const bool wide = is_double(p.dtype());
+  const Tensor hit =
+      half_open_unit(shape, wide ? DType::f64 : DType::f32, {.key = o.key, .device = o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));
 }
 
@@ -390,11 +392,14 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   const DType index = index_dtype("random::categorical", o.dtype, logits.shape().back(), where);
   Shape shape = leading;
   for (Dim size : logits.shape()) shape.push_back(size);
-  // The Gumbel trick: the largest of logits plus noise falls on each index with its probability.
-  const DType d = is_floating(logits.dtype()) ? work_dtype(logits.dtype()) : DType::f32;
-  const Tensor y =
-      argmax(logits + gumbel(shape, {.dtype = d, .key = o.key, .device = o.device ? o.device : logits.device()}), -1);
-  return astype(y, index);
+  // The Gumbel trick: the largest of logits plus noise falls on each index with its probability. Of n classes the
+  // largest noises are about log(n), of which f32 has few different ones: where there are so many classes that two of
+  // those may be equal, and the first would be preferred, f64 is drawn.
+  constexpr int64_t few = 1 << 10;
+  const bool wide = !(logits.shape().back() <= few) || (is_floating(logits.dtype()) && is_double(logits.dtype()));
+  const Tensor noise = gumbel(
+      shape, {.dtype = wide ? DType::f64 : DType::f32, .key = o.key, .device = o.device ? o.device : logits.device()});
+  return astype(argmax((wide ? astype(logits, DType::f64) : logits) + noise, -1), index);
 }
 
 Tensor permutation(Dim n, const RandomOptions& o, Where where) {

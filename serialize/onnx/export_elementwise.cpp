@@ -391,6 +391,12 @@ Tensor next_after(const Tensor& x, const Tensor& y) {
   return where((x == y), y, where(isnan(x) | isnan(y), x + y, moved));
 }
 
+// As the kernels': by the smaller of the sigmoid and what it lacks to 1.
+Tensor sigmoid_slope(const Tensor& x) {
+  const Tensor s = sigmoid(-abs(x));
+  return s * (1 - s);
+}
+
 #define COMPOSITE(op, expression) {op, nullptr, [](In in, AttrsView) -> Tensors { return expression; }}
 // `x`, and `y` where there are two, in f64.
 #define PRECISE(op, expression)                                \
@@ -461,6 +467,8 @@ std::span<const Rule> elementwise_rules() {
       COMPOSITE("relu_grad", (Tensors{where(in[0] > 0, in[1], 0)})),
       COMPOSITE("tanh_grad", (Tensors{where(in[1] == 0, 0, in[1] - in[0] * in[1] * in[0])})),
       COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
+      COMPOSITE("tanh_derivative", (Tensors{where(in[1] == 0, 0, 4 * sigmoid_slope(2 * in[0]) * in[1])})),
+      COMPOSITE("sigmoid_derivative", (Tensors{where(in[1] == 0, 0, sigmoid_slope(in[0]) * in[1])})),
       COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
       COMPOSITE("atan2", (Tensors{angle_of(in[0], in[1])})),
       PRECISE("exp2", power(full({}, 2.0, {.dtype = f64}), x)),

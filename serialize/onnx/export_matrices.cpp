@@ -22,6 +22,7 @@ std::span<const Rule> matrix_rules() {
       {.op = "expm", .refusal = no_operator},
       {.op = "fft", .refusal = no_operator},
       {.op = "irfft", .refusal = no_operator},
+      {.op = "lstsq", .refusal = no_operator},
       {.op = "lu", .refusal = no_operator},
       {.op = "pinv", .refusal = no_operator},
       {.op = "qr", .refusal = no_operator},

@@ -95,19 +95,30 @@ Values write_eigh(Call& c) {
   return {y[0], v[0]};
 }
 
-// V diag(1 / s) H(U), of the singular values above rtol * the largest.
-Tensors compose_pinv(In in, AttrsView attrs) {
-  const Tensor& x = in[0];
-  const Dim m = x.shape()[x.shape().size() - 2], n = x.shape().back(), k = smaller(m, n);
-  if (!k.is_open() && k == 0) return {matrix_transpose(zeros_like(x))};
-  const linalg::Svd y = linalg::svd(x, {.full_matrices = false});
+// 1 / s of the singular values above rtol * the largest, 0 of others.
+Tensor inverse_values(const Tensor& x, const linalg::Svd& y, AttrsView attrs) {
+  const Dim m = x.shape()[x.shape().size() - 2], n = x.shape().back();
   const double asked = attrs.as<PinvParams>().rtol, epsilon = x.dtype() == DType::f64
                                                                   ? std::numeric_limits<double>::epsilon()
                                                                   : std::numeric_limits<float>::epsilon();
   const Tensor largest = slice_axis(y.s, -1, 0, 1);
   const Tensor counts = y.s > (asked >= 0 ? largest * asked : largest * larger(m, n) * epsilon);
-  const Tensor inverses = where(counts, 1 / where(counts, y.s, 1), 0);
-  return {matmul(matrix_transpose(y.vh) * expand_dims(inverses, -2), matrix_transpose(y.u))};
+  return where(counts, 1 / where(counts, y.s, 1), 0);
+}
+// V diag(1 / s) H(U).
+Tensors compose_pinv(In in, AttrsView attrs) {
+  const Tensor& x = in[0];
+  const Dim k = smaller(x.shape()[x.shape().size() - 2], x.shape().back());
+  if (!k.is_open() && k == 0) return {matrix_transpose(zeros_like(x))};
+  const linalg::Svd y = linalg::svd(x, {.full_matrices = false});
+  const Tensor inverses = expand_dims(inverse_values(x, y, attrs), -2);
+  return {matmul(matrix_transpose(y.vh) * inverses, matrix_transpose(y.u))};
+}
+// V diag(1 / s) (H(U) b), and s.
+Tensors compose_lstsq(In in, AttrsView attrs) {
+  const linalg::Svd y = linalg::svd(in[0], {.full_matrices = false});
+  const Tensor inverses = expand_dims(inverse_values(in[0], y, attrs), -1);
+  return {matmul(matrix_transpose(y.vh), inverses * matmul(matrix_transpose(y.u), in[1])), y.s};
 }
 
 constexpr std::string_view no_operator = "TensorFlow has no operator that does this. compute it outside of the model";
@@ -128,6 +139,7 @@ std::span<const onnx_out::Rule> matrix_rules() {
       {"eigvalsh", write_eigvalsh},
       {"lu", write_lu},
       {.op = "pinv", .composite = compose_pinv},
+      {.op = "lstsq", .composite = compose_lstsq},
       {.op = "expm", .refusal = no_operator},
   };
   return rules;

@@ -1,10 +1,11 @@
-"""Cases of linear algebra and Fourier transforms, with torch's values and gradients in float64; scipy's expm.
+"""Cases of linear algebra and Fourier transforms, with torch's values and gradients in float64; least squares by LAPACK.
 
 Of vectors that are unique up to a factor of magnitude 1 the cases compare what does not depend on it: the sum of k v_k
 H(v_k) over the k-th vectors v_k.
 """
 
 import numpy as np
+import scipy.linalg
 import torch
 
 from judge import COMPLEX, Operand, is_complex, of_largest, of_terms
@@ -128,8 +129,31 @@ def factorisations(cases, dtype):
         add(cases, "linalg::svd", [a], {"full": shape[-1] == shape[-2]}, singular, [real] + both * 2)
         add(cases, "linalg::pinv", [a], {}, lambda a: parts(torch.linalg.pinv(a)), both)
         b = cases.any((shape[-2], 2), dtype)
-        add(cases, "linalg::lstsq", [a, b], {}, lambda a, b: parts(torch.linalg.pinv(a) @ b), both)
+        least_squares(cases, a, b, TOLERANCE)
         add(cases, "linalg::matrix_rank", [a], {}, torch.linalg.matrix_rank, "i64", None)
+
+
+def least_squares(cases, a, b, tolerance):
+    """Values by LAPACK's gelsd; gradients by a product with the pseudo-inverse, which is enough where a is well-behaved."""
+    wide = np.complex128 if is_complex(a.dtype) else np.float64
+    left, right = np.asarray(a.wide, wide), np.asarray(b.wide, wide)
+    x = np.stack([scipy.linalg.lstsq(m, right, lapack_driver="gelsd")[0] for m in left.reshape(-1, *left.shape[-2:])])
+    x = x.reshape(*left.shape[:-2], *x.shape[-2:])
+    values = [x.real, x.imag] if is_complex(a.dtype) else [x]
+    by_product = None if tolerance is not TOLERANCE else lambda a, b: parts(torch.linalg.pinv(a) @ b)
+    cases.add("linalg::lstsq", [a, b], {}, values, parts_dtypes(a.dtype), tolerance, by_product, SLOPES)
+
+
+def ill_conditioned(cases, dtype):
+    """Least squares whose error grows with the condition number once: by a pseudo-inverse it grows with its square."""
+    condition = 1e3 if REAL.get(dtype, dtype) == "f32" else 1e7
+    for shape in [(12, 5), (5, 12), (6, 6)]:
+        q = [np.linalg.qr(np.asarray(cases.any((n, n), dtype).wide, np.complex128))[0] for n in shape]
+        q = q if is_complex(dtype) else [np.linalg.qr(np.asarray(cases.any((n, n), dtype).wide, np.float64))[0] for n in shape]
+        k = min(shape)
+        a = Operand(q[0][:, :k] * np.geomspace(1, 1 / condition, k) @ q[1][:, :k].conj().T, dtype, grad=False)
+        b = Operand(np.asarray(a.wide) @ np.asarray(cases.any((shape[1], 2), dtype).wide), dtype, grad=False)
+        least_squares(cases, a, b, of_largest(8 * condition))
 
 
 def ordered(e):
@@ -268,6 +292,7 @@ def add_all(cases):
     for dtype in DTYPES:
         solvers(cases, dtype)
         factorisations(cases, dtype)
+        ill_conditioned(cases, dtype)
         others(cases, dtype)
         transforms(cases, dtype)
     frequencies(cases)

@@ -2,6 +2,7 @@
 // that both the callable and the graph run once more, op by op, with a listener on the thread.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "rill/ops/numerics_check.h"
@@ -128,6 +129,21 @@ std::string first_node(const Graph& g, std::span<const Run> eager, std::span<con
          "runs without those)";
 }
 
+// What a call's graph has captured that the callable, traced anew into `now`, does not: "" where there is nothing.
+std::string reassigned_capture(const Graph& called, const Graph& now) {
+  for (const GraphInput& old : called.inputs) {
+    if (old.kind != GraphInput::Kind::captured) continue;
+    const auto is_same = [&](const GraphInput& i) {
+      return i.kind == GraphInput::Kind::captured && agree(i.captured, old.captured);
+    };
+    if (std::any_of(now.inputs.begin(), now.inputs.end(), is_same)) continue;
+    return fmt::format("a captured tensor was reassigned: the trace keeps the {} that it was when the call was traced. "
+                       "make it an argument, or a Variable",
+                       to_string(old.captured.spec()));
+  }
+  return "";
+}
+
 }  // namespace
 
 // --- verify ----------------------------------------------------------------------------------------------------------
@@ -170,6 +186,20 @@ Verification FunctionCore::verify(Body& body, const Where& where) {
   for (size_t i = 0; i < traced_after.size(); ++i)
     compare(eager_after[i], traced_after[i], fmt::format("variable '{}'", variables.members()[i].state->name));
   if (found.empty()) return {};
+
+  FunctionKey again;
+  ReadKey read_again(again);
+  body.walk_arguments(read_again);
+  put_back();
+  again.device = default_device();
+  Shared<Instance> called;
+  {
+    std::lock_guard lock(state_->mutex);
+    called = find(again);
+  }
+  if (called)
+    if (const std::string reason = reassigned_capture(called->graph->graph(), g); !reason.empty())
+      return {fmt::format("'{}': {}. {}", name_, found, reason)};
 
   std::vector<Run> ops, nodes;
   {

@@ -119,8 +119,34 @@ void column_moments(const C* x, int64_t begin, int64_t end, int64_t channels, Mo
   }
 }
 
+// f(pointer offset) for each run of numbers of one channel.
+template <class F>
+HWY_INLINE void each_run(const AxisView& view, int64_t channel, F f) {
+  for (int64_t o = 0; o < view.outer; ++o) f((o * view.size + channel) * view.inner);
+}
+
+// 1 / sqrt(variance + epsilon) of channel c. Where the dtype holds no such squares as the deviations have, the variance
+// is made again, in a wider one.
 template <class C>
-void batch_norm_columns(const KernelArgs& args, int64_t rows, int64_t channels) {
+C channel_factor(const KernelArgs& args, const AxisView& view, int64_t c, C mean, C* variance) {
+  using Extremes = SquareExtremes<C>;
+  using W = std::conditional_t<std::is_same_v<C, double>, long double, double>;
+  const double epsilon = args.attrs.as<NormParams>().epsilon;
+  const bool too_small = *variance < C(Extremes::least) && epsilon < Extremes::felt_epsilon;
+  if (*variance <= C(Extremes::most) && !too_small) return C(1) / std::sqrt(*variance + C(epsilon));
+  const C* x = args.in_data<C>(0);
+  W squares = 0;
+  each_run(view, c, [&](int64_t at) {
+    for (int64_t i = 0; i < view.inner; ++i) squares += (W(x[at + i]) - W(mean)) * (W(x[at + i]) - W(mean));
+  });
+  squares /= W(view.outer * view.inner);
+  *variance = C(squares);
+  return C(1 / std::sqrt(squares + W(epsilon)));
+}
+
+template <class C>
+void batch_norm_columns(const KernelArgs& args, const AxisView& view) {
+  const int64_t rows = view.outer, channels = view.size;
   using V = Lane<C>;
   const C* x = args.in_data<C>(0);
   C* mean = args.out_data<C>(1);
@@ -144,8 +170,7 @@ void batch_norm_columns(const KernelArgs& args, int64_t rows, int64_t channels) 
   std::vector<C> factor(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     variance[c] /= C(rows);
-    factor[size_t(c)] =
-        args.in_data<C>(1)[c] * reciprocal_deviation(variance[c], C(args.attrs.as<NormParams>().epsilon));
+    factor[size_t(c)] = args.in_data<C>(1)[c] * channel_factor(args, view, c, mean[c], &variance[c]);
   }
   parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -159,25 +184,35 @@ void batch_norm_columns(const KernelArgs& args, int64_t rows, int64_t channels) 
   });
 }
 
-// dx = g * factor + (x - mean) * slope + constant, channel by channel; made from the sums of g and g (x - mean).
+// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, where d = x - mean, channel by channel; made from the sums
+// of g and g d. r is not squared, which might be too small for the dtype.
 template <class C>
 struct ChannelGradient {
-  C factor, slope, constant;
+  C r, factor, mean_g, mean_gh, slope, constant;
 
+  ChannelGradient() = default;
   // Writes the gradients of scale and offset as well.
-  ChannelGradient(const KernelArgs& args, int64_t c, C sum_g, C sum_gd, double n) {
-    const C scale = args.in_data<C>(1)[c];
-    const C r = reciprocal_deviation(args.in_data<C>(3)[c], C(args.attrs.as<NormParams>().epsilon));
+  ChannelGradient(const KernelArgs& args, const AxisView& view, int64_t c, C sum_g, C sum_gd) {
+    const C n = C(view.outer * view.inner);
+    C variance = args.in_data<C>(3)[c];
+    r = channel_factor(args, view, c, args.in_data<C>(2)[c], &variance);
+    factor = args.in_data<C>(1)[c] * r;
+    mean_g = sum_g / n, mean_gh = sum_gd * r / n;
+    slope = C(2) * args.in_data<C>(6)[c] / n;
+    constant = args.in_data<C>(5)[c] / n;
     args.out_data<C>(1)[c] = sum_gd * r;
     args.out_data<C>(2)[c] = sum_g;
-    factor = scale * r;
-    slope = C(2) * args.in_data<C>(6)[c] / C(n) - factor * r * r * (sum_gd / C(n));
-    constant = args.in_data<C>(5)[c] / C(n) - factor * (sum_g / C(n));
+  }
+  // From lanes of each, or one number of each.
+  template <class V>
+  static HWY_INLINE V of(V g, V d, V r, V factor, V mean_g, V mean_gh, V slope, V constant) {
+    return (g - mean_g - d * r * mean_gh) * factor + (d * slope + constant);
   }
 };
 
 template <class C>
-void batch_norm_grad_columns(const KernelArgs& args, int64_t rows, int64_t channels) {
+void batch_norm_grad_columns(const KernelArgs& args, const AxisView& view) {
+  const int64_t rows = view.outer, channels = view.size;
   using V = Lane<C>;
   const C* x = args.in_data<C>(0);
   const C* mean = args.in_data<C>(2);
@@ -200,19 +235,21 @@ void batch_norm_grad_columns(const KernelArgs& args, int64_t rows, int64_t chann
       });
     }
   });
-  std::vector<C> total(size_t(2 * channels)), factor(static_cast<size_t>(channels)), slope(factor), constant(factor);
+  std::vector<C> total(size_t(2 * channels)), numbers(size_t(6 * channels));
   add_pieces(sums.data(), pieces.count, 2 * channels, total.data(), 2 * channels);
   for (int64_t c = 0; c < channels; ++c) {
-    const ChannelGradient<C> to(args, c, total[size_t(c)], total[size_t(channels + c)], double(rows));
-    factor[size_t(c)] = to.factor, slope[size_t(c)] = to.slope, constant[size_t(c)] = to.constant;
+    const ChannelGradient<C> to(args, view, c, total[size_t(c)], total[size_t(channels + c)]);
+    const C each[] = {to.r, to.factor, to.mean_g, to.mean_gh, to.slope, to.constant};
+    for (int64_t i = 0; i < 6; ++i) numbers[size_t(i * channels + c)] = each[i];
   }
   parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t at = r * channels;
       row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
         const V d = load_k<V>(x + at + j, k) - load_k<V>(mean + j, k);
-        store_k(load_k<V>(g + at + j, k) * load_k<V>(factor.data() + j, k) + d * load_k<V>(slope.data() + j, k) +
-                    load_k<V>(constant.data() + j, k),
+        const auto number = [&](int64_t i) RILL_ROW { return load_k<V>(numbers.data() + i * channels + j, k); };
+        store_k(ChannelGradient<C>::of(load_k<V>(g + at + j, k), d, number(0), number(1), number(2), number(3),
+                                       number(4), number(5)),
                 args.out_data<C>(0) + at + j, k);
       });
     }
@@ -220,12 +257,6 @@ void batch_norm_grad_columns(const KernelArgs& args, int64_t rows, int64_t chann
 }
 
 // --- batch_norm, another axis: x is [outer, channels, inner] ---------------------------------------------------------
-
-// f(pointer offset) for each run of numbers of one channel.
-template <class F>
-HWY_INLINE void each_run(const AxisView& view, int64_t channel, F f) {
-  for (int64_t o = 0; o < view.outer; ++o) f((o * view.size + channel) * view.inner);
-}
 
 template <class C>
 void batch_norm_planes(const KernelArgs& args, const AxisView& view) {
@@ -247,8 +278,8 @@ void batch_norm_planes(const KernelArgs& args, const AxisView& view) {
           return d * d;
         });
       });
-      const C variance = C(squares / n);
-      const V factor(args.in_data<C>(1)[c] * reciprocal_deviation(variance, C(args.attrs.as<NormParams>().epsilon)));
+      C variance = C(squares / n);
+      const V factor(args.in_data<C>(1)[c] * channel_factor(args, view, c, mean, &variance));
       const V offset(args.in_data<C>(2)[c]);
       each_run(view, c, [&](int64_t at) RILL_ROW {
         row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
@@ -264,7 +295,6 @@ void batch_norm_planes(const KernelArgs& args, const AxisView& view) {
 template <class C>
 void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
   using V = Lane<C>;
-  const double n = double(view.outer * view.inner);
   parallel_for(view.size, row_grain(view.outer * view.inner), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const C* x = args.in_data<C>(0);
@@ -277,12 +307,13 @@ void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
           return load_k<V>(g + at + i, k) * (load_k<V>(x + at + i, k) - m);
         });
       });
-      const ChannelGradient<C> to(args, c, C(sum_g), C(sum_gd), n);
-      const V factor(to.factor), slope(to.slope), constant(to.constant);
+      const ChannelGradient<C> to(args, view, c, C(sum_g), C(sum_gd));
+      const V r(to.r), factor(to.factor), mean_g(to.mean_g), mean_gh(to.mean_gh), slope(to.slope), constant(to.constant);
       each_run(view, c, [&](int64_t at) RILL_ROW {
         row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
           const V d = load_k<V>(x + at + i, k) - m;
-          store_k(load_k<V>(g + at + i, k) * factor + d * slope + constant, args.out_data<C>(0) + at + i, k);
+          store_k(ChannelGradient<C>::of(load_k<V>(g + at + i, k), d, r, factor, mean_g, mean_gh, slope, constant),
+                  args.out_data<C>(0) + at + i, k);
         });
       });
     }
@@ -304,14 +335,14 @@ template <class C>
 void batch_norm_of(const KernelArgs& args) {
   const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
   if (view.size == 0) return;
-  if (view.inner == 1) batch_norm_columns<C>(args, view.outer, view.size);
+  if (view.inner == 1) batch_norm_columns<C>(args, view);
   else batch_norm_planes<C>(args, view);
 }
 template <class C>
 void batch_norm_grad_of(const KernelArgs& args) {
   const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
   if (view.size == 0) return;
-  if (view.inner == 1) batch_norm_grad_columns<C>(args, view.outer, view.size);
+  if (view.inner == 1) batch_norm_grad_columns<C>(args, view);
   else batch_norm_grad_planes<C>(args, view);
 }
 void batch_norm_any(const KernelArgs& args) {

@@ -8,6 +8,7 @@
 //   operand(i)      operand i's numbers, one a point; number(i): operand i's one number; count(): the row's length
 //   max(x)          the largest number
 //   sum(f, x...)    of f(a number of each x) over all points; sum_kept(o, f, x...) keeps what f gave in result o's row
+//   sum_where(c, f, x) the same sum where the row's condition c holds; anything where not
 //   write(o, f, x...)  makes f(...) result o; write_number(o, v) makes v its one number
 // The pass with `fetch_next` in front asks for the next row of its first operand and of result o: it computes most, so
 // that memory would be idle meanwhile.
@@ -21,6 +22,7 @@
 
 #include "rill/devices/kernel/math/math.h"
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/params/square_extremes.h"
 
 // A lambda whose body is vector code.
 #undef RILL_ROW
@@ -32,6 +34,8 @@ namespace HWY_NAMESPACE {
 
 struct FetchNext {};
 inline constexpr FetchNext fetch_next;
+struct NoFetch {};
+inline constexpr NoFetch no_fetch;
 
 // At one point: the term of a sum over the row, and the numbers that two results, sums over all rows, take in there.
 template <class V>
@@ -54,13 +58,30 @@ struct SoftmaxRow {
   }
 };
 
+// log(sum(exp(x - top))), where `top` is the largest x. The terms that are 1 are counted, and only the others added up,
+// so that these are felt however small they are.
+template <class Row, class Fetch, class X>
+HWY_INLINE typename Row::Number log_of_sum(Row& row, Fetch fetch, X x, typename Row::V top) {
+  using V = typename Row::V;
+  using Number = typename Row::Number;
+  const Number rest = row.sum(
+      fetch,
+      [&](V a) RILL_ROW {
+        const V d = a - top;
+        return select(d == V(0), V(0), exp(d));
+      },
+      x);
+  const Number tops = row.sum([&](V a) RILL_ROW { return select(a - top == V(0), V(1), V(0)); }, x);
+  return row.log1p(tops - Number(1), rest);
+}
+
 struct LogSoftmaxRow {
   template <class Row>
   static HWY_INLINE void run(Row& row) {
     using V = typename Row::V;
     const auto x = row.operand(0);
     const V top(row.max(x));
-    const V log_total(row.log(row.sum(fetch_next, [&](V a) RILL_ROW { return exp(a - top); }, x)));
+    const V log_total(log_of_sum(row, fetch_next, x, top));
     row.write(0, [&](V a) RILL_ROW { return a - top - log_total; }, x);
   }
 };
@@ -96,9 +117,27 @@ struct LogSoftmaxGradRow {
 //   y  = h scale + offset
 //   dx = r (w - mean(w) - h mean(w h)) + dm/n + 2 dv (x - m)/n     where w = dy scale
 
-template <class Number>
-HWY_INLINE Number reciprocal_deviation(Number variance, Number epsilon) {
-  return Number(1) / sqrt(variance + epsilon);
+// r. Where the dtype holds no such squares as the deviations have, the variance is made again of scaled deviations.
+template <class Row, class X>
+HWY_INLINE typename Row::Number reciprocal_deviation(Row& row, X x, typename Row::V mean,
+                                                     typename Row::Number variance) {
+  using V = typename Row::V;
+  using Number = typename Row::Number;
+  using Extremes = SquareExtremes<scalar_t<V>>;
+  const double given = row.attrs().template as<NormParams>().epsilon;
+  const Number one = row.constant(1), epsilon = row.constant(given);
+  const Number up = given < Extremes::felt_epsilon ? row.constant(Extremes::up) : one;
+  const Number factor = select(variance > row.constant(Extremes::most), row.constant(Extremes::down),
+                               select(variance < row.constant(Extremes::least), up, one));
+  const V f(factor);
+  const Number scaled = row.sum_where(
+      factor != one,
+      [&](V a) RILL_ROW {
+        const V d = (a - mean) * f;
+        return d * d;
+      },
+      x);
+  return factor / sqrt(select(factor == one, variance, scaled / row.count()) + epsilon * factor * factor);
 }
 
 // Operands x, scale, offset; results y, mean, variance.
@@ -118,7 +157,7 @@ struct LayerNormRow {
                                 },
                                 x) /
                             n;
-    const V r(reciprocal_deviation(variance, row.constant(row.attrs().template as<NormParams>().epsilon)));
+    const V r(reciprocal_deviation(row, x, m, variance));
     row.write(
         fetch_next, 0, [&](V a, V scale, V offset) RILL_ROW { return (a - m) * r * scale + offset; }, x, row.operand(1),
         row.operand(2));
@@ -136,9 +175,7 @@ struct LayerNormGradRow {
     using Number = typename Row::Number;
     const auto x = row.operand(0), scale = row.operand(1), g = row.operand(4);
     const Number n = row.count();
-    const Number deviation =
-        reciprocal_deviation(row.number(3), row.constant(row.attrs().template as<NormParams>().epsilon));
-    const V m(row.number(2)), r(deviation);
+    const V m(row.number(2)), r(reciprocal_deviation(row, x, m, row.number(3)));
     const Number w_mean = row.sum([](V b, V s) RILL_ROW { return b * s; }, g, scale) / n;
     const Number wh_mean = row.sum_adding(
                                1,
@@ -148,9 +185,14 @@ struct LayerNormGradRow {
                                },
                                x, g, scale) /
                            n;
-    const V slope(Number(2) * row.number(6) / n - deviation * deviation * wh_mean);
-    const V constant(row.number(5) / n - deviation * w_mean);
-    row.write(0, [&](V a, V b, V s) RILL_ROW { return b * s * r + (a - m) * slope + constant; }, x, g, scale);
+    const V by_variance(Number(2) * row.number(6) / n), by_mean(row.number(5) / n), w_m(w_mean), wh_m(wh_mean);
+    row.write(
+        0,
+        [&](V a, V b, V s) RILL_ROW {
+          const V d = a - m;
+          return (b * s - w_m - d * r * wh_m) * r + (d * by_variance + by_mean);
+        },
+        x, g, scale);
   }
 };
 
@@ -164,8 +206,7 @@ struct LogSum {
 
   template <class X>
   HWY_INLINE LogSum(Row& row, X x) : top(row.max(x)) {
-    const V t(top);
-    log_total = row.log(row.sum([&](V a) RILL_ROW { return exp(a - t); }, x));
+    log_total = log_of_sum(row, no_fetch, x, V(top));
   }
   HWY_INLINE void write(Row& row) const {
     row.write_number(1, top);
@@ -194,7 +235,7 @@ struct DenseEntropyRow {
     const LogSum<Row> lse(row, x);
     const V top(lse.top), log_total(lse.log_total);
     row.write_number(
-        0, row.sum([&](V a, V label) RILL_ROW { return label * ((top - a) + log_total); }, x, row.operand(1)));
+        0, row.sum([&](V a, V label) RILL_ROW { return product((top - a) + log_total, label); }, x, row.operand(1)));
     lse.write(row);
   }
 };

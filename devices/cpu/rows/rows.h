@@ -168,7 +168,8 @@ struct EagerRow {
   HWY_INLINE C number(int i) const { return *in[i]; }
   HWY_INLINE C count() const { return C(n); }
   HWY_INLINE C constant(double c) const { return C(c); }
-  HWY_INLINE C log(C x) const { return C(rill::HWY_NAMESPACE::log(double(x))); }
+  // log(1 + x + y), of which y may be too small to be felt beside 1.
+  HWY_INLINE C log1p(C x, C y) const { return C(rill::HWY_NAMESPACE::log1p(double(x) + double(y))); }
   HWY_INLINE C max(const C* x) const { return row_max<V>(x, n); }
   HWY_INLINE C at_label(const C* x) const { return x[label]; }
 
@@ -177,11 +178,19 @@ struct EagerRow {
     return C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return f(load_k<V>(x + i, k)...); }));
   }
   template <class F>
+  HWY_INLINE C sum(NoFetch, F f, const C* x) const {
+    return sum(f, x);
+  }
+  template <class F>
   HWY_INLINE C sum(FetchNext, F f, const C* x) const {
     return C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
       fetch_next_row(x + i, out[0] + i, n);
       return f(load_k<V>(x + i, k));
     }));
+  }
+  template <class F>
+  HWY_INLINE C sum_where(bool condition, F f, const C* x) const {
+    return condition ? sum(f, x) : C(0);
   }
   struct Kept {
     const C* kept;

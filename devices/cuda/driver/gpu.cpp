@@ -14,6 +14,7 @@
 #include "rill/devices/cuda/driver/capture.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/later_errors.h"
+#include "rill/devices/params/gather_layout.h"
 
 namespace rill::cuda {
 
@@ -187,7 +188,7 @@ std::string Gpu::take_faults(Fault* place) {
     const Fault found = std::exchange(place[k], Fault{});
     const Rule& rule = rules_[size_t(found.code - 1)];
     text += (k == 0 ? "" : "; also ") + rule.beginning +
-            fmt::format(fmt::runtime(rule.text), fmt::arg("value", found.value), fmt::arg("limit", found.limit),
+            fmt::format(fmt::runtime(rule.text), fmt::arg("value", index_as_given(found.value)), fmt::arg("limit", found.limit),
                         fmt::arg("position", found.position));
   }
   return text;

@@ -369,7 +369,75 @@ RILL void qr(const MatrixBatch& s) {
 RILL f64 pade(int i) {
   const f64 all[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000.,
                      10559470521600., 670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.};
-  return all[i];
+  return all[i] / all[0];
+}
+template <class W>
+RILL f64 column_norm(Mat<W> x) {
+  f64 most = 0;
+  RILL_LANES(j, 0, x.columns) {
+    f64 column = 0;
+    for (i64 i = 0; i < x.rows; ++i) column += magnitude_of(x(i, j));
+    if (column > most) most = column;
+  }
+  return warp_max(most);
+}
+template <class W>
+RILL void times_power_of_two(Mat<W> x, int exponent) {
+  for (int left = exponent; left != 0;) {
+    const int step = left > 1000 ? 1000 : left < -1000 ? -1000 : left;
+    RILL_LANES(e, 0, x.rows * x.columns) x.at[e] *= W(::ldexp(1., step));
+    left -= step;
+  }
+  __syncwarp();
+}
+// rest_exponent() of devices/matrix/kernels.cpp; `work` is the memory of two matrices.
+template <class W>
+RILL f64 rest_exponent(Mat<W> x, const Mat<W>* work) {
+  f64 *sums = (f64*)work[0].at, *next = (f64*)work[1].at;
+  const i64 n = x.rows;
+  int exponent = 0;
+  RILL_LANES(j, 0, n) sums[j] = 1;
+  __syncwarp();
+  for (int step = 0; step < 27; ++step) {
+    f64 largest = 0;
+    RILL_LANES(j, 0, n) {
+      f64 total = 0;
+      for (i64 i = 0; i < n; ++i) total += sums[i] * magnitude_of(x(i, j));
+      next[j] = total;
+      if (total > largest) largest = total;
+    }
+    largest = warp_max(largest);
+    if (largest == 0) return -1e9;
+    const int power = int(::ceil(::log2(largest)));
+    exponent += power;
+    RILL_LANES(j, 0, n) next[j] = ::ldexp(next[j], -power);
+    __syncwarp();
+    f64* const last = sums;
+    sums = next, next = last;
+  }
+  return exponent - ::log2(column_norm(x)) - 116.45;
+}
+// Divides x[0] by a power of two, and makes its powers; gives the exponent.
+template <class W>
+RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
+  const f64 theta = 4.25;
+  const int most = norm > theta ? int(::ceil(::log2(norm / theta))) : 0;
+  const f64 rest = most > 0 ? rest_exponent(x[0], x + 4) : 0.;
+  times_power_of_two(x[0], -most);
+  multiply(x[0], x[0], x[1]), multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
+  if (most == 0) return 0;
+  multiply(x[2], x[2], x[4]), multiply(x[2], x[3], x[5]);
+  const f64 by_6 = ::pow(column_norm(x[3]), 1 / 6.), by_8 = ::pow(column_norm(x[4]), 1 / 8.),
+            by_10 = ::pow(column_norm(x[5]), 1 / 10.);
+  const f64 first = by_6 > by_8 ? by_6 : by_8, second = by_8 > by_10 ? by_8 : by_10;
+  const f64 size = first < second ? first : second;
+  int squarings = 0;
+  while (squarings < most && (::ldexp(size, most - squarings) > theta || rest - 26. * squarings > -53)) ++squarings;
+  const int back = most - squarings;
+  if (back == 0) return most;
+  times_power_of_two(x[0], back), times_power_of_two(x[1], 2 * back);
+  multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
+  return squarings;
 }
 // The polynomial of a^2 with the coefficients top, top - 2, ...
 template <class W>
@@ -395,22 +463,12 @@ RILL void expm(const MatrixBatch& s) {
   i64* pivots = (i64*)x[7].end();
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, x[0]);
-    f64 norm = 0;
-    RILL_LANES(j, 0, n) {
-      f64 column = 0;
-      for (i64 i = 0; i < n; ++i) column += magnitude_of(x[0](i, j));
-      if (column > norm) norm = column;
-    }
-    norm = warp_max(norm);
+    const f64 norm = column_norm(x[0]);
     if (!all_finite(x[0]) || norm > 1.7976931348623157e308) {  // of one so large no digit is known
       store_matrix<T>(s.out[0], m, n, n, [&](i64, i64) { return not_a_number(W(0.)); });
       continue;
     }
-    const f64 theta = 5.371920351148152;
-    const int squarings = norm > theta ? int(::ceil(::log2(norm / theta))) : 0;
-    RILL_LANES(e, 0, size) x[0].at[e] *= W(::ldexp(1., -squarings));
-    __syncwarp();
-    multiply(x[0], x[0], x[1]), multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
+    const int squarings = scale_for_pade(x, norm);
     half_pade(x, 13, x[4], x[5]);
     multiply(x[0], x[5], x[4]);
     half_pade(x, 12, x[6], x[5]);

@@ -131,18 +131,23 @@ RILL void move_digits(const SortStep& s) {
 
 // --- Updates ---
 
-// An update of one element. Halves are rounded after each.
-#define RILL_UPDATE(Name, wide)                                                       \
-  struct Name {                                                                       \
-    template <class T>                                                                \
-    RILL T of(T a, T b) { return wide; }                                              \
-    RILL f16 of(f16 a, f16 b) { return narrow(of(widen(a), widen(b)), a); }           \
-    RILL bf16 of(bf16 a, bf16 b) { return narrow(of(widen(a), widen(b)), a); }        \
+// An update of one element. Halves are kept in f32 until all are in.
+#define RILL_UPDATE(Name, wide)          \
+  struct Name {                          \
+    template <class T>                   \
+    RILL T of(T a, T b) { return wide; } \
   };
 RILL_UPDATE(AddUpdate, add(a, b))
 RILL_UPDATE(MultiplyUpdate, mul(a, b))
 RILL_UPDATE(MinUpdate, b < a || (b != b && a == a) ? b : a)  // NaN wins, and the first one stays
 RILL_UPDATE(MaxUpdate, a < b || (b != b && a == a) ? b : a)
+
+template <class T> RILL T kept(T x) { return x; }
+RILL f32 kept(f16 x) { return widen(x); }
+RILL f32 kept(bf16 x) { return widen(x); }
+template <class T> RILL T rounded(T x, T) { return x; }
+RILL f16 rounded(f32 x, f16 like) { return narrow(x, like); }
+RILL bf16 rounded(f32 x, bf16 like) { return narrow(x, like); }
 
 // Number q of the updates' numbers, in the order of the words.
 template <class I>
@@ -168,9 +173,11 @@ RILL void update_in_order(const Scatter& s) {
     const i64 target = p.target(s, p.word);
     if (target == s.none || (p.word > 0 && p.target(s, p.word - 1) == target)) continue;
     char* to = p.to(s, target);
-    T x = Stored<T>::load(to);
-    for (i64 w = p.word; w < s.count && p.target(s, w) == target; ++w) x = F::of(x, Stored<T>::load(p.from(s, w)));
-    store(to, x);
+    const T old = Stored<T>::load(to);
+    auto x = kept(old);
+    for (i64 w = p.word; w < s.count && p.target(s, w) == target; ++w)
+      x = F::of(x, kept(T(Stored<T>::load(p.from(s, w)))));
+    store(to, rounded(x, old));
   }
 }
 

@@ -102,10 +102,10 @@ void run_eigh(const KernelArgs& args) {
   s.vectors = vectors;
   start(args, s, {"eigh", "eigh", s.rows * s.rows * (vectors ? 2 : 1), s.rows});
 }
-void start_svd(const KernelArgs& args, MatrixBatch s, std::string_view function) {
+void start_svd(const KernelArgs& args, MatrixBatch s, std::string_view function, int64_t more_room = 0) {
   const int64_t rows = std::max(s.rows, s.columns), columns = std::min(s.rows, s.columns);
   const int64_t factors = s.vectors ? 2 * columns * columns + rows * (s.full ? rows : columns) : 0;
-  start(args, s, {"svd", function, rows * columns + factors + columns, columns});
+  start(args, s, {"svd", function, rows * columns + factors + columns + more_room, columns});
 }
 void run_svd(const KernelArgs& args) {
   MatrixBatch s = matrices(args);
@@ -113,13 +113,19 @@ void run_svd(const KernelArgs& args) {
   start_svd(args, s, "svd");
 }
 void run_svdvals(const KernelArgs& args) { start_svd(args, matrices(args), "svd"); }
-void run_pinv(const KernelArgs& args) {
+// The vectors, and which singular values count.
+MatrixBatch ranked_matrices(const KernelArgs& args) {
   MatrixBatch s = matrices(args);
   const double rtol = args.attrs.as<PinvParams>().rtol;
   const double epsilon = real_of(args.in[0]->dtype()) == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                                     : std::numeric_limits<float>::epsilon();
   s.vectors = true, s.share = rtol >= 0 ? rtol : double(std::max(s.rows, s.columns)) * epsilon;
-  start_svd(args, s, "pinv");
+  return s;
+}
+void run_pinv(const KernelArgs& args) { start_svd(args, ranked_matrices(args), "pinv"); }
+void run_lstsq(const KernelArgs& args) {
+  const MatrixBatch s = ranked_matrices(args);
+  start_svd(args, s, "lstsq", std::min(s.rows, s.columns));
 }
 template <bool vectors>
 void run_eig(const KernelArgs& args) {
@@ -147,6 +153,7 @@ std::span<const NamedKernel> matrix_kernels() {
       {"svd", for_every_dtype<run_svd>},
       {"svdvals", for_every_dtype<run_svdvals>},
       {"pinv", for_every_dtype<run_pinv>},
+      {"lstsq", for_every_dtype<run_lstsq>},
       {"eig", for_every_dtype<run_eig<true>>},
       {"eigvals", for_every_dtype<run_eig<false>>},
   };

@@ -1,4 +1,4 @@
-// Decompositions that iterate: svd, pinv, eigh, eig and their values alone. factors.cuh stands in front; the methods are
+// Decompositions that iterate: svd, pinv, lstsq, eigh, eig and their values alone. factors.cuh stands in front; the methods are
 // those of devices/matrix/plain_routines.cpp: Jacobi's rotations, and the shifted QR iteration on a Hessenberg matrix.
 //
 // A matrix with an infinity or a NaN gives NaN. Vectors, which are unique up to a factor of magnitude 1, are given the
@@ -274,6 +274,36 @@ RILL void pinv(const MatrixBatch& s) {
         total += right(i, k) * conj_of(left(j, k)) * W(1 / d.value(k));
       return total;
     });
+  }
+}
+
+// V diag(1 / s) adjoint(U) b, and s.
+template <class T>
+RILL void lstsq(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  typedef part_t<T> Part;
+  const Svd<W> d(s);
+  const Mat<W> left = d.wide ? d.sorted : d.u, right = d.wide ? d.u : d.sorted;
+  W* const parts = (W*)(d.order + d.b.columns);  // the solution's along V, of one right side
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    const bool good = d.template run<T>(s.a, m);
+    store_matrix<Part>(s.out[1], m, d.b.columns, 1, [&](i64 j, i64) { return good ? d.value(j) : not_a_number(0.); });
+    const T* b = RILL_AT((const T*)s.b) + m * s.rows * s.right;
+    T* x = RILL_AT((T*)s.out[0]) + m * s.columns * s.right;
+    for (i64 c = 0; c < s.right; ++c) {
+      RILL_LANES(k, 0, d.b.columns) {
+        W total = 0.;
+        for (i64 i = 0; i < s.rows; ++i) total += conj_of(left(i, k)) * widened(b[i * s.right + c]);
+        parts[k] = d.value(k) > s.share * d.value(0) ? total / W(d.value(k)) : W(0.);
+      }
+      __syncwarp();
+      RILL_LANES(j, 0, s.columns) {
+        W total = 0.;
+        for (i64 k = 0; good && k < d.b.columns; ++k) total += right(j, k) * parts[k];
+        put_number(x + j * s.right + c, good ? total : not_a_number(W(0.)));
+      }
+      __syncwarp();
+    }
   }
 }
 

@@ -11,7 +11,7 @@ struct MatrixBatch {
   char* work;      // of each warp, `room` numbers of the wide type
   long long room;  // see wide_t
   int lower, adjoint, unit, full, vectors;
-  double share;  // pinv: singular values up to this share of the largest count as 0
+  double share;  // pinv, lstsq: singular values up to this share of the largest count as 0
   void* fault;   // Gpu::fault_place()
   int code;
 };

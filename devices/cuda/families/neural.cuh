@@ -28,9 +28,13 @@ struct Variance : AsDoubles {
     return d * d;
   }
   RILL void give(const Folding& s, i64 row, f64 sum) {
-    const T variance = T(sum / f64(s.n));
+    const f64 wide = sum / f64(s.n);
+    const T variance = T(wide);
+    // T may hold no such number where it holds the deviation.
+    const bool held = variance - variance == T(0) && !(variance < T(1e-30) && s.epsilon < 1e-23);
     set(s.out[0], row, variance);
-    set(s.out[1], row, number<T>(s.in[1], row) * reciprocal_deviation(variance, T(s.epsilon)));
+    set(s.out[1], row, number<T>(s.in[1], row) * (held ? reciprocal_deviation(variance, T(s.epsilon))
+                                                       : T(1 / ::sqrt(wide + s.epsilon))));
   }
 };
 template <class T>
