@@ -24,6 +24,7 @@
 #include <mutex>
 #include <new>
 
+#include "rill/devices/guarded_blocks.h"
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 
@@ -292,6 +293,8 @@ Buffer* allocate_large(Device d, size_t wanted) {
 }  // namespace
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
+  if (guards_blocks()) [[unlikely]]
+    return allocate_guarded(d, bytes);
   if (bytes > small_limit) return Ref<Buffer>::adopt(allocate_large(d, bytes));
   int c = small_class(bytes);
   size_t size = small_bytes(c);

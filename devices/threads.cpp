@@ -84,15 +84,29 @@ ForceOneThread::ForceOneThread() : outer_(one_thread) { one_thread = true; }
 ForceOneThread::~ForceOneThread() { one_thread = outer_; }
 
 #ifdef RILL_STD_THREADS
-LibraryThreads::LibraryThreads() : outer_(1), count_(1) {}
+LibraryThreads::LibraryThreads() : outer_(1), count_(1), outer_dynamic_(0) {}
 LibraryThreads::~LibraryThreads() = default;
 #else
-LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(inside_region() ? 1 : num_threads()) {
+namespace {
+// How many threads a region that asks for `n` gets here, with OMP_DYNAMIC off: "Determining the Number of Threads for a
+// parallel Region" in OpenMP's specification, outside any other region.
+int given_threads(int n) {
+  if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+  return std::min(n, omp_get_thread_limit());
+}
+}  // namespace
+
+LibraryThreads::LibraryThreads()
+    : outer_(omp_get_max_threads()),
+      count_(inside_region() ? 1 : given_threads(num_threads())),
+      outer_dynamic_(omp_get_dynamic()) {
   if (count_ > 1) note_parallel();
   if (outer_ != count_) omp_set_num_threads(count_);
+  if (outer_dynamic_) omp_set_dynamic(0);
 }
 LibraryThreads::~LibraryThreads() {
   if (outer_ != count_) omp_set_num_threads(outer_);
+  if (outer_dynamic_) omp_set_dynamic(outer_dynamic_);
 }
 #endif
 

@@ -13,8 +13,8 @@ namespace rill {
 // on in the child, and OpenMP would wait for them forever.
 int num_threads();
 void set_num_threads(int n);  // for the whole process; 1 at least
-// With true, the gradients of convolutions by their weights do not depend on the number of threads either: their sums
-// are split in one fixed way. Default false: same threads, same bits.
+// With true, convolutions and their gradients do not depend on the number of threads either: they are divided in one
+// fixed way, by images. Default false: same threads, same bits.
 void set_deterministic(bool on);
 bool deterministic();  // whether that is on
 
@@ -27,8 +27,9 @@ namespace detail {
 void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context);
 int pieces_for(int64_t n, int64_t grain);
 
-// While one of these lives, a library with parallel regions of its own that is called from this thread (oneDNN) uses
-// count() threads: num_threads(), or one inside a parallel region and where a ForceOneThread lives.
+// While one of these lives, a library with parallel regions of its own that is called from this thread (oneDNN) gets
+// count() threads, no fewer: num_threads() or as many as OpenMP gives (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS), with
+// OMP_DYNAMIC off; one inside a parallel region and where a ForceOneThread lives.
 class LibraryThreads {
  public:
   LibraryThreads();
@@ -37,7 +38,7 @@ class LibraryThreads {
   int count() const { return count_; }
 
  private:
-  int outer_, count_;
+  int outer_, count_, outer_dynamic_;
 };
 class ForceOneThread {
  public:

@@ -9,6 +9,7 @@
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/cpu/product/onednn.h"
+#include "rill/devices/cpu/product/onednn_defects.h"
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/params/conv_params.h"
 #include "rill/devices/registry.h"
@@ -201,18 +202,52 @@ onednn::Call& find(const Problem& q) {
 }
 
 // Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
-// implementation. Weights that never change are packed: operand 1 of the forward and of the input's gradient.
+// implementation for these operands. Weights that never change are packed: operand 1 of the forward and of the input's
+// gradient.
 bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
+  const bool finite_only = onednn::multiplies_padding(q.which, *q.p, q.s);
   if (args.packed && q.which != ConvResult::weight) {
     Problem packing = q;
     packing.packs_weight = true;
     onednn::Call& call = find(packing);
-    if (call.supported() && call.run_packed(slots, second, *args.packed)) return true;
+    if (call.supported() && call.run_packed(slots, second, *args.packed, finite_only)) return true;
   }
+  if (finite_only && !onednn::all_finite(second)) return false;
   onednn::Call& call = find(q);
   if (!call.supported()) return false;
   call.run(slots);
   return true;
+}
+
+// With set_deterministic(true), a convolution or its gradient by the input is run image by image, each on one thread: the
+// primitive is then the same whatever the threads and the batch. The weights are packed once for all images.
+bool image_by_image(const Problem& whole, std::span<const void* const> slots, const KernelArgs& args,
+                    const Tensor& weights) {
+  const bool finite_only = onednn::multiplies_padding(whole.which, *whole.p, whole.s);
+  if (finite_only && !onednn::all_finite(weights)) return false;
+  Problem plain = whole;
+  plain.s.batch = 1;
+  Problem packing = plain;
+  packing.packs_weight = true;
+  const bool forward = whole.which == ConvResult::forward;
+  const int64_t size = int64_t(size_of(whole.dtype)), step_in = (forward ? whole.x : whole.y).outer * size,
+                step_out = (forward ? whole.y : whole.x).outer * size;
+  Packed for_this_call;
+  Packed& packed = args.packed ? *args.packed : for_this_call;
+  std::atomic<bool> supported{true};
+  parallel_for(whole.s.batch, 1, [&](int64_t begin, int64_t end) {
+    const detail::ForceOneThread alone;
+    for (int64_t i = begin; i < end && supported; ++i) {
+      const void* const image[] = {static_cast<const char*>(slots[0]) + i * step_in, slots[1],
+                                   static_cast<const char*>(slots[2]) + i * step_out};
+      onednn::Call& call = find(packing);
+      if (call.supported() && call.run_packed(image, weights, packed, finite_only)) continue;
+      onednn::Call& unpacked = find(plain);
+      if (unpacked.supported()) unpacked.run(image);
+      else supported = false;
+    }
+  });
+  return supported;
 }
 
 // Convolution weight gradients sum over the batch, which oneDNN divides among its threads. Here the batch is cut into
@@ -220,11 +255,15 @@ bool run_onednn(const Problem& q, std::span<const void* const> slots, const Kern
 // Costs memory for the pieces' gradients and, where the batch has fewer pieces than there are threads, idle threads.
 constexpr int64_t fixed_pieces = 16;
 
-bool weight_in_pieces(const Problem& whole, const float* x, const float* g, float* w, int64_t x_size, int64_t g_size,
-                      int64_t w_size) {
-  const int64_t batch = whole.s.batch, pieces = std::min(batch, fixed_pieces);
-  const Ref<Buffer> space = allocate(Device(), size_t(pieces * w_size) * sizeof(float));
-  float* parts = static_cast<float*>(space->data);
+bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor& a, const Tensor& b) {
+  if (whole.dtype != DType::f32) return false;  // halves go through f32
+  if (onednn::multiplies_padding(whole.which, *whole.p, whole.s) && !onednn::all_finite(b)) return false;
+  const float* const x = reinterpret_cast<const float*>(a.rep()->data);
+  const float* const g = reinterpret_cast<const float*>(b.rep()->data);
+  float* const w = args.out_data<float>();
+  const int64_t batch = whole.s.batch, pieces = std::min(batch, fixed_pieces), size = args.output().size();
+  const Ref<Buffer> space = allocate(Device(), size_t(pieces * size) * sizeof(float));
+  float* const parts = static_cast<float*>(space->data);
   std::atomic<bool> supported{true};
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     const detail::ForceOneThread guard;
@@ -234,39 +273,18 @@ bool weight_in_pieces(const Problem& whole, const float* x, const float* g, floa
       q.s.batch = to - from;
       onednn::Call& call = find(q);
       if (!call.supported()) supported = false;
-      else call.run({x + from * (x_size / batch), g + from * (g_size / batch), parts + i * w_size});
+      else call.run({x + from * whole.x.outer, g + from * whole.y.outer, parts + i * size});
     }
   });
   if (!supported) return false;
-  parallel_for(w_size, 8192, [&](int64_t begin, int64_t end) {
+  parallel_for(size, 8192, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
       float sum = parts[j];
-      for (int64_t i = 1; i < pieces; ++i) sum += parts[i * w_size + j];
+      for (int64_t i = 1; i < pieces; ++i) sum += parts[i * size + j];
       w[j] = sum;
     }
   });
   return true;
-}
-
-// The gradient of a window's column (row, ...) that meets nothing but padding is 0. oneDNN's brgconv_bwd_w for bf16 on
-// AMX leaves such a column as the memory was.
-void clear_unmet(const Problem& q, Tensor& w) {
-  const Sliding& s = q.s;
-  for (size_t a = 3 - q.n; a < 3; ++a)
-    for (int64_t i = 0; i < s.window[a]; ++i) {
-      bool met = false;
-      for (int64_t o = 0; o < s.out[a] && !met; ++o) {
-        const int64_t at = o * s.stride[a] + i * s.dilation[a] - s.lo[a];
-        met = at >= 0 && at < s.in[a];
-      }
-      if (met) continue;
-      const size_t axis = weight_space_axis(q.p->layout, a + q.n - 3);
-      int64_t outer = 1, inner = int64_t(size_of(w.dtype()));
-      for (size_t d = 0; d < w.shape().size(); ++d)
-        if (d != axis) (d < axis ? outer : inner) *= w.shape()[d];
-      char* data = w.mutable_rep()->data;
-      for (int64_t b = 0; b < outer; ++b) std::memset(data + (b * s.window[a] + i) * inner, 0, size_t(inner));
-    }
 }
 
 // Whether the elements fill a block of memory, in any order of the axes: what oneDNN can read.
@@ -283,19 +301,12 @@ bool fills_memory(const Tensor& t) {
   return true;
 }
 
-Tensor dense_copy(const Tensor& t) {
+Tensor filling_memory(const Tensor& t) {
+  if (fills_memory(t)) return t;
   Tensor dense = empty_tensor(t.spec());
   copy_elements(t, dense);
   return dense;
 }
-Tensor filling_memory(const Tensor& t) { return fills_memory(t) ? t : dense_copy(t); }
-// One example of the batch after another.
-Tensor batch_outermost(const Tensor& t) {
-  const int64_t batch = t.shape()[0];
-  return batch == 1 || t.strides()[0] * batch == t.size() ? t : dense_copy(t);
-}
-const float* elements(const Tensor& t) { return reinterpret_cast<const float*>(t.rep()->data); }
-
 Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Tensor& w, const Tensor& y) {
   return {which,
           y.dtype(),
@@ -307,44 +318,21 @@ Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Te
           activation_strides(y, p.layout)};
 }
 
-bool all_halves_finite(const Tensor& halves) {
-  const uint16_t infinite = halves.dtype() == DType::bf16 ? 0x7f80 : 0x7c00;
-  const auto* bits = reinterpret_cast<const uint16_t*>(halves.rep()->data);
-  bool any = false;
-  for (int64_t i = 0; i < halves.size(); ++i) any |= (bits[i] & infinite) == infinite;
-  return !any;
-}
-// oneDNN's kernels for halves on AMX multiply what lies outside as zeros, which an infinity beside it makes NaN.
-bool multiplies_padding(const KernelArgs& args, ConvResult which, const Tensor& beside) {
-  if (!is_half(beside.dtype())) return false;
-  const ConvParams& p = args.attrs.as<ConvParams>();
-  bool pads = which == ConvResult::input;  // by what is beyond the cotangent
-  for (const Dims* widths : {&p.pads_lo, &p.pads_hi})
-    for (int64_t n : *widths) pads |= n != 0;
-  return pads && !all_halves_finite(beside);
-}
-
 // Whether oneDNN has an implementation, which then ran.
 bool run_onednn(const KernelArgs& args, ConvResult which) {
   Tensor& out = args.output();
-  const bool in_pieces = which == ConvResult::weight && deterministic();
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
-  if (multiplies_padding(args, which, b)) return false;
   const Tensor &x = which == ConvResult::input ? out : a, &w = which == ConvResult::weight ? out : b,
                &y = which == ConvResult::forward ? out
                     : which == ConvResult::input ? a
                                                  : b;
   const Problem q = problem(which, args.attrs.as<ConvParams>(), x, w, y);
-  bool done = false;
-  if (!in_pieces) {
-    const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
-    done = run_onednn(q, slots, args, b);
-  } else if (out.dtype() == DType::f32) {
-    const Tensor first = batch_outermost(a), second = batch_outermost(b);
-    done = weight_in_pieces(problem(which, *q.p, first, out, second), elements(first), elements(second),
-                            args.out_data<float>(), a.size(), b.size(), out.size());
-  }
-  if (done && which == ConvResult::weight) clear_unmet(q, out);
+  if (onednn::overruns_workspace(which, q.s)) return false;
+  const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
+  if (which != ConvResult::weight)
+    return deterministic() ? image_by_image(q, slots, args, b) : run_onednn(q, slots, args, b);
+  const bool done = deterministic() ? weight_in_pieces(args, q, a, b) : run_onednn(q, slots, args, b);
+  if (done) onednn::clear_unmet(*q.p, q.s, out);
   return done;
 }
 
@@ -354,7 +342,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   Tensor& out = args.output();
   const ConvParams& p = args.attrs.as<ConvParams>();
   if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
-      p.layout != Layout::nhwc)
+      p.layout != Layout::nhwc || deterministic())
     return false;
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, a, b, out);

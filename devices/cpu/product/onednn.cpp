@@ -5,6 +5,7 @@
 #include <list>
 #include <unordered_map>
 
+#include "rill/devices/cpu/product/onednn_defects.h"
 #include "rill/devices/cpu/product/packed_operands.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
@@ -160,12 +161,13 @@ Ref<Buffer> reordered(const void* data, const dnnl::memory::desc& from, const dn
 }
 }  // namespace
 
-bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed) {
+bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed, bool finite_only) {
   SmallVec<const void*, 8> given(slots.begin(), slots.end());
   const void*& slot = given[size_t(packed_.slot)];
-  const auto made = packed_operand(packed, operand, slot, std::pair(packed_.plain, packed_.wanted),
-                                   [&] { return reordered(slot, packed_.plain, packed_.wanted); });
-  if (!made) return false;
+  const auto made = packed_operand(packed, operand, slot, std::pair(packed_.plain, packed_.wanted), [&] {
+    return finite_only && !all_finite(operand) ? Ref<Buffer>() : reordered(slot, packed_.plain, packed_.wanted);
+  });
+  if (!made || !made->buffer) return false;
   slot = made->buffer->data;
   run(given);
   return true;

@@ -53,8 +53,9 @@ class Call {
   void run(std::span<const void* const> slots);
   void run(std::initializer_list<const void*> slots) { run(std::span(slots.begin(), slots.size())); }
   // The same, where slots[i] of the packed slot is the plain operand, that of `operand`: packs it at the first run and
-  // keeps it in `packed`. False, having done nothing, where another layout or operand is kept there.
-  bool run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed);
+  // keeps it in `packed`. False, having done nothing, where another layout or operand is kept there, or (finite_only) one
+  // with an infinity or a NaN, which is looked for once.
+  bool run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed, bool finite_only = false);
 
  private:
   struct PackedSlot {

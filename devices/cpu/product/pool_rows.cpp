@@ -115,15 +115,22 @@ void each_image(const Sliding& s, bool split_windows, F&& f) {
     });
 }
 
-// Walks a window and gives the largest element of each channel and which (counted along the walk) it was: the first of
-// equals, the first NaN.
+// Elements of a window, counted along the walk: a float would count no further than 2^24.
+using Indices = hn::RebindToUnsigned<D>;
+HWY_INLINE hn::Mask<D> is_at(hn::Vec<Indices> index, uint32_t i) {
+  return hn::RebindMask(D(), hn::Eq(index, hn::Set(Indices(), i)));
+}
+
+// Walks a window and gives the largest element of each channel and its index: the first of equals, the first NaN.
 struct Largest {
-  V value, place;
+  V value;
+  hn::Vec<Indices> index;
 };
 HWY_INLINE Largest largest(const Windows& w, const float* x, int64_t channels, size_t n) {
   const D d;
-  Largest best{hn::Zero(d), hn::Zero(d)};
-  float index = 0;
+  const Indices di;
+  Largest best{hn::Zero(d), hn::Zero(di)};
+  uint32_t index = 0;
   w.each([&](int64_t at) HWY_ATTR {
     const V v = load(x + at * channels, n);
     if (index == 0) {
@@ -131,9 +138,9 @@ HWY_INLINE Largest largest(const Windows& w, const float* x, int64_t channels, s
     } else {
       const auto wins = hn::Or(hn::Gt(v, best.value), hn::AndNot(hn::IsNaN(best.value), hn::IsNaN(v)));
       best.value = hn::IfThenElse(wins, v, best.value);
-      best.place = hn::IfThenElse(wins, hn::Set(d, index), best.place);
+      best.index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, index), best.index);
     }
-    index += 1;
+    ++index;
   });
   return best;
 }
@@ -177,13 +184,11 @@ void max_pick_kernel(const PoolJob& job) {
     for (int64_t p = begin; p < end; ++p, w.next()) {
       float* out = job.out + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
-        const D d;
-        const V place = largest(w, x + c, channels, count).place;
-        V picked = hn::Zero(d);
-        float index = 0;
+        const auto largest_index = largest(w, x + c, channels, count).index;
+        V picked = hn::Zero(D());
+        uint32_t index = 0;
         w.each([&](int64_t at) HWY_ATTR {
-          picked = hn::IfThenElse(hn::Eq(place, hn::Set(d, index)), load(from + at * channels + c, count), picked);
-          index += 1;
+          picked = hn::IfThenElse(is_at(largest_index, index++), load(from + at * channels + c, count), picked);
         });
         store(picked, out + c, count);
       });
@@ -206,15 +211,14 @@ void max_grad_kernel(const PoolJob& job) {
     for (int64_t p = begin; p < end; ++p, w.next()) {
       const float* cotangent = job.y + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
-        const D d;
-        const V place = largest(w, x + c, channels, count).place, g = load(cotangent + c, count);
-        float index = 0;
+        const auto largest_index = largest(w, x + c, channels, count).index;
+        const V g = load(cotangent + c, count);
+        uint32_t index = 0;
         w.each([&](int64_t at) HWY_ATTR {
           float* to = out + at * channels + c;
-          V v = hn::IfThenElseZero(hn::Eq(place, hn::Set(d, index)), g);
+          V v = hn::IfThenElseZero(is_at(largest_index, index++), g);
           if (!tiles) v = hn::Add(load(to, count), v);
           store(v, to, count);
-          index += 1;
         });
       });
     }

@@ -1,0 +1,78 @@
+// The workarounds that are functions; the list is onednn_defects.h.
+#include "rill/devices/cpu/product/onednn_defects.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "rill/devices/threads.h"
+
+namespace rill::cpu::onednn {
+
+bool overruns_workspace(ConvResult which, const Sliding& s) {
+  constexpr int64_t most_lanes = 16;
+  const auto is_one = [](int64_t n) { return n == 1; };
+  return which == ConvResult::weight && s.in_channels / s.groups < most_lanes && std::ranges::all_of(s.window, is_one) &&
+         !std::ranges::all_of(s.stride, is_one);
+}
+
+bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s) {
+  const auto is_zero = [](int64_t n) { return n == 0; };
+  const auto is_one = [](int64_t n) { return n == 1; };
+  if (!std::ranges::all_of(p.pads_lo, is_zero) || !std::ranges::all_of(p.pads_hi, is_zero)) return true;
+  // The input's gradient also meets what lies beyond the cotangent, and between its strides.
+  return which == ConvResult::input &&
+         !(std::ranges::all_of(s.window, is_one) && std::ranges::all_of(s.stride, is_one));
+}
+
+namespace {
+// Loops that compilers turn into vectors: no exit, and one operation on each element.
+bool finite_floats(const float* x, int64_t n) {
+  uint32_t any = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, sizeof(bits));
+    any |= uint32_t((bits & 0x7f800000u) == 0x7f800000u);
+  }
+  return !any;
+}
+bool finite_halves(const uint16_t* bits, int64_t n, uint16_t infinite) {
+  uint16_t any = 0;
+  for (int64_t i = 0; i < n; ++i) any |= uint16_t((bits[i] & infinite) == infinite);
+  return !any;
+}
+}  // namespace
+
+bool all_finite(const Tensor& beside) {
+  const char* data = beside.rep()->data;
+  const DType d = beside.dtype();
+  std::atomic<bool> finite{true};
+  parallel_for(beside.size(), 1 << 18, [&](int64_t begin, int64_t end) {
+    const bool part = d == DType::f32 ? finite_floats(reinterpret_cast<const float*>(data) + begin, end - begin)
+                                      : finite_halves(reinterpret_cast<const uint16_t*>(data) + begin, end - begin,
+                                                      d == DType::bf16 ? 0x7f80 : 0x7c00);
+    if (!part) finite = false;
+  });
+  return finite;
+}
+
+void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& w) {
+  const size_t n = p.strides.size();
+  for (size_t a = 3 - n; a < 3; ++a)
+    for (int64_t i = 0; i < s.window[a]; ++i) {
+      bool met = false;
+      for (int64_t o = 0; o < s.out[a] && !met; ++o) {
+        const int64_t at = o * s.stride[a] + i * s.dilation[a] - s.lo[a];
+        met = at >= 0 && at < s.in[a];
+      }
+      if (met) continue;
+      const size_t axis = weight_space_axis(p.layout, a + n - 3);
+      int64_t outer = 1, inner = int64_t(size_of(w.dtype()));
+      for (size_t d = 0; d < w.shape().size(); ++d)
+        if (d != axis) (d < axis ? outer : inner) *= w.shape()[d];
+      char* data = w.mutable_rep()->data;
+      for (int64_t b = 0; b < outer; ++b) std::memset(data + (b * s.window[a] + i) * inner, 0, size_t(inner));
+    }
+}
+
+}  // namespace rill::cpu::onednn
