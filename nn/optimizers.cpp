@@ -337,7 +337,8 @@ Adam::Adam(std::string name, const AdamOptions& options, double weight_decay, co
 }
 
 AdamW::AdamW(const AdamWOptions& o, Where where)
-    : Adam("adamw", {.learning_rate = o.learning_rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon}, o.weight_decay, where) {}
+    : Adam("adamw", {.learning_rate = o.learning_rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon},
+           o.weight_decay, where) {}
 
 // 1 - beta^t for t = step + 1, without the cancellation that the formula as written would suffer at small t.
 void Adam::begin_step(const Tensor& step, const Tensor& rate) {

@@ -162,7 +162,8 @@ TEST_CASE("random convolutions and their gradients are those of ref:0") { check_
 
 TEST_CASE("some random convolutions", "[.some]") { check_cases(60); }
 TEST_CASE("and where OpenMP gives other threads than are asked for") {
-  for (const char* setting : {"OMP_DYNAMIC=true", "OMP_THREAD_LIMIT=1", "OMP_THREAD_LIMIT=2", "OMP_MAX_ACTIVE_LEVELS=0"}) {
+  for (const char* setting :
+       {"OMP_DYNAMIC=true", "OMP_THREAD_LIMIT=1", "OMP_THREAD_LIMIT=2", "OMP_MAX_ACTIVE_LEVELS=0"}) {
     std::string output;
     const int status = child(std::string(setting) + " timeout 250", "[.some]", output);
     INFO(setting << ":\n" << output);

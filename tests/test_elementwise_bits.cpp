@@ -270,7 +270,8 @@ int compare_pairs(DType d, size_t share, std::string& wrong) {
                                         : forms[first];
     std::vector<Form> outer = outer_forms(forms, first);
     size_t number = 0;
-    std::erase_if(outer, [&](const Form&) { return mixed(first << 20 | number++, uint64_t(d)) % share != turn % share; });
+    std::erase_if(outer,
+                  [&](const Form&) { return mixed(first << 20 | number++, uint64_t(d)) % share != turn % share; });
     std::vector<std::function<Tensor(const Tensor&, const Tensor&)>> made;
     for (const Form& f : outer)
       made.push_back([&](const Tensor& x, const Tensor& y) { return f.run(inner.run(x, y), y); });

@@ -1,8 +1,8 @@
 // oneDNN as it is: what of devices/cpu/product/onednn_defects.h it still does, so that each workaround is known to be
 // needed, and when it may go; and rill inside OpenMP regions of the user's. What may crash or hang runs in a process of
 // its own. Start at the list in that header.
-#include <dnnl.hpp>
 #include <omp.h>
+#include <dnnl.hpp>
 
 #include <cmath>
 #include <cstring>
@@ -35,12 +35,28 @@ memory::desc desc(const Raw& r, const memory::dims& d, bool weights) {
   return {d, r.type, weights ? r.weights : memory::format_tag::nhwc};
 }
 dnnl::convolution_forward::primitive_desc forward(const Raw& r) {
-  return {engine(), dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, desc(r, r.x, false),
-          desc(r, r.w, true), desc(r, r.y, false), r.strides, zeros_like_dims(r.strides), r.pads, r.pads};
+  return {engine(),
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          desc(r, r.x, false),
+          desc(r, r.w, true),
+          desc(r, r.y, false),
+          r.strides,
+          zeros_like_dims(r.strides),
+          r.pads,
+          r.pads};
 }
 dnnl::convolution_backward_weights::primitive_desc by_weights(const Raw& r) {
-  return {engine(), dnnl::algorithm::convolution_direct, desc(r, r.x, false), desc(r, r.w, true), desc(r, r.y, false),
-          r.strides, zeros_like_dims(r.strides), r.pads, r.pads, forward(r)};
+  return {engine(),
+          dnnl::algorithm::convolution_direct,
+          desc(r, r.x, false),
+          desc(r, r.w, true),
+          desc(r, r.y, false),
+          r.strides,
+          zeros_like_dims(r.strides),
+          r.pads,
+          r.pads,
+          forward(r)};
 }
 
 // f32 in a layout of oneDNN's, from and to one that is plain.

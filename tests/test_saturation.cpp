@@ -221,9 +221,9 @@ TEST_CASE("sums of 16-bit floats by index are kept wide") {
                  {sum_of_all}, 0));
       CHECK(near(index_add(zeros({2}, d).to(device), 0, at, ones_there), {sum_of_all, 0}, 0));
       // Two axes are named: not by rows.
-      CHECK(near(scatter(zeros({1, 1}, d).to(device), {at, at}, ones_there, GatherAttrs{{0, 1}, {}, {}, 0},
-                         ScatterMode::add),
-                 {sum_of_all}, 0));
+      CHECK(near(
+          scatter(zeros({1, 1}, d).to(device), {at, at}, ones_there, GatherAttrs{{0, 1}, {}, {}, 0}, ScatterMode::add),
+          {sum_of_all}, 0));
       // Rounded once: 1 + 3 * 2^-9 in bf16 is 1 if each term is rounded, and so is f16's.
       const double step = d == f16 ? 0x1p-12 : 0x1p-9;
       CHECK(near(segment_sum(tensor({1.0, step, step, step}).astype(d).to(device), zeros({4}, i64).to(device), 1),
@@ -239,7 +239,8 @@ TEST_CASE("more ties than f16 counts") {
   const Tensor g = gradient_of([](const Tensor& t) { return max(t) * 32768.f; }, x);
   CHECK(near(slice_axis(g, 0, 0, 1), {0.46811}, 1e-3));
   CHECK(same(slice_axis(g, 0, 69999, 70000), slice_axis(g, 0, 0, 1)));
-  const Tensor by_segment = gradient_of([](const Tensor& t) { return segment_max(t, zeros({70000}, i64), 1) * 32768.f; }, x);
+  const Tensor by_segment =
+      gradient_of([](const Tensor& t) { return segment_max(t, zeros({70000}, i64), 1) * 32768.f; }, x);
   CHECK(near(slice_axis(by_segment, 0, 0, 1), {0.46811}, 1e-3));
 }
 
@@ -247,27 +248,27 @@ TEST_CASE("norms of numbers whose squares leave the range") {
   for (const double size : {1e19, 1e25, 1e37, 1e-19, 1e-25}) {
     INFO(size);
     const float s = float(size);
-    const Tensor x = tensor({{1.f, 2.f, 4.f}, {3.f, 1.f, 2.f}}) * s, weights = tensor({{1.f, 3.f, 7.f}, {2.f, 4.f, 5.f}});
+    const Tensor x = tensor({{1.f, 2.f, 4.f}, {3.f, 1.f, 2.f}}) * s,
+                 weights = tensor({{1.f, 3.f, 7.f}, {2.f, 4.f, 5.f}});
     const std::vector<double> by_rows = {-1.0690449676, -0.26726124191, 1.3363062096, 1.2247448714, -1.2247448714, 0};
-    const std::vector<double> over_size = {0.37796447301, 0.75592894602, 1.511857892, 1.3887301497, 0.46291004989,
-                                           0.92582009977};
+    const std::vector<double> over_size = {0.37796447301, 0.75592894602, 1.511857892,
+                                           1.3887301497,  0.46291004989, 0.92582009977};
     const auto about = [](const Tensor& t, const std::vector<double>& expected) {
       return within(t.to_vector<double>(), expected, 1e-5, 1e-6);
     };
     CHECK(about(layer_norm(x, {.epsilon = 0}), by_rows));
     CHECK(about(group_norm(x, 1, {.epsilon = 0}), by_rows));
     CHECK(about(rms_norm(x, {.epsilon = 0}), over_size));
-    const F1 normed[] = {[](const Tensor& t) { return layer_norm(t, {.epsilon = 0}); },
-                         [](const Tensor& t) { return rms_norm(t, {.epsilon = 0}); },
-                         [](const Tensor& t) { return group_norm(t, 1, {.epsilon = 0}); },
-                         [](const Tensor& t) {
-                           return batch_norm(t, ones({3}).to(t.device()), zeros({3}).to(t.device()), {.epsilon = 0}).y;
-                         },
-                         [](const Tensor& t) {
-                           return batch_norm(t, ones({2}).to(t.device()), zeros({2}).to(t.device()),
-                                             {.axis = 0, .epsilon = 0})
-                               .y;
-                         }};
+    const F1 normed[] = {
+        [](const Tensor& t) { return layer_norm(t, {.epsilon = 0}); },
+        [](const Tensor& t) { return rms_norm(t, {.epsilon = 0}); },
+        [](const Tensor& t) { return group_norm(t, 1, {.epsilon = 0}); },
+        [](const Tensor& t) {
+          return batch_norm(t, ones({3}).to(t.device()), zeros({3}).to(t.device()), {.epsilon = 0}).y;
+        },
+        [](const Tensor& t) {
+          return batch_norm(t, ones({2}).to(t.device()), zeros({2}).to(t.device()), {.axis = 0, .epsilon = 0}).y;
+        }};
     for (const char* device : {"cpu:0", "ref:0"})
       for (const F1& f : normed) {
         // As of the same numbers about 1: values are, and gradients are `size` times smaller.

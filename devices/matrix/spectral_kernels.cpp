@@ -97,7 +97,8 @@ void pinv(const KernelArgs& args, const Tables& tables) {
   const double rtol = args.attrs.as<PinvParams>().rtol;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
-    const Real<T> fraction = rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    const Real<T> fraction =
+        rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
     for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
       T* a = scratch.get<T>(0, size_t(b.size()));
       T* u = scratch.get<T>(1, size_t(m * k));
@@ -134,36 +135,36 @@ void lstsq(const KernelArgs& args, const Tables& tables) {
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     const Real<T> fraction =
         rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
-    for_each_matrix(b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns),
-                    [&](int64_t i, Scratch& scratch) {
-      T* a = scratch.get<T>(0, size_t(b.size()));
-      T* u = scratch.get<T>(1, size_t(m * k));
-      T* vh = scratch.get<T>(2, size_t(k * n));
-      T* y = scratch.get<T>(3, size_t(m * columns));   // the right side
-      T* in_u = scratch.get<T>(4, size_t(k * columns));                // its parts along U, then the solution's along V
-      T* turned = scratch.get<T>(5, size_t(std::max(m, n) * k));  // H(U), then V
-      T* x = scratch.get<T>(6, size_t(n * columns));
-      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
-      T* to = args.out_data<T>(0) + i * result.size();
-      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
-      transpose_into(args.in_data<T>(1) + i * right.size(), m, columns, y);
-      if (k == 0) return std::fill_n(to, result.size(), T(0)), void();
-      if (!all_finite(a, b.size())) return fill_nan(to, result.size()), fill_nan(s, k);
-      if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
-      if (columns == 0) return;
-      for (int64_t j = 0; j < k; ++j)
-        for (int64_t r = 0; r < m; ++r) turned[r * k + j] = conjugate(u[j * m + r]);
-      use.multiply(int(k), int(columns), int(m), turned, y, in_u);
-      for (int64_t c = 0; c < columns; ++c)
-        for (int64_t j = 0; j < k; ++j) {
-          T& part = in_u[c * k + j];
-          part = s[j] > fraction * s[0] ? part / s[j] : T(0);
-        }
-      for (int64_t j = 0; j < k; ++j)
-        for (int64_t r = 0; r < n; ++r) turned[j * n + r] = conjugate(vh[r * k + j]);
-      use.multiply(int(n), int(columns), int(k), turned, in_u, x);
-      transpose_into(x, columns, n, to);
-    });
+    for_each_matrix(
+        b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns), [&](int64_t i, Scratch& scratch) {
+          T* a = scratch.get<T>(0, size_t(b.size()));
+          T* u = scratch.get<T>(1, size_t(m * k));
+          T* vh = scratch.get<T>(2, size_t(k * n));
+          T* y = scratch.get<T>(3, size_t(m * columns));              // the right side
+          T* in_u = scratch.get<T>(4, size_t(k * columns));           // its parts along U, then the solution's along V
+          T* turned = scratch.get<T>(5, size_t(std::max(m, n) * k));  // H(U), then V
+          T* x = scratch.get<T>(6, size_t(n * columns));
+          Real<T>* s = args.out_data<Real<T>>(1) + i * k;
+          T* to = args.out_data<T>(0) + i * result.size();
+          transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+          transpose_into(args.in_data<T>(1) + i * right.size(), m, columns, y);
+          if (k == 0) return std::fill_n(to, result.size(), T(0)), void();
+          if (!all_finite(a, b.size())) return fill_nan(to, result.size()), fill_nan(s, k);
+          if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
+          if (columns == 0) return;
+          for (int64_t j = 0; j < k; ++j)
+            for (int64_t r = 0; r < m; ++r) turned[r * k + j] = conjugate(u[j * m + r]);
+          use.multiply(int(k), int(columns), int(m), turned, y, in_u);
+          for (int64_t c = 0; c < columns; ++c)
+            for (int64_t j = 0; j < k; ++j) {
+              T& part = in_u[c * k + j];
+              part = s[j] > fraction * s[0] ? part / s[j] : T(0);
+            }
+          for (int64_t j = 0; j < k; ++j)
+            for (int64_t r = 0; r < n; ++r) turned[j * n + r] = conjugate(vh[r * k + j]);
+          use.multiply(int(n), int(columns), int(k), turned, in_u, x);
+          transpose_into(x, columns, n, to);
+        });
   });
   fault.check("lstsq", args.input(0), no_convergence);
 }

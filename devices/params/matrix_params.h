@@ -41,8 +41,7 @@ struct PinvParams {
   K(cholesky)                  \
   K(solve)                     \
   K(triangular_solve)          \
-  K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) K(pinv) K(lstsq) \
-  K(expm)
+  K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) K(pinv) K(lstsq) K(expm)
 #define RILL_DECLARE_KERNEL(name) void name(const KernelArgs& args);
 namespace cpu {
 RILL_MATRIX_KERNELS(RILL_DECLARE_KERNEL)

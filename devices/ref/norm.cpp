@@ -69,7 +69,8 @@ void backward(const KernelArgs& args, const Groups& groups) {
     W variance = W(args.in_data<T>(3)[g]);
     if (!std::isfinite(variance) || variance < W(SquareExtremes<T>::least)) {  // more than T holds
       variance = 0;
-      for (int64_t i = 0; i < groups.size; ++i) variance += (W(x[groups.at(g, i)]) - mean) * (W(x[groups.at(g, i)]) - mean);
+      for (int64_t i = 0; i < groups.size; ++i)
+        variance += (W(x[groups.at(g, i)]) - mean) * (W(x[groups.at(g, i)]) - mean);
       variance /= n;
     }
     const W r = 1 / std::sqrt(variance + epsilon);

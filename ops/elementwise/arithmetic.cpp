@@ -211,21 +211,22 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
 // Backward rules that a training step runs often, in one pass over memory; x is the forward operand (of relu, its
 // result), y its cotangent. The result of a function that saturates does not tell how far away the operand is, and that
 // is what the derivative is about.
-#define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...) \
-  extern const Op fn##_op;                                                       \
-  const Op fn##_op(                                                              \
-      spec_of({.name = #fn,                                                      \
-               .doc = doc_text,                                                  \
-               .dtypes = float_set,                                              \
-               .cpu = cpu::scalar_kernel<#fn>,                                   \
-               .ref = REF2(ref::floats, reference),                              \
-               .vjp = VJP2(dx, dy),                                              \
-               .saves_in = save_both,                                            \
-               .linear_in = save(1),                                             \
-               .samples = (binary_samples<-90, 90, -300, 300>),                  \
-               .max_ulp = ulp,                                                   \
-               .exported = {onnx_name, tf_name},                                 \
-               .no_special_values = "a slope that is nearly 0, times a huge cotangent, shows its rounding" __VA_OPT__(, ) __VA_ARGS__}));
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...)                                      \
+  extern const Op fn##_op;                                                                                            \
+  const Op fn##_op(spec_of({.name = #fn,                                                                              \
+                            .doc = doc_text,                                                                          \
+                            .dtypes = float_set,                                                                      \
+                            .cpu = cpu::scalar_kernel<#fn>,                                                           \
+                            .ref = REF2(ref::floats, reference),                                                      \
+                            .vjp = VJP2(dx, dy),                                                                      \
+                            .saves_in = save_both,                                                                    \
+                            .linear_in = save(1),                                                                     \
+                            .samples = (binary_samples<-90, 90, -300, 300>),                                          \
+                            .max_ulp = ulp,                                                                           \
+                            .exported = {onnx_name, tf_name},                                                         \
+                            .no_special_values =                                                                      \
+                                "a slope that is nearly 0, times a huge cotangent, shows its rounding" __VA_OPT__(, ) \
+                                    __VA_ARGS__}));
 RILL_GRAD(tanh_derivative, "y times the derivative of tanh at x, and 0 where y is 0",
           (y == 0 ? 0 : 4 * sigmoid_slope_reference(2 * x) * y),
           multiply_nonzero(-2 * tanh(x) * run_derivative(tanh_derivative_op, x, y), g),

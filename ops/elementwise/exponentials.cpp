@@ -36,19 +36,19 @@ namespace {
 constexpr double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
 // The cotangent times -y^2, where the square alone may be infinite or vanish.
 Tensor chain_twice(const VjpArgs& a, const Tensor& y) { return multiply_no_nan(conj(y), chain(a, -y)); }
-}
+}  // namespace
 
 RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), chain(a, y), OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
 RILL_FLOAT_UNARY(exp2, "2^x", analytic_set, analytic, ref::math::exp2(x), chain(a, exp2(x - 1) * (2 * ln2)), IN,
                  SAMPLES(-300, 300), 2, "", "")
 RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", analytic_set, analytic, ref::math::expm1(x), chain(a, exp(x)), IN,
                  SAMPLES(-200, 200), 3, "", "Expm1")
-RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, reciprocal(x)), IN, SAMPLES(10, 500),
-                 2, "Log", "Log")
-RILL_FLOAT_UNARY(log2, "base-2 logarithm", analytic_set, analytic, ref::math::log2(x), chain(a, reciprocal(x * ln2)), IN,
+RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, reciprocal(x)), IN,
+                 SAMPLES(10, 500), 2, "Log", "Log")
+RILL_FLOAT_UNARY(log2, "base-2 logarithm", analytic_set, analytic, ref::math::log2(x), chain(a, reciprocal(x* ln2)), IN,
                  SAMPLES(10, 500), 2, "", "")
-RILL_FLOAT_UNARY(log10, "base-10 logarithm", analytic_set, analytic, ref::math::log10(x), chain(a, reciprocal(x * ln10)), IN,
-                 SAMPLES(10, 500), 2, "", "")
+RILL_FLOAT_UNARY(log10, "base-10 logarithm", analytic_set, analytic, ref::math::log10(x), chain(a, reciprocal(x* ln10)),
+                 IN, SAMPLES(10, 500), 2, "", "")
 RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", analytic_set, analytic, ref::math::log1p(x),
                  chain(a, reciprocal(1 + x)), IN, SAMPLES(-50, 300), 3, "", "Log1p")
 RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1,

@@ -133,8 +133,8 @@ Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
   Tensor series = q * coefficient(last) + coefficient(last - 1);
   for (int k = last - 2; k >= 1; --k) series = q * series + coefficient(k);
   // cos(pi x) by the distance to its zeros, less whole turns: pi is rounded, and x large.
-  const Tensor cosine = is_complex(x.dtype()) ? cos(pi * x)
-                                              : sin(pi * (0.5 - abs(x - stop_gradient(2 * round(0.5 * x)))));
+  const Tensor cosine =
+      is_complex(x.dtype()) ? cos(pi * x) : sin(pi * (0.5 - abs(x - stop_gradient(2 * round(0.5 * x)))));
   return where(near, pi * z * series, (cosine - y) / where(near, 1, x));
 }
 }  // namespace

@@ -73,8 +73,8 @@ RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x
                  is_complex(x.dtype()) ? chain(a, slope_of_complex_tanh(x))
                                        : apply1(tanh_derivative_op, {&x, &a.cotangent[0]}, {}, Where::current()),
                  IN, SAMPLES(-300, 300), 4, "Tanh", "Tanh")
-RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, slope_of_asinh(x)), IN,
-                 SAMPLES(-300, 300), 3, "Asinh", "Asinh")
+RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, slope_of_asinh(x)),
+                 IN, SAMPLES(-300, 300), 3, "Asinh", "Asinh")
 RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
                  chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
 RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x),

@@ -428,8 +428,8 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
 Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
   const Shape shape = detail::segments_shape("segment_sum", updates, ids, segments, where);
-  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {from_front(ids)},
-                              updates, GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {from_front(ids)}, updates,
+                              GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }
 
 }  // namespace rill

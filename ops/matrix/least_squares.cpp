@@ -101,7 +101,8 @@ Tensors lstsq_vjp(const VjpArgs& args) {
   const auto [by_b, w] = by_adjoint(a, g, x, args.attrs);
   if (!args.needs(0)) return {Tensor(), by_b};
   const Tensor z = solution_of(a, by_b, args.attrs), rest = g - matmul(adjoint(a), by_b);
-  const Tensor by_a = matmul(args.in[1] - matmul(a, x), adjoint(z)) + matmul(w, adjoint(rest)) - matmul(by_b, adjoint(x));
+  const Tensor by_a =
+      matmul(args.in[1] - matmul(a, x), adjoint(z)) + matmul(w, adjoint(rest)) - matmul(by_b, adjoint(x));
   return {by_a + values_gradient(a, args.cotangent[1]), by_b};
 }
 Tensors lstsq_jvp(const JvpArgs& args) {

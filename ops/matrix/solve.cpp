@@ -170,9 +170,8 @@ Tensors det_vjp(const VjpArgs& args) {
 // what leaves det as it is.
 Tensors slogdet_vjp(const VjpArgs& args) {
   const Tensor &x = args.in[0], &by_logarithm = args.cotangent[1];
-  const Tensor factor = !is_complex(x.dtype())
-                            ? by_logarithm
-                            : complex(by_logarithm, imag(conj(args.out[0]) * args.cotangent[0]));
+  const Tensor factor =
+      !is_complex(x.dtype()) ? by_logarithm : complex(by_logarithm, imag(conj(args.out[0]) * args.cotangent[0]));
   return {by_singular(
       x, args.out[0] == 0, [&](const Tensor& a) { return times_inverse_adjoint(factor, a); },
       [&](const Tensor& a) {

@@ -66,7 +66,8 @@ Tensor ctc_loss(const Tensor& log_p, const Tensor& labels, const Tensor& input_l
   const TensorOptions integers{DType::i64, x.device()};
   // The labels that count (others may be anything) with blanks around them, [batch, places].
   const Tensor counts = arange(length, integers) < expand_dims(astype(label_lengths, DType::i64), 1);
-  const Tensor known = rill::where(counts, from_front(numbers), o.blank), gaps = full({batch, length, 1}, o.blank, integers);
+  const Tensor known = rill::where(counts, from_front(numbers), o.blank),
+               gaps = full({batch, length, 1}, o.blank, integers);
   const Tensor path = concat(
       {reshape(concat({gaps, expand_dims(known, 2)}, 2), {batch, 2 * length}), full({batch, 1}, o.blank, integers)}, 1);
   const Tensor before = slice_axis(pad(path, {{}, {2, 0}}, -1), 1, 0, places);

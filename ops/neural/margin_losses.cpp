@@ -56,9 +56,7 @@ void require_class_weights(std::string_view op, const std::optional<Tensor>& wei
          where);
 }
 // Labels, of which those below 0 do not count from the last class; a number is where the scores are.
-Tensor unwrapped(const Tensor& labels, const Tensor& scores) {
-  return from_front(number_beside(labels, scores));
-}
+Tensor unwrapped(const Tensor& labels, const Tensor& scores) { return from_front(number_beside(labels, scores)); }
 // x[..., label] of each example.
 Tensor chosen(const Tensor& x, const Tensor& labels) {
   return squeeze(take_along_axis(x, expand_dims(labels, -1), -1), -1);
@@ -120,7 +118,8 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) 
     const Tensor far = q < least, moved = (q - stop_gradient(q)) / least;
     return rill::where(far, stop_gradient(maximum(logarithm, -100)) + moved, logarithm);
   };
-  const Tensor of_true = multiply_no_nan(bounded(x, log(x)), y), of_false = multiply_no_nan(bounded(1 - x, log1p(-x)), 1 - y);
+  const Tensor of_true = multiply_no_nan(bounded(x, log(x)), y),
+               of_false = multiply_no_nan(bounded(1 - x, log1p(-x)), 1 - y);
   return astype(0 - (of_true + of_false), w.result);
 }
 

@@ -281,8 +281,8 @@ namespace {
 Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Tensor& first,
                     ScatterMode mode, const Where& where) {
   const Shape shape = detail::segments_shape(op, updates, ids, segments, where);
-  return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {from_front(ids)},
-                              updates, GatherAttrs{{0}, {}, {}, 0}, mode, where);
+  return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {from_front(ids)}, updates,
+                              GatherAttrs{{0}, {}, {}, 0}, mode, where);
 }
 }  // namespace
 

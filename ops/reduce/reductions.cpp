@@ -108,7 +108,8 @@ Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   if (args.attrs.as<ReduceParams>().axes.empty()) return {args.cotangent[0]};  // nothing is folded
   const Tensor hit = x == keep(args, args.out[0]);
-  const Tensor count = sum(astype(hit, count_dtype(x)), {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
+  const Tensor count =
+      sum(astype(hit, count_dtype(x)), {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
   const Tensor fraction = multiply_no_nan(1 / count, astype(keep(args, args.cotangent[0]), count.dtype()));
   return {astype(hit, x.dtype()) * astype(fraction, x.dtype())};  // a NaN is hit nowhere
 }

@@ -10,8 +10,8 @@
 #include "rill/ops/ops.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/graph/tracer.h"
-#include "rill/trace/passes.h"
 #include "rill/trace/graph/value_key.h"
+#include "rill/trace/passes.h"
 
 namespace rill {
 

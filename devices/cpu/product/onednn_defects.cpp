@@ -12,8 +12,8 @@ namespace rill::cpu::onednn {
 bool overruns_workspace(ConvResult which, const Sliding& s) {
   constexpr int64_t most_lanes = 16;
   const auto is_one = [](int64_t n) { return n == 1; };
-  return which == ConvResult::weight && s.in_channels / s.groups < most_lanes && std::ranges::all_of(s.window, is_one) &&
-         !std::ranges::all_of(s.stride, is_one);
+  return which == ConvResult::weight && s.in_channels / s.groups < most_lanes &&
+         std::ranges::all_of(s.window, is_one) && !std::ranges::all_of(s.stride, is_one);
 }
 
 bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s) {

@@ -308,7 +308,8 @@ void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
         });
       });
       const ChannelGradient<C> to(args, view, c, C(sum_g), C(sum_gd));
-      const V r(to.r), factor(to.factor), mean_g(to.mean_g), mean_gh(to.mean_gh), slope(to.slope), constant(to.constant);
+      const V r(to.r), factor(to.factor), mean_g(to.mean_g), mean_gh(to.mean_gh), slope(to.slope),
+          constant(to.constant);
       each_run(view, c, [&](int64_t at) RILL_ROW {
         row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
           const V d = load_k<V>(x + at + i, k) - m;

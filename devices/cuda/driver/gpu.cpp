@@ -12,9 +12,9 @@
 #include <memory>
 
 #include "rill/devices/cuda/driver/capture.h"
+#include "rill/devices/params/gather_layout.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/later_errors.h"
-#include "rill/devices/params/gather_layout.h"
 
 namespace rill::cuda {
 
@@ -188,8 +188,8 @@ std::string Gpu::take_faults(Fault* place) {
     const Fault found = std::exchange(place[k], Fault{});
     const Rule& rule = rules_[size_t(found.code - 1)];
     text += (k == 0 ? "" : "; also ") + rule.beginning +
-            fmt::format(fmt::runtime(rule.text), fmt::arg("value", index_as_given(found.value)), fmt::arg("limit", found.limit),
-                        fmt::arg("position", found.position));
+            fmt::format(fmt::runtime(rule.text), fmt::arg("value", index_as_given(found.value)),
+                        fmt::arg("limit", found.limit), fmt::arg("position", found.position));
   }
   return text;
 }
