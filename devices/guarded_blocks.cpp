@@ -13,7 +13,7 @@
 namespace rill::host_memory {
 namespace {
 
-constexpr size_t page = 4096, header_bytes = 64, alignment = 64;
+constexpr size_t page = 4096, guarded_header_bytes = 64, alignment = 64;
 constexpr char untouched = '\x5a';
 std::atomic<bool> guards{false};
 std::atomic<int64_t> damaged{0};
@@ -24,7 +24,7 @@ size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 struct Extent {
   size_t data_bytes, open_bytes;
   explicit Extent(size_t bytes) : data_bytes(rounded(bytes, alignment)) {
-    open_bytes = rounded(header_bytes + data_bytes, page);
+    open_bytes = rounded(guarded_header_bytes + data_bytes, page);
   }
   size_t whole() const { return open_bytes + 2 * page; }
   char* begin(char* data) const { return data + data_bytes - open_bytes - page; }
@@ -36,7 +36,7 @@ void release(Buffer* b) {
   const auto touched = [](const char* from, const char* to) {
     return std::any_of(from, to, [](char c) { return c != untouched; });
   };
-  if (touched(data + b->bytes, data + e.data_bytes) || touched(e.begin(data) + page, data - header_bytes)) ++damaged;
+  if (touched(data + b->bytes, data + e.data_bytes) || touched(e.begin(data) + page, data - guarded_header_bytes)) ++damaged;
   b->~Buffer();
   munmap(e.begin(data), e.whole());
 }
@@ -55,7 +55,7 @@ Ref<Buffer> allocate_guarded(Device d, size_t bytes) {
     throw OutOfMemory("no memory for a guarded block");
   char* const data = open + e.open_bytes - e.data_bytes;
   std::memset(open, untouched, e.open_bytes);
-  auto* b = new (data - header_bytes) Buffer;
+  auto* b = new (data - guarded_header_bytes) Buffer;
   b->device = d;
   b->data = data;
   b->bytes = bytes;

@@ -5,7 +5,7 @@
 namespace rill {
 
 namespace {
-void give_back(Buffer* b) {
+void give_lent_back(Buffer* b) {
   delete static_cast<MemoryOwner*>(b->owner);
   delete b;
 }
@@ -17,12 +17,12 @@ Ref<Buffer> lend(const void* data, size_t bytes, Device device, MemoryOwner owne
   b->device = device;
   b->data = const_cast<void*>(data);  // only read: may_write()
   b->bytes = bytes;
-  b->release = give_back;
+  b->release = give_lent_back;
   b->owner = kept;
   return Ref<Buffer>::adopt(b);
 }
 
-bool is_lent(const Buffer& b) { return b.release == give_back; }
+bool is_lent(const Buffer& b) { return b.release == give_lent_back; }
 
 bool may_write(const Tensor& t) { return t.exclusive() && !is_lent(*t.rep()->buffer); }
 

@@ -343,7 +343,7 @@ const Op batch_norm_grad_op({
 });
 
 // The dtype that statistics of `x` are computed in.
-DType wide_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
+DType norm_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
 
 NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::string_view op, const Where& where) {
   require_not_negative(op, "epsilon", options.epsilon, where);
@@ -352,7 +352,7 @@ NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::stri
 
 Tensors normalise(const Op& op, const Tensor& x, const Tensor& scale, const Tensor& offset,
                   const NormalizeOptions& options, const Where& where) {
-  const DType wide = wide_dtype(x), result = to_floating(x.dtype());
+  const DType wide = norm_dtype(x), result = to_floating(x.dtype());
   const Tensor a = astype(x, wide, where), s = astype(scale, wide, where), o = astype(offset, wide, where);
   Tensors out = apply(op, {&a, &s, &o}, params_of(options, x, op.name, where), where);
   out[0] = astype(out[0], result, where);
@@ -373,7 +373,7 @@ Tensor layer_norm(const Tensor& x, const NormalizeOptions& options, Where where)
   CallerScope caller(where);
   const int64_t axis = normal_axis(options.axis, x, "layer_norm", where);
   const Shape parameter(x.shape().begin() + axis, x.shape().end());
-  const TensorOptions made{wide_dtype(x), x.device()};
+  const TensorOptions made{norm_dtype(x), x.device()};
   return layer_norm(x, ones(parameter, made), zeros(parameter, made), options, where);
 }
 
@@ -398,7 +398,7 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
                layout_hint(x.shape(), size_t(params.axis), t->ndim() == 1 ? int64_t(t->dim(0)) : -1) +
                ". operands: " + to_string(x.spec()),
            where);
-  const DType wide = wide_dtype(x);
+  const DType wide = norm_dtype(x);
   const Tensor factor = astype(scale, wide) * rsqrt(astype(variance, wide) + params.epsilon);
   const Tensor shift = astype(offset, wide) - astype(mean, wide) * factor;
   return astype(astype(x, wide) * reshape(factor, channels) + reshape(shift, channels), to_floating(x.dtype()));

@@ -18,7 +18,7 @@ namespace rill::cpu {
 namespace {
 
 constexpr int64_t piece = 4096;
-constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
+constexpr int64_t argreduce_grain = 1 << 16;  // elements worth a thread
 
 // Whether `a`, which comes after `b`, replaces it: NaN wins, the first of equals stays.
 template <bool largest, class T>
@@ -121,14 +121,14 @@ void arg_extreme(const KernelArgs& args) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       const T* data = reinterpret_cast<const T*>(x.rep()->data);
       if (inner == 1) {
-        parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+        parallel_for(outer, std::max<int64_t>(1, argreduce_grain / n), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin; o < end; ++o) {
             if constexpr (std::is_same_v<S, bool>) out[o] = best_of_bools<largest>(data + o * n, n);
             else out[o] = best_of_line<largest>(data + o * n, n);
           }
         });
       } else {
-        parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+        parallel_for(outer * inner, std::max<int64_t>(1, argreduce_grain / n), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin / inner; o * inner < end; ++o)
             best_of_rows<largest>(data + o * n * inner, n, inner, std::max(begin - o * inner, int64_t(0)),
                                   std::min(end - o * inner, inner), out + o * inner);
