@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "rill/tensor/error.h"
 #include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)
