@@ -74,7 +74,9 @@ TEST_CASE("gradients of values that coincide") {
   }
   // The third vector is simple: its projection's derivative by perturbation theory is that of jacfwd.
   const Tensor x = tensor({{2.0, 1.0, 0.0}, {1.0, 2.0, 0.0}, {0.0, 0.0, 3.0}});
-  const F1 f = [](const Tensor& t) { return sum(square(linalg::eigh(t).eigenvectors(all, 0)) * tensor({1.0, 2.0, 4.0})); };
+  const F1 f = [](const Tensor& t) {
+    return sum(square(linalg::eigh(t).eigenvectors(all, 0)) * tensor({1.0, 2.0, 4.0}));
+  };
   CHECK(near(gradient_of(f, x), {0.25, 0, 0, 0, -0.25, 0, 0, 0, 0}));
   CHECK(allclose(gradient_of(f, x), jacfwd(f)(x)));
   // Singular values that are 0, and the values alone.
@@ -95,8 +97,8 @@ TEST_CASE("determinants of singular matrices have gradients") {
   CHECK(near(function([&](const Tensor& t) { return gradient_of(det, t); })(x), {4, -2, -2, 1}));
   jit::set_mode(jit::Mode::tiered);
   const Tensor three = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}, {5.0, 7.0, 9.0}});  // rank 2
-  CHECK(near(gradient_of(det, stack({three, eye(3, f64)})),
-             {3, -6, 3, 3, -6, 3, -3, 6, -3, 1, 0, 0, 0, 1, 0, 0, 0, 1}, 1e-12, 1e-12));
+  CHECK(near(gradient_of(det, stack({three, eye(3, f64)})), {3, -6, 3, 3, -6, 3, -3, 6, -3, 1, 0, 0, 0, 1, 0, 0, 0, 1},
+             1e-12, 1e-12));
   CHECK(near(gradient_of(det, zeros({3, 3}, f64)), std::vector<double>(9, 0.0)));
   CHECK(near(gradient_of(det, zeros({1, 1}, f64)), {1}));
   const Tensor turned = complex(x, 2.0 * x);

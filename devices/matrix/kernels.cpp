@@ -301,8 +301,8 @@ class Exponential {
     return squarings;
   }
   // log2 of a bound of what the approximant of block 0 leaves out, relative to its norm: by the 27th power of the
-  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has one
-  // that is 26 less.
+  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has
+  // one that is 26 less.
   double rest_exponent() {
     std::vector<double> sums(size_t(n_), 1.0);
     int exponent = 0;

@@ -83,8 +83,7 @@ Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
   const Tensor a = require_matrix("cond", x, where);
   if (smaller(rows_of(a.spec()), columns_of(a.spec())) == 0)
     fail("cond", fmt::format("a matrix without elements has no condition. operands: {}", to_string(x.spec())), where);
-  const Tensor infinity =
-      full({}, std::numeric_limits<double>::infinity(), {real_of(a.dtype()), a.device()});
+  const Tensor infinity = full({}, std::numeric_limits<double>::infinity(), {real_of(a.dtype()), a.device()});
   if (w.kind != Kind::spectral) {
     if (rows_of(a.spec()) != columns_of(a.spec())) return inv(a, where);  // rejected
     // inv() refuses a matrix that has no inverse, which is one that slogdet() finds no sign of.

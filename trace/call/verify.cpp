@@ -137,9 +137,10 @@ std::string reassigned_capture(const Graph& called, const Graph& now) {
       return i.kind == GraphInput::Kind::captured && agree(i.captured, old.captured);
     };
     if (std::any_of(now.inputs.begin(), now.inputs.end(), is_same)) continue;
-    return fmt::format("a captured tensor was reassigned: the trace keeps the {} that it was when the call was traced. "
-                       "make it an argument, or a Variable",
-                       to_string(old.captured.spec()));
+    return fmt::format(
+        "a captured tensor was reassigned: the trace keeps the {} that it was when the call was traced. "
+        "make it an argument, or a Variable",
+        to_string(old.captured.spec()));
   }
   return "";
 }
