@@ -296,13 +296,13 @@ class Exponential {
       ++squarings;
     const int back = most - squarings;
     if (back == 0) return most;
-    times_power_of_two(0, back), times_power_of_two(1, 2 * back);
-    multiply(1, 1, 2), multiply(1, 2, 3);
+    times_power_of_two(0, back);
+    multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);
     return squarings;
   }
   // log2 of a bound of what the approximant of block 0 leaves out, relative to its norm: by the 27th power of the
-  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has one
-  // that is 26 less.
+  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has
+  // one that is 26 less.
   double rest_exponent() {
     std::vector<double> sums(size_t(n_), 1.0);
     int exponent = 0;

@@ -82,9 +82,9 @@ void forward(const KernelArgs& args, bool sparse) {
   each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
     const LogSum<T> lse(x, n);
     W loss = 0;
-    // A class that a sparse label excludes adds nothing, even where its logit is infinite.
+    // A class that the labels exclude adds nothing, even where its logit is infinite.
     for (int64_t i = 0; i < n; ++i)
-      if (!sparse || labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * ((lse.top - W(x[i])) + lse.rest);
+      if (labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * ((lse.top - W(x[i])) + lse.rest);
     args.out_data<T>(0)[r] = T(loss);
     args.out_data<T>(1)[r] = T(lse.top);
     args.out_data<T>(2)[r] = T(lse.rest);

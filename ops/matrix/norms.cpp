@@ -85,9 +85,9 @@ Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
     fail("cond", fmt::format("a matrix without elements has no condition. operands: {}", to_string(x.spec())), where);
   const Tensor infinity = full({}, std::numeric_limits<double>::infinity(), {real_of(a.dtype()), a.device()});
   if (w.kind != Kind::spectral) {
+    if (rows_of(a.spec()) != columns_of(a.spec())) return inv(a, where);  // rejected
     // inv() refuses a matrix that has no inverse, which is one that slogdet() finds no sign of.
-    const Tensor singular = rows_of(a.spec()) == columns_of(a.spec()) ? slogdet(stop_gradient(a), where).sign == 0
-                                                                      : tensor(false).to(a.device());
+    const Tensor singular = slogdet(stop_gradient(a), where).sign == 0;
     const Tensor safe = rill::where(expand_dims(singular, {-2, -1}), identity_like(a), a);
     const Tensor y = matrix_norm(a, {.ord = ord}, where) * matrix_norm(inv(safe, where), {.ord = ord}, where);
     return rill::where(singular, infinity, y);

@@ -16,10 +16,10 @@ using namespace matrix_rules;
 
 extern const Op svd_op, eigh_op;
 
-// x / y, and 0 where x is 0, whatever y is. Vectors of values that coincide are not unique, and those of singular values
+// x / y, and 0 where both are 0. Vectors of values that coincide are not unique, and those of singular values
 // of 0 neither; but nothing arrives for them from a function of the values alone, or of other vectors.
 Tensor over_gaps(const Tensor& x, const Tensor& y) {
-  const Tensor none = x == 0;
+  const Tensor none = logical_and(x == 0, y == 0);
   return where(none, 0, x / where(none, 1, y));
 }
 // x[i, j] / (values[j] - values[i]), and 0 on the diagonal.

@@ -190,6 +190,7 @@ Verification FunctionCore::verify(Body& body, const Where& where) {
 
   FunctionKey again;
   ReadKey read_again(again);
+  put_back();
   body.walk_arguments(read_again);
   put_back();
   again.device = default_device();

@@ -435,8 +435,8 @@ RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
   while (squarings < most && (::ldexp(size, most - squarings) > theta || rest - 26. * squarings > -53)) ++squarings;
   const int back = most - squarings;
   if (back == 0) return most;
-  times_power_of_two(x[0], back), times_power_of_two(x[1], 2 * back);
-  multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
+  times_power_of_two(x[0], back);
+  multiply(x[0], x[0], x[1]), multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
   return squarings;
 }
 // The polynomial of a^2 with the coefficients top, top - 2, ...
