@@ -1,4 +1,5 @@
-// A block: a page that is closed, bytes of a known value, the header, the data, up to 63 such bytes, a page that is closed.
+// A block: a page that is closed, bytes of a known value, the header, the data, up to 63 such bytes, a page that is
+// closed.
 #include "rill/devices/guarded_blocks.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// For tests of kernels: blocks between pages that nobody may touch, so that a kernel, of rill or of a library, that reads
-// or writes outside its operands, its result or its workspace ends the program there and then.
+// For tests of kernels: blocks between pages that nobody may touch, so that a kernel, of rill or of a library, that
+// reads or writes outside its operands, its result or its workspace ends the program there and then.
 #pragma once
 #include <cstdint>
 

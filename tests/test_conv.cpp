@@ -221,6 +221,16 @@ TEST_CASE("max_pool: NaN wins, and the first of equals gets the gradient") {
   }
 }
 
+TEST_CASE("max_pool's gradient in a window of more than 2^24 elements") {
+  const int64_t size = (int64_t(1) << 24) + 4, largest = size - 3;
+  const Tensor x = zeros({1, size, 1}).at(0, largest, 0).set(1.f);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor g = tape.gradient(sum(max_pool(x, {size})), x);
+  CHECK(sum(g).item<float>() == 1);
+  CHECK(g(0, largest, 0).item<float>() == 1);
+}
+
 TEST_CASE("gradients flow through options, and again") {
   const Tensor x = samples::uniform({2, 6, 6, 2}), w = samples::uniform({3, 3, 2, 3}, -1, 1, 2);
   GradientTape outer;
@@ -346,20 +356,22 @@ TEST_CASE("f64 convolutions and their gradients agree with the reference device,
   }
 }
 
-TEST_CASE("padding meets no infinity: f64 convolutions of infinite operands have the NaNs of the reference device") {
+TEST_CASE("padding meets no infinity: convolutions of infinite operands have the NaNs of the reference device") {
   const auto on_ref = [](const Tensor& t) { return t.to(Device("ref:0")); };
-  const auto some_infinite = [](const Shape& shape) {
-    const Tensor t = samples::uniform(shape, -1, 1, 5).astype(f64);
+  const auto some_infinite = [](const Shape& shape, DType d) {
+    const Tensor t = samples::uniform(shape, -1, 1, 5).astype(d);
     return where(t > 0.9, INFINITY, t);
   };
-  for (const Shapes& c : for_own_kernels) {
-    INFO("x " << to_string(c.x) << " w " << to_string(c.w));
-    const Tensor x = samples::uniform(c.x).astype(f64), w = some_infinite(c.w);
-    const auto got = conv_and_gradients(c, x, w, Layout::nhwc),
-               want = conv_and_gradients(c, on_ref(x), on_ref(w), Layout::nhwc);
-    for (size_t i = 0; i < 3; ++i) {
-      INFO("result " << i);
-      CHECK(allclose(got[i], want[i].to(Device()), {.equal_nan = true}));
+  for (DType d : {f64, f32})
+    for (const Shapes& c : for_own_kernels) {
+      INFO(name(d) << " x " << to_string(c.x) << " w " << to_string(c.w));
+      const Tensor x = samples::uniform(c.x).astype(d), w = some_infinite(c.w, d);
+      const auto got = conv_and_gradients(c, x, w, Layout::nhwc),
+                 want = conv_and_gradients(c, on_ref(x), on_ref(w), Layout::nhwc);
+      for (size_t i = 0; i < 3; ++i) {
+        INFO("result " << i);
+        CHECK(array_equal(isnan(got[i]), isnan(want[i].to(Device()))));
+        if (d == f64) CHECK(allclose(got[i], want[i].to(Device()), {.equal_nan = true}));
+      }
     }
-  }
 }

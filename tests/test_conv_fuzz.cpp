@@ -1,7 +1,7 @@
-// Random convolutions and their gradients on cpu:0 against ref:0: every rank, stride, dilation, group, padding, up to 40
-// channels, dtype, layout and number of threads, in guarded memory. Operands are small whole numbers, so that every sum
-// is exact in f32 and results are compared bit by bit; some have an infinity or a NaN. CI takes other cases for each
-// commit: RILL_TEST_TURN; RILL_FUZZ_COUNT says how many. A case that failed runs alone with RILL_FUZZ_SEED=n
+// Random convolutions and their gradients on cpu:0 against ref:0: every rank, stride, dilation, group, padding, up to
+// 40 channels, dtype, layout and number of threads, in guarded memory. Operands are small whole numbers, so that every
+// sum is exact in f32 and results are compared bit by bit; some have an infinity or a NaN. CI takes other cases for
+// each commit: RILL_TEST_TURN; RILL_FUZZ_COUNT says how many. A case that failed runs alone with RILL_FUZZ_SEED=n
 // RILL_FUZZ_COUNT=1.
 #include <random>
 

@@ -1,6 +1,7 @@
 // A product or a convolution has the same bits whatever else happens: again in the same process, with more or fewer
 // threads, called by several host threads at once, while the cores are taken, inside a parallel region, traced, with
 // weights packed and with a tail. And a row's bits do not depend on the batch that it stands in.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -200,6 +201,67 @@ TEST_CASE("convolutions on the same number of threads") {
       same_around([&] { return gradients(w); }, by_w);
     }
   }
+}
+
+namespace {
+struct Deterministic {
+  Deterministic() { set_deterministic(true); }
+  ~Deterministic() { set_deterministic(false); }
+};
+}  // namespace
+
+TEST_CASE("deterministic convolutions and their gradients, whatever the threads and the batch") {
+  const Deterministic on;
+  struct Layer {
+    int64_t batch, size, in, out, window, stride;
+  };
+  for (DType d : {f32, bf16})
+    for (const auto& [batch, size, in, out, window, stride] : {Layer{3, 56, 3, 64, 7, 2},
+                                                               {5, 14, 64, 64, 3, 1},
+                                                               {4, 14, 40, 32, 1, 2},
+                                                               {2, 20, 16, 24, 3, 2},
+                                                               {20, 9, 5, 7, 3, 1},
+                                                               {3, 10, 4, 6, 1, 2}}) {
+      INFO(name(d) << ": " << batch << " images of " << size << "x" << size << "x" << in << " by " << window << "x"
+                   << window << ", stride " << stride << ", to " << out);
+      const Tensor x = normal({batch, size, size, in}).astype(d),
+                   w = normal({window, window, in, out}, f32, 2).astype(d);
+      const auto forward = [&, s = stride](const Tensor& x) {
+        return conv(x, w, {.strides = {s, s}, .padding = "SAME"});
+      };
+      const auto by_input = [&](const Tensor& x) {
+        GradientTape tape;
+        tape.watch(x);
+        return tape.gradient(sum(forward(x) * 0.5f), x);
+      };
+      const auto by_weights = [&, s = stride] {
+        GradientTape tape;
+        tape.watch(w);
+        return tape.gradient(sum(conv(x, w, {.strides = {s, s}, .padding = "SAME"}) * 0.5f), w);
+      };
+      same_whatever([&] { return forward(x); });
+      same_whatever([&] { return by_input(x); });
+      same_whatever(by_weights);
+      for (int64_t rows : {int64_t(1), batch - 1}) {
+        const Tensor part = slice_axis(x, 0, 0, rows);
+        CHECK(same(forward(part), slice_axis(forward(x), 0, 0, rows)));
+        CHECK(same(by_input(part), slice_axis(by_input(x), 0, 0, rows)));
+      }
+      auto traced = function("traced", [&](const Tensor& x) { return relu(forward(x) + 1); });
+      for (int call = 0; call < 3; ++call) {
+        CHECK(same(traced(x), relu(forward(x) + 1)));
+        jit::wait();
+      }
+    }
+}
+
+TEST_CASE("batched products beside other threads") {
+  for (DType d : {f32, f64, bf16, f16, c64})
+    for (const auto& [batch, m, k, n] : {std::array<int64_t, 4>{40, 7, 300, 9}, {9, 64, 512, 64}, {3, 200, 300, 150}}) {
+      INFO(name(d) << ": " << batch << " of " << m << "x" << k << " by " << k << "x" << n);
+      const Tensor a = normal({batch, m, k}).astype(d), b = normal({batch, k, n}, f32, 2).astype(d);
+      same_whatever([&] { return matmul(a, b); });
+    }
 }
 
 TEST_CASE("a row of a product does not depend on the batch") {
