@@ -37,7 +37,8 @@ void release(Buffer* b) {
   const auto touched = [](const char* from, const char* to) {
     return std::any_of(from, to, [](char c) { return c != untouched; });
   };
-  if (touched(data + b->bytes, data + e.data_bytes) || touched(e.begin(data) + page, data - guarded_header_bytes)) ++damaged;
+  if (touched(data + b->bytes, data + e.data_bytes) || touched(e.begin(data) + page, data - guarded_header_bytes))
+    ++damaged;
   b->~Buffer();
   munmap(e.begin(data), e.whole());
 }
