@@ -76,7 +76,13 @@ const char* bridge_text(const Tensor* t) {
 const char* bridge_text_with(const Tensor* t, int precision, int64_t threshold, int64_t edge_items, int64_t line_width,
                              int suppress, char sign, int float_mode) {
   return guarded([&] {
-    said = to_string(*t, {precision, threshold, edge_items, line_width, suppress != 0, sign, FloatMode(float_mode)});
+    said = to_string(*t, {.precision = precision,
+                          .threshold = threshold,
+                          .edge_items = edge_items,
+                          .line_width = line_width,
+                          .suppress = suppress != 0,
+                          .sign = sign,
+                          .float_mode = FloatMode(float_mode)});
     return said.c_str();
   });
 }

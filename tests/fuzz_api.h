@@ -333,11 +333,11 @@ inline QuantileOptions Arguments::make<QuantileOptions>() {
 }
 template <>
 inline CombinationsOptions Arguments::make<CombinationsOptions>() {
-  return {make<int64_t>(), make<bool>()};
+  return {rill::detail::NamedOnly(), make<int64_t>(), make<bool>()};
 }
 template <>
 inline BincountOptions Arguments::make<BincountOptions>() {
-  BincountOptions o{make<int64_t>(), make<std::optional<int64_t>>()};
+  BincountOptions o{.minlength = make<int64_t>(), .length = make<std::optional<int64_t>>()};
   if (one_in(3)) o.weights = make<Tensor>();
   return o;
 }
@@ -371,19 +371,19 @@ inline TopKOptions Arguments::make<TopKOptions>() {
 }
 template <>
 inline CloseOptions Arguments::make<CloseOptions>() {
-  return {make<double>(), make<double>(), make<bool>()};
+  return {rill::detail::NamedOnly(), make<double>(), make<double>(), make<bool>()};
 }
 template <>
 inline NormalizeOptions Arguments::make<NormalizeOptions>() {
-  return {make<int64_t>(), make<double>()};
+  return {rill::detail::NamedOnly(), make<int64_t>(), make<double>()};
 }
 template <>
 inline DropoutOptions Arguments::make<DropoutOptions>() {
-  return {make<bool>(), make<std::optional<random::Key>>()};
+  return {rill::detail::NamedOnly(), make<bool>(), make<std::optional<random::Key>>()};
 }
 template <>
 inline OneHotOptions Arguments::make<OneHotOptions>() {
-  return {make<int64_t>(), make<double>(), make<double>(), make<DType>()};
+  return {rill::detail::NamedOnly(), make<int64_t>(), make<double>(), make<double>(), make<DType>()};
 }
 template <>
 inline AdamParams Arguments::make<AdamParams>() {
@@ -391,11 +391,17 @@ inline AdamParams Arguments::make<AdamParams>() {
 }
 template <>
 inline ConvOptions Arguments::make<ConvOptions>() {
-  return {make<Dims>(), make<SpacePadding>(), make<Dims>(), 1 + below(3), make<Layout>()};
+  return {rill::detail::NamedOnly(), make<Dims>(), make<SpacePadding>(), make<Dims>(), 1 + below(3), make<Layout>()};
 }
 template <>
 inline ConvTransposeOptions Arguments::make<ConvTransposeOptions>() {
-  return {make<Dims>(), make<SpacePadding>(), make<Dims>(), 1 + below(3), make<Layout>(), make<Dims>()};
+  return {rill::detail::NamedOnly(),
+          make<Dims>(),
+          make<SpacePadding>(),
+          make<Dims>(),
+          1 + below(3),
+          make<Layout>(),
+          make<Dims>()};
 }
 template <>
 inline ConvParams Arguments::make<ConvParams>() {
@@ -403,15 +409,16 @@ inline ConvParams Arguments::make<ConvParams>() {
 }
 template <>
 inline PoolOptions Arguments::make<PoolOptions>() {
-  return {make<Dims>(), make<SpacePadding>(), make<Layout>(), make<bool>()};
+  return {rill::detail::NamedOnly(), make<Dims>(), make<SpacePadding>(), make<Layout>(), make<bool>()};
 }
 template <>
 inline AttentionOptions Arguments::make<AttentionOptions>() {
-  return {make<bool>(), one_in(2) ? Tensor() : make<Tensor>(), make<std::optional<double>>()};
+  return {rill::detail::NamedOnly(), make<bool>(), one_in(2) ? Tensor() : make<Tensor>(),
+          make<std::optional<double>>()};
 }
 template <>
 inline SelfAttentionOptions Arguments::make<SelfAttentionOptions>() {
-  return {make<bool>(), make<std::optional<double>>()};
+  return {rill::detail::NamedOnly(), make<bool>(), make<std::optional<double>>()};
 }
 template <>
 inline GatherAttrs Arguments::make<GatherAttrs>() {
@@ -423,23 +430,41 @@ inline ContractionParams Arguments::make<ContractionParams>() {
 }
 template <>
 inline random::RandomOptions Arguments::make<random::RandomOptions>() {
-  return {make<std::optional<DType>>(), make<std::optional<random::Key>>(), make<std::optional<Device>>()};
+  return {rill::detail::NamedOnly(), make<std::optional<DType>>(), make<std::optional<random::Key>>(),
+          make<std::optional<Device>>()};
 }
 template <>
 inline random::UniformOptions Arguments::make<random::UniformOptions>() {
-  return {make<double>(), make<double>(), make<std::optional<DType>>(), make<std::optional<random::Key>>(), {}};
+  return {rill::detail::NamedOnly(),
+          make<double>(),
+          make<double>(),
+          make<std::optional<DType>>(),
+          make<std::optional<random::Key>>(),
+          {}};
 }
 template <>
 inline random::NormalOptions Arguments::make<random::NormalOptions>() {
-  return {make<double>(), make<double>(), make<std::optional<DType>>(), make<std::optional<random::Key>>(), {}};
+  return {rill::detail::NamedOnly(),
+          make<double>(),
+          make<double>(),
+          make<std::optional<DType>>(),
+          make<std::optional<random::Key>>(),
+          {}};
 }
 template <>
 inline random::TruncatedNormalOptions Arguments::make<random::TruncatedNormalOptions>() {
-  return {make<double>(), make<double>(), make<double>(), make<double>(), make<std::optional<DType>>(), {}, {}};
+  return {rill::detail::NamedOnly(),
+          make<double>(),
+          make<double>(),
+          make<double>(),
+          make<double>(),
+          make<std::optional<DType>>(),
+          {},
+          {}};
 }
 template <>
 inline random::ChoiceOptions Arguments::make<random::ChoiceOptions>() {
-  return {make<bool>(), make<std::optional<Tensor>>(), make<std::optional<random::Key>>()};
+  return {rill::detail::NamedOnly(), make<bool>(), make<std::optional<Tensor>>(), make<std::optional<random::Key>>()};
 }
 
 namespace detail {

@@ -20,7 +20,7 @@ inline void add(Results& out, const linalg::Qr& y) { out.insert(out.end(), {y.q,
 inline void add(Results& out, const linalg::Lu& y) { out.insert(out.end(), {y.p, y.l, y.u}); }
 inline void add(Results& out, const linalg::Svd& y) { out.insert(out.end(), {y.u, y.s, y.vh}); }
 inline void add(Results& out, const linalg::Eigen& y) { out.insert(out.end(), {y.eigenvalues, y.eigenvectors}); }
-inline void add(Results& out, const BatchNorm& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
+inline void add(Results& out, const BatchNormResult& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
 inline void add(Results& out, const SineCosine& y) { out.insert(out.end(), {y.sine, y.cosine}); }
 inline void add(Results& out, const AiryFunctions& y) { out.insert(out.end(), {y.ai, y.ai_slope, y.bi, y.bi_slope}); }
 inline void add(Results& out, const PolyDivision& y) { out.insert(out.end(), {y.quotient, y.remainder}); }

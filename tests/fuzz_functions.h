@@ -230,7 +230,7 @@ const Function functions[] = {
      [](Arguments& a) {
        return call<Tensor, Tensor, bool, bool, bool, bool, bool>(
            a,
-           [](const Tensor& x, const Tensor& y, auto... flags) { return linalg::triangular_solve(x, y, {flags...}); });
+           [](const Tensor& x, const Tensor& y, auto... flags) { return linalg::triangular_solve(x, y, {rill::detail::NamedOnly(), flags...}); });
      }},
     {"linalg::cholesky",
      [](Arguments& a) {
@@ -363,7 +363,7 @@ const Function functions[] = {
        return call<Image, Dims, PoolOptions, Dims>(
            a,
            [](const Image& x, const Dims& window, const PoolOptions& o, const Dims& dilation) {
-             return unfold(x, window, {o.strides, o.padding, dilation, o.layout});
+             return unfold(x, window, {.strides = o.strides, .padding = o.padding, .dilation = dilation, .layout = o.layout});
            });
      }},
     {"fold",
@@ -371,7 +371,7 @@ const Function functions[] = {
        return call<Tensor, Dims, Dims, PoolOptions>(
            a,
            [](const Tensor& x, const Dims& size, const Dims& window, const PoolOptions& o) {
-             return fold(x, size, window, {o.strides, o.padding, {}, o.layout});
+             return fold(x, size, window, {.strides = o.strides, .padding = o.padding, .layout = o.layout});
            });
      }},
 

@@ -124,7 +124,10 @@ std::vector<Tensor> results(const Case& c, const Operands& o, Device device) {
   padding.kind = SpacePadding::Kind::each, padding.lo = p.pads_lo, padding.hi = p.pads_hi;
   const Tensor x = in(o.x, false), w = in(o.w, true), g = in(o.g, false);
   std::vector<Tensor> all;
-  all.push_back(out(conv(x, w, {p.strides, padding, p.dilation, p.groups, p.layout}), false));
+  all.push_back(out(
+      conv(x, w,
+           {.strides = p.strides, .padding = padding, .dilation = p.dilation, .groups = p.groups, .layout = p.layout}),
+      false));
   p.sizes = Dims(c.x.begin() + 1, c.x.end() - 1);
   all.push_back(out(conv_grad_input(g, w, p), false));
   p.sizes = Dims(c.w.begin(), c.w.end() - 2);
