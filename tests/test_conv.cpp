@@ -264,7 +264,7 @@ TEST_CASE("messages name the function, the rule and the operands") {
   CHECK(has(message_of([&] { conv1d(x, zeros({3, 3, 3, 3})); }), "[conv1d]"));
   CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.strides = {1, 1, 1}}); }), "strides has 3 entries for 2"));
   CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.strides = {0}}); }), "at least 1"));
-  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.padding = "same"}); }), "neither \"SAME\" nor \"VALID\""));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.padding = "all"}); }), "neither \"SAME\" nor \"VALID\""));
   CHECK(has(message_of([&] { max_pool(x, {2}, {.padding = 2}); }), "must be less than the window 2"));
   CHECK(has(message_of([&] { max_pool(x, {7}); }), "[max_pool] a window of 7 does not fit"));
   CHECK(has(message_of([&] { avg_pool(x.astype(i32), {2}); }), "[avg_pool]"));

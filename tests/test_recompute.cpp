@@ -541,7 +541,8 @@ TEST_CASE("a call of a traced function keeps for a tape around it what its regio
   const double products_kept =
       held([&](const Tensor& v) { return recompute_chain(deep.layers, v, {.policy = save_products}); });
   CHECK(plain > 1.9 * depth);
-  CHECK(chain - weights < 3.5 * std::sqrt(double(depth)) + 2);
+  // The gradient of tanh asks for its operand, and the product after it for its result: of a segment both are there.
+  CHECK(chain - weights < 4 * std::sqrt(double(depth)) + 2);
   CHECK(products_kept > chain);
   CHECK(products_kept < plain * 0.8);
 }

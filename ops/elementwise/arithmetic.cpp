@@ -229,11 +229,11 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
                                     __VA_ARGS__}));
 RILL_GRAD(tanh_derivative, "y times the derivative of tanh at x, and 0 where y is 0",
           (y == 0 ? 0 : 4 * sigmoid_slope_reference(2 * x) * y),
-          multiply_nonzero(-2 * tanh(x) * run_derivative(tanh_derivative_op, x, y), g),
+          multiply_nonzero(multiply_no_nan(-2 * tanh(x), run_derivative(tanh_derivative_op, x, y)), g),
           run_derivative(tanh_derivative_op, x, g), 5, "", "")
 RILL_GRAD(sigmoid_derivative, "y times the derivative of sigmoid at x, and 0 where y is 0",
           (y == 0 ? 0 : sigmoid_slope_reference(x) * y),
-          multiply_nonzero(-tanh(0.5 * x) * run_derivative(sigmoid_derivative_op, x, y), g),
+          multiply_nonzero(multiply_no_nan(-tanh(0.5 * x), run_derivative(sigmoid_derivative_op, x, y)), g),
           run_derivative(sigmoid_derivative_op, x, g), 5, "", "")
 // The same from the forward result, which files of earlier programs hold.
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
