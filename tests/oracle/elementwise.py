@@ -166,7 +166,7 @@ REAL = {
     ),
     "silu": (lambda x: x * sigmoid(x), torch.nn.functional.silu, -9, 9, 6),
     "log_sigmoid": (lambda x: -softplus(-x), torch.nn.functional.logsigmoid, -9, 9, 4),
-    "softsign": (lambda x: x / (1 + np.abs(x)), torch.nn.functional.softsign, -9, 9, 2),
+    "softsign": (lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))), torch.nn.functional.softsign, -9, 9, 2),
     "sinc": (sinc, sinc_for_gradients, -3.3, 3.3, 4),
     "deg2rad": (lambda x: x * (PI / 180), torch.deg2rad, -360, 360, 2),
     "rad2deg": (lambda x: x * (180 / PI), torch.rad2deg, -6, 6, 2),
