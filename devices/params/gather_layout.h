@@ -66,8 +66,6 @@ inline bool scatters_wide(const KernelArgs& a) {
   const ScatterMode mode = a.attrs.as<ScatterAttrs>().mode;
   return is_half(a.input(0).dtype()) && (mode == ScatterMode::add || mode == ScatterMode::multiply);
 }
-// Such a scatter, by the kernel for f32.
-void scatter_wide(const KernelArgs& a, Kernel kernel);
 
 struct GatherLayout {
   GatherLayout(const Tensor& x, Operands indices, const GatherAttrs& attrs)

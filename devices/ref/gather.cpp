@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/devices/ref/iterate.h"
@@ -75,7 +76,7 @@ void gather(const KernelArgs& a) {
 }
 
 void scatter(const KernelArgs& a) {
-  if (scatters_wide(a)) return scatter_wide(a, scatter);
+  if (scatters_wide(a)) return cpu::through_f32(a, scatter);
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &x = a.output(), &updates = a.input(1);
   GatherLayout g(x, a.in.subspan(2), s.where);

@@ -2,6 +2,7 @@
 #include "rill/devices/cpu/elementwise/through_f32.h"
 
 #include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
@@ -16,14 +17,17 @@ void convert(const Tensor& from, Tensor& to) {
   });
 }
 
+// In the host's own memory, whichever of the host's devices x is on.
+Tensor made_here(const Tensor& x, DType dtype) { return empty_tensor(Spec{x.shape(), dtype, false, Device()}); }
+
 Tensor widened(const Tensor& x) {
   if (!is_half(x.dtype())) return x;
   Tensor dense = x;
   if (!x.is_contiguous()) {
-    dense = empty_tensor(x.spec());
-    copy_elements(x, dense);
+    dense = made_here(x, x.dtype());
+    strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), dense.mutable_rep()->data, dense.strides());
   }
-  Tensor wide = empty_tensor(Spec{x.shape(), DType::f32, false, x.device()});
+  Tensor wide = made_here(x, DType::f32);
   convert(dense, wide);
   return wide;
 }
@@ -33,8 +37,7 @@ Tensor widened(const Tensor& x) {
 void through_f32(const KernelArgs& args, Kernel kernel) {
   Tensors in, out;
   for (const Tensor* t : args.in) in.push_back(widened(*t));
-  for (const Tensor* t : args.out)
-    out.push_back(is_half(t->dtype()) ? empty_tensor(Spec{t->shape(), DType::f32, false, t->device()}) : *t);
+  for (const Tensor* t : args.out) out.push_back(is_half(t->dtype()) ? made_here(*t, DType::f32) : *t);
   SmallVec<const Tensor*, 4> in_pointers;
   SmallVec<Tensor*, 4> out_pointers;
   for (const Tensor& t : in) in_pointers.push_back(&t);

@@ -9,13 +9,12 @@
 #include <optional>
 #include <vector>
 
-#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
+#include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/params/gather_params.h"
-#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -423,45 +422,8 @@ void gather(const KernelArgs& a) {
   }
 }
 
-}  // namespace rill::cpu
-
-namespace rill {
-
-void scatter_wide(const KernelArgs& a, Kernel kernel) {
-  constexpr int64_t worth_a_thread = 1 << 15;
-  const auto convert = [](const Tensor& from, Tensor& to) {
-    const size_t from_size = size_of(from.dtype()), to_size = size_of(to.dtype());
-    char* const out = to.mutable_rep()->data;
-    parallel_for(from.size(), worth_a_thread, [&](int64_t b, int64_t e) {
-      cpu::convert_run(from.dtype(), from.rep()->data + size_t(b) * from_size, to.dtype(), out + size_t(b) * to_size,
-                       size_t(e - b));
-    });
-  };
-  const auto host = [](const Tensor& t, DType d) { return empty_tensor(Spec{t.shape(), d, false, Device()}); };
-  const auto wide = [&](const Tensor& t) {
-    Tensor dense = t, w = host(t, DType::f32);
-    if (!t.is_contiguous()) {
-      dense = host(t, t.dtype());
-      cpu::strided_copy(t.dtype(), t.shape(), t.rep()->data, t.strides(), dense.mutable_rep()->data, dense.strides());
-    }
-    convert(dense, w);
-    return w;
-  };
-  Tensor sum = wide(a.input(0));
-  const Tensor updates = wide(a.input(1));
-  std::vector<const Tensor*> in(a.in.begin(), a.in.end());
-  in[0] = &sum, in[1] = &updates;
-  Tensor* const out[] = {&sum};
-  kernel(KernelArgs{in, out, a.attrs, nullptr});
-  convert(sum, a.output());
-}
-
-}  // namespace rill
-
-namespace rill::cpu {
-
 void scatter(const KernelArgs& a) {
-  if (scatters_wide(a)) return scatter_wide(a, scatter);
+  if (scatters_wide(a)) return through_f32(a, scatter);
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &updates = a.input(1), &out = a.output();
   const Tensor& x = a.input(0);
