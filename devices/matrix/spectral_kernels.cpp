@@ -89,6 +89,12 @@ void svdvals(const KernelArgs& args, const Tables& tables) {
   fault.check("svdvals", args.input(0), no_convergence);
 }
 
+// Singular values up to this fraction of the largest count as 0: `rtol`, or numpy's default where it is negative.
+template <class R>
+R cutoff(double rtol, int64_t m, int64_t n) {
+  return rtol >= 0 ? R(rtol) : R(std::max(m, n)) * std::numeric_limits<R>::epsilon();
+}
+
 // V diag(1 / s) H(U), of the singular values that count.
 void pinv(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
@@ -97,8 +103,7 @@ void pinv(const KernelArgs& args, const Tables& tables) {
   const double rtol = args.attrs.as<PinvParams>().rtol;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
-    const Real<T> fraction =
-        rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    const auto fraction = cutoff<Real<T>>(rtol, m, n);
     for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
       T* a = scratch.get<T>(0, size_t(b.size()));
       T* u = scratch.get<T>(1, size_t(m * k));
@@ -133,8 +138,7 @@ void lstsq(const KernelArgs& args, const Tables& tables) {
   const double rtol = args.attrs.as<PinvParams>().rtol;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
-    const Real<T> fraction =
-        rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    const auto fraction = cutoff<Real<T>>(rtol, m, n);
     for_each_matrix(
         b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns), [&](int64_t i, Scratch& scratch) {
           T* a = scratch.get<T>(0, size_t(b.size()));

@@ -35,19 +35,20 @@ std::vector<GraphCall::Alias> GraphCall::aliases_of(const Graph& g) {
   for (size_t k = g.inputs.size(); k-- > 0;) input_at[size_t(g.inputs[k].node)] = int(k);
   std::unordered_map<int64_t, int> first;  // of the outputs, by value
   std::vector<Alias> aliases;
-  const auto look = [&](ValueId v, bool is_output) {
+  const auto look = [&](ValueId v) {
     const Node& n = g.nodes()[size_t(v.node)];
     Alias a;
     if (n.kind == Node::Kind::input) a.input = input_at[size_t(v.node)];
-    const auto [at, is_new] =
-        is_output ? first.try_emplace(key_of(v), int(aliases.size())) : std::pair(first.find(key_of(v)), false);
-    if (!is_new && at != first.end()) a.earlier = at->second;
+    if (const auto at = first.find(key_of(v)); at != first.end()) a.earlier = at->second;
     if (n.op == &known_as_op && g.nodes()[size_t(n.inputs[1].node)].kind == Node::Kind::input)
       a.known_as = input_at[size_t(n.inputs[1].node)];
     aliases.push_back(a);
   };
-  for (ValueId v : g.outputs) look(v, true);
-  for (const GraphAssign& a : g.assigns) look(a.value, false);
+  for (ValueId v : g.outputs) {
+    look(v);
+    first.try_emplace(key_of(v), int(aliases.size()) - 1);
+  }
+  for (const GraphAssign& a : g.assigns) look(a.value);
   return aliases;
 }
 

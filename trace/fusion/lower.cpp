@@ -12,6 +12,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/op.h"
 #include "rill/tensor/error.h"
+#include "rill/trace/graph/value_key.h"
 
 namespace rill {
 
@@ -58,7 +59,7 @@ class Lowering {
           if (read) add_sum(v, results[k]);
           continue;
         }
-        values_[key(v)] = recorder_.convert(results[k], n.outputs[k].dtype);
+        values_[key_of(v)] = recorder_.convert(results[k], n.outputs[k].dtype);
         if (read && !std::binary_search(group_.again.begin(), group_.again.end(), i)) add_output(v);
       }
     }
@@ -73,8 +74,6 @@ class Lowering {
   }
 
  private:
-  static int64_t key(ValueId v) { return int64_t(v.node) << 32 | v.index; }
-
   // f16 and bf16 are computed in f32.
   int32_t widened(int32_t value) {
     return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;
@@ -147,7 +146,7 @@ class Lowering {
 
   int32_t operand(const Node& n, size_t i) {
     const Access s = access_of(g_, n.inputs[i]);
-    if (auto made = values_.find(key(s.base)); made != values_.end()) return made->second;
+    if (auto made = values_.find(key_of(s.base)); made != values_.end()) return made->second;
     const Node& base = g_.nodes()[size_t(s.base.node)];
     if (base.kind == Node::Kind::constant && base.constant.size() == 1) return constant(base.constant);
     const std::vector<int> to_space = operand_axes(g_, n, i);
@@ -239,7 +238,7 @@ class Lowering {
   void add_output(ValueId v) {
     const Node& n = g_.nodes()[size_t(v.node)];
     const bool per_row = group_.space.empty() || is_row_level(group_, n, size_t(v.index));
-    recorder_.kernel.outputs.push_back({values_[key(v)], n.outputs[size_t(v.index)].dtype, per_row});
+    recorder_.kernel.outputs.push_back({values_[key_of(v)], n.outputs[size_t(v.index)].dtype, per_row});
     fused_->outputs.push_back(n.outputs[size_t(v.index)]);
     lowered_.outputs.push_back(v);
   }

@@ -223,8 +223,7 @@ bool run_onednn(const Problem& q, std::span<const void* const> slots, const Kern
 // primitive is then the same whatever the threads and the batch. The weights are packed once for all images.
 bool image_by_image(const Problem& whole, std::span<const void* const> slots, const KernelArgs& args,
                     const Tensor& weights) {
-  const bool finite_only = onednn::multiplies_padding(whole.which, *whole.p, whole.s);
-  if (finite_only && !onednn::all_finite(weights)) return false;
+  if (onednn::multiplies_padding(whole.which, *whole.p, whole.s) && !onednn::all_finite(weights)) return false;
   Problem plain = whole;
   plain.s.batch = 1;
   Problem packing = plain;
@@ -241,7 +240,7 @@ bool image_by_image(const Problem& whole, std::span<const void* const> slots, co
       const void* const image[] = {static_cast<const char*>(slots[0]) + i * step_in, slots[1],
                                    static_cast<const char*>(slots[2]) + i * step_out};
       onednn::Call& call = find(packing);
-      if (call.supported() && call.run_packed(image, weights, packed, finite_only)) continue;
+      if (call.supported() && call.run_packed(image, weights, packed)) continue;
       onednn::Call& unpacked = find(plain);
       if (unpacked.supported()) unpacked.run(image);
       else supported = false;
