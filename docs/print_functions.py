@@ -14,8 +14,9 @@ DATA = os.path.join(headers.ROOT, "docs/functions.txt")
 TITLE = """# Which functions there are
 
 By name, in the Python array API standard (2024.12), in numpy (or scipy), in torch, and in rill; `-` where there is none. A name
-is no promise of the same parameters, and the last column says where it gives other numbers: [from numpy and torch](from_numpy_and_torch.md) has whole calls, and
-[index.md](index.md) all that rill has, much of which is in neither. Printed by `./dev docs`; do not edit.
+is no promise of the same parameters, and the last column says where it gives other numbers:
+[from numpy and torch](from_numpy_and_torch.md) has whole calls, and [index.md](index.md) all that rill has, much of which
+is in neither. Printed by `./dev docs`; do not edit.
 """
 
 

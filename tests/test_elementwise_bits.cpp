@@ -1,7 +1,8 @@
 // Compiled code gives eager code's bits: every elementwise op after every other, and random chains of them, over
 // special values, in each float dtype. RILL_PAIR_SHARE=n compares one pair in n (1: all), RILL_CHAIN_COUNT=n so many
 // chains (a million take processes of their own), RILL_CHAIN_SEED=n from that seed on. RILL_TEST_TURN=n takes other
-// pairs and chains. A failure prints the shortest part of a chain that still fails. RILL_ISA=avx2 in the environment makes all of it code for an older processor.
+// pairs and chains. A failure prints the shortest part of a chain that still fails. RILL_ISA=avx2 in the environment
+// makes all of it code for an older processor.
 #include <cstdlib>
 #include <iostream>
 #include <map>

@@ -183,7 +183,8 @@ long double sigmoid_slope_reference(long double x) {
 Tensor run_derivative(const Op& op, const Tensor& x, const Tensor& cotangent) {
   return apply1(op, {&x, &cotangent}, {}, Where::current());
 }
-// Beyond `far` it is 0, as sigmoid(-v) is there; what is multiplied by that must be finite, in f16 too. There 1 - s would have lost its digits: it is sigmoid(-v).
+// Beyond `far` it is 0, as sigmoid(-v) is there; what is multiplied by that must be finite, in f16 too. There 1 - s would
+// have lost its digits: it is sigmoid(-v).
 Tensor gelu_curvature(const Tensor& operand) {
   constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
   const double far = operand.dtype() == f64 ? 25 : 12;

@@ -1,9 +1,9 @@
 // What singular values are for: the records of pinv and lstsq, and matrix_rank, which is composed.
 //
 // lstsq is no product by pinv, which would multiply its error by the condition number a second time: U's columns are
-// applied to the right side first. The derivatives of both are that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear
-// least squares problems whose variables separate"), which, unlike one through singular vectors, does not mind equal
-// singular values.
+// applied to the right side first. The derivatives of both are that of Golub and Pereyra (1973, "The differentiation of
+// pseudo-inverses and nonlinear least squares problems whose variables separate"), which, unlike one through singular
+// vectors, does not mind equal singular values.
 #include <fmt/format.h>
 
 #include "rill/devices/params/read_attrs.h"

@@ -3,8 +3,7 @@
 // in 3.2" says which version was tried, not that later ones are right. Start at the list; a workaround that is one
 // expression elsewhere is named there.
 //
-// 1. The weight gradient of a strided 1x1 convolution of f32, of NHWC with fewer input channels than a vector has
-// lanes,
+// 1. The weight gradient of a strided 1x1 convolution of f32, of NHWC with fewer input channels than a vector has lanes,
 //    writes outside its workspace. Seen in 3.2; reported for 3.12 and newer: uxlfoundation/oneDNN#6035.
 //    overruns_workspace(). Test: "a strided 1x1 weight gradient".
 // 2. Kernels multiply padding as zeros, so an infinity or NaN in the other operand gives NaN where nothing is to be
@@ -13,8 +12,7 @@
 // 3. The weight gradient of bf16 on AMX leaves a window's column that meets nothing but padding as the memory was. Seen
 //    in 3.2; no report found. clear_unmet(). Test: tests/test_precision.cpp, "a convolution's window that reaches into
 //    padding alone", with that call taken out; oneDNN by itself has not shown it yet.
-// 4. A primitive divides its work among the threads that it was made for; where fewer run it, weight gradients lose
-// parts
+// 4. A primitive divides its work among the threads that it was made for; where fewer run it, weight gradients lose parts
 //    or wait for ever. By design: uxlfoundation/oneDNN#1201. detail::LibraryThreads (devices/threads.h) and the number
 //    of threads in find_call()'s key. Test: "fewer threads than a primitive was made for".
 // 5. Beside plain weights, convolutions take the reference kernel, 300 times slower; so does a product of which one
@@ -24,8 +22,7 @@
 //    design. normalised() in conv.cpp, build_matmul() in gemm_halves.cpp. Test: the same.
 // 7. A product whose right operand is packed may be added up in another order than the plain one. Seen in 3.2; by
 //    design. adds_up_as_plain() in gemm_halves.cpp. Test: tests/test_packing.cpp.
-// 8. Its relu loses NaN, and its tanh has other bits than rill's. By design. trace/fusion/epilogues.cpp runs
-// activations
+// 8. Its relu loses NaN, and its tanh has other bits than rill's. By design. trace/fusion/epilogues.cpp runs activations
 //    with rill's kernels. Test: "relu of NaN".
 #pragma once
 #include "rill/devices/cpu/product/conv_tiles.h"
