@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <optional>
 
 #include "rill/tensor/callback.h"
@@ -19,7 +20,7 @@ thread_local constinit std::optional<Caller> caller;
 thread_local constinit const std::string *replayed = nullptr, *replayed_function = nullptr;
 thread_local std::string scope_name;
 
-class PlacedError final : public Error {
+class PlacedError : public Error {
  public:
   using Error::Error;
 };
@@ -147,7 +148,7 @@ void fail(std::string_view op, std::string message, const Where& where) {
 }
 
 void fail_placed(std::string_view text, const Where& where) {
-  throw Error(with_place(place_of(where), in_context(text, called_function(), scope_name)));
+  std::throw_with_nested(Error(with_place(place_of(where), in_context(text, called_function(), scope_name))));
 }
 
 void detail::fail_empty_callable(std::string_view op, std::string_view what, const Where& where) {
@@ -162,7 +163,7 @@ void fail_at(const Origin& origin, const Error& e) {
   const size_t bracket = text.starts_with('[') ? 0 : text.find(": [");
   if (origin.place.empty() || bracket == text.npos || dynamic_cast<const PlacedError*>(&e)) throw;
   text.remove_prefix(bracket ? bracket + 2 : 0);
-  throw PlacedError(origin.place + ": " + in_context(text, origin.function, origin.scope));
+  std::throw_with_nested(PlacedError(origin.place + ": " + in_context(text, origin.function, origin.scope)));
 }
 
 // --- Errors that are found later ---

@@ -109,6 +109,27 @@ TEST_CASE("places computed from an open size count from the back where they are 
   CHECK(m.trace_count() == 1);
 }
 
+TEST_CASE("open sizes are added up, compared, negated and divided in one trace") {
+  const Model m = read("arithmetic");
+  for (int n : {1, 2, 3, 7}) {
+    const Shape shape = m({{"x", ones({n, 4})}}).at("y").shape();
+    CHECK(shape == Shape{n + 4, std::max(n, 4), std::min(n, 4), ((-n % 3) + 3) % 3});
+  }
+  CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("branches of other shapes and loops whose values grow run op by op") {
+  const Model m = read("uneven");
+  const Tensor x = tensor({1.f, 2.f});
+  for (const bool yes : {true, false})
+    for (const int steps : {0, 2}) {
+      const Tensor y = m({{"x", x}, {"yes", full({}, yes)}, {"steps", tensor(int64_t(steps))}}).at("y");
+      CHECK(array_equal(y, tile(x, {(yes ? 1 : 2) + steps})));
+    }
+  CHECK(has(m.explain(), "node 'choice' (If) depends on the elements of"));
+  CHECK(has(m.explain(), "its graphs do not fit together"));
+}
+
 TEST_CASE("sizes of which no axis is named are not folded where the file says so") {
   const Model m = read("unfolded");
   for (int n : {2, 5}) CHECK(array_equal(run(m, ones({n, 3})), tensor({int64_t(n), int64_t(3)})));

@@ -3,10 +3,7 @@
 
 namespace rill::imported {
 
-bool is_needs_values(const Error& e) {
-  return dynamic_cast<const NeedsValues*>(&e) ||
-         std::string_view(e.what()).find(needs_values_mark) != std::string::npos;
-}
+bool is_needs_values(const Error& e) { return is_kind<NeedsValues>(e); }
 
 Tensor constant_sizes(const Dims& sizes, bool scalar, DType dtype) {
   const EagerScope eager;

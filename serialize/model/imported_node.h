@@ -8,18 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/error_kinds.h"
 
 namespace rill::imported {
 
-// Thrown by needs_values(); its text holds the mark, by which it is known where a trace has made another Error of it.
-inline constexpr std::string_view needs_values_mark = "depends on the elements of";
-class NeedsValues : public Error {
+// What is wrong with a file, in words that need no more.
+class ImportError : public Error {
  public:
   using Error::Error;
+};
+[[noreturn]] inline void fail_import(std::string why, const Where& where = Where::current()) {
+  fail_as<ImportError>("import_model", std::move(why), where);
+}
+// Thrown by needs_values(): the model has to be run op by op.
+class NeedsValues : public ImportError {
+ public:
+  using ImportError::ImportError;
 };
 bool is_needs_values(const Error& e);
 
@@ -61,16 +68,6 @@ auto run_on_constants(const Rule& rule, const Call& c) {
   auto out = rule(c);
   for (auto& v : out) v.constant = v.kind == std::decay_t<decltype(v)>::Kind::tensor;
   return out;
-}
-
-// x[start:stop:step] of a list of sizes or of values, as numpy has it. `step` is not 0.
-template <class List>
-List sliced(const List& x, Dim start, Dim stop, int64_t step) {
-  const SliceRange range = slice_range(start, stop, step, int64_t(x.size()));
-  const int64_t first = range.first, count = range.count;
-  List part;
-  for (int64_t k = 0; k < count; ++k) part.push_back(x[size_t(first + k * step)]);
-  return part;
 }
 
 // One node, about to be run, and its operands.
@@ -121,11 +118,9 @@ class NodeCall {
   double number(size_t i) const { return only(i, numbers(i)); }
   std::vector<std::string> texts(size_t i) const { return elements<std::string>(i); }
 
-  [[noreturn]] void reject(const std::string& why) const {
-    fail("import_model", fmt::format("{}: {}", described(node), why));
-  }
+  [[noreturn]] void reject(const std::string& why) const { fail_import(fmt::format("{}: {}", described(node), why)); }
   [[noreturn]] void needs_values(const std::string& what) const {
-    throw NeedsValues(fmt::format("[import_model] {} {} {}", described(node), needs_values_mark, what));
+    throw NeedsValues(fmt::format("[import_model] {} depends on the elements of {}", described(node), what));
   }
 
  private:
@@ -147,13 +142,8 @@ template <class Call, class F>
 auto naming_node(const Call& c, F&& run) {
   try {
     return run();
-  } catch (const NeedsValues&) {
-    throw;
-  } catch (const Error& e) {
-    const std::string text = e.what();
-    if (text.find("[import_model]") != std::string::npos) throw;
-    c.reject(text);
-  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
+  } catch (const std::exception& e) {  // of the standard library, too: too long a vector, say
+    if (is_kind<ImportError>(e)) throw;
     c.reject(e.what());
   }
 }

@@ -30,12 +30,6 @@ struct Inner {
   }
 };
 
-std::vector<DType> dtypes_of(std::span<const Spec> specs) {
-  std::vector<DType> out;
-  for (const Spec& s : specs) out.push_back(s.dtype);
-  return out;
-}
-
 // --- Choices ---------------------------------------------------------------------------------------------------------
 
 Values chosen(Call& c, const Value& which, onnx::GraphProto& yes, onnx::GraphProto& no) {
@@ -80,12 +74,6 @@ Values write_switch(Call& c) {
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
 
-const ControlAttrs& plain_loop(Call& c) {
-  const ControlAttrs& a = c.attrs<ControlAttrs>();
-  if (a.saves || a.counted)
-    c.e.refuse(c.node, "it keeps what a gradient of the loop needs. export the function without the gradient");
-  return a;
-}
 const Spec flag{Shape{}, DType::boolean, false, Device()}, counter{Shape{}, DType::i64, false, Device()};
 
 Values write_while(Call& c) {

@@ -1,6 +1,8 @@
-// Finding a record's rule. Start at rule_of; the rules are in the other files of this folder.
+// Finding a record's rule, and what rules of both formats share. Start at rule_of; the rules are in the other files of
+// this folder and of ../tensorflow.
 #include "rill/serialize/onnx/export_rules.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace rill::onnx_out {
@@ -29,6 +31,37 @@ const std::unordered_map<std::string_view, Rule>& all_rules() {
 const Rule* rule_of(const Op& op) {
   auto found = all_rules().find(op.name);
   return found == all_rules().end() ? nullptr : &found->second;
+}
+
+Order inverse(const Order& order) {
+  Order back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
+  return back;
+}
+Shape permuted(const Shape& s, const Order& order) {
+  Shape out;
+  for (int64_t i : order) out.push_back(s[size_t(i)]);
+  return out;
+}
+
+bool is_empty(const Call& c) {
+  const auto has_no_elements = [](const Spec& s) {
+    return std::ranges::any_of(s.shape, [](Dim d) { return !d.is_open() && d.plain() == 0; });
+  };
+  return std::ranges::any_of(c.specs, has_no_elements) || has_no_elements(c.out());
+}
+Values zeros_of(Call& c, DType dtype) { return {c.e.op("Expand", {c.e.number(0, dtype), c.e.sizes(c.out().shape)})}; }
+
+std::vector<DType> dtypes_of(std::span<const Spec> specs) {
+  std::vector<DType> out;
+  for (const Spec& s : specs) out.push_back(s.dtype);
+  return out;
+}
+const ControlAttrs& plain_loop(Call& c) {
+  const ControlAttrs& a = c.attrs<ControlAttrs>();
+  if (a.saves || a.counted)
+    c.e.refuse(c.node, "it keeps what a gradient of the loop needs. export the function without the gradient");
+  return a;
 }
 
 }  // namespace rill::onnx_out

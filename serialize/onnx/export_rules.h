@@ -4,6 +4,7 @@
 #include <span>
 
 #include "rill/serialize/onnx/exporter.h"
+#include "rill/trace/control/control_nodes.h"
 
 namespace rill::onnx_out {
 
@@ -37,6 +38,17 @@ struct Rule {
 // Null where there is none.
 const Rule* rule_of(const Op& op);
 
+// --- What rules for both formats share ---
+using Order = std::vector<int64_t>;  // of axes
+Order inverse(const Order& order);
+Shape permuted(const Shape& s, const Order& order);
+// Whether an operand or the result has no elements: no runtime ever sees a convolution of nothing.
+bool is_empty(const Call& c);
+// Zeros of the result's shape.
+Values zeros_of(Call& c, DType dtype);
+std::vector<DType> dtypes_of(std::span<const Spec> specs);
+// A loop's attributes; refuses one that keeps what its gradient needs.
+const ControlAttrs& plain_loop(Call& c);
 // The equation of a product of two operands: "abc,cd->abd".
 std::string einsum_of(const Call& c);
 

@@ -14,13 +14,6 @@ using In = std::span<const Tensor>;
 
 // --- Layouts ---------------------------------------------------------------------------------------------------------
 
-using Order = std::vector<int64_t>;
-
-Order inverse(const Order& order) {
-  Order back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
-  return back;
-}
 // The axes of an activation, of weights, in ONNX's order.
 Order activation_order(Layout l, size_t rank) {
   Order order{0};
@@ -36,12 +29,6 @@ Order weight_order(Layout l, size_t rank) {
     if (l == Layout::nchw || i + 2 < rank) order.push_back(int64_t(i));
   return order;
 }
-Shape permuted(const Shape& s, const Order& order) {
-  Shape out;
-  for (int64_t i : order) out.push_back(s[size_t(i)]);
-  return out;
-}
-
 // Attributes are numbers.
 std::vector<int64_t> plain(const Call& c, const Dims& dims) {
   std::vector<int64_t> out;
@@ -66,21 +53,10 @@ std::vector<int64_t> padded(Call& c, Value& x, Dims lo, const Dims& hi, double f
   for (Dim d : hi) lo.push_back(d);
   return plain(c, lo);
 }
-// So that a runtime never sees a convolution of nothing.
-bool is_empty(const Call& c) {
-  for (const Spec& s : c.specs)
-    for (Dim d : s.shape)
-      if (!d.is_open() && d.plain() == 0) return true;
-  for (Dim d : c.out().shape)
-    if (!d.is_open() && d.plain() == 0) return true;
-  return false;
-}
-Values zeros_of(Call& c) { return {c.e.op("Expand", {c.e.number(0, c.in[0].dtype), c.e.sizes(c.out().shape)})}; }
-
 // --- Convolution -----------------------------------------------------------------------------------------------------
 
 Values write_conv(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   const ConvParams& p = c.attrs<ConvParams>();
   const Order order = activation_order(p.layout, c.rank());
   Value x = c.e.transposed(c.in[0], order);
@@ -116,7 +92,7 @@ Value cut(Call& c, const Value& x, const Shape& shape, const Dims& lo, const Dim
 
 // What g spreads over without padding, and of that the input's part.
 Values write_conv_grad_input(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   const ConvParams& p = c.attrs<ConvParams>();
   const Order order = activation_order(p.layout, c.rank()), weights = weight_order(p.layout, c.rank(1));
   const Value g = c.e.transposed(c.in[0], order), w = c.e.transposed(c.in[1], weights);
@@ -131,7 +107,7 @@ Values write_conv_grad_input(Call& c) {
 
 // A convolution of x with g as the kernel, batch and channels exchanged; each group by itself.
 Values write_conv_grad_weight(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   Exporter& e = c.e;
   const ConvParams& p = c.attrs<ConvParams>();
   const Order order = activation_order(p.layout, c.rank());
@@ -195,14 +171,14 @@ struct Pooled {
 };
 
 Values write_max_pool(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   const bool whole = is_integer(c.in[0].dtype);  // which the operator has in 8 bits alone; in f64 all of 32 fit
   if (whole) c.in[0] = c.e.cast(c.in[0], DType::f64);
   const Pooled pool(c, false);
   return {c.e.transposed(pool.y, inverse(pool.order))};
 }
 Values write_max_pool_pick(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   Exporter& e = c.e;
   const Pooled pool(c, true);
   Value t = e.transposed(c.in[1], pool.order);
@@ -211,7 +187,7 @@ Values write_max_pool_pick(Call& c) {
   return {e.transposed(e.op("Gather", {flat, pool.places}, {{"axis", int64_t(0)}}), inverse(pool.order))};
 }
 Values write_max_pool_grad(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   Exporter& e = c.e;
   const Pooled pool(c, true);
   auto flat = [&](const Value& v) { return e.op("Reshape", {v, e.ints({-1})}); };
@@ -228,7 +204,7 @@ Values write_max_pool_grad(Call& c) {
 
 // Where x is padded ahead, so is a tensor of ones, which counts the elements of each window.
 Values write_avg_pool(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   Exporter& e = c.e;
   const PoolParams& p = c.attrs<PoolParams>();
   const Order order = activation_order(p.layout, c.rank());
@@ -249,7 +225,7 @@ Values write_avg_pool(Call& c) {
 // g divided by how many elements each window counts, spread over the windows: the transpose of a convolution with ones,
 // each channel by itself (as a batch of one channel).
 Values write_avg_pool_grad(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   Exporter& e = c.e;
   const PoolParams& p = c.attrs<PoolParams>();
   const Order order = activation_order(p.layout, c.rank());

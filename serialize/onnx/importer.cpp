@@ -190,7 +190,7 @@ namespace {
 template <class Message>
 Message parsed(std::string_view bytes, const Where& where) {
   Message m;
-  if (!rill::parse(bytes, m)) fail("import_model", "the value's bytes are no message of ONNX's", where);
+  if (!rill::parse(bytes, m)) imported::fail_import("the value's bytes are no message of ONNX's", where);
   return m;
 }
 OnnxValue value_of(const onnx::SequenceProto& s, const onnx_import::Source& source) {

@@ -23,8 +23,8 @@ struct Deeper {
   explicit Deeper(const onnx::NodeProto& node) {
     if (++depth > 200) {
       --depth;
-      fail("import_model",
-           imported::described(node) + " stands more than 200 calls deep: does a function call itself?");
+      imported::fail_import(imported::described(node) +
+                            " stands more than 200 calls deep: does a function call itself?");
     }
   }
   ~Deeper() { --depth; }
@@ -59,8 +59,8 @@ bool depends_on_more(const std::string& op) {
 Values run_rule(const Call& c, const Rule& rule) {
   if (imported::any_sizes(c.in)) {
     auto it = sizes_rules().find(c.node.op_type());
-    Values out;
-    if (it != sizes_rules().end() && it->second(c, out)) return out;
+    if (it != sizes_rules().end())
+      if (const auto y = it->second(c)) return {Value::sizes(y->dims, y->scalar)};
   }
   if (!imported::all_constant(c.in) || depends_on_more(c.node.op_type())) return rule.run(c);
   return imported::run_on_constants(rule.run, c);
@@ -163,7 +163,7 @@ Values run_graph(const Program& program, const onnx::GraphProto& graph, const Va
   for (const onnx::ValueInfoProto& v : graph.output()) {
     const Value* found = scope.find(v.name());
     if (!found)
-      fail("import_model", fmt::format("no node gives '{}', an output of graph '{}'", v.name(), graph.name()));
+      imported::fail_import(fmt::format("no node gives '{}', an output of graph '{}'", v.name(), graph.name()));
     out.push_back(*found);
   }
   return out;
@@ -179,8 +179,8 @@ Values run_inner(const Call& c, const onnx::GraphProto& graph, const Values& inp
 Tensor as_tensor(const Value& v, const std::string& what) {
   switch (v.kind) {
     case Value::Kind::tensor: return v.tensor;
-    case Value::Kind::absent: fail("import_model", what + " is missing");
-    case Value::Kind::list: fail("import_model", what + " is a sequence, and should be a tensor");
+    case Value::Kind::absent: imported::fail_import(what + " is missing");
+    case Value::Kind::list: imported::fail_import(what + " is a sequence, and should be a tensor");
     case Value::Kind::sizes: break;
   }
   return imported::open_sizes(v.dims, v.scalar, i64);

@@ -14,7 +14,7 @@
 
 #include "onnx.pb.h"
 #include "rill/ops/ops.h"
-#include "rill/serialize/model/imported_node.h"
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/onnx/narrow.h"
 
 namespace rill::onnx_import {
@@ -138,7 +138,7 @@ const RuleTable& signal_rules();
 const RuleTable& host_rules();
 const RuleTable& region_rules();
 // Of integers, some of which are open sizes: gives nothing where the general rule has to do.
-using SizesRule = bool (*)(const Call&, Values& out);
+using SizesRule = std::optional<imported::Integers> (*)(const Call&);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();
 
 // The rule of an operator, or null.

@@ -2,41 +2,23 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/scopes.h"
+#include "rill/serialize/model/imported_control.h"
 #include "rill/serialize/onnx/interpreter.h"
-#include "rill/trace/control_flow.h"
 
 namespace rill::onnx_import {
 namespace {
 
-using Tensors = std::vector<Tensor>;
+using imported::Tensors;
+using imported::tensors_of;
+using imported::truth;
 
-Tensors tensors_of(const Call& c, const Values& values) {
-  Tensors out;
-  for (const Value& v : values) {
-    if (v.kind == Value::Kind::list || v.kind == Value::Kind::absent)
-      c.needs_values("a condition: it decides about sequences or optionals");
-    out.push_back(as_tensor(v, "a result"));
-  }
-  return out;
-}
-Values values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
-
-bool truth(const Tensor& t) {
-  const EagerScope eager;
-  return reshape(t, {}).item<bool>();
-}
+Values values_of(const Tensors& tensors) { return imported::values_of<Values>(tensors); }
 
 Values if_rule(const Call& c) {
-  const onnx::GraphProto &then_graph = c.graph("then_branch"), &else_graph = c.graph("else_branch");
-  if (c.knows(0)) return run_inner(c, truth(c.known(0)) ? then_graph : else_graph, {});
-  auto branch = [&](const onnx::GraphProto& g) { return [&c, &g] { return tensors_of(c, run_inner(c, g, {})); }; };
-  try {
-    return values_of(cond(reshape(c.x(0), {}), branch(then_graph), branch(else_graph)));
-  } catch (const imported::NeedsValues&) {
-    throw;
-  } catch (const Error& e) {  // shapes that differ, say: only the branch that is chosen has to be sound
-    c.needs_values(std::string("its condition, since its branches do not give the same: ") + e.what());
-  }
+  const onnx::GraphProto* const graphs[] = {&c.graph("then_branch"), &c.graph("else_branch")};
+  auto run = [&](size_t i) { return run_inner(c, *graphs[i], {}); };
+  if (c.knows(0)) return run(truth(c.known(0)) ? 0 : 1);
+  return imported::chosen(c, imported::as_condition(c.x(0)), 2, run);
 }
 
 // Whether a loop's body hands on its condition as it got it, or always says true.
@@ -155,17 +137,13 @@ Values loop_rule(const Call& c) {
     if (c.has(0)) steps = int64_t(c.dim(0));
     return run_here(loop, steps, condition);
   }
-  try {
+  return imported::fitting(c, [&] {
     if (starts && c.has(0) && c.knows(0) && goes_on(c, body)) return run_counted(loop, c.dim(0));
     if (loop.scanned) c.needs_values("its condition, which decides how many rows it stacks");
     std::optional<Tensor> steps;
     if (c.has(0)) steps = reshape(c.x(0), {});
     return run_while_true(loop, steps, c.has(1) ? reshape(c.x(1), {}) : tensor(true));
-  } catch (const imported::NeedsValues&) {
-    throw;
-  } catch (const Error& e) {  // carried values that grow, say
-    c.needs_values(std::string("its condition, since a step does not give what it takes: ") + e.what());
-  }
+  });
 }
 
 // The rows of Scan's operands come first, in the order of the steps.
@@ -180,7 +158,7 @@ Values scan_once(const Call& c, const onnx::GraphProto& body, const Values& oper
   const Dims in_axes = c.integers("scan_input_axes"), out_axes = c.integers("scan_output_axes");
   const Dims in_back = c.integers(c.opset < 9 ? "directions" : "scan_input_directions"),
              out_back = c.integers("scan_output_directions");
-  const Tensors start = tensors_of(c, {operands.begin(), operands.begin() + std::ptrdiff_t(state_count)});
+  const Tensors start = tensors_of(c, Values(operands.begin(), operands.begin() + std::ptrdiff_t(state_count)));
   Tensors xs;
   for (size_t i = 0; i < rows_count; ++i)
     xs.push_back(

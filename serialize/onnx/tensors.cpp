@@ -185,11 +185,11 @@ std::string name_of_type(int32_t elem_type) {
 DType dtype_of(int32_t elem_type, const std::string& what) {
   DType out = f32;
   if (!find_dtype(elem_type, out))
-    fail("import_model", fmt::format("{}: rill has no dtype for ONNX's {}", what, name_of_type(elem_type)));
+    imported::fail_import(fmt::format("{}: rill has no dtype for ONNX's {}", what, name_of_type(elem_type)));
   return out;
 }
 
-void Source::reject(const std::string& what) const { fail("import_model", prefix + ": " + what, where); }
+void Source::reject(const std::string& what) const { imported::fail_import(prefix + ": " + what, where); }
 
 Shape read_shape(const google::protobuf::RepeatedField<int64_t>& dims, const std::string& what, const Source& source) {
   Shape shape;

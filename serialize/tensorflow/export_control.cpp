@@ -10,11 +10,8 @@ namespace rill::tensorflow_out {
 
 namespace {
 
-std::vector<DType> dtypes_of(std::span<const Spec> specs) {
-  std::vector<DType> out;
-  for (const Spec& s : specs) out.push_back(s.dtype);
-  return out;
-}
+using onnx_out::dtypes_of, onnx_out::plain_loop;
+
 std::vector<DType> dtypes_of(const Values& values) {
   std::vector<DType> out;
   for (const Value& v : values) out.push_back(v.dtype);
@@ -81,13 +78,6 @@ Values write_switch(Call& c) {
 }
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
-
-const ControlAttrs& plain_loop(Call& c) {
-  const ControlAttrs& a = c.attrs<ControlAttrs>();
-  if (a.saves || a.counted)
-    c.e.refuse(c.node, "it keeps what a gradient of the loop needs. export the function without the gradient");
-  return a;
-}
 
 // StatelessWhile: what it carries, the last `lists` of which are TensorLists. Both functions get all of that.
 using Inner = std::function<Values(const Values& arguments)>;

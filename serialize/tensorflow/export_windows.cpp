@@ -15,18 +15,8 @@ namespace rill::tensorflow_out {
 
 namespace {
 
-using Order = std::vector<int64_t>;
+using onnx_out::inverse, onnx_out::is_empty, onnx_out::Order, onnx_out::permuted, onnx_out::zeros_of;
 
-Order inverse(const Order& order) {
-  Order back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
-  return back;
-}
-Shape permuted(const Shape& s, const Order& order) {
-  Shape out;
-  for (int64_t i : order) out.push_back(s[size_t(i)]);
-  return out;
-}
 // The axes of an activation, of weights, in TensorFlow's order.
 Order activation_order(Layout l, size_t rank) {
   Order order(rank);
@@ -46,17 +36,6 @@ Order weight_order(Layout l, size_t rank) {
   }
   return order;
 }
-
-bool is_zero(Dim d) { return !d.is_open() && d.plain() == 0; }
-bool is_empty(const Call& c) {
-  for (const Spec& s : c.specs)
-    for (Dim d : s.shape)
-      if (is_zero(d)) return true;
-  for (Dim d : c.out().shape)
-    if (is_zero(d)) return true;
-  return false;
-}
-Values zeros_of(Call& c) { return {c.e.op("Expand", {c.e.number(0, c.out().dtype), c.e.sizes(c.out().shape)})}; }
 
 // A window's rule with its operands in TensorFlow's order, of two or three axes of space.
 struct Windows {
@@ -139,7 +118,7 @@ struct Windows {
   }
   bool pads() const {
     for (size_t i = 0; i < lo.size(); ++i)
-      if (!is_zero(lo[i]) || !is_zero(hi[i])) return true;
+      if (lo[i].is_open() || hi[i].is_open() || lo[i] != 0 || hi[i] != 0) return true;
     return false;
   }
   // Whether the padding is what TensorFlow's "SAME" is, for an input of these sizes and windows that reach so far.
@@ -207,7 +186,7 @@ struct Convolution : Windows {
 };
 
 Values write_conv(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Convolution v(c, c.specs[1].shape);
   const Shape x_shape = permuted(c.specs[0].shape, activation_order(v.layout, c.rank()));
   const bool same = v.is_same(x_shape, v.reach);
@@ -227,7 +206,7 @@ Values write_conv(Call& c) {
 
 // The gradient by the padded input, and of that the input's part.
 Values write_conv_grad_input(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Convolution v(c, c.specs[1].shape);
   const Value g = v.activation(c.in[0]), kernel = v.widened(v.weights(c.in[1]));
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
@@ -244,7 +223,7 @@ Values write_conv_grad_input(Call& c) {
 }
 
 Values write_conv_grad_weight(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Convolution v(c, c.out().shape);
   const Value x = v.padded(v.activation(c.in[0]), 0), g = v.activation(c.in[1]);
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
@@ -285,7 +264,7 @@ struct Pool : Windows {
 };
 
 Values write_max_pool(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Pool v(c);
   Value x = v.activation(c.in[0]);
   const bool same = v.same();
@@ -293,7 +272,7 @@ Values write_max_pool(Call& c) {
   return {v.activation_back(v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes(same ? "SAME" : "VALID")))};
 }
 Values write_max_pool_pick(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Pool v(c);
   const Value x = v.padded(v.activation(c.in[0]), -infinity);
   const Value t = v.padded(v.activation(c.in[1]), 0);
@@ -301,7 +280,7 @@ Values write_max_pool_pick(Call& c) {
   return {v.activation_back(v.w.node(v.op("MaxPoolGradGrad", "MaxPool3DGradGrad"), {x, y, t}, v.attributes("VALID")))};
 }
 Values write_max_pool_grad(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Pool v(c);
   const Value x = v.padded(v.activation(c.in[0]), -infinity), g = v.activation(c.in[1]);
   const Value y = v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes("VALID"));
@@ -319,7 +298,7 @@ Value shares(const Pool& v, const Shape& x, DType dtype) {
   return v.w.node(v.op("AvgPool", "AvgPool3D"), {v.padded(ones, 0)}, v.attributes("VALID"));
 }
 Values write_avg_pool(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Pool v(c);
   const Value x = v.activation(c.in[0]);
   const char* op = v.space == 3 ? "AvgPool3D" : "AvgPool";
@@ -331,7 +310,7 @@ Values write_avg_pool(Call& c) {
   return {v.activation_back(y)};
 }
 Values write_avg_pool_grad(Call& c) {
-  if (is_empty(c)) return zeros_of(c);
+  if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Pool v(c);
   Value g = v.activation(c.in[0]);
   const Shape given = permuted(c.specs[0].shape, activation_order(v.layout, c.rank()));

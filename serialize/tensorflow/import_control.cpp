@@ -4,14 +4,18 @@
 // list whose rows nobody has written yet gets its shape from a step that is run for nothing but that.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "rill/ops/enclosing_trace.h"
+#include "rill/serialize/model/imported_control.h"
 #include "rill/serialize/tensorflow/interpreter.h"
-#include "rill/trace/control_flow.h"
 
 namespace rill::tensorflow_in {
 namespace {
 
-using Tensors = std::vector<Tensor>;
+using imported::Tensors;
+using imported::truth;
 
 // --- Variables -------------------------------------------------------------------------------------------------------
 
@@ -79,36 +83,24 @@ Values without_first(const Call& c) {
   if (c.in.empty()) c.reject("operand 0 is missing");
   return {c.in.begin() + 1, c.in.end()};
 }
-Tensors tensors_of(const Call& c, const Values& values) {
-  Tensors out;
-  for (const Value& v : values) out.push_back(as_tensor(v, fmt::format("a result of '{}'", c.node.name())));
-  return out;
-}
-Values values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
-
-Tensor as_flag(const Tensor& t) { return t.dtype() == DType::boolean ? reshape(t, {}) : not_equal(reshape(t, {}), 0); }
-
 Values if_rule(const Call& c) {
-  const std::string yes = c.function("then_branch"), no = c.function("else_branch");
+  const std::string names[] = {c.function("then_branch"), c.function("else_branch")};
   const Values operands = without_first(c);
-  if (c.knows(0)) return run_function(c, c.number(0) != 0 ? yes : no, operands);
-  return values_of(cond(
-      as_flag(c.x(0)), [&] { return tensors_of(c, run_function(c, yes, operands)); },
-      [&] { return tensors_of(c, run_function(c, no, operands)); }));
+  auto run = [&](size_t i) { return run_function(c, names[i], operands); };
+  if (c.knows(0)) return run(truth(c.known(0)) ? 0 : 1);
+  return imported::chosen(c, imported::as_condition(c.x(0)), 2, run);
 }
 Values case_rule(const Call& c) {
   const std::vector<std::string> names = c.functions("branches");
   if (names.empty()) c.reject("has no branches");
   const Values operands = without_first(c);
+  auto run = [&](size_t i) { return run_function(c, names[i], operands); };
   if (c.knows(0)) {
     const double i = c.number(0);
     const bool fits = i >= 0 && i < double(names.size());
-    return run_function(c, fits ? names[size_t(i)] : names.back(), operands);
+    return run(fits ? size_t(i) : names.size() - 1);
   }
-  std::vector<Callback<Tensors()>> branches;
-  for (const std::string& name : names)
-    branches.push_back([&c, &operands, name] { return tensors_of(c, run_function(c, name, operands)); });
-  return values_of(switch_case<Tensors>(c.x(0), branches));
+  return imported::chosen(c, reshape(c.x(0), {}), names.size(), run);
 }
 
 // --- TensorLists -----------------------------------------------------------------------------------------------------
@@ -348,25 +340,36 @@ struct Loop {
       if (n->op() != "Less" || !counter || !is_carried(*counter)) return {};
       const std::optional<int64_t> by = growth(step, *counter);
       if (!by) return {};
-      bool endless = false;
-      try {
-        Call limit(c.program, test, *n);
-        limit.in = {run.value(n->input(1))};
-        if (!limit.knows(0) || !c.knows(*counter)) return {};
-        const Dim rest = larger(limit.dim(0) - c.dim(*counter), 0);
-        if (*by < 1) {
-          endless = !several && !rest.is_open() && rest > 0;
-        } else {
-          const Dim count = *by == 1 ? rest : (rest + (*by - 1)) / *by;
-          least = least ? Dim(smaller(*least, count)) : count;
-        }
-      } catch (const Error&) {  // it depends on what is carried
-        return {};
-      }
+      if (!is_unchanging(test, n->input(1)) || !c.knows(*counter)) return {};
+      Call limit(c.program, test, *n);
+      limit.in = {run.value(n->input(1))};
+      if (!limit.knows(0)) return {};
+      const Dim rest = larger(limit.dim(0) - c.dim(*counter), 0);
+      const bool endless = *by < 1 && !several && !rest.is_open() && rest > 0;
       if (endless) c.reject(fmt::format("never ends: its counter grows by {} in each step", *by));
       if (*by < 1) return {};
+      const Dim count = *by == 1 ? rest : (rest + (*by - 1)) / *by;
+      least = least ? Dim(smaller(*least, count)) : count;
     }
     return least;
+  }
+  // Whether nothing that is carried has a part in a value of the condition.
+  bool is_unchanging(const Body& test, const std::string& name) const {
+    const auto& arguments = test.function->signature().input_arg();
+    std::vector<std::string> waiting{name};
+    std::set<std::string> seen;
+    while (!waiting.empty()) {
+      const std::string input = waiting.back(), one = input.substr(input.starts_with("^"), input.find(':'));
+      waiting.pop_back();
+      if (!seen.insert(one).second) continue;
+      if (auto node = test.nodes.find(one); node != test.nodes.end()) {
+        waiting.insert(waiting.end(), node->second->input().begin(), node->second->input().end());
+        continue;
+      }
+      const auto argument = std::ranges::find(arguments, one, &proto::OpDef::ArgDef::name);
+      if (argument == arguments.end() || is_carried(size_t(argument - arguments.begin()))) return false;
+    }
+    return true;
   }
   static std::string result(const Body& f, int i) {
     auto from = f.function->ret().find(f.function->signature().output_arg(i).name());
@@ -412,23 +415,30 @@ struct Loop {
   Tensor goes_on(const Values& v) const {
     const Values test = run_function(c, condition, v);
     if (test.size() != 1) c.reject("its condition does not give one value");
-    return as_flag(as_tensor(test[0], "the condition"));
+    return imported::as_condition(as_tensor(test[0], "the condition"));
   }
 };
 
 Values while_rule(const Call& c) {
   Loop loop(c);
+  if (!EnclosingTrace::now()) {  // step by step, so that what is carried may grow
+    Values state = loop.now;
+    while (truth(loop.goes_on(state))) state = run_function(c, loop.body, state);
+    return state;
+  }
   loop.grow_lists();
   loop.shape_lists();
   auto step = [&](const Tensors& state) { return loop.carried(run_function(c, loop.body, loop.values(state))); };
   const Tensors first = loop.carried(loop.now);
-  if (const std::optional<Dim> steps = loop.steps()) {  // whose gradient needs no bound
-    const auto [last, rows] =
-        scan([&](const Tensors& state, const Tensor&) { return std::pair(step(state), Tensors()); }, first,
-             iota({*steps}), {});
-    return loop.values(last);
-  }
-  return loop.values(while_loop([&](const Tensors& state) { return loop.goes_on(loop.values(state)); }, step, first));
+  return imported::fitting(c, [&] {
+    if (const std::optional<Dim> steps = loop.steps()) {  // whose gradient needs no bound
+      const auto [last, rows] =
+          scan([&](const Tensors& state, const Tensor&) { return std::pair(step(state), Tensors()); }, first,
+               iota({*steps}), {});
+      return loop.values(last);
+    }
+    return loop.values(while_loop([&](const Tensors& state) { return loop.goes_on(loop.values(state)); }, step, first));
+  });
 }
 
 }  // namespace

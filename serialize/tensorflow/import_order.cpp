@@ -40,7 +40,7 @@ Values reverse_sequence_rule(const Call& c) {
   const Tensor n = reshape(lengths, rows), i = iota(steps, along);
   return {take_along_axis(x, where(i < n, n - 1 - i, i), along)};
 }
-Values inverse_rule(const Call& c) { return {argsort(c.x()).astype(c.x().dtype())}; }
+Values inverse_permutation_rule(const Call& c) { return {argsort(c.x()).astype(c.x().dtype())}; }
 // Of places in the flattened tensor of these sizes: rows of places along each axis.
 Values unravel_rule(const Call& c) {
   const Tensor at = c.x(0);
@@ -172,7 +172,7 @@ const RuleTable& order_rules() {
       {"Reverse", reverse_rule},
       {"Roll", roll_rule},
       {"ReverseSequence", reverse_sequence_rule},
-      {"InvertPermutation", inverse_rule},
+      {"InvertPermutation", inverse_permutation_rule},
       {"UnravelIndex", unravel_rule},
       {"Where", where_rule},
       {"Diag", diag_rule},

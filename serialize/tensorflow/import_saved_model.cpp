@@ -48,7 +48,7 @@ class Imported final : public Outside {
   }
   Tensor restored(const std::string& key) override {
     if (!bundle || !bundle->contains(key))
-      fail("import_model", fmt::format("the checkpoint of the model has no '{}', which its graph restores", key));
+      imported::fail_import(fmt::format("the checkpoint of the model has no '{}', which its graph restores", key));
     const Tensor value = bundle->read(key);
     return value.dtype() == DType::string ? value : value.to(default_device());
   }
@@ -62,7 +62,7 @@ class Imported final : public Outside {
   static const proto::TensorProto& value_of(const proto::NodeDef& node) {
     auto value = node.attr().find("value");
     if (value == node.attr().end() || !value->second.has_tensor())
-      fail("import_model", fmt::format("node '{}' (Const) has no value", node.name()));
+      imported::fail_import(fmt::format("node '{}' (Const) has no value", node.name()));
     return value->second.tensor();
   }
 
@@ -104,7 +104,7 @@ class Check {
       list += fmt::format("\n  {}: {} node{}", op, nodes.size(), nodes.size() == 1 ? "" : "s");
       for (size_t i = 0; i < nodes.size() && i < 5; ++i) list += fmt::format("{} '{}'", i == 0 ? "," : "", nodes[i]);
     }
-    fail("import_model", fmt::format("'{}' has operators that rill does not know:{}", path, list), where);
+    imported::fail_import(fmt::format("'{}' has operators that rill does not know:{}", path, list), where);
   }
   void stop_at(const Body& body, const std::string& node) { seen_.insert({&body, node}); }
   // Whether the results need a node of the graph.
@@ -137,10 +137,10 @@ class Check {
 // --- Signatures ------------------------------------------------------------------------------------------------------
 
 Shape shape_of(const proto::TensorShapeProto& p, const std::string& what) {
-  if (p.dim_size() > 64) fail("import_model", what + ": too many axes");
+  if (p.dim_size() > 64) imported::fail_import(what + ": too many axes");
   Shape shape;
   for (const auto& d : p.dim()) {
-    if (d.size() < -1) fail("import_model", what + ": a negative size");
+    if (d.size() < -1) imported::fail_import(what + ": a negative size");
     shape.push_back(d.size() < 0 ? Dim(any) : Dim(d.size()));
   }
   return shape;
@@ -176,7 +176,7 @@ const proto::SignatureDef& find_signature(const proto::MetaGraphDef& meta, const
   std::string wanted = options.signature;
   if (!names.contains(wanted) && names.size() == 1 && wanted == ImportOptions().signature) wanted = *names.begin();
   if (!names.contains(wanted))
-    fail("import_model", fmt::format("'{}' has no signature '{}'. it has {}", path, wanted, listed(names)), where);
+    imported::fail_import(fmt::format("'{}' has no signature '{}'. it has {}", path, wanted, listed(names)), where);
   return meta.signature_def().at(wanted);
 }
 
@@ -410,7 +410,7 @@ static proto::SavedModel read_saved_model(const std::string& path, const Where& 
   const std::string bytes = read_file(path, "import_model", where);
   proto::SavedModel file;
   if (!parse(bytes, file))
-    fail("import_model", fmt::format("'{}': its {} bytes are no SavedModel", path, bytes.size()), where);
+    imported::fail_import(fmt::format("'{}': its {} bytes are no SavedModel", path, bytes.size()), where);
   return file;
 }
 
@@ -446,10 +446,9 @@ Model import_saved_model(const std::string& folder, const ImportOptions& options
   }
   if (!meta && file.meta_graphs_size() == 1 && options.tags == ImportOptions().tags) meta = file.mutable_meta_graphs(0);
   if (!meta)
-    fail("import_model",
-         fmt::format("'{}' has no graph with the tags {{{}}}. it has {}", path, listed(wanted),
-                     tags.empty() ? "none" : tags),
-         where);
+    imported::fail_import(fmt::format("'{}' has no graph with the tags {{{}}}. it has {}", path, listed(wanted),
+                                      tags.empty() ? "none" : tags),
+                          where);
   auto m = Shared<Imported>::make();
   auto impl = Shared<Model::Impl>::make();
   impl->name = name_of(folder);
@@ -470,10 +469,11 @@ Model import_frozen_graph(std::string_view bytes, const std::string& path, const
   auto m = Shared<Imported>::make();
   auto impl = Shared<Model::Impl>::make();
   if (!parse(bytes, m->program.graph))
-    fail("import_model", fmt::format("'{}': its {} bytes are no GraphDef", path, bytes.size()), where);
+    imported::fail_import(fmt::format("'{}': its {} bytes are no GraphDef", path, bytes.size()), where);
   impl->name = name_of(path);
   const Signature signature = guess_signature(m->program.graph, options, *impl);
-  if (signature.outputs.empty()) fail("import_model", fmt::format("'{}' has no node that no other reads", path), where);
+  if (signature.outputs.empty())
+    imported::fail_import(fmt::format("'{}' has no node that no other reads", path), where);
   m->program.outside = m.get();
   index(m->program);
   checked(*m, signature, path, where);

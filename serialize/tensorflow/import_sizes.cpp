@@ -1,27 +1,16 @@
-// Arithmetic on sizes that a signature leaves open, which are carried as Dims.
+// TensorFlow's operators on sizes that a signature leaves open; see imported_sizes.h.
 #include <algorithm>
 #include <set>
 
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/tensorflow/slices.h"
 
 namespace rill::tensorflow_in {
 namespace {
 
-struct Integers {
-  Dims dims;
-  bool scalar = false;
-};
-std::optional<Integers> integers(const Call& c, size_t i) {
-  if (!c.knows(i)) return {};
-  const Value& v = c.in[i];
-  if (v.kind == Value::Kind::sizes) return Integers{v.dims, v.scalar};
-  if (!is_integer(v.tensor.dtype()) || v.tensor.ndim() > 1) return {};
-  return Integers{c.dims(i), v.tensor.ndim() == 0};
-}
-
-// The rest has the divisor's sign, and quotients are rounded down, where a Dim's arithmetic is C++'s.
-Dim floored_rest(Dim a, Dim b) { return (a % b + b) % b; }
-Dim floored_quotient(Dim a, Dim b) { return (a - floored_rest(a, b)) / b; }
+using imported::integers;
+using imported::Integers;
+using imported::MaybeIntegers;
 
 // Whether the numbers that a node gives count something, as sizes do: then C++'s quotient is the rounded one, and stays
 // the same expression as that of other sizes. `left`: nodes that may still be looked at.
@@ -50,120 +39,125 @@ bool are_counts(const Call& c) {
   return c.node.input_size() >= 2 && is_count(c, c.node.input(0), left) && is_count(c, c.node.input(1), left);
 }
 
-using Arithmetic = Dim (*)(Dim, Dim);
-Arithmetic arithmetic(const Call& c) {
-  const std::string& op = c.node.op();
-  if ((op == "FloorDiv" || op == "FloorMod") && !are_counts(c))
-    return op == "FloorDiv" ? floored_quotient : floored_rest;
-  static const std::unordered_map<std::string, Arithmetic> all = {
-      {"Add", +[](Dim a, Dim b) { return Dim(a + b); }},
-      {"AddV2", +[](Dim a, Dim b) { return Dim(a + b); }},
-      {"Sub", +[](Dim a, Dim b) { return Dim(a - b); }},
-      {"Mul", +[](Dim a, Dim b) { return Dim(a * b); }},
-      {"FloorDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
-      {"TruncateDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
-      {"FloorMod", +[](Dim a, Dim b) { return Dim(a % b); }},
-      {"Maximum", +[](Dim a, Dim b) { return Dim(larger(a, b)); }},
-      {"Minimum", +[](Dim a, Dim b) { return Dim(smaller(a, b)); }},
+template <imported::Arithmetic f>
+MaybeIntegers combined_sizes(const Call& c) {
+  return imported::combined(c, f);
+}
+// Quotients are rounded down, and remainders have the divisor's sign.
+MaybeIntegers floor_div_sizes(const Call& c) {
+  return imported::combined(c, are_counts(c) ? imported::quotient : imported::floored_quotient);
+}
+MaybeIntegers floor_mod_sizes(const Call& c) {
+  return imported::combined(c, are_counts(c) ? imported::remainder : imported::floored_remainder);
+}
+MaybeIntegers negated_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x ? MaybeIntegers(imported::negated(*x)) : std::nullopt;
+}
+MaybeIntegers same_sizes(const Call& c) { return integers(c, 0); }
+MaybeIntegers cast_sizes(const Call& c) {
+  const DType to = c.dtype("DstT");
+  return to == i32 || to == i64 ? integers(c, 0) : std::nullopt;  // others hold not every size
+}
+
+MaybeIntegers pack_sizes(const Call& c) { return imported::joined(c, 0, c.count(), true); }
+MaybeIntegers concat_sizes(const Call& c) {
+  return c.count() < 2 ? std::nullopt : imported::joined(c, 0, c.count() - 1, false);
+}
+MaybeIntegers gather_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0), indices = integers(c, 1);
+  return x && indices ? imported::gathered(c, *x, *indices) : std::nullopt;
+}
+MaybeIntegers strided_slice_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  if (!x || x->scalar) return {};
+  const Strided s(c);
+  if (!s.is_known_slice()) return {};
+  if (s.shrink_mask) return imported::gathered(c, *x, {{s.begin.known[0]}, true});
+  if (s.steps[0] == 0) return {};
+  return Integers{s.of(x->dims)};
+}
+MaybeIntegers slice_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  if (!x || x->scalar) return {};
+  const int64_t begin = int64_t(c.dim(1)), n = int64_t(x->dims.size());
+  if (begin < 0 || begin > n) c.reject("it goes beyond its operand");
+  const int64_t size = int64_t(c.dim(2)) == -1 ? n - begin : int64_t(c.dim(2));
+  if (size < 0 || size > n - begin) c.reject("it goes beyond its operand");
+  return Integers{Dims(x->dims.begin() + begin, x->dims.begin() + begin + size)};
+}
+
+MaybeIntegers squeeze_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x ? imported::as_scalar(*x) : std::nullopt;
+}
+MaybeIntegers expand_dims_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x ? imported::as_vector(*x) : std::nullopt;
+}
+MaybeIntegers reshape_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0), to = integers(c, 1);
+  if (!x || !to || to->scalar) return {};
+  return imported::reshaped(*x, to->dims);
+}
+
+// `empty`: what of no elements comes out, where there is something.
+template <imported::Arithmetic f>
+MaybeIntegers fold_sizes(const Call& c, std::optional<Dim> empty) {
+  const MaybeIntegers x = integers(c, 0);
+  if (!x || c.flag("keep_dims") || !c.knows(1)) return {};
+  if (c.dims(1).empty()) return x;  // no axes: nothing is folded
+  if (!empty && x->dims.empty()) return {};
+  return imported::folded(*x, f, empty ? *empty : x->dims[0]);
+}
+MaybeIntegers product_sizes(const Call& c) { return fold_sizes<imported::times>(c, 1); }
+MaybeIntegers sum_sizes(const Call& c) { return fold_sizes<imported::plus>(c, 0); }
+MaybeIntegers max_sizes(const Call& c) { return fold_sizes<imported::greatest>(c, {}); }
+MaybeIntegers min_sizes(const Call& c) { return fold_sizes<imported::least>(c, {}); }
+
+using SizesRule = MaybeIntegers (*)(const Call&);
+const std::unordered_map<std::string_view, SizesRule>& sizes_rules() {
+  static const std::unordered_map<std::string_view, SizesRule> table = {
+      {"Add", combined_sizes<imported::plus>},
+      {"AddV2", combined_sizes<imported::plus>},
+      {"Cast", cast_sizes},
+      {"ConcatV2", concat_sizes},
+      {"ExpandDims", expand_dims_sizes},
+      {"FloorDiv", floor_div_sizes},
+      {"FloorMod", floor_mod_sizes},
+      {"GatherV2", gather_sizes},
+      {"Identity", same_sizes},
+      {"Max", max_sizes},
+      {"Maximum", combined_sizes<imported::greatest>},
+      {"Min", min_sizes},
+      {"Minimum", combined_sizes<imported::least>},
+      {"Mul", combined_sizes<imported::times>},
+      {"Neg", negated_sizes},
+      {"Pack", pack_sizes},
+      {"Prod", product_sizes},
+      {"Reshape", reshape_sizes},
+      {"Slice", slice_sizes},
+      {"Squeeze", squeeze_sizes},
+      {"StopGradient", same_sizes},
+      {"StridedSlice", strided_slice_sizes},
+      {"Sub", combined_sizes<imported::minus>},
+      {"Sum", sum_sizes},
+      {"TruncateDiv", combined_sizes<imported::quotient>},
   };
-  auto found = all.find(op);
-  return found == all.end() ? nullptr : found->second;
+  return table;
 }
 
 }  // namespace
 
 bool run_on_sizes(const Call& c, Values& out) {
-  const std::string& op = c.node.op();
-  const DType dtype = c.in[0].kind == Value::Kind::sizes    ? c.in[0].dtype
-                      : c.in[0].kind == Value::Kind::tensor ? c.in[0].tensor.dtype()
-                                                            : i64;
-  auto give = [&](const Dims& d, bool scalar) {
-    out = {Value::sizes(d, scalar, dtype)};
-    return true;
-  };
-  if (const Arithmetic f = arithmetic(c)) {
-    const auto a = integers(c, 0), b = integers(c, 1);
-    if (!a || !b) return false;
-    const size_t n = std::max(a->dims.size(), b->dims.size());
-    if ((a->dims.size() != n && a->dims.size() != 1) || (b->dims.size() != n && b->dims.size() != 1)) return false;
-    Dims y;
-    for (size_t i = 0; i < n; ++i)
-      y.push_back(f(a->dims[a->dims.size() == 1 ? 0 : i], b->dims[b->dims.size() == 1 ? 0 : i]));
-    return give(y, a->scalar && b->scalar);
-  }
-  if (op == "Pack") {
-    Dims y;
-    for (size_t i = 0; i < c.count(); ++i) {
-      const auto part = integers(c, i);
-      if (!part || !part->scalar) return false;
-      y.push_back(part->dims[0]);
-    }
-    return give(y, false);
-  }
-  if (op == "ConcatV2") {
-    Dims y;
-    for (size_t i = 0; i + 1 < c.count(); ++i) {
-      const auto part = integers(c, i);
-      if (!part || part->scalar) return false;
-      for (Dim d : part->dims) y.push_back(d);
-    }
-    return give(y, false);
-  }
-  const auto x = integers(c, 0);
-  if (!x) return false;
-  if (op == "Identity" || op == "StopGradient") return give(x->dims, x->scalar);
-  if (op == "Neg") {
-    Dims y;
-    for (Dim d : x->dims) y.push_back(0 - d);
-    return give(y, x->scalar);
-  }
-  if (op == "Cast") {
-    const DType to = c.dtype("DstT");
-    if (to != i32 && to != i64) return false;  // others hold not every size
-    out = {Value::sizes(x->dims, x->scalar, to)};
-    return true;
-  }
-  if (op == "Squeeze") return x->dims.size() == 1 && give(x->dims, true);
-  if (op == "ExpandDims") return x->scalar && give(x->dims, false);
-  if (op == "Reshape") {
-    const auto to = integers(c, 1);
-    if (!to || to->dims.size() > 1) return false;
-    const auto n = int64_t(x->dims.size());
-    const Dim wanted = to->dims.empty() ? Dim(1) : to->dims[0];
-    return (wanted == n || (wanted == -1 && !to->dims.empty())) && give(x->dims, to->dims.empty());
-  }
-  if (op == "Prod" || op == "Sum" || op == "Max" || op == "Min") {
-    if (c.flag("keep_dims") || !c.knows(1)) return false;
-    if (c.dims(1).empty()) return give(x->dims, x->scalar);  // no axes: nothing is folded
-    const bool sum = op == "Sum", product = op == "Prod";
-    if (!sum && !product && x->dims.empty()) return false;
-    Dim y = product ? Dim(1) : sum ? Dim(0) : x->dims[0];
-    for (Dim d : x->dims)
-      y = product ? Dim(y * d) : sum ? Dim(y + d) : op == "Max" ? Dim(larger(y, d)) : Dim(smaller(y, d));
-    return give({y}, true);
-  }
-  if (op == "GatherV2") {
-    const auto at = integers(c, 1);
-    if (!at || x->scalar) return false;
-    Dims y;
-    for (Dim i : at->dims) y.push_back(x->dims[size_t(axis_of(c, int64_t(i), int64_t(x->dims.size())))]);
-    return give(y, at->scalar);
-  }
-  if (op == "StridedSlice" && !x->scalar) {
-    const Strided s(c);
-    if (!s.is_known_slice()) return false;
-    const int64_t n = int64_t(x->dims.size());
-    if (s.shrink_mask) return give({x->dims[size_t(axis_of(c, int64_t(s.begin.known[0]), n))]}, true);
-    return s.steps[0] != 0 && give(s.of(x->dims), false);
-  }
-  if (op == "Slice" && !x->scalar) {
-    const int64_t begin = int64_t(c.dim(1)), n = int64_t(x->dims.size());
-    if (begin < 0 || begin > n) c.reject("it goes beyond its operand");
-    const int64_t size = int64_t(c.dim(2)) == -1 ? n - begin : int64_t(c.dim(2));
-    if (size < 0 || size > n - begin) c.reject("it goes beyond its operand");
-    return give(Dims(x->dims.begin() + begin, x->dims.begin() + begin + size), false);
-  }
-  return false;
+  const auto rule = sizes_rules().find(c.node.op());
+  if (rule == sizes_rules().end()) return false;
+  const MaybeIntegers y = rule->second(c);
+  if (!y) return false;
+  const Value& first = c.in[0];
+  const DType same = first.kind == Value::Kind::sizes ? first.dtype : first.tensor.dtype();
+  out = {Value::sizes(y->dims, y->scalar, c.node.op() == "Cast" ? c.dtype("DstT") : same)};
+  return true;
 }
 
 }  // namespace rill::tensorflow_in

@@ -64,7 +64,7 @@ Values sparse_of(const Ragged& rows) {
   }
   return {rows.indices(), rows.values, tensor(sizes, Shape{int64_t(sizes.size())})};
 }
-Values split_rule(const Call& c) {
+Values split_texts_rule(const Call& c) {
   return sparse_of(strings::split(c.known(0), text_of(c, 1), c.integer("maxsplit", -1)));
 }
 // Where rows end, the outermost first, then the values.
@@ -135,7 +135,7 @@ const RuleTable& string_rules() {
       OF_STRINGS("StaticRegexFullMatch", strings::regex_full_match(x, c.text("pattern", ""))),
       {"StringJoin", join_rule},
       {"ReduceJoin", reduce_join_rule},
-      {"StringSplitV2", split_rule},
+      {"StringSplitV2", split_texts_rule},
       {"RaggedTensorToSparse", sparse_rule},
       {"StringToNumber", number_rule},
       {"AsString", as_string_rule},

@@ -15,7 +15,7 @@ namespace {
 template <class T, class List>
 std::string from_list(const List& list, int64_t n, const std::string& what) {
   if (int64_t(list.size()) > n)
-    fail("import_model", fmt::format("{}: {} elements, and room for {}", what, list.size(), n));
+    imported::fail_import(fmt::format("{}: {} elements, and room for {}", what, list.size(), n));
   std::string bytes(size_t(n) * sizeof(T), '\0');
   T last{};
   for (int64_t i = 0; i < n; ++i) {
@@ -55,31 +55,31 @@ std::string elements(const proto::TensorProto& p, DType dtype, int64_t n, const 
 Tensor read_tensor(const proto::TensorProto& p, const std::string& what) {
   const DType dtype = dtype_of(p.dtype(), what);
   if (p.tensor_shape().unknown_rank() || p.tensor_shape().dim_size() > 64)
-    fail("import_model", what + ": a constant without a shape");
+    imported::fail_import(what + ": a constant without a shape");
   Shape shape;
   constexpr int64_t most = max_tensor_bytes / 16;
   int64_t n = 1;
   for (const auto& d : p.tensor_shape().dim()) {
     if (d.size() < 0 || d.size() > most || (d.size() > 0 && n > most / d.size()))
-      fail("import_model", fmt::format("{}: no tensor has the size {}", what, d.size()));
+      imported::fail_import(fmt::format("{}: no tensor has the size {}", what, d.size()));
     shape.push_back(d.size());
     n *= d.size();
   }
   // One number may stand for many; who asks for more than this many from nothing means harm.
   constexpr int64_t most_repeated = int64_t(1) << 28;
   if (p.tensor_content().empty() && n > most_repeated)
-    fail("import_model", fmt::format("{}: {} elements of one number", what, n));
+    imported::fail_import(fmt::format("{}: {} elements of one number", what, n));
   const EagerScope eager;
   if (dtype == DType::string) {
     std::vector<std::string> texts(p.string_val().begin(), p.string_val().end());
-    if (int64_t(texts.size()) > n) fail("import_model", what + ": more texts than its shape has");
+    if (int64_t(texts.size()) > n) imported::fail_import(what + ": more texts than its shape has");
     texts.resize(size_t(n), texts.empty() ? std::string() : texts.back());
     return tensor(texts, shape);
   }
   const std::string bytes = p.tensor_content().empty() ? elements(p, dtype, n, what) : p.tensor_content();
   if (bytes.size() != size_t(n) * size_of(dtype))
-    fail("import_model", fmt::format("{}: {} bytes of elements, and {}{} has {}", what, bytes.size(), name(dtype),
-                                     to_string(shape), size_t(n) * size_of(dtype)));
+    imported::fail_import(fmt::format("{}: {} bytes of elements, and {}{} has {}", what, bytes.size(), name(dtype),
+                                      to_string(shape), size_t(n) * size_of(dtype)));
   Tensor out = empty(shape, {.dtype = dtype, .device = Device()});
   char* to = out.mutable_rep()->data;
   if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());

@@ -21,7 +21,7 @@ struct Deeper {
   explicit Deeper(const std::string& name) {
     if (++depth > 100) {
       --depth;
-      fail("import_model", fmt::format("function '{}' stands more than 100 calls deep: does it call itself?", name));
+      imported::fail_import(fmt::format("function '{}' stands more than 100 calls deep: does it call itself?", name));
     }
   }
   ~Deeper() { --depth; }
@@ -61,7 +61,7 @@ struct Reference {
 };
 size_t number_in(const std::string& text, const std::string& whole) {
   if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
-    fail("import_model", fmt::format("'{}' names no result of a node", whole));
+    imported::fail_import(fmt::format("'{}' names no result of a node", whole));
   return size_t(std::stoul(text));
 }
 Reference parse(const std::string& name) {
@@ -101,9 +101,9 @@ Value Value::of(List list) {
 Tensor as_tensor(const Value& v, const std::string& what) {
   switch (v.kind) {
     case Value::Kind::tensor: return v.tensor;
-    case Value::Kind::absent: fail("import_model", what + " is missing");
-    case Value::Kind::variable: fail("import_model", what + " is a variable, and should be a tensor");
-    case Value::Kind::list: fail("import_model", what + " is a list, and should be a tensor");
+    case Value::Kind::absent: imported::fail_import(what + " is missing");
+    case Value::Kind::variable: imported::fail_import(what + " is a variable, and should be a tensor");
+    case Value::Kind::list: imported::fail_import(what + " is a list, and should be a tensor");
     case Value::Kind::sizes: break;
   }
   return imported::open_sizes(v.dims, v.scalar, v.dtype);
@@ -115,13 +115,13 @@ void index(Program& program) {
   auto add = [](Body& body, const auto& nodes) {
     for (const proto::NodeDef& n : nodes)
       if (!body.nodes.emplace(n.name(), &n).second)
-        fail("import_model", fmt::format("two nodes of {} are called '{}'", body.name, n.name()));
+        imported::fail_import(fmt::format("two nodes of {} are called '{}'", body.name, n.name()));
   };
   program.main.name = "the graph";
   add(program.main, program.graph.node());
   for (const proto::FunctionDef& f : program.graph.library().function()) {
     Body& body = program.functions[f.signature().name()];
-    if (body.function) fail("import_model", fmt::format("two functions are called '{}'", f.signature().name()));
+    if (body.function) imported::fail_import(fmt::format("two functions are called '{}'", f.signature().name()));
     body.name = "function '" + f.signature().name() + "'";
     body.function = &f;
     add(body, f.node_def());
@@ -136,7 +136,7 @@ Value Run::value(const std::string& name) {
   if (auto node = body_.nodes.find(r.node); !r.result.empty() && node != body_.nodes.end())
     i = place_of(node->second->op(), r.result, r.index);
   if (i >= all.size())
-    fail("import_model", fmt::format("'{}': {} of {} gives {} values", name, r.node, body_.name, all.size()));
+    imported::fail_import(fmt::format("'{}': {} of {} gives {} values", name, r.node, body_.name, all.size()));
   return all[i];
 }
 
@@ -151,13 +151,13 @@ void Run::finish(const std::string& wanted) {
       continue;
     }
     auto node = body_.nodes.find(name);
-    if (node == body_.nodes.end()) fail("import_model", fmt::format("{} has no node '{}'", body_.name, name));
+    if (node == body_.nodes.end()) imported::fail_import(fmt::format("{} has no node '{}'", body_.name, name));
     bool ready = true;
     for (const std::string& in : node->second->input()) {
       const std::string from = in.starts_with("^") ? in.substr(1) : parse(in).node;
       if (done_.contains(from)) continue;
       if (begun.contains(from) || from == name)
-        fail("import_model", fmt::format("node '{}' of {} depends on itself", from, body_.name));
+        imported::fail_import(fmt::format("node '{}' of {} depends on itself", from, body_.name));
       waiting.push_back(from);
       ready = false;
     }
@@ -242,7 +242,7 @@ size_t place_of(const std::string& op, const std::string& name, size_t index) {
   else if (const tensorflow_out::OpForm* form = tensorflow_out::find_form(op)) names = result_names(*form);
   if (names.size() < 2) return index;
   auto at = std::ranges::find(names, name);
-  if (at == names.end()) fail("import_model", fmt::format("{} has no result '{}'", op, name));
+  if (at == names.end()) imported::fail_import(fmt::format("{} has no result '{}'", op, name));
   return size_t(at - names.begin());
 }
 
@@ -315,7 +315,7 @@ double lowest(DType dtype) {
 DType dtype_of(proto::DataType type, const std::string& what) {
   DType dtype;
   if (!from_proto(type, dtype))
-    fail("import_model", fmt::format("{}: rill has no dtype for TensorFlow's {}", what, int(type)));
+    imported::fail_import(fmt::format("{}: rill has no dtype for TensorFlow's {}", what, int(type)));
   return dtype;
 }
 

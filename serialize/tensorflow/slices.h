@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 
 namespace rill::tensorflow_in {

@@ -3,6 +3,7 @@
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
+#include "rill/trace/control/mismatch.h"
 #include "rill/trace/graph/spec_text.h"
 
 namespace rill::detail {
@@ -54,10 +55,11 @@ std::vector<DType> common_dtypes(Choice kind, std::span<const Graph> graphs, std
       if (is_floating(b.dtype)) dtypes[k] = b.dtype;
     }
     if (!equal)
-      fail(kind == Choice::cond ? "cond" : "switch_case",
-           fmt::format("the branches must give the same structure, shapes and dtypes: {} gives {} and {} gives {}",
-                       branch_name(kind, 0), print_outputs(graphs[0]), branch_name(kind, i), print_outputs(graphs[i])),
-           where);
+      fail_as<ControlMismatch>(
+          kind == Choice::cond ? "cond" : "switch_case",
+          fmt::format("the branches must give the same structure, shapes and dtypes: {} gives {} and {} gives {}",
+                      branch_name(kind, 0), print_outputs(graphs[0]), branch_name(kind, i), print_outputs(graphs[i])),
+          where);
   }
   return dtypes;
 }

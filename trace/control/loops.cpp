@@ -3,6 +3,7 @@
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
+#include "rill/trace/control/mismatch.h"
 #include "rill/trace/graph/spec_text.h"
 
 namespace rill::detail {
@@ -30,7 +31,7 @@ std::string how_to_keep(const Spec& was, const Spec& is) {
 void check_carried(const char* op, const Flat& before, Flat& after, const Where& where) {
   require_all_defined(op, after, "after a step, carried value", where);
   if (before.structure != after.structure)
-    fail(
+    fail_as<ControlMismatch>(
         op,
         fmt::format("the carried values have another structure after a step: {} tensors were carried and {} came back, "
                     "or a size or C++ value among them changed. give back what was taken",
@@ -43,10 +44,11 @@ void check_carried(const char* op, const Flat& before, Flat& after, const Where&
       after.tensors[k] = exactly_as(after.tensors[k], was.dtype, fmt::format("carried value {}", k), op, where);
       continue;
     }
-    fail(op,
-         fmt::format("carried value {} is {} before a step and {} after it, and must stay what it is. {}", k,
-                     placed_text(was), placed_text(is), how_to_keep(was, is)),
-         where);
+    fail_as<ControlMismatch>(
+        op,
+        fmt::format("carried value {} is {} before a step and {} after it, and must stay what it is. {}", k,
+                    placed_text(was), placed_text(is), how_to_keep(was, is)),
+        where);
   }
 }
 
