@@ -121,6 +121,7 @@ ROWS = [
     Row("compile_10K", "the same of 10,000 ops", of_peer=1.0),
     Row("compile_50K", "the same of 50,000 ops; too many for the peers", goal=15 * S),
     Row("tu_compile", "g++ -O2 of a 20-line program that includes the public header", goal=0.8 * S, there=("mlx", 1.7 * S)),
+    Row("object_compile", "processor time of the compiler for librill's dearest object; limit: a file that includes <regex>", of_limit=8),
     Row("start", "process start to the first eager result", goal=8 * MS),
     Row("core_size", "librill.so, stripped, without what it loads (oneDNN, LLVM) and librill_io", goal=8 * MB, unit="size"),
     Row("peak_memory", "train_cnn, resident peak of the process", goal=150 * MB, unit="size"),

@@ -28,6 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import compiling
 from peers import setup
 from rows import EAGER, ROWS
 
@@ -229,6 +230,13 @@ def tu_compile(build, peers, first):
         yield "peers", "mlx", lambda: timed([*cpp, f"-I{setup.package('mlx')}/include"], HERE / "peers" / "tu_mlx.cpp")
     if peers and first:
         yield "peers", "libtorch", lambda: timed(setup.libtorch_flags()[0], HERE / "peers" / "tu_libtorch.cpp")
+
+
+@process_row
+def object_compile(build, peers, first):
+    if first:  # a minute, and always the same work
+        yield "ours", "rill", lambda: {"median_us": compiling.dearest(build) * 1e6}
+    yield "limits", "compiler", lambda: {"median_us": compiling.yardstick() * 1e6}
 
 
 @process_row

@@ -33,6 +33,13 @@ inline void require_share(std::string_view op, std::string_view option, double v
 inline void require_operand(std::string_view op, const Tensor& x, const Where& where) {
   require_defined(op, x, "an operand", where);
 }
+inline bool is_real(const Tensor& x) { return !is_complex(x.dtype()) && x.dtype() != DType::string; }
+// For functions of real numbers that look at an operand before the dispatcher does.
+inline void require_real(std::string_view op, const Tensor& x, const Where& where) {
+  require_operand(op, x, where);
+  if (!is_real(x)) [[unlikely]]
+    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
+}
 // For functions that convert an operand before the dispatcher sees it.
 inline void reject_float8(std::string_view op, const Tensor& x, const Where& where) {
   if (x.defined() && is_float8(x.dtype())) [[unlikely]]

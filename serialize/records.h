@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rill/tensor/error.h"
 #include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)

@@ -45,11 +45,8 @@ OpSpec long_spec(const Long& p) {
 inline std::vector<Tensor> real_operands(std::string_view op, std::span<const Tensor* const> in, const Where& where) {
   CommonDtype common;
   for (const Tensor* t : in) {
-    require_operand(op, *t, where);
-    const Spec& s = t->spec();
-    if (is_complex(s.dtype) || s.dtype == DType::string)
-      fail(op, fmt::format("takes real numbers. got {}", to_string(s)), where);
-    common.add(s);
+    require_real(op, *t, where);
+    common.add(t->spec());
   }
   std::vector<Tensor> out;
   for (const Tensor* t : in)

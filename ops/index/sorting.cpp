@@ -216,8 +216,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
 Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
   CallerScope caller(where);
   require_operand("digitize", edges, where);
-  if (edges.ndim() != 1 || is_complex(edges.dtype()) || edges.dtype() == DType::string)
-    return searchsorted(edges, x, !right, where);
+  if (edges.ndim() != 1 || !is_real(edges)) return searchsorted(edges, x, !right, where);
   const auto falls_somewhere = [](const Tensor& e) { return rill::any(e(slice(1, {})) < e(slice({}, -1))); };
   const auto is_sorted = [&](const Tensor& e) {
     return logical_not(logical_and(falls_somewhere(e), rill::any(e(slice(1, {})) > e(slice({}, -1)))));

@@ -24,9 +24,7 @@ struct Worked {
 Worked worked(std::string_view op, std::initializer_list<const Tensor*> operands, const Where& where) {
   CommonDtype common;
   for (const Tensor* t : operands) {
-    require_operand(op, *t, where);
-    if (is_complex(t->dtype()) || t->dtype() == DType::string)
-      fail(op, fmt::format("takes real numbers. got {}", to_string(t->spec())), where);
+    require_real(op, *t, where);
     common.add(t->spec());
   }
   Worked w{{}, to_floating(common.dtype)};

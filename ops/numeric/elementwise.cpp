@@ -17,9 +17,7 @@ namespace rill {
 namespace {
 
 Tensor floating(std::string_view op, const Tensor& x, const Where& where) {
-  require_operand(op, x, where);
-  if (is_complex(x.dtype()) || x.dtype() == DType::string)
-    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
+  require_real(op, x, where);
   return astype(x, to_floating(x.dtype()));
 }
 
@@ -286,22 +284,15 @@ Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanc
 
 // --- Tests, bits, powers ---------------------------------------------------------------------------------------------
 
-namespace {
-Tensor require_real(std::string_view op, const Tensor& x, const Where& where) {
-  require_operand(op, x, where);
-  if (is_complex(x.dtype()) || x.dtype() == DType::string)
-    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
-  return x;
-}
-}  // namespace
-
 Tensor isposinf(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return require_real("isposinf", x, where) == INFINITY;
+  require_real("isposinf", x, where);
+  return x == INFINITY;
 }
 Tensor isneginf(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return require_real("isneginf", x, where) == -INFINITY;
+  require_real("isneginf", x, where);
+  return x == -INFINITY;
 }
 Tensor isreal(const Tensor& x, Where where) {
   CallerScope caller(where);

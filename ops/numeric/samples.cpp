@@ -58,9 +58,7 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
                      to_string(fp.spec())),
          where);
   for (const Tensor* t : {&x, &xp, &fp}) reject_float8("interp", *t, where);
-  for (const Tensor* t : {&x, &xp, &fp})
-    if (is_complex(t->dtype()) || t->dtype() == DType::string)
-      fail("interp", fmt::format("takes real numbers. got {}", to_string(t->spec())), where);
+  for (const Tensor* t : {&x, &xp, &fp}) require_real("interp", *t, where);
   if (o.period)
     require_option(*o.period > 0 && std::isfinite(*o.period), "interp", "period", *o.period, "positive", where);
   const bool wide = x.dtype() == DType::f64 || xp.dtype() == DType::f64 || fp.dtype() == DType::f64;

@@ -33,7 +33,7 @@ Frames frames_of(std::string_view op, int64_t n_fft, int64_t hop, int64_t win_le
   if (window) {
     require_operand(op, *window, where);
     const Tensor& given = *window;
-    if (is_complex(given.dtype()) || given.dtype() == DType::string || given.ndim() != 1)
+    if (!is_real(given) || given.ndim() != 1)
       fail(op, fmt::format("the window is a real vector. got {}", to_string(given.spec())), where);
     const int64_t size = win_length > 0 ? win_length : int64_t(given.shape()[0]);
     if (given.shape()[0] != size || size > n_fft)

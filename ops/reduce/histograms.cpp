@@ -14,8 +14,6 @@
 namespace rill {
 namespace {
 
-bool is_real(const Tensor& x) { return !is_complex(x.dtype()) && x.dtype() != DType::string; }
-
 // How often each of 0 ... n-1 occurs in `ids`, none of which is larger than n, which is not counted; or the sums of the
 // weights there.
 Tensor sums_by_id(const Tensor& ids, Dim n, const std::optional<Tensor>& weights) {
@@ -155,9 +153,8 @@ Tensor edges_of(const Tensor& x, const HistogramOptions& o, std::string_view op,
 }
 
 Tensor real_vector(const Tensor& x, std::string_view op, const Where& where) {
-  require_operand(op, x, where);
+  require_real(op, x, where);
   reject_float8(op, x, where);
-  if (!is_real(x)) fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
   return ravel(to_work(x));
 }
 

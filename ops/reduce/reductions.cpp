@@ -19,12 +19,6 @@
 namespace rill {
 namespace {
 
-// The operand's shape with size 1 at the folded axes: the result's shape with keepdims.
-Shape kept_shape(Shape shape, const Dims& axes) {
-  for (int64_t axis : axes) shape[size_t(axis)] = 1;
-  return shape;
-}
-
 void check_axes(const InferArgs& args, const Dims& axes) {
   const int64_t ndim = args[0].shape.ndim();
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -80,10 +80,6 @@ Tensor rows_of(const Tensor& x, const Axes& axes) {
   shape.push_back(folded_count(x, axes));
   return reshape(moved, shape);
 }
-Shape kept_shape(Shape shape, const Axes& axes) {
-  for (int64_t axis : axes) shape[size_t(axis)] = 1;
-  return shape;
-}
 
 // f(x), which folds `axes`: in blocks of rows, whose temporaries stay in the cache, where the first axis is kept.
 template <class F>
@@ -226,7 +222,7 @@ namespace {
 // Shares in [0, most].
 void require_shares(std::string_view op, const Tensor& q, int most, const Where& where) {
   require_operand(op, q, where);
-  if (q.ndim() > 1 || is_complex(q.dtype()) || q.dtype() == DType::string)
+  if (q.ndim() > 1 || !is_real(q))
     fail(op, fmt::format("q must be a real number or a vector of them. got {}", to_string(q.spec())), where);
   const std::string rule =
       fmt::format("{} must be in the range [0, {}]", most == 1 ? "Quantiles" : "Percentiles", most);

@@ -53,5 +53,11 @@ Tensor near_one(const Tensor& length);
 Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon);
 // x / |x| over `axes`, of the dtype that x is worked in; zeros stay zeros, and their gradient is that of x itself.
 Tensor unit_vectors(const Tensor& x, const Axes& axes);
+// The operand's shape with size 1 at the folded axes, which are counted from the front: the result's with keepdims.
+template <class List>
+Shape kept_shape(Shape shape, const List& axes) {
+  for (int64_t axis : axes) shape[size_t(axis)] = 1;
+  return shape;
+}
 
 }  // namespace rill

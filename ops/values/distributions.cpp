@@ -142,9 +142,7 @@ Plan plan(std::string_view op, std::initializer_list<const Tensor*> parameters, 
   std::optional<DType> found;
   std::optional<Device> device;
   for (const Tensor* t : parameters) {
-    require_operand(op, *t, where);
-    if (is_complex(t->dtype()) || t->dtype() == DType::string)
-      fail(op, fmt::format("parameters are real numbers. got {}", to_string(t->spec())), where);
+    require_real(op, *t, where);
     if (t->spec().weak) continue;
     if (!device) device = t->device();
     if (is_floating(t->dtype())) found = found ? promote(*found, false, t->dtype(), false) : t->dtype();

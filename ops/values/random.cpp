@@ -206,8 +206,7 @@ void check_scale(std::string_view op, double mean, double stddev, const Where& w
 }
 
 void check_probabilities(const Tensor& p, const Where& where) {
-  if (p.dtype() == DType::string || is_complex(p.dtype()))
-    fail("random::bernoulli", fmt::format("p is {} and must be real numbers", to_string(p.spec())), where);
+  require_real("random::bernoulli", p, where);
   const auto holds = [](const Tensor& t) { return rill::all(logical_and(t >= 0, t <= 1)); };
   require_elements(holds, "random::bernoulli", "p must hold probabilities, in [0, 1]", p, where);
 }
