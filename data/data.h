@@ -3,4 +3,6 @@
 #include "rill/tensor/compiler.h"
 
 #include "rill/data/batches.h"
+#include "rill/data/dataset.h"
 #include "rill/data/idx.h"
+#include "rill/data/sources.h"

@@ -1,0 +1,192 @@
+// How elements are taken apart and put together: what batch() makes of a type, rows of tensors, and what a mapped
+// function is given. An element is anything that rill/ops/tree.h walks.
+#pragma once
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "rill/ops/creation.h"
+#include "rill/ops/tree.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+struct PaddedBatchOptions;
+
+namespace detail {
+
+using rill::detail::fields_of;
+using rill::detail::is_a;
+using rill::detail::TupleLike;
+template <class T>
+concept Fields = rill::detail::NamesFields<T> || rill::detail::Aggregate<T>;
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, char>;
+template <class T>
+concept Text = std::is_convertible_v<const T&, std::string_view>;
+
+// --- Batches ---------------------------------------------------------------------------------------------------------
+
+// The type of a batch of T: numbers and texts become tensors, all else stays what it is.
+template <class T>
+struct BatchOf {
+  using type = T;
+};
+template <class T>
+  requires(Number<T> || Text<T>)
+struct BatchOf<T> {
+  using type = Tensor;
+};
+template <class A, class B>
+struct BatchOf<std::pair<A, B>> {
+  using type = std::pair<typename BatchOf<A>::type, typename BatchOf<B>::type>;
+};
+template <class... A>
+struct BatchOf<std::tuple<A...>> {
+  using type = std::tuple<typename BatchOf<A>::type...>;
+};
+template <class A, size_t n>
+struct BatchOf<std::array<A, n>> {
+  using type = std::array<typename BatchOf<A>::type, n>;
+};
+template <class A>
+struct BatchOf<std::vector<A>> {
+  using type = std::vector<typename BatchOf<A>::type>;
+};
+
+// How the tensors of a batch are joined: stacked, or padded to one shape.
+class Joiner {
+ public:
+  virtual Tensor join(std::vector<Tensor> rows) const = 0;
+
+ protected:
+  ~Joiner() = default;
+};
+
+[[noreturn]] void fail_lengths(size_t one, size_t other);
+Tensor vector_of(const void* numbers, int64_t n, DType dtype);
+
+// rows[i] of each element -> one value.
+template <class T>
+typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how) {
+  using B = typename BatchOf<T>::type;
+  const auto part = [&]<class M, class G>(std::type_identity<M>, G&& get) {
+    std::vector<const M*> parts;
+    parts.reserve(rows.size());
+    for (const T* row : rows) parts.push_back(&get(*row));
+    return join<M>(std::span<const M* const>(parts), how);
+  };
+  if constexpr (std::is_same_v<T, Tensor>) {
+    std::vector<Tensor> all;
+    all.reserve(rows.size());
+    for (const T* row : rows) all.push_back(*row);
+    return how.join(std::move(all));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    std::vector<uint8_t> all;
+    for (const T* row : rows) all.push_back(*row);
+    return vector_of(all.data(), int64_t(all.size()), DType::boolean);
+  } else if constexpr (Number<T>) {
+    std::vector<T> all;
+    all.reserve(rows.size());
+    for (const T* row : rows) all.push_back(*row);
+    return vector_of(all.data(), int64_t(all.size()), dtype_of<T>());
+  } else if constexpr (Text<T>) {
+    std::vector<std::string> all;
+    for (const T* row : rows) all.emplace_back(std::string_view(*row));
+    return tensor(all);
+  } else if constexpr (is_a<T, std::vector>) {
+    B out;
+    const size_t n = rows.empty() ? 0 : rows[0]->size();
+    for (const T* row : rows)
+      if (row->size() != n) fail_lengths(n, row->size());
+    for (size_t k = 0; k < n; ++k)
+      out.push_back(part(std::type_identity<typename T::value_type>(), [k](const T& x) -> auto& { return x[k]; }));
+    return out;
+  } else if constexpr (TupleLike<T>) {
+    return [&]<size_t... k>(std::index_sequence<k...>) {
+      return B{part(std::type_identity<std::tuple_element_t<k, T>>(),
+                    [](const T& x) -> auto& { return std::get<k>(x); })...};
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (Fields<T>) {
+    B out = *rows[0];  // for fields that are no tensors
+    auto fields = fields_of(out);
+    [&]<size_t... k>(std::index_sequence<k...>) {
+      const auto one = [&]<size_t i>(std::integral_constant<size_t, i>) {
+        using F = std::remove_cvref_t<std::tuple_element_t<i, decltype(fields)>>;
+        static_assert(
+            std::is_same_v<typename BatchOf<F>::type, F>,
+            "batch() keeps a struct's type, so that its fields must be tensors: a field that is a number or a "
+            "text becomes a tensor in a batch. make it a Tensor, or map() to a pair or tuple first");
+        std::get<i>(fields) = part(std::type_identity<F>(),
+                                   [](const T& x) -> auto& { return std::get<i>(fields_of(const_cast<T&>(x))); });
+      };
+      (one(std::integral_constant<size_t, k>()), ...);
+    }(std::make_index_sequence<std::tuple_size_v<decltype(fields)>>());
+    return out;
+  } else {
+    static_assert(!sizeof(T*), "batch() joins tensors, numbers, texts, and pairs, tuples, vectors and structs of them");
+  }
+}
+
+// --- Rows ------------------------------------------------------------------------------------------------------------
+
+// The tensors of a value, in order.
+class TensorsOf final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { all.push_back(t); }
+  void constant(const void*, size_t) override {}
+  std::vector<Tensor> all;
+};
+// Puts other tensors in their places.
+class PutTensors final : public LeafVisitor {
+ public:
+  explicit PutTensors(std::span<const Tensor> from) : from_(from) {}
+  void tensor(Tensor& t) override { t = from_[next_++]; }
+  void constant(const void*, size_t) override {}
+
+ private:
+  std::span<const Tensor> from_;
+  size_t next_ = 0;
+};
+template <class T>
+std::vector<Tensor> tensors_of(const T& value) {
+  TensorsOf v;
+  walk(const_cast<T&>(value), v);
+  return std::move(v.all);
+}
+template <class T>
+T with_tensors(T value, std::span<const Tensor> tensors) {
+  PutTensors v(tensors);
+  walk(value, v);
+  return value;
+}
+
+// --- Functions of elements -------------------------------------------------------------------------------------------
+
+// Calls f with an element, or with its parts where it takes these: the members of a pair or tuple, a struct's fields.
+template <class F, class T>
+decltype(auto) call_with(F& f, T& x) {
+  if constexpr (std::is_invocable_v<F&, T&>) {
+    return f(x);
+  } else if constexpr (TupleLike<T>) {
+    static_assert(
+        requires { std::apply(f, x); },
+        "a function of a dataset's elements takes the element, or its members: look at the types of its parameters");
+    return std::apply(f, x);
+  } else if constexpr (Fields<T>) {
+    static_assert(
+        requires { std::apply(f, fields_of(x)); },
+        "a function of a dataset's elements takes the element, or its fields: look at the types of its parameters");
+    return std::apply(f, fields_of(x));
+  } else {
+    static_assert(!sizeof(T*), "this function does not take the dataset's elements: look at the type of its parameter");
+  }
+}
+
+}  // namespace detail
+}  // namespace rill::data
+
+#pragma GCC visibility pop

@@ -1,0 +1,160 @@
+// See joiners.h.
+#include "rill/data/joiners.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+
+namespace rill::data::detail {
+
+void fail_lengths(size_t one, size_t other) {
+  fail("data::batch",
+       fmt::format("an element holds {} values where another holds {}: vectors of one batch must have one length", one,
+                   other));
+}
+
+Tensor vector_of(const void* numbers, int64_t n, DType dtype) {
+  Tensor t = empty_tensor(Spec{Shape{n}, dtype, false, Device()});
+  std::memcpy(t.rep()->data, numbers, size_t(n) * size_of(dtype));
+  const Device d = default_device();
+  return d == Device() ? t : t.to(d);
+}
+
+namespace {
+
+std::string told(const Tensor& t) { return to_string(t.spec()); }
+
+void require_same_dtypes(const char* op, const std::vector<Tensor>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].defined()) fail(op, fmt::format("element {} of the batch holds an undefined tensor", i));
+    if (rows[i].dtype() != rows[0].dtype())
+      fail(op, fmt::format("element {} of the batch holds {} and element 0 {}: convert them to one dtype with map()", i,
+                           told(rows[i]), told(rows[0])));
+  }
+}
+
+class Stacking final : public Joiner {
+ public:
+  Tensor join(std::vector<Tensor> rows) const override {
+    require_same_dtypes("data::batch", rows);
+    for (size_t i = 1; i < rows.size(); ++i)
+      if (rows[i].shape() != rows[0].shape())
+        fail("data::batch",
+             fmt::format("element {} of the batch holds {} and element 0 {}: tensors of one batch must have one shape. "
+                         "padded_batch() pads them, bucket_by_length() puts those of like length together",
+                         i, told(rows[i]), told(rows[0])));
+    return stack(rows);
+  }
+};
+
+class Padded final : public Joiner {
+ public:
+  explicit Padded(const PaddedBatchOptions& o) : options_(o) {}
+  Tensor join(std::vector<Tensor> rows) const override {
+    require_same_dtypes("data::padded_batch", rows);
+    const int64_t ndim = rows[0].ndim();
+    if (!options_.sizes.empty() && int64_t(options_.sizes.size()) != ndim)
+      fail("data::padded_batch", fmt::format("{} sizes are given for tensors of {} axes", options_.sizes.size(), ndim));
+    Dims sizes(size_t(ndim), 0);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].ndim() != ndim)
+        fail("data::padded_batch",
+             fmt::format("element {} of the batch holds {} and element 0 {}: all must have the same number of axes", i,
+                         told(rows[i]), told(rows[0])));
+      for (size_t a = 0; a < sizes.size(); ++a) sizes[a] = larger(sizes[a], rows[i].shape()[a]);
+    }
+    for (size_t a = 0; a < sizes.size(); ++a) sizes[a] = size_for(a, sizes[a], ndim);
+    for (Tensor& t : rows) t = padded(t, sizes);
+    return stack(rows);
+  }
+
+ private:
+  Dim size_for(size_t axis, Dim longest, int64_t ndim) const {
+    const Dim asked = options_.sizes.empty() ? Dim(-1) : options_.sizes[axis];
+    if (asked != -1) {
+      if (longest > asked)
+        fail("data::padded_batch",
+             fmt::format(
+                 "a tensor has {} elements along axis {} of {}, and is to be padded to {}. cut it with map() first",
+                 int64_t(longest), axis, ndim, int64_t(asked)));
+      return asked;
+    }
+    const int64_t m = options_.multiple_of;
+    return (longest + (m - 1)) / m * m;
+  }
+  Tensor padded(const Tensor& t, const Dims& sizes) const {
+    std::vector<Padding> widths;
+    bool any = false;
+    for (size_t a = 0; a < sizes.size(); ++a) {
+      const Dim more = sizes[a] - t.shape()[a];
+      widths.push_back({0, more});
+      any |= more != 0;
+    }
+    if (!any) return t;
+    if (t.dtype() == DType::string) return pad(t, widths, tensor(std::string()));
+    return pad(t, widths, full({}, options_.value, t.dtype()));
+  }
+  PaddedBatchOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Joiner> stacking() {
+  static const auto only = std::make_shared<const Stacking>();
+  return only;
+}
+std::shared_ptr<const Joiner> padding(const PaddedBatchOptions& o, const Where& where) {
+  if (o.multiple_of < 1)
+    fail("data::padded_batch", fmt::format("multiple_of is {} and must be 1 or more", o.multiple_of), where);
+  for (Dim d : o.sizes)
+    if (d < -1)
+      fail("data::padded_batch", fmt::format("a size is {}: give a size, or -1 for that of the longest", int64_t(d)),
+           where);
+  return std::make_shared<const Padded>(o);
+}
+
+void check_buckets(const BucketOptions& o, const Where& where) {
+  const char* const op = "data::bucket_by_length";
+  if (!std::ranges::is_sorted(o.bounds, std::ranges::less_equal()) && o.bounds.size() > 1)
+    fail(op, "the bounds must grow, from one to the next", where);
+  if (o.batches.size() != 1 && o.batches.size() != o.bounds.size() + 1)
+    fail(op,
+         fmt::format(
+             "{} bounds make {} buckets, and {} sizes of batches are given: give one for each bucket, or one for all",
+             o.bounds.size(), o.bounds.size() + 1, o.batches.size()),
+         where);
+  for (const int64_t n : o.batches)
+    if (n < 1) fail(op, fmt::format("a batch of {} elements: it must have 1 or more", n), where);
+  if (o.multiple_of < 1) fail(op, fmt::format("multiple_of is {} and must be 1 or more", o.multiple_of), where);
+}
+int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds) {
+  return std::ranges::upper_bound(bounds, length) - bounds.begin();
+}
+
+int64_t rows_of(const std::vector<Tensor>& tensors) {
+  if (tensors.empty()) fail("data::from_tensors", "there is no tensor in the value, and so nothing to cut into rows");
+  int64_t rows = -1;
+  for (const Tensor& t : tensors) {
+    if (!t.defined()) fail("data::from_tensors", "one of the tensors is undefined");
+    if (t.ndim() == 0) fail("data::from_tensors", "a scalar has no rows: all tensors are cut along their first axes");
+    if (rows >= 0 && t.dim(0) != rows)
+      fail("data::from_tensors",
+           fmt::format("the tensors have {} and {} rows, and must have one number of them: {} and {}", rows,
+                       int64_t(t.dim(0)), told(tensors[0]), told(t)));
+    rows = int64_t(t.dim(0));
+  }
+  return rows;
+}
+Tensor row_of(const Tensor& t, int64_t i) { return t(i); }
+
+void require_end(const Stage& stage, const char* what, const Where& where) {
+  if (stage.size() == endless)
+    fail(fmt::format("Dataset.{}", what),
+         "the dataset has no end: repeat() without a number, or a range without one. take(n) first", where);
+}
+
+}  // namespace rill::data::detail

@@ -1,0 +1,49 @@
+// The threads that all pipelines of a process share. A task is run by one of them, or by the thread that waits for it
+// where none has begun it: so a pipeline whose functions run pipelines never waits for itself, and a child of fork(),
+// which has none of the threads, does all by itself.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+
+#include "rill/tensor/fork_mutex.h"
+
+namespace rill::data {
+
+class Task {
+ public:
+  virtual ~Task();
+  // Once, on some thread, ops in it on one thread each. What it throws is lost: keep it.
+  virtual void run() noexcept = 0;
+
+ private:
+  friend class Pool;
+  enum State : int { waiting, running, done };
+  std::atomic<int> state_{waiting};
+};
+
+class Pool {
+ public:
+  static Pool& get();
+  // Runs it some time, with at least `threads` threads at hand for tasks.
+  void start(std::shared_ptr<Task> task, int threads);
+  // Returns when it is done; runs it here where nobody has begun.
+  static void finish(Task& task);
+  // Whether nobody had begun it, and now nobody will.
+  static bool take_back(Task& task);
+  // Returns when it is done, or will never be begun.
+  static void abandon(Task& task);
+  static bool is_done(const Task& task) { return task.state_.load(std::memory_order_acquire) == Task::done; }
+
+ private:
+  Pool();
+  static bool claim(Task& task);
+  static void run_claimed(Task& task);
+  void work();
+
+  struct Shared;
+  Shared* shared_;
+};
+
+}  // namespace rill::data

@@ -1,0 +1,42 @@
+// Random numbers of pipelines: the n-th draw of a stream follows from its seed, so that a pass that is restored needs its
+// seed and n alone, and every machine draws the same.
+#pragma once
+#include <cstdint>
+
+#include "rill/devices/philox.h"
+#include "rill/ops/values/next_key.h"
+
+namespace rill::data {
+
+// A bijection in which each bit of the input changes half of the output's (the finaliser of SplitMix64, Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", 2014).
+inline uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+// A seed from the process's generator, which random::set_seed sets.
+inline uint64_t drawn_seed() {
+  const std::vector<uint64_t> key = random::next_key().to_vector<uint64_t>();
+  return mixed(key[0] + mixed(key[1]));
+}
+
+// Stream `stream` of a seed.
+class Draws {
+ public:
+  Draws(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+  uint64_t at(uint64_t n) const {
+    const philox::Counter words = philox::block_of(seed_, stream_, n);
+    return uint64_t(words[0]) << 32 | words[1];
+  }
+  // Draw n as an integer below `bound`: the high word of a product of 64 bits each, whose bias is below bound / 2^64.
+  uint64_t below(uint64_t n, uint64_t bound) const { return uint64_t((unsigned __int128)at(n) * bound >> 64); }
+  double uniform(uint64_t n) const { return double(at(n) >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t seed_, stream_;
+};
+
+}  // namespace rill::data

@@ -1,0 +1,29 @@
+// How rows become batches, and batches rows: of tensors alone, whatever they stand in (element.h).
+#pragma once
+#include <memory>
+
+#include "rill/data/element.h"
+#include "rill/data/options.h"
+#include "rill/data/stage.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data::detail {
+
+// Tensors of one shape and dtype along a new first axis.
+std::shared_ptr<const Joiner> stacking();
+// The same of tensors that are padded to one shape.
+std::shared_ptr<const Joiner> padding(const PaddedBatchOptions& options, const Where& where);
+
+void check_buckets(const BucketOptions& options, const Where& where);
+int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds);
+
+// The size of the tensors' first axes, which must be one.
+int64_t rows_of(const std::vector<Tensor>& tensors);
+Tensor row_of(const Tensor& t, int64_t i);
+// Throws for a dataset without an end.
+void require_end(const Stage& stage, const char* what, const Where& where);
+
+}  // namespace rill::data::detail
+
+#pragma GCC visibility pop

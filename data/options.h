@@ -1,0 +1,91 @@
+// What the transformations of a Dataset can be told. Options are given by name: ds.map(f, {.threads = 4}).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/tensor/shape.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+struct MapOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  // How many elements are worked on at once, on threads that all pipelines share. 0: as many as the machine has cores.
+  int threads = 1;
+  // With false, an element is given as soon as it is ready: a slow one holds up no others, and the order differs from
+  // run to run.
+  bool ordered = true;
+};
+
+struct BatchOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  bool partial = true;  // whether the last batch may be smaller; otherwise what is left over is dropped
+};
+
+struct PaddedBatchOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  double value = 0;         // of the new elements. Strings are padded with ""
+  int64_t multiple_of = 1;  // sizes are rounded up to it: fewer shapes, fewer traces
+  Dims sizes = {};          // of the axes of a row; -1: that of the longest row. Empty: -1 for all
+  bool partial = true;
+};
+
+struct ShuffleOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  // The same seed gives the same order in each pass, on every machine; repeat() gives each epoch an order of its own.
+  // Without one, each pass draws a seed from the process's generator (random::set_seed).
+  std::optional<uint64_t> seed = {};
+  bool each_epoch = true;  // with false, all epochs of repeat() have one order
+};
+
+struct BucketOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  std::vector<int64_t> bounds = {};   // ascending: bucket i holds lengths from bounds[i - 1] to below bounds[i]
+  std::vector<int64_t> batches = {};  // the size of a batch for each bucket: one more than bounds, or one for all
+  double value = 0;                   // as in PaddedBatchOptions
+  int64_t multiple_of = 1;
+  bool partial = true;
+};
+
+struct InterleaveOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t cycle = 4;  // how many datasets are open at once
+  int64_t block = 1;  // how many elements one gives before the next one's turn
+  int threads = 1;    // how many of them are read ahead at once
+};
+
+struct SampleOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  std::optional<uint64_t> seed = {};  // as in ShuffleOptions
+  bool stop_at_first_end = false;     // otherwise goes on with those that are left
+};
+
+struct CacheOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t most_bytes = INT64_MAX;  // more is an error, so that a cache does not fill the memory unseen
+};
+
+struct IgnoreErrorsOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  bool log = true;              // says on stderr what is dropped, at most a line a second
+  int64_t at_most = INT64_MAX;  // one more is an error
+};
+
+struct WindowOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t shift = 0;    // between the beginnings of windows; 0: the size, so that they do not overlap
+  int64_t stride = 1;   // between the elements of one
+  bool partial = true;  // whether the last ones may be smaller
+};
+
+struct IteratorOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  uint64_t epoch = 0;  // shuffles with a seed order by it, as they do in repeat()
+};
+
+}  // namespace rill::data
+
+#pragma GCC visibility pop

@@ -1,0 +1,25 @@
+// Sources that need no files; see sources.h.
+#include "rill/data/sources.h"
+
+#include <fmt/format.h>
+
+namespace rill::data {
+
+Dataset<int64_t> range(int64_t stop, Where where) { return range(0, stop, 1, where); }
+Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step, Where where) {
+  return Dataset<int64_t>(stages::range(start, stop, step, where));
+}
+
+Dataset<std::vector<Tensor>> from_table(const Table& table, Where where) {
+  const CallerScope caller(where);
+  if (table.columns.empty()) fail("data::from_table", "the table has no columns", where);
+  const int64_t rows = detail::rows_of(table.columns);
+  auto at = [columns = table.columns](int64_t i) {
+    std::vector<Tensor> row;
+    for (const Tensor& c : columns) row.push_back(detail::row_of(c, i));
+    return Item::of(std::move(row));
+  };
+  return Dataset<std::vector<Tensor>>(stages::indexed("from_table", rows, std::move(at), where));
+}
+
+}  // namespace rill::data

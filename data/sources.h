@@ -1,0 +1,106 @@
+// Where datasets come from: tensors, numbers, functions, and files.
+#pragma once
+#include <concepts>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "rill/data/dataset.h"
+#include "rill/serialize/table.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+// The rows of a value: all tensors in it are cut along their first axes, which must have one size. An element has the
+// value's type. The tensors are not copied.
+template <class T>
+Dataset<T> from_tensors(T value, Where where = Where::current()) {
+  const CallerScope caller(where);
+  const auto whole = std::make_shared<const T>(std::move(value));
+  auto tensors = detail::tensors_of(*whole);
+  const int64_t rows = detail::rows_of(tensors);
+  auto at = [whole, tensors = std::move(tensors)](int64_t i) {
+    std::vector<Tensor> row;
+    row.reserve(tensors.size());
+    for (const Tensor& t : tensors) row.push_back(detail::row_of(t, i));
+    return Item::of(detail::with_tensors(*whole, row));
+  };
+  return Dataset<T>(stages::indexed("from_tensors", rows, std::move(at), where));
+}
+
+// 0, 1, ..., stop - 1; from `start`, in steps, up to before `stop`.
+Dataset<int64_t> range(int64_t stop, Where where = Where::current());
+Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step = 1, Where where = Where::current());
+
+// What f() gives, an optional, until it gives nothing. Each pass has a copy of f as it was given here. A pass that is
+// restored calls it again from the beginning.
+template <class F>
+  requires std::invocable<F&>
+auto from_generator(F f, Where where = Where::current()) {
+  using T = typename std::remove_cvref_t<decltype(f())>::value_type;
+  auto make = [f = std::move(f)]() -> Callback<Item()> {
+    return [g = f]() mutable {
+      auto x = g();
+      return x ? Item::of<T>(std::move(*x)) : Item();
+    };
+  };
+  return Dataset<T>(stages::generator(std::move(make), where));
+}
+// The elements of a C++ range, which is copied; of two iterators.
+template <std::ranges::input_range R>
+  requires(!std::invocable<R&>)
+auto from_generator(const R& range, Where where = Where::current()) {
+  using T = std::ranges::range_value_t<R>;
+  std::vector<Item> items;
+  for (const auto& x : range) items.push_back(Item::of<T>(T(x)));
+  return Dataset<T>(stages::from_items("from_generator", std::move(items), where));
+}
+template <std::input_iterator I>
+auto from_generator(I begin, I end, Where where = Where::current()) {
+  using T = std::iter_value_t<I>;
+  std::vector<Item> items;
+  for (; begin != end; ++begin) items.push_back(Item::of<T>(T(*begin)));
+  return Dataset<T>(stages::from_items("from_generator", std::move(items), where));
+}
+
+// --- Files (they need librill_io) ------------------------------------------------------------------------------------
+
+struct ListFilesOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  bool shuffle = false;               // otherwise sorted by name
+  std::optional<uint64_t> seed = {};  // of that shuffle, as in ShuffleOptions
+};
+// The paths that patterns match, each a string tensor of one element: * and ? within a name, [abc], ** for folders of any
+// depth. Throws where a pattern matches nothing.
+Dataset<Tensor> list_files(const std::vector<std::string>& patterns, const ListFilesOptions& options = {},
+                           Where where = Where::current());
+Dataset<Tensor> list_files(const std::string& pattern, const ListFilesOptions& options = {},
+                           Where where = Where::current());
+
+// The lines of the files, one after the other, without their ends ("\n" or "\r\n"): string tensors of one element. Files
+// may be packed by gzip or zlib.
+Dataset<Tensor> text_lines(const std::vector<std::string>& paths, Where where = Where::current());
+Dataset<Tensor> text_lines(const std::string& path, Where where = Where::current());
+
+// The records of TFRecord files, one file after the other: string tensors of one element. parse_examples() and its like
+// (rill/serialize/examples.h) read what is in them.
+Dataset<Tensor> tfrecords(const std::vector<std::string>& paths, Where where = Where::current());
+Dataset<Tensor> tfrecords(const std::string& path, Where where = Where::current());
+
+// The rows of a table: for each a vector of its columns' rows, in order.
+Dataset<std::vector<Tensor>> from_table(const Table& table, Where where = Where::current());
+
+}  // namespace rill::data
+
+namespace rill {
+
+// The bytes of a file, as a string tensor of one element; of each path in `path`, as many. Throws rill::Error, which
+// names it, where a file cannot be read.
+Tensor read_file(const Tensor& path, Where where = Where::current());
+// Writes the one string of `bytes` to the file at `path`, as a whole or not at all.
+void write_file(const std::string& path, const Tensor& bytes, Where where = Where::current());
+
+}  // namespace rill
+
+#pragma GCC visibility pop

@@ -1,0 +1,95 @@
+// What a pipeline is made of. A Stage is one step of the recipe, a source or a transformation: immutable, shared, and
+// free of any position. A Cursor is one pass through it: it belongs to one Iterator and is used by one thread at a time.
+//
+// Stages are written against these two; dataset.h gives them their C++ types. Three things make a stage a good citizen:
+//
+//   * next() throws what a user's function threw, once, and goes on behind that element when it is called again;
+//   * save() says where the elements begin that were not given yet. A stage that reads ahead (threads, buffers) keeps
+//     states of its input from then on (Lookahead, in engine/lookahead.h), and not the elements themselves;
+//   * a stage whose elements can be had by number says so (is_indexed): then shuffles are exact, shards and resuming
+//     cost nothing.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/data/item.h"
+#include "rill/data/state.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+// The size of a dataset that never ends.
+inline constexpr int64_t endless = INT64_MAX;
+
+// What a pass through a pipeline is opened with.
+struct Pass {
+  uint64_t epoch = 0;  // of a repeated dataset, or as Iterator was told: shuffles order by it
+};
+
+class Cursor {
+ public:
+  virtual ~Cursor();
+  // The next element; an empty item at the end, and ever after.
+  virtual Item next() = 0;
+  // Goes past n elements, or to the end; says how many there were.
+  virtual int64_t skip(int64_t n);
+  virtual void save(StateWriter& w) const = 0;
+  virtual void restore(StateReader& r) = 0;
+};
+using CursorPtr = std::unique_ptr<Cursor>;
+
+// An order in which the elements of an indexed stage are given: a permutation, or a part of one.
+class Order {
+ public:
+  virtual ~Order();
+  virtual int64_t size() const = 0;
+  virtual int64_t at(int64_t i) const = 0;
+};
+
+class Stage;
+using StagePtr = std::shared_ptr<const Stage>;
+
+class Stage {
+ public:
+  // `name` as users know it: "map", "from_tensors"; `where` made it.
+  Stage(std::string name, const Where& where, std::vector<StagePtr> inputs = {});
+  virtual ~Stage();
+  Stage(const Stage&) = delete;
+
+  virtual CursorPtr open(const Pass& pass) const = 0;
+  // How many elements there are: `endless`, or nothing where that is not known before a pass.
+  virtual std::optional<int64_t> size() const { return {}; }
+  // Whether elements can be had by number, in any order and by several threads at once. Then size() is known.
+  virtual bool is_indexed() const { return false; }
+  virtual Item at(int64_t i) const;
+  // A pass in another order. Of an indexed stage.
+  virtual CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const;
+
+  const std::string& name() const { return name_; }
+  const Where& where() const { return where_; }
+  const std::vector<StagePtr>& inputs() const { return inputs_; }
+  const StagePtr& input() const { return inputs_[0]; }
+  // What stands behind the name where the stages are printed: "(4)".
+  virtual std::string details() const { return ""; }
+
+ private:
+  std::string name_;
+  Where where_;
+  std::vector<StagePtr> inputs_;
+};
+
+// The stages as a tree, a line each, the last one first.
+std::string describe(const Stage& stage);
+// [NAME] with the line where the stage was made.
+[[noreturn]] void fail_in(const Stage& stage, const std::string& message);
+// Throws what is being handled again, under the stage's name and line, with the element's number and, where the element
+// that went in holds a text (a path, say), that. Out of a catch block.
+[[noreturn]] void fail_at_element(const Stage& stage, int64_t number, Item* input);
+
+}  // namespace rill::data
+
+#pragma GCC visibility pop

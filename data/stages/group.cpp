@@ -1,0 +1,335 @@
+// Several elements as one, and one as several: batches, groups by a key, rows, and datasets of elements.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "rill/data/engine/lookahead.h"
+#include "rill/data/stages/stages.h"
+
+namespace rill::data::stages {
+namespace {
+
+// --- batch -----------------------------------------------------------------------------------------------------------
+
+class Batch final : public Stage {
+ public:
+  Batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}), n_(n), partial_(partial), join_(std::move(join)) {
+    if (n < 1) fail("data::" + this->name(), fmt::format("a batch of {} elements: it must have 1 or more", n), where);
+  }
+  std::optional<int64_t> size() const override {
+    const auto n = input()->size();
+    if (!n || *n == endless) return n;
+    return *n / n_ + (partial_ && *n % n_ != 0);
+  }
+  bool is_indexed() const override { return input()->is_indexed(); }
+  Item at(int64_t i) const override {
+    std::vector<Item> items;
+    const int64_t end = std::min((i + 1) * n_, *input()->size());
+    for (int64_t k = i * n_; k < end; ++k) items.push_back(input()->at(k));
+    return joined(items, i);
+  }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Batches>(*this, input()->open(pass)); }
+  std::string details() const override { return fmt::format("({})", n_); }
+
+ private:
+  Item joined(std::vector<Item>& items, int64_t number) const {
+    try {
+      return join_(items);
+    } catch (...) {
+      fail_at_element(*this, number, nullptr);
+    }
+  }
+  struct Batches final : Cursor {
+    Batches(const Batch& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Item next() override {
+      items.clear();
+      while (int64_t(items.size()) < stage.n_) {
+        Item x = input->next();
+        if (!x) break;
+        items.push_back(std::move(x));
+      }
+      if (items.empty() || (int64_t(items.size()) < stage.n_ && !stage.partial_)) return {};
+      return stage.joined(items, number++);
+    }
+    int64_t skip(int64_t n) override {
+      int64_t gone = 0;
+      const auto all = stage.input()->size();
+      if (!all || *all == endless || n < 1) return Cursor::skip(n);
+      const int64_t elements = input->skip(n > endless / stage.n_ ? endless : n * stage.n_);
+      gone = elements / stage.n_ + (stage.partial_ && elements % stage.n_ != 0);
+      number += gone;
+      return gone;
+    }
+    void save(StateWriter& w) const override { w.number(number), input->save(w); }
+    void restore(StateReader& r) override { number = r.count(), input->restore(r); }
+    const Batch& stage;
+    CursorPtr input;
+    std::vector<Item> items;
+    int64_t number = 0;
+  };
+  int64_t n_;
+  bool partial_;
+  Join join_;
+};
+
+// --- unbatch ---------------------------------------------------------------------------------------------------------
+
+class Unbatch final : public Stage {
+ public:
+  Unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where)
+      : Stage("unbatch", where, {std::move(input)}), rows_(std::move(rows)), row_(std::move(row)) {}
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, input()->open(pass)); }
+
+ private:
+  struct Rows final : Cursor {
+    Rows(const Unbatch& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Item next() override {
+      while (at >= count)
+        if (!read()) return {};
+      return stage.row_(whole, at++);
+    }
+    bool read() {
+      StateWriter w;
+      input->save(w);
+      before = std::move(w.bytes);
+      whole = input->next();
+      at = count = 0;
+      if (!whole) return false;
+      try {
+        count = stage.rows_(whole);
+      } catch (...) {
+        fail_at_element(stage, number++, &whole);
+      }
+      ++number;
+      return true;
+    }
+    // Where the element stood whose rows are being given, and how many of them were.
+    void save(StateWriter& w) const override {
+      const bool within = at < count;
+      w.number(number - within), w.number(within ? at : 0);
+      if (within) w.text(before);
+      else {
+        StateWriter now;
+        input->save(now);
+        w.text(now.bytes);
+      }
+    }
+    void restore(StateReader& r) override {
+      number = r.count();
+      const int64_t row = r.count();
+      StateReader state(r.text());
+      input->restore(state);
+      at = count = 0;
+      if (row > 0 && read()) at = row;
+    }
+    const Unbatch& stage;
+    CursorPtr input;
+    Item whole;
+    std::string before;
+    int64_t at = 0, count = 0, number = 0;
+  };
+  Measure rows_;
+  Callback<Item(Item&, int64_t)> row_;
+};
+
+// --- flat_map --------------------------------------------------------------------------------------------------------
+
+class FlatMap final : public Stage {
+ public:
+  FlatMap(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}), f_(std::move(f)) {}
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Inner>(*this, input()->open(pass), pass); }
+
+ private:
+  struct Inner final : Cursor {
+    Inner(const FlatMap& s, CursorPtr from, const Pass& p) : stage(s), input(std::move(from)), pass(p) {}
+    Item next() override {
+      for (;;) {
+        if (inner)
+          if (Item x = inner->next()) return x;
+        if (!open()) return {};
+      }
+    }
+    bool open() {
+      inner.reset();
+      StateWriter w;
+      input->save(w);
+      before = std::move(w.bytes);
+      Item x = input->next();
+      if (!x) return false;
+      try {
+        recipe = stage.f_(x);
+        inner = recipe->open(pass);
+      } catch (...) {
+        fail_at_element(stage, number++, &x);
+      }
+      ++number;
+      return true;
+    }
+    void save(StateWriter& w) const override {
+      w.number(number - bool(inner)), w.number(bool(inner));
+      if (inner) {
+        w.text(before);
+        inner->save(w);
+      } else {
+        StateWriter now;
+        input->save(now);
+        w.text(now.bytes);
+      }
+    }
+    void restore(StateReader& r) override {
+      inner.reset();
+      number = r.count();
+      const bool within = r.count(1);
+      StateReader state(r.text());
+      input->restore(state);
+      if (!within) return;
+      if (!open()) fail("Iterator.restore", "the input of flat_map() has fewer elements than it had");
+      inner->restore(r);
+    }
+    const FlatMap& stage;
+    CursorPtr input;
+    Pass pass;
+    StagePtr recipe;
+    CursorPtr inner;
+    std::string before;
+    int64_t number = 0;
+  };
+  Callback<StagePtr(Item&)> f_;
+};
+
+// --- Groups by a key -------------------------------------------------------------------------------------------------
+
+// Elements wait until there are as many of their key as a group has. A state names those that wait by their numbers, and
+// they are read again.
+class GroupBy final : public Stage {
+ public:
+  GroupBy(std::string name, StagePtr input, Measure key, Callback<int64_t(int64_t)> size, bool partial, Join join,
+          const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}),
+        key_(std::move(key)),
+        size_(std::move(size)),
+        partial_(partial),
+        join_(std::move(join)) {}
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Groups>(*this, input()->open(pass)); }
+
+ private:
+  struct Waiting {
+    int64_t number;
+    Item item;
+  };
+  struct Groups final : Cursor {
+    Groups(const GroupBy& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Item next() override {
+      while (!ended) {
+        const int64_t number = ahead.read();
+        ahead.about_to_read(*input);
+        Item x = input->next();
+        if (!x) {
+          ended = true;
+          break;
+        }
+        int64_t key = 0, most = 0;
+        try {
+          key = stage.key_(x), most = stage.size_(key);
+        } catch (...) {
+          settle();
+          fail_at_element(stage, number, &x);
+        }
+        auto& group = waiting[key];
+        group.push_back({number, std::move(x)});
+        if (int64_t(group.size()) >= most) return give(key);
+      }
+      while (stage.partial_ && !waiting.empty()) return give(waiting.begin()->first);
+      return {};
+    }
+    Item give(int64_t key) {
+      std::vector<Item> items;
+      for (Waiting& w : waiting[key]) items.push_back(std::move(w.item));
+      waiting.erase(key);
+      settle();
+      try {
+        return stage.join_(items);
+      } catch (...) {
+        fail_at_element(stage, given++, nullptr);
+      }
+    }
+    // Elements before the first that waits are gone.
+    void settle() {
+      int64_t oldest = ahead.read() - ended;
+      for (const auto& [key, group] : waiting)
+        if (!group.empty()) oldest = std::min(oldest, group.front().number);
+      ahead.given(oldest);
+    }
+    void save(StateWriter& w) const override {
+      w.number(ended), w.number(ahead.read() - ended);
+      ahead.save(*input, w);
+      w.number(int64_t(waiting.size()));
+      for (const auto& [key, group] : waiting) {
+        w.number(int64_t(group.size()));
+        for (const Waiting& e : group) w.number(e.number - ahead.given());
+      }
+    }
+    void restore(StateReader& r) override {
+      waiting.clear();
+      ended = false;
+      const bool at_end = r.count(1);
+      const int64_t read = r.count();
+      ahead.restore(*input, r);
+      std::vector<int64_t> numbers;
+      for (int64_t groups = r.count(); groups > 0; --groups)
+        for (int64_t n = r.count(); n > 0; --n) numbers.push_back(ahead.given() + r.count());
+      std::sort(numbers.begin(), numbers.end());
+      auto wanted = numbers.begin();
+      while (ahead.read() < read) {
+        const int64_t number = ahead.read();
+        ahead.about_to_read(*input);
+        Item x;
+        try {
+          x = input->next();
+        } catch (...) {  // it was told before
+          continue;
+        }
+        if (!x) break;
+        if (wanted == numbers.end() || *wanted != number) continue;
+        ++wanted;
+        waiting[stage.key_(x)].push_back({number, std::move(x)});
+      }
+      ended = at_end;
+      if (ended) ahead.about_to_read(*input);
+      settle();
+    }
+    const GroupBy& stage;
+    CursorPtr input;
+    Lookahead ahead;
+    std::map<int64_t, std::deque<Waiting>> waiting;
+    int64_t given = 0;
+    bool ended = false;
+  };
+  Measure key_;
+  Callback<int64_t(int64_t)> size_;
+  bool partial_;
+  Join join_;
+};
+
+}  // namespace
+
+StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where) {
+  return std::make_shared<Batch>(std::move(name), std::move(input), n, partial, std::move(join), where);
+}
+StagePtr unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where) {
+  return std::make_shared<Unbatch>(std::move(input), std::move(rows), std::move(row), where);
+}
+StagePtr flat_map(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where) {
+  return std::make_shared<FlatMap>(std::move(name), std::move(input), std::move(f), where);
+}
+StagePtr group_by(std::string name, StagePtr input, Measure key, Callback<int64_t(int64_t)> size, bool partial,
+                  Join join, const Where& where) {
+  return std::make_shared<GroupBy>(std::move(name), std::move(input), std::move(key), std::move(size), partial,
+                                   std::move(join), where);
+}
+
+}  // namespace rill::data::stages

@@ -1,0 +1,235 @@
+// Shuffles. Where elements can be had by number, the order is a permutation of all of them, of which a pass needs nothing
+// but its seed and a position. Else a buffer is filled and each element is drawn from it; what is in the buffer at some
+// position follows from the seed alone, so that a state names none of it: a restored pass draws numbers in place of
+// elements up to there, and reads again those that it then holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+
+#include "rill/data/engine/lookahead.h"
+#include "rill/data/engine/seeds.h"
+#include "rill/data/stages/stages.h"
+
+namespace rill::data::stages {
+namespace {
+
+// --- Permutations ----------------------------------------------------------------------------------------------------
+
+// Fisher and Yates's shuffle for up to 2^16 elements. For more, Feistel's network over the smallest even number of bits
+// that holds them, whose results that are too large go through it again (Black and Rogaway, "Ciphers with arbitrary
+// finite domains", 2002): any element of any permutation at once, without memory.
+class Permutation final : public Order {
+ public:
+  Permutation(int64_t size, uint64_t seed) : size_(size) {
+    const Draws draws(seed, 0);
+    if (size <= few) {
+      table_.resize(size_t(size));
+      std::iota(table_.begin(), table_.end(), uint16_t(0));
+      for (int64_t i = size; i-- > 1;)
+        std::swap(table_[size_t(i)], table_[size_t(draws.below(uint64_t(i), uint64_t(i) + 1))]);
+    } else {
+      half_ = (std::bit_width(uint64_t(size - 1)) + 1) / 2;
+      for (size_t r = 0; r < keys_.size(); ++r) keys_[r] = draws.at(r);
+    }
+  }
+  int64_t size() const override { return size_; }
+  int64_t at(int64_t i) const override {
+    if (!table_.empty()) return table_[size_t(i)];
+    auto x = uint64_t(i);
+    do x = network(x);
+    while (x >= uint64_t(size_));
+    return int64_t(x);
+  }
+
+ private:
+  static constexpr int64_t few = 1 << 16;
+  uint64_t network(uint64_t x) const {
+    const uint64_t mask = (uint64_t(1) << half_) - 1;
+    uint64_t left = x >> half_, right = x & mask;
+    for (const uint64_t key : keys_) {
+      const uint64_t next = left ^ (mixed(right ^ key) & mask);
+      left = right, right = next;
+    }
+    return left << half_ | right;
+  }
+  int64_t size_;
+  std::vector<uint16_t> table_;
+  int half_ = 0;
+  std::array<uint64_t, 8> keys_{};
+};
+
+// --- The stage -------------------------------------------------------------------------------------------------------
+
+class Shuffle final : public Stage {
+ public:
+  Shuffle(StagePtr input, std::optional<int64_t> buffer, const ShuffleOptions& o, const Where& where)
+      : Stage("shuffle", where, {std::move(input)}), buffer_(buffer.value_or(0)), options_(o) {
+    if (buffer && *buffer < 1)
+      fail("data::shuffle", fmt::format("the buffer is {} and must be 1 or more", *buffer), where);
+    if (!buffer && !this->input()->is_indexed())
+      fail("data::shuffle",
+           fmt::format(
+               "the elements of {} cannot be had by number, so that a buffer is needed: shuffle(10000). the whole "
+               "of it is shuffled where the source has its elements at hand (from_tensors, range, list_files)",
+               this->input()->name()),
+           where);
+  }
+  std::optional<int64_t> size() const override { return input()->size(); }
+  CursorPtr open(const Pass& pass) const override;
+  std::string details() const override {
+    return input()->is_indexed() ? std::string("  exact") : fmt::format("({})", buffer_);
+  }
+
+  uint64_t seed_of(const Pass& pass) const {
+    if (!options_.seed) return drawn_seed();
+    return options_.each_epoch ? mixed(*options_.seed + mixed(pass.epoch)) : mixed(*options_.seed);
+  }
+  int64_t buffer() const { return buffer_; }
+
+ private:
+  int64_t buffer_;
+  ShuffleOptions options_;
+};
+
+// What both kinds share: the seed is part of the state, for it may have been drawn.
+class Seeded : public Cursor {
+ public:
+  Seeded(const Shuffle& stage, const Pass& pass) : stage_(stage), pass_(pass), seed_(stage.seed_of(pass)) {}
+  void save(StateWriter& w) const override { w.number(int64_t(seed_)); }
+  void restore(StateReader& r) override { seed_ = uint64_t(r.number()); }
+
+ protected:
+  const Shuffle& stage_;
+  Pass pass_;
+  uint64_t seed_;
+};
+
+class Exact final : public Seeded {
+ public:
+  Exact(const Shuffle& stage, const Pass& pass) : Seeded(stage, pass) { open(); }
+  Item next() override { return input_->next(); }
+  int64_t skip(int64_t n) override { return input_->skip(n); }
+  void save(StateWriter& w) const override { Seeded::save(w), input_->save(w); }
+  void restore(StateReader& r) override {
+    Seeded::restore(r);
+    open();
+    input_->restore(r);
+  }
+
+ private:
+  void open() {
+    input_ = stage_.input()->open_in(std::make_shared<Permutation>(*stage_.input()->size(), seed_), pass_);
+  }
+  CursorPtr input_;
+};
+
+class Buffered final : public Seeded {
+ public:
+  Buffered(const Shuffle& stage, const Pass& pass)
+      : Seeded(stage, pass), draws_(seed_, 1), input_(stage.input()->open(pass)) {}
+
+  Item next() override {
+    while (!ended_ && int64_t(buffer_.size()) < stage_.buffer()) read();
+    if (buffer_.empty()) return {};
+    const size_t which = size_t(draws_.below(uint64_t(given_++), buffer_.size()));
+    Held out = std::exchange(buffer_[which], std::move(buffer_.back()));
+    buffer_.pop_back();
+    if (given_ % stage_.buffer() == 0) settle();
+    if (out.error) std::rethrow_exception(out.error);
+    return std::move(out.item);
+  }
+  void save(StateWriter& w) const override {
+    const_cast<Buffered*>(this)->settle();
+    Seeded::save(w);
+    w.number(given_), w.number(ahead_.read() - ended_), w.number(ended_);
+    ahead_.save(*input_, w);
+  }
+  void restore(StateReader& r) override {
+    Seeded::restore(r);
+    draws_ = Draws(seed_, 1);
+    const int64_t given = r.count(), read = r.count();
+    const bool at_end = r.count(1);
+    ahead_.restore(*input_, r);
+    std::vector<int64_t> held = numbers(given, read);
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (size_t i = 0; i < held.size(); ++i) order.emplace_back(held[i], i);
+    std::sort(order.begin(), order.end());
+    buffer_.clear();
+    buffer_.resize(held.size());
+    ended_ = false;
+    auto wanted = order.begin();
+    while (ahead_.read() < read) {
+      Held one = take();
+      if (ended_) fail("Iterator.restore", "the input of shuffle() has fewer elements than it had");
+      if (wanted == order.end() || wanted->first != one.number) continue;
+      buffer_[wanted->second] = std::move(one), ++wanted;
+    }
+    ended_ = at_end, given_ = given;
+    if (ended_) ahead_.about_to_read(*input_);
+  }
+
+ private:
+  struct Held {
+    int64_t number = 0;
+    Item item;
+    std::exception_ptr error;  // of the input, in the place of an element
+  };
+  Held take() {
+    Held one;
+    one.number = ahead_.read();
+    ahead_.about_to_read(*input_);
+    try {
+      one.item = input_->next();
+      ended_ = !one.item;
+    } catch (...) {
+      one.error = std::current_exception();
+    }
+    return one;
+  }
+  void read() {
+    Held one = take();
+    if (!ended_) buffer_.push_back(std::move(one));
+  }
+  // What the buffer holds when `given` of `read` elements were given: next(), for numbers.
+  std::vector<int64_t> numbers(int64_t given, int64_t read) const {
+    std::vector<int64_t> held;
+    int64_t next = 0;
+    for (int64_t n = 0; n < given; ++n) {
+      while (next < read && int64_t(held.size()) < stage_.buffer()) held.push_back(next++);
+      const size_t which = size_t(draws_.below(uint64_t(n), held.size()));
+      held[which] = held.back();
+      held.pop_back();
+    }
+    while (next < read) held.push_back(next++);
+    return held;
+  }
+  // Elements before the first that is in the buffer are gone.
+  void settle() {
+    int64_t oldest = ahead_.read() - ended_;
+    for (const Held& h : buffer_) oldest = std::min(oldest, h.number);
+    ahead_.given(oldest);
+  }
+
+  Draws draws_;
+  CursorPtr input_;
+  Lookahead ahead_;
+  std::vector<Held> buffer_;
+  int64_t given_ = 0;
+  bool ended_ = false;
+};
+
+CursorPtr Shuffle::open(const Pass& pass) const {
+  if (input()->is_indexed()) return std::make_unique<Exact>(*this, pass);
+  return std::make_unique<Buffered>(*this, pass);
+}
+
+}  // namespace
+
+StagePtr shuffle(StagePtr input, std::optional<int64_t> buffer, const ShuffleOptions& o, const Where& where) {
+  return std::make_shared<Shuffle>(std::move(input), buffer, o, where);
+}
+
+}  // namespace rill::data::stages

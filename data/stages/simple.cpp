@@ -1,0 +1,269 @@
+// Transformations that look at one element at a time, and read no further than they must.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "rill/data/stages/stages.h"
+#include "rill/devices/registry.h"
+
+namespace rill::data::stages {
+namespace {
+
+// A cursor over one input that keeps no elements: its state is the input's.
+class Through : public Cursor {
+ public:
+  explicit Through(CursorPtr input) : input_(std::move(input)) {}
+  void save(StateWriter& w) const override { input_->save(w); }
+  void restore(StateReader& r) override { input_->restore(r); }
+
+ protected:
+  CursorPtr input_;
+};
+
+// --- filter, take_while ----------------------------------------------------------------------------------------------
+
+class Filter final : public Stage {
+ public:
+  Filter(std::string name, StagePtr input, Test test, bool ends, const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}), test_(std::move(test)), ends_(ends) {}
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Kept>(*this, input()->open(pass)); }
+
+ private:
+  struct Kept final : Through {
+    Kept(const Filter& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Item next() override {
+      while (!ended) {
+        Item x = input_->next();
+        ended = !x;
+        bool holds = false;
+        try {
+          holds = x && stage.test_(x);
+          ++number;
+        } catch (...) {
+          fail_at_element(stage, number++, &x);
+        }
+        if (holds) return x;
+        ended |= stage.ends_;
+      }
+      return {};
+    }
+    void save(StateWriter& w) const override { w.number(number), w.number(ended), input_->save(w); }
+    void restore(StateReader& r) override { number = r.count(), ended = r.count(1), input_->restore(r); }
+    const Filter& stage;
+    int64_t number = 0;
+    bool ended = false;
+  };
+  Test test_;
+  bool ends_;  // at the first that does not hold
+};
+
+// --- scan ------------------------------------------------------------------------------------------------------------
+
+// What is carried, as bytes and back: its tensors, for its numbers are walked by value.
+class WriteTensors final : public LeafVisitor {
+ public:
+  explicit WriteTensors(StateWriter& w) : w_(w) {}
+  void tensor(Tensor& t) override {
+    w_.number(t.defined());
+    if (!t.defined()) return;
+    w_.number(int64_t(t.dtype())), w_.number(t.ndim());
+    for (Dim d : t.shape()) w_.number(int64_t(d));
+    if (t.dtype() == DType::string) {
+      for (const std::string& s : t.to_vector<std::string>()) w_.text(s);
+    } else {
+      const Tensor host = t.to(Device()).contiguous();
+      w_.text({host.rep()->data, size_t(host.size()) * size_of(host.dtype())});
+    }
+  }
+  void constant(const void*, size_t) override {}
+
+ private:
+  StateWriter& w_;
+};
+class ReadTensors final : public LeafVisitor {
+ public:
+  explicit ReadTensors(StateReader& r) : r_(r) {}
+  void tensor(Tensor& t) override {
+    if (r_.count(1) == 0) {
+      t = Tensor();
+      return;
+    }
+    const auto dtype = DType(r_.count(int64_t(DType::string)));
+    Shape shape;
+    for (int64_t n = r_.count(64); n > 0; --n) shape.push_back(r_.count());
+    Tensor read = empty_tensor(Spec{shape, dtype, false, Device()});
+    if (dtype == DType::string) {
+      for (int64_t i = 0; i < int64_t(read.size()); ++i)
+        reinterpret_cast<std::string*>(read.rep()->data)[i] = r_.text();
+    } else {
+      const std::string_view bytes = r_.text();
+      if (bytes.size() != size_t(read.size()) * size_of(dtype))
+        fail("Iterator.restore", "the state holds a tensor with another number of elements than its shape has");
+      std::copy(bytes.begin(), bytes.end(), read.rep()->data);
+    }
+    t = read.to(default_device());
+  }
+  void constant(const void*, size_t) override {}
+
+ private:
+  StateReader& r_;
+};
+
+class Scan final : public Stage {
+ public:
+  Scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, const Where& where)
+      : Stage("scan", where, {std::move(input)}), initial_(std::move(initial)), f_(std::move(f)) {}
+  std::optional<int64_t> size() const override { return input()->size(); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Carrying>(*this, input()->open(pass)); }
+
+ private:
+  struct Carrying final : Through {
+    Carrying(const Scan& s, CursorPtr input) : Through(std::move(input)), stage(s), state(s.initial_.copy()) {}
+    Item next() override {
+      Item x = input_->next();
+      if (!x) return {};
+      try {
+        ++number;
+        return stage.f_(state, x);
+      } catch (...) {
+        fail_at_element(stage, number - 1, &x);
+      }
+    }
+    void save(StateWriter& w) const override {
+      w.number(number);
+      WriteTensors tensors(w);
+      state.copy().visit(tensors);
+      input_->save(w);
+    }
+    void restore(StateReader& r) override {
+      number = r.count();
+      ReadTensors tensors(r);
+      state.visit(tensors);
+      input_->restore(r);
+    }
+    const Scan& stage;
+    Item state;
+    int64_t number = 0;
+  };
+  Item initial_;
+  Callback<Item(Item&, Item&)> f_;
+};
+
+// --- take, skip, shard -----------------------------------------------------------------------------------------------
+
+// Elements `first`, first + step, ... of the input, `most` of them at most.
+class Slice final : public Stage {
+ public:
+  Slice(std::string name, StagePtr input, int64_t first, int64_t step, int64_t most, const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}), first_(first), step_(step), most_(most) {}
+  std::optional<int64_t> size() const override {
+    const auto n = input()->size();
+    if (!n) return most_ == 0 ? std::optional<int64_t>(0) : std::nullopt;
+    if (*n == endless) return most_;
+    return std::min(most_, *n > first_ ? (*n - first_ - 1) / step_ + 1 : 0);
+  }
+  bool is_indexed() const override { return input()->is_indexed(); }
+  Item at(int64_t i) const override { return input()->at(first_ + i * step_); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Parts>(*this, input()->open(pass)); }
+  std::string details() const override {
+    return most_ < endless ? fmt::format("({})", most_) : fmt::format("({})", first_);
+  }
+
+ private:
+  struct Parts final : Through {
+    Parts(const Slice& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Item next() override {
+      if (given >= stage.most_) return {};
+      const int64_t gap = given == 0 && !begun ? stage.first_ : stage.step_ - 1;
+      begun = true;
+      if (gap > 0 && input_->skip(gap) < gap) return {};
+      ++given;
+      return input_->next();
+    }
+    void save(StateWriter& w) const override { w.number(given), w.number(begun), input_->save(w); }
+    void restore(StateReader& r) override { given = r.count(), begun = r.count(1), input_->restore(r); }
+    const Slice& stage;
+    int64_t given = 0;
+    bool begun = false;
+  };
+  int64_t first_, step_, most_;
+};
+
+// --- ignore_errors ---------------------------------------------------------------------------------------------------
+
+class IgnoreErrors final : public Stage {
+ public:
+  IgnoreErrors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where)
+      : Stage("ignore_errors", where, {std::move(input)}), options_(o) {
+    if (o.at_most < 0)
+      fail("data::ignore_errors", fmt::format("at_most is {} and must not be negative", o.at_most), where);
+  }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Sound>(*this, input()->open(pass)); }
+
+ private:
+  struct Sound final : Through {
+    Sound(const IgnoreErrors& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Item next() override {
+      for (;;) try {
+          return input_->next();
+        } catch (const std::exception& e) {
+          if (++dropped > stage.options_.at_most)
+            fail_in(stage, fmt::format("{} elements were dropped, and at most {} may be. the last error: {}", dropped,
+                                       stage.options_.at_most, e.what()));
+          log(e.what());
+        }
+    }
+    void log(const char* why) {
+      using Clock = std::chrono::steady_clock;
+      if (!stage.options_.log || (dropped > 1 && Clock::now() - said < std::chrono::seconds(1))) return;
+      said = Clock::now();
+      std::fprintf(stderr, "rill: dropped (%lld so far): %s\n", static_cast<long long>(dropped), why);
+    }
+    void save(StateWriter& w) const override { w.number(dropped), input_->save(w); }
+    void restore(StateReader& r) override { dropped = r.count(), input_->restore(r); }
+    const IgnoreErrors& stage;
+    int64_t dropped = 0;
+    std::chrono::steady_clock::time_point said;
+  };
+  IgnoreErrorsOptions options_;
+};
+
+}  // namespace
+
+StagePtr filter(StagePtr input, Test keep, const Where& where) {
+  return std::make_shared<Filter>("filter", std::move(input), std::move(keep), false, where);
+}
+StagePtr take_while(StagePtr input, Test goes_on, const Where& where) {
+  return std::make_shared<Filter>("take_while", std::move(input), std::move(goes_on), true, where);
+}
+StagePtr scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, const Where& where) {
+  return std::make_shared<Scan>(std::move(input), std::move(initial), std::move(f), where);
+}
+
+namespace {
+void require_count(const char* op, const char* option, int64_t n, int64_t least, const Where& where) {
+  if (n < least) fail(op, fmt::format("{} is {} and must be {} or more", option, n, least), where);
+}
+}  // namespace
+
+StagePtr take(StagePtr input, int64_t n, const Where& where) {
+  require_count("data::take", "the count", n, 0, where);
+  return std::make_shared<Slice>("take", std::move(input), 0, 1, n, where);
+}
+StagePtr skip(StagePtr input, int64_t n, const Where& where) {
+  require_count("data::skip", "the count", n, 0, where);
+  return std::make_shared<Slice>("skip", std::move(input), n, 1, endless, where);
+}
+StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where) {
+  require_count("data::shard", "the number of shards", count, 1, where);
+  if (index < 0 || index >= count)
+    fail("data::shard", fmt::format("the index is {} and must be from 0 to {}", index, count - 1), where);
+  return std::make_shared<Slice>("shard", std::move(input), index, count, endless, where);
+}
+StagePtr ignore_errors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where) {
+  return std::make_shared<IgnoreErrors>(std::move(input), o, where);
+}
+
+}  // namespace rill::data::stages

@@ -1,0 +1,64 @@
+// The stages that are compiled once for all types of elements: made by the functions here, which Dataset<T> calls with
+// what it knows of its type. Each function throws where an option is wrong.
+#pragma once
+#include <span>
+
+#include "rill/data/options.h"
+#include "rill/data/stage.h"
+#include "rill/tensor/callback.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data::stages {
+
+// Of an element: another one, or whether it stays.
+using Function = Callback<Item(Item&)>;
+using Test = Callback<bool(Item&)>;
+using Measure = Callback<int64_t(Item&)>;
+// Of several elements: one.
+using Join = Callback<Item(std::span<Item>)>;
+
+// --- Sources (sources.cpp, files.cpp) ---
+StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where);
+// `size` elements, each made by `at`, which several threads may call.
+StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where);
+// Calls make() for each pass, and what that gives until it gives an empty item.
+StagePtr generator(Callback<Callback<Item()>()> make, const Where& where);
+// Each element of each pass is its own; `items` live as long as the stage.
+StagePtr from_items(std::string name, std::vector<Item> items, const Where& where);
+
+// --- One by one (map.cpp, simple.cpp) ---
+StagePtr map(StagePtr input, Function f, const MapOptions& o, const Where& where);
+StagePtr filter(StagePtr input, Test keep, const Where& where);
+StagePtr take_while(StagePtr input, Test goes_on, const Where& where);
+StagePtr scan(StagePtr input, Item initial, Callback<Item(Item& state, Item& element)> f, const Where& where);
+StagePtr take(StagePtr input, int64_t n, const Where& where);
+StagePtr skip(StagePtr input, int64_t n, const Where& where);
+StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where);
+StagePtr ignore_errors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where);
+
+// --- Several as one, one as several (group.cpp) ---
+StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where);
+StagePtr unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where);
+StagePtr flat_map(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where);
+StagePtr group_by(std::string name, StagePtr input, Measure key, Callback<int64_t(int64_t key)> size, bool partial,
+                  Join join, const Where& where);
+
+// --- Of several datasets (several.cpp) ---
+StagePtr zip(std::vector<StagePtr> inputs, Join join, const Where& where);
+StagePtr concatenate(std::vector<StagePtr> inputs, const Where& where);
+StagePtr interleave(StagePtr input, Callback<StagePtr(Item&)> f, const InterleaveOptions& o, const Where& where);
+// Of the inputs, the one that each number of `choices` says, until one that is chosen has ended.
+StagePtr choose_from(std::vector<StagePtr> inputs, StagePtr choices, const Where& where);
+StagePtr sample_from(std::vector<StagePtr> inputs, std::vector<double> weights, const SampleOptions& o,
+                     const Where& where);
+
+// --- Order and time (shuffle.cpp, repeat.cpp, prefetch.cpp, cache.cpp) ---
+StagePtr shuffle(StagePtr input, std::optional<int64_t> buffer, const ShuffleOptions& o, const Where& where);
+StagePtr repeat(StagePtr input, std::optional<int64_t> times, const Where& where);
+StagePtr prefetch(StagePtr input, int64_t depth, const Where& where);
+StagePtr cache(StagePtr input, const CacheOptions& o, const Where& where);
+
+}  // namespace rill::data::stages
+
+#pragma GCC visibility pop

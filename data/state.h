@@ -1,0 +1,37 @@
+// Where a pass stands, as bytes: what Iterator::save() gives and restore() takes. Each stage writes what it needs and
+// reads it in the same order; the stages' names come first, so that another pipeline's state is refused.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rill/tensor/error.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+class StateWriter {
+ public:
+  void number(int64_t n);
+  void text(std::string_view s);
+  std::string bytes;
+};
+
+// Throws rill::Error where the bytes are not what a StateWriter made.
+class StateReader {
+ public:
+  explicit StateReader(std::string_view bytes) : rest_(bytes) {}
+  int64_t number();
+  // Not below 0, and not above `most`.
+  int64_t count(int64_t most = INT64_MAX);
+  std::string_view text();
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace rill::data
+
+#pragma GCC visibility pop
