@@ -437,7 +437,8 @@ bool is_pure(const Program& p) {
 
 TEST_CASE("random programs: results and assigned variables") {
   const uint64_t first = first_seed(), count = programs();
-  const Since compared("comparisons"), judged("ops on reference kernels"), open("calls with open sizes");
+  const Since compared("comparisons"), judged("ops on reference kernels"), alike("ops with the CPU's bits"),
+      open("calls with open sizes");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::any);
     ++counts.of["programs"];
@@ -449,7 +450,7 @@ TEST_CASE("random programs: results and assigned variables") {
     if (turn(seed, 2) || !on_host) check(seed, p, "against the reference kernels", difference_from_reference);
   }
   CHECK(compared >= int64_t(count));
-  CHECK((count < enough || judged >= int64_t(count)));
+  CHECK((count < enough || judged + alike >= int64_t(count)));  // on a GPU most ops have the CPU's bits
   CHECK((count < enough || open >= int64_t(count / 4)));
 }
 
