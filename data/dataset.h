@@ -150,13 +150,13 @@ class Dataset {
   Dataset<typename detail::BatchOf<T>::type> batch(int64_t n, const BatchOptions& options = {},
                                                    Where where = Where::current()) const {
     return Dataset<typename detail::BatchOf<T>::type>(
-        stages::batch("batch", stage_, n, options.partial, detail::joining<T>(detail::stacking()), where));
+        stages::batch("batch", stage_, n, options.partial, detail::joining<T>(detail::stacking()), true, where));
   }
   // As batch(), but each tensor is padded at its ends to the largest sizes among the n.
   Dataset<typename detail::BatchOf<T>::type> padded_batch(int64_t n, const PaddedBatchOptions& options = {},
                                                           Where where = Where::current()) const {
     return Dataset<typename detail::BatchOf<T>::type>(stages::batch(
-        "padded_batch", stage_, n, options.partial, detail::joining<T>(detail::padding(options, where)), where));
+        "padded_batch", stage_, n, options.partial, detail::joining<T>(detail::padding(options, where)), false, where));
   }
   // Padded batches of elements of like length: length(element) says in which bucket one waits until its batch is full.
   template <class F>

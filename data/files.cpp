@@ -78,7 +78,7 @@ class Lines final : public Stage {
 
  private:
   struct Reading final : Cursor {
-    explicit Reading(const Lines& s) : stage(s), file(gzopen(s.path_.c_str(), "rb")) {
+    explicit Reading(const Lines& s) : Cursor(s), stage(s), file(gzopen(s.path_.c_str(), "rb")) {
       if (!file) fail_file("data::text_lines", "cannot read", stage.path_, stage.where());
       gzbuffer(file, 1 << 17);
     }
@@ -137,7 +137,7 @@ class Records final : public Stage {
 
  private:
   struct Reading final : Cursor {
-    explicit Reading(const Records& s) : stage(s), reader(s.path_, {}, s.where()) {}
+    explicit Reading(const Records& s) : Cursor(s), stage(s), reader(s.path_, {}, s.where()) {}
     Item next() override {
       if (!reader.next(bytes, stage.where())) return {};
       ++number;

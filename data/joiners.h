@@ -21,6 +21,8 @@ int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds);
 // The size of the tensors' first axes, which must be one.
 int64_t rows_of(const std::vector<Tensor>& tensors);
 Tensor row_of(const Tensor& t, int64_t i);
+// Those rows of each, stacked.
+std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices);
 // Throws for a dataset without an end.
 void require_end(const Stage& stage, const char* what, const Where& where);
 

@@ -18,15 +18,20 @@ template <class T>
 Dataset<T> from_tensors(T value, Where where = Where::current()) {
   const CallerScope caller(where);
   const auto whole = std::make_shared<const T>(std::move(value));
-  auto tensors = detail::tensors_of(*whole);
+  const std::vector<Tensor> tensors = detail::tensors_of(*whole);
   const int64_t rows = detail::rows_of(tensors);
-  auto at = [whole, tensors = std::move(tensors)](int64_t i) {
+  auto at = [whole, tensors](int64_t i) {
     std::vector<Tensor> row;
     row.reserve(tensors.size());
     for (const Tensor& t : tensors) row.push_back(detail::row_of(t, i));
     return Item::of(detail::with_tensors(*whole, row));
   };
-  return Dataset<T>(stages::indexed("from_tensors", rows, std::move(at), where));
+  Callback<Item(const std::vector<int64_t>&)> stacked;
+  if constexpr (std::is_same_v<typename detail::BatchOf<T>::type, T>)
+    stacked = [whole, tensors](const std::vector<int64_t>& indices) {
+      return Item::of(detail::with_tensors(*whole, detail::rows_at(tensors, indices)));
+    };
+  return Dataset<T>(stages::indexed("from_tensors", rows, std::move(at), where, std::move(stacked)));
 }
 
 // 0, 1, ..., stop - 1; from `start`, in steps, up to before `stop`.

@@ -30,15 +30,27 @@ struct Pass {
   uint64_t epoch = 0;  // of a repeated dataset, or as Iterator was told: shuffles order by it
 };
 
+class Stage;
+using StagePtr = std::shared_ptr<const Stage>;
+
 class Cursor {
  public:
+  // Keeps its stage alive: threads may be at work for it until it has gone.
+  explicit Cursor(const Stage& stage);
   virtual ~Cursor();
+  Cursor(const Cursor&) = delete;
   // The next element; an empty item at the end, and ever after.
   virtual Item next() = 0;
+  // The next elements, n at most, as batch() stacks them, where the stage can do that at once; `count`: how many. An empty
+  // item where it cannot, or at the end.
+  virtual Item next_stacked(int64_t n, int64_t& count);
   // Goes past n elements, or to the end; says how many there were.
   virtual int64_t skip(int64_t n);
   virtual void save(StateWriter& w) const = 0;
   virtual void restore(StateReader& r) = 0;
+
+ private:
+  StagePtr stage_;
 };
 using CursorPtr = std::unique_ptr<Cursor>;
 
@@ -50,10 +62,7 @@ class Order {
   virtual int64_t at(int64_t i) const = 0;
 };
 
-class Stage;
-using StagePtr = std::shared_ptr<const Stage>;
-
-class Stage {
+class Stage : public std::enable_shared_from_this<Stage> {
  public:
   // `name` as users know it: "map", "from_tensors"; `where` made it.
   Stage(std::string name, const Where& where, std::vector<StagePtr> inputs = {});
@@ -66,6 +75,8 @@ class Stage {
   // Whether elements can be had by number, in any order and by several threads at once. Then size() is known.
   virtual bool is_indexed() const { return false; }
   virtual Item at(int64_t i) const;
+  // Elements by number, as batch() stacks them; an empty item where the stage cannot do that at once.
+  virtual Item stacked(const std::vector<int64_t>& indices) const;
   // A pass in another order. Of an indexed stage.
   virtual CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const;
 

@@ -2,7 +2,7 @@
 large folders say what they hold, that numbers are read and written without the locale, that docs/README.md lists every
 page and each page the next one, and that links between pages lead somewhere.
 
-    tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
+    tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn} <- data
 
 A file includes its own layer and those to its left, and spells every path from the root of an install. The layers on
 the right are siblings: none includes another. The rooms of trace/ have an order as well. Sources must be listed, or they would silently not be compiled; headers
@@ -22,7 +22,7 @@ LEFT = {
     "trace": ["tensor", "devices", "ops", "autodiff"],
     "serialize": ["tensor", "devices", "ops", "autodiff", "trace"],
     "nn": ["tensor", "devices", "ops", "autodiff", "trace"],
-    "data": ["tensor", "devices", "ops", "autodiff", "trace"],
+    "data": ["tensor", "devices", "ops", "autodiff", "trace", "serialize"],
 }
 # Libraries of their own, which librill opens: they may use what is to the right of their layer too.
 ABOVE = {"devices/cuda/driver/": ["ops"], "devices/cuda/families/": ["ops"]}

@@ -151,6 +151,17 @@ int64_t rows_of(const std::vector<Tensor>& tensors) {
 }
 Tensor row_of(const Tensor& t, int64_t i) { return t(i); }
 
+std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices) {
+  const bool in_a_row =
+      indices.back() - indices.front() + 1 == int64_t(indices.size()) &&
+      std::ranges::adjacent_find(indices, [](int64_t a, int64_t b) { return b != a + 1; }) == indices.end();
+  const Tensor at = in_a_row ? Tensor() : vector_of(indices.data(), int64_t(indices.size()), DType::i64);
+  std::vector<Tensor> rows;
+  for (const Tensor& t : tensors)
+    rows.push_back(in_a_row ? slice_axis(t, 0, indices.front(), indices.back() + 1).contiguous() : take(t, at, 0));
+  return rows;
+}
+
 void require_end(const Stage& stage, const char* what, const Where& where) {
   if (stage.size() == endless)
     fail(fmt::format("Dataset.{}", what),

@@ -7,6 +7,7 @@
 
 namespace rill::data {
 
+Cursor::Cursor(const Stage& stage) : stage_(stage.shared_from_this()) {}
 Cursor::~Cursor() = default;
 Order::~Order() = default;
 Stage::~Stage() = default;
@@ -14,6 +15,7 @@ Stage::~Stage() = default;
 Stage::Stage(std::string name, const Where& where, std::vector<StagePtr> inputs)
     : name_(std::move(name)), where_(caller_or(where)), inputs_(std::move(inputs)) {}
 
+Item Cursor::next_stacked(int64_t, int64_t&) { return {}; }
 int64_t Cursor::skip(int64_t n) {
   int64_t gone = 0;
   while (gone < n && next()) ++gone;
@@ -22,14 +24,26 @@ int64_t Cursor::skip(int64_t n) {
 
 Item Stage::at(int64_t) const { fail_in(*this, "its elements cannot be had by number"); }
 
+Item Stage::stacked(const std::vector<int64_t>&) const { return {}; }
+
 namespace {
 
 class InOrder final : public Cursor {
  public:
-  InOrder(const Stage& stage, std::shared_ptr<const Order> order) : stage_(stage), order_(std::move(order)) {}
+  InOrder(const Stage& stage, std::shared_ptr<const Order> order)
+      : Cursor(stage), stage_(stage), order_(std::move(order)) {}
   Item next() override {
     if (at_ >= order_->size()) return {};
     return stage_.at(order_->at(at_++));
+  }
+  Item next_stacked(int64_t n, int64_t& count) override {
+    std::vector<int64_t> indices;
+    const int64_t end = at_ + std::min(n, order_->size() - at_);
+    for (int64_t i = at_; i < end; ++i) indices.push_back(order_->at(i));
+    if (indices.empty()) return {};
+    Item rows = stage_.stacked(indices);
+    if (rows) at_ = end, count = int64_t(indices.size());
+    return rows;
   }
   int64_t skip(int64_t n) override {
     const int64_t gone = std::min(n, order_->size() - at_);

@@ -63,7 +63,7 @@ class Cache final : public Stage {
   }
   // A pass that keeps what it gives; only one from the first element to the last makes the cache.
   struct Filling final : Cursor {
-    Filling(const Cache& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Filling(const Cache& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
     Item next() override {
       if (from_memory) return from_memory->next();
       Item x;

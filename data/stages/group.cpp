@@ -15,8 +15,12 @@ namespace {
 
 class Batch final : public Stage {
  public:
-  Batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where)
-      : Stage(std::move(name), where, {std::move(input)}), n_(n), partial_(partial), join_(std::move(join)) {
+  Batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, bool stacks, const Where& where)
+      : Stage(std::move(name), where, {std::move(input)}),
+        n_(n),
+        partial_(partial),
+        stacks_(stacks),
+        join_(std::move(join)) {
     if (n < 1) fail("data::" + this->name(), fmt::format("a batch of {} elements: it must have 1 or more", n), where);
   }
   std::optional<int64_t> size() const override {
@@ -43,8 +47,16 @@ class Batch final : public Stage {
     }
   }
   struct Batches final : Cursor {
-    Batches(const Batch& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Batches(const Batch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
     Item next() override {
+      if (stage.stacks_) {
+        int64_t count = 0;
+        if (Item all = input->next_stacked(stage.n_, count)) {
+          if (count < stage.n_ && !stage.partial_) return {};
+          ++number;
+          return all;
+        }
+      }
       items.clear();
       while (int64_t(items.size()) < stage.n_) {
         Item x = input->next();
@@ -71,7 +83,7 @@ class Batch final : public Stage {
     int64_t number = 0;
   };
   int64_t n_;
-  bool partial_;
+  bool partial_, stacks_;
   Join join_;
 };
 
@@ -85,7 +97,7 @@ class Unbatch final : public Stage {
 
  private:
   struct Rows final : Cursor {
-    Rows(const Unbatch& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Rows(const Unbatch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
     Item next() override {
       while (at >= count)
         if (!read()) return {};
@@ -145,7 +157,7 @@ class FlatMap final : public Stage {
 
  private:
   struct Inner final : Cursor {
-    Inner(const FlatMap& s, CursorPtr from, const Pass& p) : stage(s), input(std::move(from)), pass(p) {}
+    Inner(const FlatMap& s, CursorPtr from, const Pass& p) : Cursor(s), stage(s), input(std::move(from)), pass(p) {}
     Item next() override {
       for (;;) {
         if (inner)
@@ -222,7 +234,7 @@ class GroupBy final : public Stage {
     Item item;
   };
   struct Groups final : Cursor {
-    Groups(const GroupBy& s, CursorPtr from) : stage(s), input(std::move(from)) {}
+    Groups(const GroupBy& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
     Item next() override {
       while (!ended) {
         const int64_t number = ahead.read();
@@ -317,8 +329,8 @@ class GroupBy final : public Stage {
 
 }  // namespace
 
-StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where) {
-  return std::make_shared<Batch>(std::move(name), std::move(input), n, partial, std::move(join), where);
+StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, bool stacks, const Where& where) {
+  return std::make_shared<Batch>(std::move(name), std::move(input), n, partial, std::move(join), stacks, where);
 }
 StagePtr unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where) {
   return std::make_shared<Unbatch>(std::move(input), std::move(rows), std::move(row), where);

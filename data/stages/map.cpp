@@ -54,7 +54,7 @@ class Map final : public Stage {
 
 class OneByOne final : public Cursor {
  public:
-  OneByOne(const Map& stage, CursorPtr input) : stage_(stage), input_(std::move(input)) {}
+  OneByOne(const Map& stage, CursorPtr input) : Cursor(stage), stage_(stage), input_(std::move(input)) {}
   Item next() override {
     Item x = input_->next();
     return x ? stage_.call(x, number_++) : Item();
@@ -76,7 +76,7 @@ class OneByOne final : public Cursor {
 // Elements in work: the oldest first.
 class Ahead final : public Cursor {
  public:
-  Ahead(const Map& stage, CursorPtr input) : stage_(stage), input_(std::move(input)) {}
+  Ahead(const Map& stage, CursorPtr input) : Cursor(stage), stage_(stage), input_(std::move(input)) {}
   ~Ahead() override { drop(); }
 
   Item next() override {
@@ -86,14 +86,17 @@ class Ahead final : public Cursor {
       const std::shared_ptr<Call> call = work_[which];
       Pool::finish(*call);
       give(which);
-      if (call->error) std::rethrow_exception(call->error);
+      if (call->error) std::rethrow_exception(std::exchange(call->error, nullptr));
       return std::move(call->y);
     }
     return {};
   }
   int64_t skip(int64_t n) override {
     int64_t gone = 0;
-    for (; gone < n && !work_.empty(); ++gone) give(0);
+    for (; gone < n && !work_.empty(); ++gone) {
+      Pool::abandon(*work_[0]);
+      give(0);
+    }
     if (gone == n || ended_) return gone;
     const int64_t more = input_->skip(n - gone);
     ahead_.jump(more);

@@ -37,24 +37,24 @@ class Prefetch final : public Stage {
 
 class Prefetch::Buffer final : public Cursor {
  public:
-  Buffer(int64_t depth, CursorPtr input) : depth_(depth), input_(std::move(input)) {}
+  Buffer(const Stage& stage, int64_t depth, CursorPtr input) : Cursor(stage), depth_(depth), input_(std::move(input)) {}
   ~Buffer() override { stop(); }
 
   Item next() override {
     std::unique_lock lock(mutex_);
     while (buffer_.empty() && !ended_) {
-      if (task_ && !Pool::take_back(*task_)) {  // at work
-        changed_.wait(lock, [&] { return !buffer_.empty() || ended_ || !task_; });
+      if (filling_ && !Pool::take_back(*task_)) {  // at work
+        changed_.wait(lock, [&] { return !buffer_.empty() || ended_ || !filling_; });
         continue;
       }
-      task_.reset();
+      filling_ = false;
       read(lock);  // the first is not worth a thread
     }
     if (buffer_.empty()) return {};
     Held one = std::move(buffer_.front());
     buffer_.pop_front();
     ahead_.given(++given_);
-    if (!task_ && !ended_ && int64_t(buffer_.size()) <= depth_ / 2) start();
+    if (!filling_ && !ended_ && int64_t(buffer_.size()) <= depth_ / 2) start();
     lock.unlock();
     if (one.error) std::rethrow_exception(one.error);
     return std::move(one.item);
@@ -81,7 +81,7 @@ class Prefetch::Buffer final : public Cursor {
     void run() noexcept override {
       std::unique_lock lock(buffer.mutex_);
       while (!buffer.stopped_ && !buffer.ended_ && int64_t(buffer.buffer_.size()) < buffer.depth_) buffer.read(lock);
-      buffer.task_.reset();
+      buffer.filling_ = false;
       buffer.changed_.notify_all();
     }
     Buffer& buffer;
@@ -102,17 +102,19 @@ class Prefetch::Buffer final : public Cursor {
     changed_.notify_all();
   }
   void start() {
+    if (task_) Pool::finish(*task_);  // past its last line, which needs no lock
+    filling_ = true;
     task_ = std::make_shared<Fill>(*this);
     Pool::get().start(task_, 2);
   }
+  // Nobody uses the buffer afterwards.
   void stop() {
-    std::unique_lock lock(mutex_);
-    stopped_ = true;
-    const std::shared_ptr<Task> task = task_;
-    lock.unlock();
-    if (task) Pool::abandon(*task);
-    lock.lock();
-    task_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    if (task_) Pool::abandon(*task_);
+    filling_ = false;
   }
 
   const int64_t depth_;
@@ -121,12 +123,13 @@ class Prefetch::Buffer final : public Cursor {
   std::condition_variable_any changed_;
   std::deque<Held> buffer_;
   Lookahead ahead_;
-  std::shared_ptr<Task> task_;
+  std::shared_ptr<Task> task_;  // the last one that was started
+  bool filling_ = false;        // whether it may still use the input
   int64_t given_ = 0;
   bool ended_ = false, stopped_ = false;
 };
 
-CursorPtr Prefetch::over(CursorPtr input) const { return std::make_unique<Buffer>(depth_, std::move(input)); }
+CursorPtr Prefetch::over(CursorPtr input) const { return std::make_unique<Buffer>(*this, depth_, std::move(input)); }
 
 }  // namespace
 

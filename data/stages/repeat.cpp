@@ -24,7 +24,7 @@ class Repeat final : public Stage {
 
  private:
   struct Epochs final : Cursor {
-    Epochs(const Repeat& s, const Pass& p) : stage(s), pass(p) { open(); }
+    Epochs(const Repeat& s, const Pass& p) : Cursor(s), stage(s), pass(p) { open(); }
     void open() { input = stage.input()->open({.epoch = (pass.epoch << 24) + uint64_t(epoch)}); }
     Item next() override {
       while (epoch < stage.times_) {

@@ -43,7 +43,7 @@ class Zip final : public Stage {
 
  private:
   struct Rows final : Cursor {
-    Rows(const Zip& s, std::vector<CursorPtr> c) : stage(s), cursors(std::move(c)) {}
+    Rows(const Zip& s, std::vector<CursorPtr> c) : Cursor(s), stage(s), cursors(std::move(c)) {}
     Item next() override {
       if (ended) return {};
       std::vector<Item> items;
@@ -101,11 +101,13 @@ class Concatenate final : public Stage {
     }
     return {};
   }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<OneAfterOther>(open_all(inputs(), pass)); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<OneAfterOther>(*this, open_all(inputs(), pass));
+  }
 
  private:
   struct OneAfterOther final : Cursor {
-    explicit OneAfterOther(std::vector<CursorPtr> c) : cursors(std::move(c)) {}
+    OneAfterOther(const Stage& s, std::vector<CursorPtr> c) : Cursor(s), cursors(std::move(c)) {}
     Item next() override {
       for (; which < cursors.size(); ++which)
         if (Item x = cursors[which]->next()) return x;
@@ -141,7 +143,7 @@ class ChooseFrom final : public Stage {
 
  private:
   struct Chosen final : Cursor {
-    Chosen(const ChooseFrom& s, std::vector<CursorPtr> c) : stage(s), cursors(std::move(c)) {}
+    Chosen(const ChooseFrom& s, std::vector<CursorPtr> c) : Cursor(s), stage(s), cursors(std::move(c)) {}
     Item next() override {
       const int64_t n = int64_t(cursors.size()) - 1;  // the last one has the choices
       while (!ended) {
@@ -196,7 +198,7 @@ class SampleFrom final : public Stage {
  private:
   struct Sampled final : Cursor {
     Sampled(const SampleFrom& s, std::vector<CursorPtr> c, uint64_t with)
-        : stage(s), cursors(std::move(c)), seed(with), left(s.weights_) {}
+        : Cursor(s), stage(s), cursors(std::move(c)), seed(with), left(s.weights_) {}
     Item next() override {
       for (;;) {
         double sum = 0;
@@ -238,7 +240,7 @@ class SampleFrom final : public Stage {
 
 // --- interleave ------------------------------------------------------------------------------------------------------
 
-// Of each element a dataset, `cycle` of which are open and give `block` elements in turn.
+// Of each element a dataset, `cycle` of which are open and give `block` elements in turn: the order of TensorFlow's.
 class Interleave final : public Stage {
  public:
   Interleave(StagePtr input, Callback<StagePtr(Item&)> f, const InterleaveOptions& o, const Where& where)
@@ -254,38 +256,40 @@ class Interleave final : public Stage {
 
  private:
   struct Open {
-    StagePtr recipe;
-    CursorPtr cursor;
+    CursorPtr cursor;    // null: the next dataset is opened when its turn comes
     std::string before;  // where the input stood at the element that this is made of
   };
   struct Turns final : Cursor {
-    Turns(const Interleave& s, CursorPtr from, const Pass& p) : stage(s), input(std::move(from)), pass(p) {}
+    Turns(const Interleave& s, CursorPtr from, const Pass& p)
+        : Cursor(s), stage(s), input(std::move(from)), pass(p), slots(size_t(s.options_.cycle)) {}
     Item next() override {
-      while (!ended && int64_t(cycle.size()) < stage.options_.cycle) open_next();
-      while (!cycle.empty()) {
-        if (which >= cycle.size()) which = 0, given = 0;
-        if (given < stage.options_.block) {
-          Item x;
-          try {
-            x = cycle[which].cursor->next();
-          } catch (...) {
-            ++given;
-            throw;
-          }
-          if (x) {
-            ++given;
-            return x;
-          }
-          given = 0;
-          if (!replace()) cycle.erase(cycle.begin() + std::ptrdiff_t(which));
+      for (size_t idle = 0; idle < slots.size();) {
+        Open& slot = slots[which];
+        if (!slot.cursor && (ended || !open(slot))) {
+          ++idle;
+          turn();
           continue;
         }
-        ++which, given = 0;
+        idle = 0;
+        Item x;
+        try {
+          x = slot.cursor->next();
+        } catch (...) {
+          if (++given == stage.options_.block) turn();
+          throw;
+        }
+        if (x) {
+          if (++given == stage.options_.block) turn();
+          return x;
+        }
+        slot.cursor.reset();
+        turn();
       }
       return {};
     }
-    // The next dataset of the input, at the end of the cycle.
-    bool open_next() {
+    void turn() { which = (which + 1) % slots.size(), given = 0; }
+    // The dataset of the input's next element.
+    bool open(Open& slot) {
       StateWriter w;
       input->save(w);
       Item x = input->next();
@@ -293,35 +297,26 @@ class Interleave final : public Stage {
         ended = true;
         return false;
       }
-      Open one;
-      one.before = std::move(w.bytes);
       try {
-        one.recipe = stage.f_(x);
-        one.cursor = wrapped(one.recipe);
+        StagePtr recipe = stage.f_(x);
+        // Read ahead by the pool, where several are to be read at once.
+        if (stage.options_.threads > 1)
+          recipe = prefetch(recipe, std::max<int64_t>(2, stage.options_.block), stage.where());
+        slot.cursor = recipe->open(pass);
       } catch (...) {
         fail_at_element(stage, number++, &x);
       }
+      slot.before = std::move(w.bytes);
       ++number;
-      cycle.push_back(std::move(one));
-      return true;
-    }
-    // Read ahead by the pool, where several are to be read at once.
-    CursorPtr wrapped(StagePtr& recipe) const {
-      if (stage.options_.threads > 1)
-        recipe = prefetch(recipe, std::max<int64_t>(2, stage.options_.block), stage.where());
-      return recipe->open(pass);
-    }
-    bool replace() {
-      if (ended || !open_next()) return false;
-      std::swap(cycle[which], cycle.back());
-      cycle.pop_back();
       return true;
     }
     void save(StateWriter& w) const override {
-      w.number(number), w.number(ended), w.number(int64_t(which)), w.number(given), w.number(int64_t(cycle.size()));
-      for (const Open& one : cycle) {
-        w.text(one.before);
-        one.cursor->save(w);
+      w.number(number), w.number(ended), w.number(int64_t(which)), w.number(given);
+      for (const Open& slot : slots) {
+        w.number(bool(slot.cursor));
+        if (!slot.cursor) continue;
+        w.text(slot.before);
+        slot.cursor->save(w);
       }
       StateWriter now;
       input->save(now);
@@ -330,22 +325,23 @@ class Interleave final : public Stage {
     void restore(StateReader& r) override {
       const int64_t were = r.count();
       const bool at_end = r.count(1);
-      const int64_t turn = r.count(), of_turn = r.count();
-      cycle.clear();
-      for (int64_t n = r.count(stage.options_.cycle); n > 0; --n) {
+      which = size_t(r.count(int64_t(slots.size()) - 1)), given = r.count();
+      for (Open& slot : slots) {
+        slot.cursor.reset();
+        if (!r.count(1)) continue;
         StateReader state(r.text());
         input->restore(state);
-        if (!open_next()) fail("Iterator.restore", "the input of interleave() has fewer elements than it had");
-        cycle.back().cursor->restore(r);
+        if (!open(slot)) fail("Iterator.restore", "the input of interleave() has fewer elements than it had");
+        slot.cursor->restore(r);
       }
       StateReader state(r.text());
       input->restore(state);
-      number = were, ended = at_end, which = size_t(turn), given = of_turn;
+      number = were, ended = at_end;
     }
     const Interleave& stage;
     CursorPtr input;
     Pass pass;
-    std::vector<Open> cycle;
+    std::vector<Open> slots;
     size_t which = 0;
     int64_t given = 0, number = 0;
     bool ended = false;

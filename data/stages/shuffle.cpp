@@ -97,7 +97,8 @@ class Shuffle final : public Stage {
 // What both kinds share: the seed is part of the state, for it may have been drawn.
 class Seeded : public Cursor {
  public:
-  Seeded(const Shuffle& stage, const Pass& pass) : stage_(stage), pass_(pass), seed_(stage.seed_of(pass)) {}
+  Seeded(const Shuffle& stage, const Pass& pass)
+      : Cursor(stage), stage_(stage), pass_(pass), seed_(stage.seed_of(pass)) {}
   void save(StateWriter& w) const override { w.number(int64_t(seed_)); }
   void restore(StateReader& r) override { seed_ = uint64_t(r.number()); }
 
@@ -111,6 +112,7 @@ class Exact final : public Seeded {
  public:
   Exact(const Shuffle& stage, const Pass& pass) : Seeded(stage, pass) { open(); }
   Item next() override { return input_->next(); }
+  Item next_stacked(int64_t n, int64_t& count) override { return input_->next_stacked(n, count); }
   int64_t skip(int64_t n) override { return input_->skip(n); }
   void save(StateWriter& w) const override { Seeded::save(w), input_->save(w); }
   void restore(StateReader& r) override {

@@ -14,7 +14,7 @@ namespace {
 // A cursor over one input that keeps no elements: its state is the input's.
 class Through : public Cursor {
  public:
-  explicit Through(CursorPtr input) : input_(std::move(input)) {}
+  Through(const Stage& stage, CursorPtr input) : Cursor(stage), input_(std::move(input)) {}
   void save(StateWriter& w) const override { input_->save(w); }
   void restore(StateReader& r) override { input_->restore(r); }
 
@@ -32,7 +32,7 @@ class Filter final : public Stage {
 
  private:
   struct Kept final : Through {
-    Kept(const Filter& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Kept(const Filter& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
     Item next() override {
       while (!ended) {
         Item x = input_->next();
@@ -120,7 +120,7 @@ class Scan final : public Stage {
 
  private:
   struct Carrying final : Through {
-    Carrying(const Scan& s, CursorPtr input) : Through(std::move(input)), stage(s), state(s.initial_.copy()) {}
+    Carrying(const Scan& s, CursorPtr input) : Through(s, std::move(input)), stage(s), state(s.initial_.copy()) {}
     Item next() override {
       Item x = input_->next();
       if (!x) return {};
@@ -173,7 +173,7 @@ class Slice final : public Stage {
 
  private:
   struct Parts final : Through {
-    Parts(const Slice& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Parts(const Slice& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
     Item next() override {
       if (given >= stage.most_) return {};
       const int64_t gap = given == 0 && !begun ? stage.first_ : stage.step_ - 1;
@@ -204,7 +204,7 @@ class IgnoreErrors final : public Stage {
 
  private:
   struct Sound final : Through {
-    Sound(const IgnoreErrors& s, CursorPtr input) : Through(std::move(input)), stage(s) {}
+    Sound(const IgnoreErrors& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
     Item next() override {
       for (;;) try {
           return input_->next();

@@ -18,16 +18,19 @@ class Identity final : public Order {
 
 class Indexed : public Stage {
  public:
-  Indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where)
-      : Stage(std::move(name), where), size_(size), at_(std::move(at)) {}
+  Indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where,
+          Callback<Item(const std::vector<int64_t>&)> stacked)
+      : Stage(std::move(name), where), size_(size), at_(std::move(at)), stacked_(std::move(stacked)) {}
   std::optional<int64_t> size() const override { return size_; }
   bool is_indexed() const override { return true; }
   Item at(int64_t i) const override { return at_(i); }
+  Item stacked(const std::vector<int64_t>& indices) const override { return stacked_ ? stacked_(indices) : Item(); }
   CursorPtr open(const Pass& pass) const override { return open_in(std::make_shared<Identity>(size_), pass); }
 
  private:
   int64_t size_;
   Callback<Item(int64_t)> at_;
+  Callback<Item(const std::vector<int64_t>&)> stacked_;
 };
 
 class Generator final : public Stage {
@@ -39,7 +42,7 @@ class Generator final : public Stage {
  private:
   // A restored one calls the function again, as often as it was called.
   struct Calls final : Cursor {
-    explicit Calls(const Generator& s) : stage(s), call(s.make_()) {}
+    explicit Calls(const Generator& s) : Cursor(s), stage(s), call(s.make_()) {}
     Item next() override {
       if (ended) return {};
       Item item;
@@ -71,8 +74,9 @@ class Generator final : public Stage {
 
 }  // namespace
 
-StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where) {
-  return std::make_shared<Indexed>(std::move(name), size, std::move(at), where);
+StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where,
+                 Callback<Item(const std::vector<int64_t>&)> stacked) {
+  return std::make_shared<Indexed>(std::move(name), size, std::move(at), where, std::move(stacked));
 }
 
 StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where) {
@@ -81,7 +85,7 @@ StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where) {
   const uint64_t distance = any ? (step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop)) : 0;
   const uint64_t by = step > 0 ? uint64_t(step) : 0 - uint64_t(step);
   const uint64_t n = any ? (distance - 1) / by + 1 : 0;
-  if (n >= uint64_t(endless)) fail("data::range", fmt::format("{} numbers are more than can be counted", n), where);
+  if (n > uint64_t(endless)) fail("data::range", fmt::format("{} numbers are more than can be counted", n), where);
   return indexed(
       "range", int64_t(n),
       [start, step](int64_t i) { return Item::of(int64_t(uint64_t(start) + uint64_t(i) * uint64_t(step))); }, where);

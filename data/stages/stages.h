@@ -21,7 +21,8 @@ using Join = Callback<Item(std::span<Item>)>;
 // --- Sources (sources.cpp, files.cpp) ---
 StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where);
 // `size` elements, each made by `at`, which several threads may call.
-StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where);
+StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where,
+                 Callback<Item(const std::vector<int64_t>&)> stacked = {});
 // Calls make() for each pass, and what that gives until it gives an empty item.
 StagePtr generator(Callback<Callback<Item()>()> make, const Where& where);
 // Each element of each pass is its own; `items` live as long as the stage.
@@ -38,7 +39,8 @@ StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where)
 StagePtr ignore_errors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where);
 
 // --- Several as one, one as several (group.cpp) ---
-StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, const Where& where);
+// `stacks`: join() does what Cursor::next_stacked() does.
+StagePtr batch(std::string name, StagePtr input, int64_t n, bool partial, Join join, bool stacks, const Where& where);
 StagePtr unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where);
 StagePtr flat_map(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where);
 StagePtr group_by(std::string name, StagePtr input, Measure key, Callback<int64_t(int64_t key)> size, bool partial,
