@@ -172,7 +172,7 @@ Tensor AvgPool2D::operator()(const Tensor& x, Mode, Where where) const {
 // --- Without parameters ----------------------------------------------------------------------------------------------
 
 Dropout::Dropout(double rate, std::string name, Where where) : rate(rate), name(std::move(name)) {
-  require_share("Dropout", "rate", rate, where);
+  require_fraction("Dropout", "rate", rate, where);
 }
 
 Tensor Dropout::operator()(const Tensor& x, Mode mode, Where where) const {

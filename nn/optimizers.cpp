@@ -330,8 +330,8 @@ Adam::Adam(std::string name, const AdamOptions& options, double weight_decay, co
       params_{options.beta1, options.beta2, options.epsilon},
       weight_decay_(weight_decay) {
   const std::string_view op = weight_decay == 0 ? "Adam" : "AdamW";
-  require_share(op, "beta1", options.beta1, where);
-  require_share(op, "beta2", options.beta2, where);
+  require_fraction(op, "beta1", options.beta1, where);
+  require_fraction(op, "beta2", options.beta2, where);
   require_not_negative(op, "epsilon", options.epsilon, where);
   require_not_negative(op, "weight_decay", weight_decay, where);
 }
@@ -364,7 +364,7 @@ void Adam::update_rows(const Rows& rows, const Tensor& gradient) {
 
 RMSprop::RMSprop(const RMSpropOptions& options, Where where)
     : Optimizer("rmsprop", options.learning_rate, where), options_(options) {
-  require_share("RMSprop", "rho", options.rho, where);
+  require_fraction("RMSprop", "rho", options.rho, where);
   require_not_negative("RMSprop", "momentum", options.momentum, where);
   require_not_negative("RMSprop", "epsilon", options.epsilon, where);
 }

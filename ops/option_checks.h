@@ -26,7 +26,7 @@ inline void require_not_negative(std::string_view op, std::string_view option, d
                  "finite and not negative", where);
 }
 // 0 <= value < 1.
-inline void require_share(std::string_view op, std::string_view option, double value, const Where& where) {
+inline void require_fraction(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(value >= 0 && value < 1, op, option, value, "at least 0 and less than 1", where);
 }
 // For functions that look at an operand before the dispatcher does.

@@ -128,6 +128,12 @@ class Tensor : public detail::OtherNames {
     read_item(&out, dtype_of<T>(), where);
     return out;
   }
+  // x.item<float>(i, j): the same of the element at that index, one number for each axis.
+  template <class T>
+  T item(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
+         Index i7 = {}, Where where = Where::current()) const {
+    return (*this)(i0, i1, i2, i3, i4, i5, i6, i7, where).template item<T>(where);
+  }
   // All elements in row-major order, converted to T. Copies from the device where needed. Throws while tracing.
   template <class T>
   std::vector<T> to_vector(Where where = Where::current()) const {

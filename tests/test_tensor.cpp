@@ -50,6 +50,11 @@ TEST_CASE("promotion is JAX's table, with C++ scalars weak") {
   CHECK((zeros({2}, i32) * 0.5).dtype() == f32);
   CHECK((zeros({2}, boolean) + 1).dtype() == i64);
   CHECK((zeros({2}, f64) * 0.1)(0).item<double>() == 0);
+  const Tensor table = tensor({{1.f, 2.f, 3.f}, {4.f, 5.f, 6.f}});
+  CHECK(table.item<float>(1, -1) == 6);
+  CHECK(table.item<int>(0, 1) == 2);
+  CHECK(has(message_of([&] { table.item<float>(0); }), "[item] f32[3] has 3 elements"));
+  CHECK(has(message_of([&] { table.item<float>(0, 3); }), "index 3 is out of bounds for axis 1 of size 3"));
   CHECK((ones({1}, f64) * 0.1).item<double>() == 0.1);  // the scalar keeps its precision
   CHECK((Tensor(2) + Tensor(0.5)).item<double>() == 2.5);
   CHECK(has(message_of([] { tensor({"a"}) + tensor({1}); }), "string"));

@@ -123,7 +123,7 @@ Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Ke
 Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions& options, Where where) {
   CallerScope caller(where);
   require_operand("channel_dropout", x, where);
-  require_share("channel_dropout", "rate", rate, where);
+  require_fraction("channel_dropout", "rate", rate, where);
   const int64_t axis = normal_axis(options.axis, x, "channel_dropout", where);
   if (axis == 0)
     fail("channel_dropout",
@@ -140,7 +140,7 @@ Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions
 Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
   CallerScope caller(where);
   require_operand("alpha_dropout", x, where);
-  require_share("alpha_dropout", "rate", rate, where);
+  require_fraction("alpha_dropout", "rate", rate, where);
   if (!options.training || rate == 0) return astype(x, to_floating(x.dtype()));
   constexpr double lowest = -1.7580993408473766;  // what selu tends to
   const double kept = 1 - rate, scale = 1 / std::sqrt(kept * (1 + rate * lowest * lowest)),

@@ -12,8 +12,8 @@ namespace {
 
 OutSpecs infer_adam(const InferArgs& args) {
   const auto& p = args.attrs.as<AdamParams>();
-  require_share("adam_update", "beta1", p.beta1, args.where);
-  require_share("adam_update", "beta2", p.beta2, args.where);
+  require_fraction("adam_update", "beta1", p.beta1, args.where);
+  require_fraction("adam_update", "beta2", p.beta2, args.where);
   require_not_negative("adam_update", "epsilon", p.epsilon, args.where);
   static constexpr std::string_view names[] = {"value", "m", "v", "gradient", "rate", "correction", "decay"};
   for (int i = 1; i < 7; ++i) {

@@ -1,4 +1,4 @@
-// Convolution and its two gradients as products of matrices, one seen through the window (products.cuh). By groups,
+// Convolution and its two gradients as products of matrices, one read through the window (products.cuh). By groups,
 // with p the places of the result, w those of the kernel, i those of the input:
 //   result [batch p, out]        = input [batch p, w in] weights [w in, out]
 //   gradient of input [batch i, in]  = cotangent [batch i, w out] weights [w out, in]
@@ -83,16 +83,16 @@ struct Conv {
     return p;
   }
   // A window of one place that meets every element once is none: then it is a plain product.
-  Seen seen() const {
+  LeftRead read() const {
     for (size_t a = 0; a < space_axes; ++a)
-      if (s.window[a] != 1 || s.stride[a] != 1 || s.lo[a] != 0 || s.in[a] != s.out[a]) return Seen::through_window;
-    return Seen::plain;
+      if (s.window[a] != 1 || s.stride[a] != 1 || s.lo[a] != 0 || s.in[a] != s.out[a]) return LeftRead::through_window;
+    return LeftRead::plain;
   }
-  // As seen(), but plain also where the window stays inside of the input: padding then cannot show.
-  Seen seen_outside() const {
+  // As read(), but plain also where the window stays inside of the input: padding then cannot show.
+  LeftRead read_outside() const {
     for (size_t a = 0; a < space_axes; ++a)
-      if (s.lo[a] > 0 || (s.out[a] - 1) * s.stride[a] + (s.window[a] - 1) * s.dilation[a] >= s.in[a]) return seen();
-    return Seen::plain;
+      if (s.lo[a] > 0 || (s.out[a] - 1) * s.stride[a] + (s.window[a] - 1) * s.dilation[a] >= s.in[a]) return read();
+    return LeftRead::plain;
   }
   // The left operand is the input: its places start before it.
   void see_input(Product& p, int64_t size) const {
@@ -119,8 +119,8 @@ void run_conv(const KernelArgs& args) {
   add_digit(p.right_n, c.out, c.weights.outer);
   add_digit(p.out_n, c.out, c.result.inner);
   c.see_input(p, int64_t(size_of(x.dtype())));
-  if (convolve_by_cudnn(ConvResult::y, c.params, x, w, y)) return correct_nans(y, p, c.seen_outside());
-  run_product(y, p, c.seen());
+  if (convolve_by_cudnn(ConvResult::y, c.params, x, w, y)) return correct_nans(y, p, c.read_outside());
+  run_product(y, p, c.read());
 }
 
 void run_conv_grad_input(const KernelArgs& args) {
@@ -146,9 +146,9 @@ void run_conv_grad_input(const KernelArgs& args) {
   add_window(p.right_k, c.params.layout, c.out, c.weights.outer, along(c.s.window, c.weights));
   add_digit(p.right_n, c.in, c.weights.inner);
   add_digit(p.out_n, c.in, c.input.inner);
-  const Seen seen = divides ? Seen::through_divided_window : c.seen();
-  if (convolve_by_cudnn(ConvResult::x, c.params, x, w, g)) return correct_nans(x, p, seen);
-  run_product(x, p, seen);
+  const LeftRead read = divides ? LeftRead::through_divided_window : c.read();
+  if (convolve_by_cudnn(ConvResult::x, c.params, x, w, g)) return correct_nans(x, p, read);
+  run_product(x, p, read);
 }
 
 void run_conv_grad_weight(const KernelArgs& args) {
@@ -166,8 +166,8 @@ void run_conv_grad_weight(const KernelArgs& args) {
   add_digit(p.right_n, c.out, c.result.inner);
   add_digit(p.out_n, c.out, c.weights.outer);
   c.see_input(p, int64_t(size_of(x.dtype())));
-  if (convolve_by_cudnn(ConvResult::w, c.params, x, w, g)) return correct_nans(w, p, c.seen_outside());
-  run_product(w, p, c.seen());
+  if (convolve_by_cudnn(ConvResult::w, c.params, x, w, g)) return correct_nans(w, p, c.read_outside());
+  run_product(w, p, c.read());
 }
 
 }  // namespace

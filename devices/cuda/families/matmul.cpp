@@ -103,7 +103,7 @@ void run_matmul(const KernelArgs& args) {
   add_digit(p.out_batch, p.batch, p.m * p.n);
   add_digit(p.out_m, p.m, p.n);
   add_digit(p.out_n, p.n, 1);
-  run_product(out, p, Seen::plain);
+  run_product(out, p, LeftRead::plain);
 }
 
 Kernel find_matmul(DType d) { return d == DType::string ? nullptr : run_matmul; }

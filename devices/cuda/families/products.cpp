@@ -27,10 +27,10 @@ bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 
   return true;
 }
 
-bool fits_32_bits(const Product& p, Seen seen) {
+bool fits_32_bits(const Product& p, LeftRead read) {
   constexpr int64_t most = (int64_t(1) << 31) - 1;
   if (p.batch > most || p.m > most || p.n > most || p.k > most) return false;
-  if (seen == Seen::plain) return true;
+  if (read == LeftRead::plain) return true;
   int64_t reach = 1;  // from the first place along an axis of space that is looked at to the last one
   for (size_t a = 0; a < 3; ++a) {
     reach = std::max<int64_t>(reach, std::abs(p.start[a]) + p.limit[a]);
@@ -110,24 +110,24 @@ void find_dense_axis(Product& p) {
 
 }  // namespace
 
-void correct_nans(const Tensor& out, Product p, Seen seen) {
-  if (seen == Seen::plain || out.size() == 0) return;
+void correct_nans(const Tensor& out, Product p, LeftRead read) {
+  if (read == LeftRead::plain || out.size() == 0) return;
   find_dense_axis(p);
   p.parts = 1;
   const std::string call =
-      fmt::format("without_padding<{}, {}, {}>", name(out.dtype()), fits_32_bits(p, seen) ? "u32" : "u64", int(seen));
+      fmt::format("without_padding<{}, {}, {}>", name(out.dtype()), fits_32_bits(p, read) ? "u32" : "u64", int(read));
   Gpu& gpu = gpu_of(out.device());
   gpu.launch(kernel_of(gpu, {products_family, "Product", call}), p, p.batch * p.m * p.n);
 }
 
-void run_product(const Tensor& out, Product p, Seen seen) {
+void run_product(const Tensor& out, Product p, LeftRead read) {
   if (out.size() == 0) return;
-  const long long* space = seen == Seen::through_divided_window ? p.space : nullptr;
+  const long long* space = read == LeftRead::through_divided_window ? p.space : nullptr;
   p.left_by_k = dense_run(p.left_k, space) >= dense_run(p.left_m, space);
   p.right_by_k = dense_run(p.right_k) > dense_run(p.right_n);
   find_dense_axis(p);
-  if (seen == Seen::plain) p.left_m = without_steps(p.left_m), p.left_k = without_steps(p.left_k);
-  if (run_by_library(out, p, seen)) return;
+  if (read == LeftRead::plain) p.left_m = without_steps(p.left_m), p.left_k = without_steps(p.left_k);
+  if (run_by_library(out, p, read)) return;
   Gpu& gpu = gpu_of(out.device());
   const DType dtype = out.dtype();
   p.out_count = out.size();
@@ -144,10 +144,10 @@ void run_product(const Tensor& out, Product p, Seen seen) {
     sums = empty_tensor(Spec{{p.parts * p.out_count}, sums_dtype(dtype), false, out.device()});
     p.out = address(sums);
   }
-  const std::string type = element_name(dtype), index = fits_32_bits(p, seen) ? "u32" : "u64";
+  const std::string type = element_name(dtype), index = fits_32_bits(p, read) ? "u32" : "u64";
   const auto kernel = [&](std::string_view name, std::string_view more) {
     return kernel_of(gpu,
-                     {products_family, "Product", fmt::format("{}<{}, {}, {}{}>", name, type, index, int(seen), more)});
+                     {products_family, "Product", fmt::format("{}<{}, {}, {}{}>", name, type, index, int(read), more)});
   };
   switch (way) {
     case Way::tiles: {

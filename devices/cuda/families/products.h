@@ -11,20 +11,20 @@ namespace rill::cuda {
 // Appends a digit inside those that `w` has; one digit takes two that move as one. False where there is no room.
 bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step = {});
 
-// How the left operand is seen, and the name of that in products.cuh.
-enum class Seen : int { plain = 0, through_window = 1, through_divided_window = 2 };
+// How the left operand is read, and the name of that in products.cuh.
+enum class LeftRead : int { plain = 0, through_window = 1, through_divided_window = 2 };
 
 // Whether u32 holds every index, and int every place in space.
-bool fits_32_bits(const Product& p, Seen seen);
+bool fits_32_bits(const Product& p, LeftRead read);
 
 // Computes `p` by cuBLASLt (unfolded.cpp). False where it is not there, refuses, or does not pay.
-bool run_by_library(const Tensor& out, const Product& p, Seen seen);
+bool run_by_library(const Tensor& out, const Product& p, LeftRead read);
 
 // Padding times an infinity is NaN, but the definition has no padding: computes those of `out` that are NaN once more,
 // one by one. `out` holds `p`, whose walks are filled in, as a library has computed it.
-void correct_nans(const Tensor& out, Product p, Seen seen);
+void correct_nans(const Tensor& out, Product p, LeftRead read);
 
 // Computes `p` into all of `out`, dense: its operands' addresses, sizes and walks are filled in; the rest is done here.
-void run_product(const Tensor& out, Product p, Seen seen);
+void run_product(const Tensor& out, Product p, LeftRead read);
 
 }  // namespace rill::cuda

@@ -71,8 +71,8 @@ void count_in_words(Product& p, int64_t n) {
 }
 
 // What holds every index, and the number of every one of so many elements.
-std::string_view index_type(const Product& p, Seen seen, int64_t elements) {
-  return fits_32_bits(p, seen) && elements < int64_t(1) << 31 ? "u32" : "u64";
+std::string_view index_type(const Product& p, LeftRead read, int64_t elements) {
+  return fits_32_bits(p, read) && elements < int64_t(1) << 31 ? "u32" : "u64";
 }
 
 struct StoredOperand {
@@ -80,16 +80,16 @@ struct StoredOperand {
   Matrices at;
 };
 // The left operand's rows from `first` on.
-StoredOperand store_left(Gpu& gpu, DType dtype, Product p, Seen seen, int64_t first, int64_t rows) {
+StoredOperand store_left(Gpu& gpu, DType dtype, Product p, LeftRead read, int64_t first, int64_t rows) {
   StoredOperand s{empty_tensor(Spec{{p.batch, rows, p.k}, dtype, false, gpu.device}), {}};
   s.at = {address(s.memory), rows * p.k, p.left_by_k ? p.k : 1, p.left_by_k ? 1 : rows};
   p.out = address(s.memory);
   p.m = rows, p.first_m = first;
-  const std::string_view index = index_type(p, seen, p.batch * p.m * p.k);
+  const std::string_view index = index_type(p, read, p.batch * p.m * p.k);
   const int64_t size = int64_t(size_of(dtype)), n = elements_of_a_word(p, size);
   if (n > 1) count_in_words(p, n);
   gpu.launch(kernel_of(gpu, {products_family, "Product",
-                             fmt::format("unfold<{}, {}, {}>", word(size_t(n * size)), index, int(seen))}),
+                             fmt::format("unfold<{}, {}, {}>", word(size_t(n * size)), index, int(read))}),
              p, p.batch * p.m * p.k);
   return s;
 }
@@ -98,7 +98,7 @@ StoredOperand store_right(Gpu& gpu, DType dtype, const Product& p) {
   turned.left = p.right, turned.batch = p.batch, turned.m = p.n, turned.k = p.k;
   turned.left_batch = p.right_batch, turned.left_m = p.right_n, turned.left_k = p.right_k;
   turned.left_by_k = p.right_by_k;
-  StoredOperand s = store_left(gpu, dtype, turned, Seen::plain, 0, p.n);
+  StoredOperand s = store_left(gpu, dtype, turned, LeftRead::plain, 0, p.n);
   std::swap(s.at.row, s.at.column);
   return s;
 }
@@ -106,7 +106,7 @@ StoredOperand store_right(Gpu& gpu, DType dtype, const Product& p) {
 void fold_back(Gpu& gpu, DType dtype, Product p, const Tensor& result) {
   p.left = address(result);
   const std::string call =
-      fmt::format("fold_back<{}, {}>", word(size_of(dtype)), index_type(p, Seen::plain, p.batch * p.m * p.n));
+      fmt::format("fold_back<{}, {}>", word(size_of(dtype)), index_type(p, LeftRead::plain, p.batch * p.m * p.n));
   gpu.launch(kernel_of(gpu, {products_family, "Product", call}), p, p.batch * p.m * p.n);
 }
 
@@ -116,7 +116,7 @@ bool is_worth_storing(const Product& p, DType dtype) {
   return p.n >= least_n && p.m >= 64 && p.k >= 32 && double(p.m) * double(p.n) * double(p.k) >= 1 << 18;
 }
 
-bool run_unfolded(const Tensor& out, const Product& p, Seen seen) {
+bool run_unfolded(const Tensor& out, const Product& p, LeftRead read) {
   constexpr int64_t most_bytes = int64_t(32) << 20, whole_rows = 64;  // a piece stays in an H100's L2
   const DType dtype = out.dtype();
   const int64_t size = int64_t(size_of(dtype));
@@ -130,25 +130,25 @@ bool run_unfolded(const Tensor& out, const Product& p, Seen seen) {
   char* to = result.defined() ? address(result) : p.out;
   for (int64_t first = 0; first < p.m; first += fitting) {
     const int64_t rows = std::min<int64_t>(fitting, p.m - first);
-    const StoredOperand left = store_left(gpu, dtype, p, seen, first, rows);
+    const StoredOperand left = store_left(gpu, dtype, p, read, first, rows);
     if (!run_library_product({gpu, dtype, p.batch, rows, p.n, p.k, left.at, right.at, to + first * p.n * size}))
       return false;
   }
   if (result.defined()) fold_back(gpu, dtype, p, result);
-  correct_nans(out, p, seen);
+  correct_nans(out, p, read);
   return true;
 }
 
 }  // namespace
 
-bool run_by_library(const Tensor& out, const Product& p, Seen seen) {
+bool run_by_library(const Tensor& out, const Product& p, LeftRead read) {
   if (!has_library_product(out.dtype()) || p.k == 0) return false;
   if (std::max({p.batch, p.m, p.n, p.k}) > most_of_library) return false;
-  if (seen == Seen::plain && is_dense_result(p) && left_fits(p) && right_fits(p))
+  if (read == LeftRead::plain && is_dense_result(p) && left_fits(p) && right_fits(p))
     return run_library_product({gpu_of(out.device()), out.dtype(), p.batch, p.m, p.n, p.k,
                                 matrices(p.left, p.left_batch, p.left_m, p.left_k),
                                 matrices(p.right, p.right_batch, p.right_k, p.right_n), p.out});
-  return is_worth_storing(p, out.dtype()) && run_unfolded(out, p, seen);
+  return is_worth_storing(p, out.dtype()) && run_unfolded(out, p, read);
 }
 
 }  // namespace rill::cuda
