@@ -283,7 +283,10 @@ const Op scatter_op({.name = "scatter",
                      .ref = ref::scatter,
                      .may_throw = scatter_may_throw,
                      .may_overwrite = scatter_may_overwrite,
-                     .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
+                     .samples =
+                         [] {
+                           return scatter_samples_of({ScatterMode::set, ScatterMode::add});
+                         },
                      .exported = {"ScatterND", "TensorScatterUpdate"}});
 
 const Op scatter_reduce_op(
@@ -301,7 +304,10 @@ const Op scatter_reduce_op(
      .ref = ref::scatter,
      .may_throw = scatter_may_throw,
      .may_overwrite = scatter_may_overwrite,
-     .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
+     .samples =
+         [] {
+           return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max});
+         },
      .exported = {"ScatterND", "TensorScatterMax"}});
 
 // --- Public ----------------------------------------------------------------------------------------------------------
@@ -324,10 +330,9 @@ Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indic
 
 Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs,
                           const Where& where) {
-  const ThreadState& ts = thread_state();
   SmallVec<const Tensor*, 8> in{&base};
   for (const Tensor* t : rest) in.push_back(t);
-  bool seen = ts.trace || !ts.tapes.empty() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
+  bool seen = listeners().see_ops() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
               !may_write(base) || !base.is_contiguous();
   for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
   if (seen || base.spec().weak) return apply1(op, in, attrs, where);

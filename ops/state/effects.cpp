@@ -10,7 +10,6 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
-#include "rill/ops/state/variable_watcher.h"
 
 namespace rill {
 namespace {
@@ -65,7 +64,9 @@ std::string fault_at(const std::string& format, size_t brace) {
 OutSpecs infer_print(const InferArgs& args) {
   const std::string& format = args.attrs.as<PrintAttrs>().format;
   int places = 0;
-  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++places; }); brace != std::string::npos)
+  if (const size_t brace = walk_format(
+          format, [](char) {}, [&] { ++places; });
+      brace != std::string::npos)
     args.reject(fault_at(format, brace));
   if (places != args.count())
     args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", places, args.count()));
@@ -75,7 +76,8 @@ OutSpecs infer_print(const InferArgs& args) {
 Tensors call_print(Operands in, AttrsView attrs) {
   std::string line;
   size_t next = 0;
-  walk_format(attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
+  walk_format(
+      attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece, so that threads' lines stay whole
   return {};
@@ -136,7 +138,6 @@ const Op assert_op({.name = "assert_that",
                     .exported = {"", "Assert"}});
 
 void run(const Op& op, const std::vector<Tensor>& in, AttrsView attrs, const Where& where) {
-  if (executing_eagerly() && repeating()) return;
   CallerScope caller(where);
   SmallVec<const Tensor*, 8> operands;
   for (const Tensor& t : in) operands.push_back(&t);

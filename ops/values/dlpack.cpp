@@ -60,7 +60,7 @@ struct Lent {
 Tensor readable(const Tensor& x, std::string_view call, const Where& where) {
   require_defined(call, x, "the tensor", where);
   if (x.is_symbolic() && !compute_delayed(x)) {
-    if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
+    refuse_read_in_trace(call, where);
     fail_foreign(call, "the tensor", x, where);
   }
   if (x.dtype() == DType::string)
@@ -151,7 +151,8 @@ Tensor take(Managed* m, const DLPackOptions& options, const Where& where) {
   }
   // Looked at before it is taken: where that throws, the structure is the caller's.
   static_cast<void>(tensor_over(m->dl_tensor, {}, where));
-  return tensor_over(m->dl_tensor, [m] { give_back(m); }, where);
+  return tensor_over(
+      m->dl_tensor, [m] { give_back(m); }, where);
 }
 
 void require_structure(const void* tensor, const Where& where) {
