@@ -119,7 +119,8 @@ class RepeatReadings final : public VariableAnswers {
     const Readings::Of* known = at == readings_.of.end() ? nullptr : &at->second;
     Now& now = now_[v.get()];
     const size_t number = now.readings++;
-    if (outside_.run_ops()) follow(*v, known, number, now);
+    if (v->id >= first_own_) now.value = now.value.defined() ? now.value : value_of(*v);
+    else if (outside_.run_ops()) follow(*v, known, number, now);
     else if (known && !known->foreign.empty())
       fail("recompute",
            fmt::format("another thread assigned variable '{}' while the function ran first, and it runs again in a "
@@ -156,6 +157,7 @@ class RepeatReadings final : public VariableAnswers {
   const Readings& readings_;
   Listeners& outside_;
   const Where where_;
+  const uint64_t first_own_ = VariableState::next_id();  // ids from here on are of Variables that this run makes
   std::map<const VariableState*, Now> now_;
 };
 

@@ -404,7 +404,7 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   Listeners& now = listeners();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensors out;
-  if (op.effect && now.repeats) [[unlikely]]
+  if (now.repeats && op.effect) [[unlikely]]
     return out;
   if (now.trace) {
     out = now.trace->append(op, in, attrs, out_specs, where);

@@ -2,6 +2,8 @@
 // traced or batched, tapes that pause. All compositions of three are in test_compositions.cpp.
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "catch.h"
@@ -176,6 +178,15 @@ TEST_CASE(
   pulls_back(
       [&](const Tensor& v) { return Fn(recompute([&](const Tensor& u) { return inner(u) * draw(); }))(v) * draw(); }, c,
       x);
+  // With rows that change.
+  Variable table(zeros({4}, {f64}), {.name = "table", .trainable = false});
+  pulls_back(
+      [&](const Tensor& v) {
+        table.assign(zeros({4}, {f64}));
+        table.scatter_add(tensor({1, 2}), draw());
+        return v * v * table(slice(1, 3)) * c.w;
+      },
+      c, x);
   // For rows that draw the same and others.
   for (const Randomness how : {Randomness::same, Randomness::different})
     pulls_back(
@@ -185,6 +196,22 @@ TEST_CASE(
                  draw();
         },
         c, x);
+}
+
+TEST_CASE("Variables that a function makes are its own in the second run; those of the first call stay") {
+  const Tensor x = tensor({0.5, -1.5});
+  const Fn own = recompute([](const Tensor& v) {
+    Variable sum_of(v * 0.0 + 2.0, "sum_of");
+    sum_of.assign_add(v);
+    return sum_of * v;
+  });
+  CHECK(near(grad([&](const Tensor& v) { return sum(own(v)); })(x), 2.0 + x));  // a reading is no v
+  std::optional<Variable> scale;
+  const Fn lazy = recompute([&](const Tensor& v) {
+    if (!scale) scale.emplace(tensor({3.0, 4.0}), "scale");
+    return v * v * *scale;
+  });
+  CHECK(near(grad([&](const Tensor& v) { return sum(lazy(v)); })(x), 2.0 * x * tensor({3.0, 4.0})));
 }
 
 TEST_CASE("the second run prints and asserts nothing, traced or batched") {

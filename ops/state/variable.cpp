@@ -228,17 +228,17 @@ void Variable::fail_moved(const Where& where) {
 
 namespace {
 // A new alias, so that a tape identifies this read with the variable, not with the tensor that was assigned to it.
-Tensor shown_to_tapes(const Listeners& now, const Shared<VariableState>& v, Tensor value) {
-  if (now.tapes.empty()) return value;
-  value = make_alias(value);
-  for (TapeListener* tape : now.tapes) tape->watch_variable(v, value);
-  return value;
+Tensor shown_to_tapes(const Listeners& now, const Shared<VariableState>& v, const Tensor& value) {
+  Tensor own = make_alias(value);
+  for (TapeListener* tape : now.tapes) tape->watch_variable(v, own);
+  return own;
 }
 }  // namespace
 
 Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) {
   const Listeners& now = listeners();
-  return shown_to_tapes(now, v, now.trace ? now.trace->as_reading(v, value) : value);
+  const Tensor here = now.trace ? now.trace->as_reading(v, value) : value;
+  return now.tapes.empty() ? here : shown_to_tapes(now, v, here);
 }
 
 Tensor Variable::value(Where where) const {
@@ -247,7 +247,8 @@ Tensor Variable::value(Where where) const {
   Tensor t = now.variables ? now.variables->read(state_) : value_of(v);
   if (now.notes) [[unlikely]]
     now.notes->was_read(state_, t);
-  return shown_to_tapes(now, state_, std::move(t));
+  if (!now.tapes.empty()) t = shown_to_tapes(now, state_, t);
+  return t;
 }
 
 const std::string& Variable::name(Where where) const { return state(where).name; }
