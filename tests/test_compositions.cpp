@@ -194,8 +194,7 @@ const Transform transforms[] = {
     {'C',
      [](Program& p, const Fn& f) -> Fn {
        return [&p, f](const Tensor& x) {
-         return cond(
-             sum(x) > 0.1, [&] { return f(x); }, [&] { return 0.5 * p.w * x * x; });
+         return cond(sum(x) > 0.1, [&] { return f(x); }, [&] { return 0.5 * p.w * x * x; });
        };
      },
      [](const Numbers& f) -> Numbers {
@@ -251,9 +250,8 @@ const Transform transforms[] = {
     {'G',  // its rule is written by hand, by both arguments
      [](Program& p, const Fn& f) -> Fn {
        const auto g = custom_gradient([](const Tensor& v, const Tensor& w) {
-         return std::pair(v * v * w + v, [v, w](const Tensor& c) {
-           return std::vector<Tensor>{c * (2.0 * v * w + 1.0), c * v * v};
-         });
+         return std::pair(v * v * w + v,
+                          [v, w](const Tensor& c) { return std::vector<Tensor>{c * (2.0 * v * w + 1.0), c * v * v}; });
        });
        return [&p, f, g](const Tensor& x) { return g(f(x), p.w.value()); };
      },
@@ -287,7 +285,7 @@ const Transform transforms[] = {
      [](Program&, const Fn& f) -> Fn {
        return [f](const Tensor& x) {
          const auto pull = vjp(f, x).second;
-         const Tensor g = narrow(seeds), rows = vmap([&](const Tensor&c) { return pull(c); })(stack({g, 2.0 * g}));
+         const Tensor g = narrow(seeds), rows = vmap([&](const Tensor& c) { return pull(c); })(stack({g, 2.0 * g}));
          return 0.5 * rows(0) + 0.25 * rows(1);
        };
      },

@@ -164,8 +164,7 @@ TEST_CASE(
   const Variable other(tensor({7.0, 11.0}), "other");
   pulls_back(
       [&](const Tensor& v) {
-        const Tensor y = cond(
-            sum(v) > 0, [&] { return v * other * draw(); }, [&] { return sin(v) * c.w * draw(); });
+        const Tensor y = cond(sum(v) > 0, [&] { return v * other * draw(); }, [&] { return sin(v) * c.w * draw(); });
         return y * draw();
       },
       c, x);

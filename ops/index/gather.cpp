@@ -283,10 +283,7 @@ const Op scatter_op({.name = "scatter",
                      .ref = ref::scatter,
                      .may_throw = scatter_may_throw,
                      .may_overwrite = scatter_may_overwrite,
-                     .samples =
-                         [] {
-                           return scatter_samples_of({ScatterMode::set, ScatterMode::add});
-                         },
+                     .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
                      .exported = {"ScatterND", "TensorScatterUpdate"}});
 
 const Op scatter_reduce_op(
@@ -304,10 +301,7 @@ const Op scatter_reduce_op(
      .ref = ref::scatter,
      .may_throw = scatter_may_throw,
      .may_overwrite = scatter_may_overwrite,
-     .samples =
-         [] {
-           return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max});
-         },
+     .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
      .exported = {"ScatterND", "TensorScatterMax"}});
 
 // --- Public ----------------------------------------------------------------------------------------------------------

@@ -64,9 +64,7 @@ std::string fault_at(const std::string& format, size_t brace) {
 OutSpecs infer_print(const InferArgs& args) {
   const std::string& format = args.attrs.as<PrintAttrs>().format;
   int places = 0;
-  if (const size_t brace = walk_format(
-          format, [](char) {}, [&] { ++places; });
-      brace != std::string::npos)
+  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++places; }); brace != std::string::npos)
     args.reject(fault_at(format, brace));
   if (places != args.count())
     args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", places, args.count()));
@@ -76,8 +74,7 @@ OutSpecs infer_print(const InferArgs& args) {
 Tensors call_print(Operands in, AttrsView attrs) {
   std::string line;
   size_t next = 0;
-  walk_format(
-      attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
+  walk_format(attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece, so that threads' lines stay whole
   return {};

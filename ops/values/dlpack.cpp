@@ -151,8 +151,7 @@ Tensor take(Managed* m, const DLPackOptions& options, const Where& where) {
   }
   // Looked at before it is taken: where that throws, the structure is the caller's.
   static_cast<void>(tensor_over(m->dl_tensor, {}, where));
-  return tensor_over(
-      m->dl_tensor, [m] { give_back(m); }, where);
+  return tensor_over(m->dl_tensor, [m] { give_back(m); }, where);
 }
 
 void require_structure(const void* tensor, const Where& where) {

@@ -109,8 +109,7 @@ void Model::Impl::trace(const Where& where) {
     options.signature.push_back(spec(v.dtype, v.shape, v.name));
   }
   const Callback<Results(const Given&)> body = run;
-  traced = rill::function(
-      name, [body](const Given& given) { return body(given); }, options, where);
+  traced = rill::function(name, [body](const Given& given) { return body(given); }, options, where);
 }
 
 namespace {
