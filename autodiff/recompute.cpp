@@ -71,7 +71,8 @@ struct Readings {
     Tensor first = {};                                    // undefined: it was assigned before it was read
     size_t count = 0;                                     // of readings
     std::vector<std::pair<size_t, Tensor>> foreign = {};  // by number of the reading, what another thread had assigned
-    Tensor now = {};                                      // what the next reading gives, but for other threads
+    bool touched = false;
+    Tensor now = {};  // what the next reading gives, but for other threads
   };
   std::map<const VariableState*, Of> of;
 
@@ -92,14 +93,16 @@ class NoteReadings final : public VariableNotes {
   NoteReadings(Readings& readings, VariableNotes* outer) : readings_(readings), outer_(outer) {}
   void was_read(const Shared<VariableState>& v, const Tensor& value) override {
     Readings::Of& of = known(v);
-    if (!of.now.defined()) of.first = value;
-    else if (of.now.rep()->data != value.rep()->data) of.foreign.emplace_back(of.count, value);
+    if (!std::exchange(of.touched, true)) of.first = value;
+    else if (!of.now.defined() || of.now.rep()->data != value.rep()->data) of.foreign.emplace_back(of.count, value);
     of.now = value;
     ++of.count;
     if (outer_) outer_->was_read(v, value);
   }
   void was_assigned(const Shared<VariableState>& v, const Tensor& value) override {
-    known(v).now = value;
+    Readings::Of& of = known(v);
+    of.touched = true;
+    of.now = value;
     if (outer_) outer_->was_assigned(v, value);
   }
 

@@ -75,6 +75,7 @@ class VariableAnswers {
 class VariableNotes {
  public:
   virtual void was_read(const Shared<VariableState>& v, const Tensor& value) = 0;
+  // `value` may be undefined: what the Variable holds is about to be written over, and another call follows.
   virtual void was_assigned(const Shared<VariableState>& v, const Tensor& value) = 0;
 
  protected:

@@ -116,8 +116,10 @@ void update(const Shared<VariableState>& state, const Op& op, Rest rest, AttrsVi
     report(v, op, rest);  // before the lock: whoever is told may read the variable
   const std::lock_guard lock(v);
   VariableNotes* const notes = listeners().notes;
-  if (notes) [[unlikely]]
+  if (notes) [[unlikely]] {
     notes->was_read(state, v.value);
+    notes->was_assigned(state, Tensor());  // so that they do not hold what is written over
+  }
   if (numerics_are_checked()) [[unlikely]] {
     Tensor next = updated(v, op, rest, attrs);
     check_results(op, operands(v.value, rest), {&next, 1}, Where());
