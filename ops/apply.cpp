@@ -17,6 +17,7 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/tensor/delayed.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/later_errors.h"
@@ -164,7 +165,9 @@ std::string_view EnclosingTrace::why_unknown() {
 
 uint32_t EnclosingTrace::new_serial() {
   static std::atomic<uint32_t> next{1};
-  return next++;
+  uint32_t n = next++;
+  while (n == 0 || n == delayed_trace) n = next++;  // those of tensors of no trace
+  return n;
 }
 
 void trace_begins(uint32_t serial, const std::string& name) {
