@@ -1,8 +1,8 @@
 // All compositions of three among {tape, persistent tape, accumulator, vmap, recompute, function, cond, scan, while_loop,
 // custom_gradient}, around a function that reads a Variable, assigns another and draws random numbers: their values,
 // what they assign and draw, and the derivatives of the whole by its argument and by the Variable, backward and forward.
-// A share of those with a gradient by the Variable inside, jacfwd, and pullbacks that are traced or run for several
-// rows; and of those that are four deep.
+// A share of those with a gradient by the Variable inside, jacfwd, rows that draw their own numbers, and pullbacks that
+// are traced or run for several rows; and of those that are four deep.
 //
 // The judge knows no derivative rule and no graph: the same program over plain numbers, with finite differences in
 // quadruple precision for derivatives and C++ loops for the rest. RILL_TEST_TURN says which share a run takes;
@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <regex>
 #include <string_view>
 
@@ -29,7 +30,7 @@ namespace {
 // --- The judge -------------------------------------------------------------------------------------------------------
 
 #ifdef __SIZEOF_FLOAT128__
-__extension__ using Wide = __float128;
+__extension__ typedef __float128 Wide;
 #else
 using Wide = long double;  // as wide, where there is no such type
 #endif
@@ -38,8 +39,8 @@ using Vec = std::array<Wide, size>;
 
 // What a run finds, and what it leaves.
 struct State {
-  const std::vector<Vec>* draws = nullptr;  // what the generator gives, in order
   size_t drawn = 0;
+  std::vector<int> rows = {};  // in which it draws, of vmaps that give each its own
   Wide count = 0;
   Vec w = {};
 };
@@ -68,6 +69,21 @@ Vec unit(int k) {
   return map([&](int i) { return Wide(i == k); });
 }
 
+// What the generator gives: in a row what a key of the row's gives, which is split off its state.
+constexpr uint64_t seed = 11;
+Vec draw(State& s) {
+  static std::map<std::pair<size_t, std::vector<int>>, Vec> known;
+  Vec& v = known[{s.drawn, s.rows}];
+  if (v == Vec()) {
+    random::Key key(tensor({seed, uint64_t(s.drawn)}));
+    for (const int row : s.rows) key = key.split(2)[size_t(row)];
+    const auto all = random::uniform({size}, {.dtype = f64, .key = key}).to_vector<double>();
+    v = {all[0], all[1], all[2]};
+  }
+  ++s.drawn;
+  return v;
+}
+
 // --- Transforms, of tensors and of numbers ---------------------------------------------------------------------------
 
 using Fn = std::function<Tensor(const Tensor&)>;
@@ -80,7 +96,7 @@ struct Program {
 
   void reset() const {
     Variable(count).assign(0.0);
-    random::seed(11);
+    random::seed(seed);
   }
   Fn base() {
     return [this](const Tensor& x) {
@@ -97,7 +113,7 @@ struct Program {
     return [on = stateful](const Vec& x, State& s) {
       Vec drawn{0.5, 0.5, 0.5};
       Wide number = 1;
-      if (on) drawn = s.draws->at(s.drawn++), number = s.count += 1;
+      if (on) drawn = draw(s), number = s.count += 1;
       const Wide all = sum_of(x);
       return map([&](int k) {
         const size_t i = size_t(k);
@@ -262,6 +278,24 @@ const Transform transforms[] = {
        };
      }},
     // More than the ten.
+    {'X',  // rows that draw each its own
+     [](Program&, const Fn& f) -> Fn {
+       const auto rows = vmap(f);
+       return [rows](const Tensor& x) {
+         const Tensor y = rows(stack({x, 0.3 - 0.5 * x}));
+         return 0.6 * y(0) + 0.4 * y(1);
+       };
+     },
+     [](const Numbers& f) -> Numbers {
+       return [f](const Vec& x, State& s) {
+         State other = s;
+         s.rows.push_back(0), other.rows.push_back(1);
+         const Vec a = f(x, s);
+         const Vec b = f(map([&](int i) { return Wide(0.3) - Wide(0.5) * x[size_t(i)]; }), other);
+         s.rows.pop_back();
+         return map([&](int i) { return Wide(0.6) * a[size_t(i)] + Wide(0.4) * b[size_t(i)]; });
+       };
+     }},
     {'U',  // by the Variable
      [](Program& p, const Fn& f) -> Fn {
        return [&p, f](const Tensor& x) {
@@ -309,8 +343,10 @@ struct Refusal {
 };
 const Refusal refusals[] = {
     // Rows of a batch may take different branches, and a Variable has one value.
-    {"V.*C", "is assigned a value that differs from row to row"},
+    {"[VX].*C", "is assigned a value that differs from row to row"},
 };
+// Which keys rows draw with is the library's choice where several draws of a row are one node.
+const std::regex unspecified("X.*[SWFQ]");
 
 // --- Running ---------------------------------------------------------------------------------------------------------
 
@@ -322,22 +358,12 @@ struct Case {
   State start;
 
   explicit Case(const std::string& letters, bool stateful) {
-    static const std::vector<Vec> draws = [] {
-      random::seed(11);
-      std::vector<Vec> all;
-      for (int i = 0; i < 64; ++i) {
-        const auto v = random::uniform({size}, {.dtype = f64}).to_vector<double>();
-        all.push_back({v[0], v[1], v[2]});
-      }
-      return all;
-    }();
     program.stateful = stateful;
     f = program.base(), judge = program.numbers();
     for (size_t i = letters.size(); i-- > 0;) {
       f = transform(letters[i]).of(program, f);
       judge = transform(letters[i]).judge(judge);
     }
-    start.draws = &draws;
     start.w = {0.4, -0.3, 0.7};
     x = {0.6, -0.4, 0.9};
   }
@@ -387,6 +413,7 @@ void check_composition(const std::string& letters) {
                                  [](char c) { return derivatives.find(c) != derivatives.npos; })));
   for (const bool stateful : {true, false}) {
     INFO("composition " << letters << (stateful ? ", that draws and assigns" : ""));
+    if (stateful && std::regex_search(letters, unspecified)) continue;
     Case c(letters, stateful);
     const Refusal* refused = nullptr;
     for (const Refusal& r : refusals)
@@ -430,7 +457,7 @@ TEST_CASE("compositions of three transforms") {
 
 TEST_CASE("compositions of three transforms with gradients by Variables, Jacobians and pullbacks") {
   const Interpreted mode;
-  const std::string_view more = "UJQD";
+  const std::string_view more = "XUJQD";
   check_all(3, std::size(transforms), [&](const std::string& letters) {
     return letters.find_first_of(more) != letters.npos && in_turn(letters, 3);
   });
