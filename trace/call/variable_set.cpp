@@ -111,10 +111,10 @@ void VariableCall::assign(std::span<Tensor> values) {
   // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
   for (Tensor& t : values)
     if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());
-  // Nothing below throws.
   if (now.notes)
     for (const VariableSet::Member& m : set_.members())
       if (m.assign >= 0) now.notes->was_assigned(m.state, values[size_t(m.assign)]);
+  // Nothing below throws.
   moved_ = false;
   inputs_.clear();  // whose memory the new values may have: no other holder
   for (const VariableSet::Member& m : set_.members())
