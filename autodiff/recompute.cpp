@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/kept_calls.h"

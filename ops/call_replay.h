@@ -1,6 +1,8 @@
-// Numbers the eager calls of ops on this thread (Listeners::calls), and may give their results when they come again: recompute() with a
-// policy keeps some of them (autodiff/kept_calls.h).
+// Numbers the eager calls of ops on this thread (Listeners::calls), and may give their results when they come again:
+// recompute() with a policy keeps some of them (autodiff/kept_calls.h).
 #pragma once
+#include <utility>
+
 #include "rill/ops/apply.h"
 
 #pragma GCC visibility push(default)

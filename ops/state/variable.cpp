@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <utility>
 
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
