@@ -1,5 +1,5 @@
-// Dispatch: apply() infers shapes and dtypes, runs the kernel (or has the thread's trace carry the call out) and shows it
-// to the thread's tapes (listeners.h). Most public functions (ops.h) are one line that calls it.
+// Dispatch: apply() infers shapes and dtypes, runs the kernel (or has the thread's trace carry the call out) and shows
+// the call to the thread's tapes (listeners.h). Most public functions (ops.h) are one line that calls it.
 #pragma once
 #include <vector>
 

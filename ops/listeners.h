@@ -1,12 +1,12 @@
 // Listeners: who listens to what a thread runs, in which order, and what is replayed.
 //
-// A thread has levels, one on another. On the lowest one ops run. Each other level belongs to a trace, which carries ops
-// out by what it does on the level below:
+// A thread has levels, one on another. On the lowest one ops run. Each other level belongs to a trace, which carries
+// ops out by what it does on the level below:
 //   Batcher (vmap, a Jacobian's walk)  one call below for all rows
 //   Tracer (a function, a branch)      a node of a graph; a call of the graph is made below
-// The Listeners of a level are its trace, and the tapes and accumulators that were made on it, the outermost first. Each
-// sees what runs on its own level, and what it does itself (tangents, say) only those outside of it see, and those
-// below. So no listener needs to know which others there are, and each composition is what it says, read from outside in.
+// The Listeners of a level are its trace, and the tapes and accumulators that were made on it, the outermost first.
+// Each sees what runs on its own level, and what it does itself (tangents, say) only those outside of it see, and those
+// below. So no listener needs to know which others there are, and each composition is what it says, from outside in.
 //
 // Variables are asked of `variables`: of the trace; of recompute(), where it runs a function again; of nobody, where
 // they are themselves asked. What a reading gives is known as the Variable to the tapes of every level.

@@ -1,6 +1,7 @@
-// All compositions of three among {tape, persistent tape, accumulator, vmap, recompute, function, cond, scan, while_loop,
-// custom_gradient}, around a function that reads a Variable, assigns another and draws random numbers: their values,
-// what they assign and draw, and the derivatives of the whole by its argument and by the Variable, backward and forward.
+// All compositions of three among {tape, persistent tape, accumulator, vmap, recompute, function, cond, scan,
+// while_loop, custom_gradient}, around a function that reads a Variable, assigns another and draws random numbers:
+// their values, what they assign and draw, and the derivatives of the whole by its argument and by the Variable,
+// backward and forward.
 // A share of those with a gradient by the Variable inside, jacfwd, rows that draw their own numbers, and pullbacks that
 // are traced or run for several rows; and of those that are four deep.
 //
