@@ -43,7 +43,7 @@ constexpr int64_t worth_writing_over = 4096;
 void accumulate(Tensor& sum, Tensor&& term) {
   const Tensor* rest[] = {&term};
   if (!sum.defined()) sum = std::move(term);
-  else if (thread_state().trace) sum = sum + term;  // which asks for no size, and so serves all
+  else if (!executing_eagerly()) sum = sum + term;  // which asks for no size, and so serves all
   else if (sum.size() < worth_writing_over || !(sum.spec() == term.spec())) sum = sum + term;
   else sum = detail::run_update(add_op, std::move(sum), rest, {}, Where::current());
 }
@@ -73,9 +73,8 @@ class PartSums {
  public:
   // Gives false where somebody sees the ops, or it does not pay.
   bool add(TapeNode node, const TapeEntry& e, const Tensor& part, Tensor& sum) {
-    const ThreadState& ts = thread_state();
-    if (!sum.defined() || ts.trace || !ts.tapes.empty() || sum.size() < worth_writing_over ||
-        part.size() > sum.size() / 4 || part.dtype() != sum.dtype())
+    if (!sum.defined() || listeners().see_ops() || sum.size() < worth_writing_over || part.size() > sum.size() / 4 ||
+        part.dtype() != sum.dtype())
       return false;
     const Tensor now = read(*e.op, e.attrs, sum) + part;
     const auto [at, is_first] = last_.try_emplace(node);

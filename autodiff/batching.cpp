@@ -15,7 +15,6 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/ops/state/variable_watcher.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill {
@@ -35,20 +34,9 @@ enum Kind : uint8_t {
 bool is_diagonal(uint8_t kind) { return kind >= scaled; }
 }  // namespace
 
-class Batcher::Outside {
+class Batcher::Outside : public ListenersScope {
  public:
-  explicit Outside(Batcher& b) : batcher_(b) {
-    std::swap(thread_state().tapes, b.tapes_);
-    thread_state().trace = b.outer_;
-  }
-  ~Outside() {
-    std::swap(thread_state().tapes, batcher_.tapes_);
-    thread_state().trace = &batcher_;
-  }
-  Outside(const Outside&) = delete;
-
- private:
-  Batcher& batcher_;
+  explicit Outside(Batcher& b) : ListenersScope(b.level_.own().below) {}
 };
 
 // What a row stands for. It is held by the row, in place of a buffer, and goes with it.
@@ -124,15 +112,12 @@ Tensor Batcher::all_rows(const Tensor& row) {
 // --- The thread ------------------------------------------------------------------------------------------------------
 
 Batcher::Batcher(Dim size, std::string_view op, Randomness randomness, uint32_t number)
-    : size_(size), name_(op), randomness_(randomness), outer_(thread_state().trace) {
+    : size_(size),
+      name_(op),
+      randomness_(randomness),
+      level_(listeners().level_of(*this)),
+      outer_(static_cast<EnclosingTrace*>(level_.before().trace)) {
   serial = number;
-  std::swap(thread_state().tapes, tapes_);
-  thread_state().trace = this;
-}
-
-Batcher::~Batcher() {
-  std::swap(thread_state().tapes, tapes_);
-  thread_state().trace = outer_;
 }
 
 // --- Calls -----------------------------------------------------------------------------------------------------------
@@ -178,7 +163,6 @@ Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpe
     lasts |= r && r->kind == last;
   }
   const Outside outside(*this);
-  if (op.effect && !outer_ && repeating()) return {};
   if (diagonals)
     if (Tensors out = append_units(op, in, attrs, specs, where); !out.empty()) return out;
   if (lasts)
@@ -310,12 +294,31 @@ bool Batcher::draws_own(const VariableState& v) const {
 
 Tensor Batcher::read(const Shared<VariableState>& v) {
   const bool own = draws_own(*v);
-  const Outside outside(*this);
-  Tensor value = Variable(v).value();
-  if (own) return row_of(split_generator(value, size_));
-  // Tapes inside take an alias, which those outside would not know.
+  Tensor value;
+  {
+    const Outside outside(*this);
+    value = Variable(v).value();
+    if (own) value = split_generator(value, size_);
+  }
+  return own ? row_of(value) : shared_row(std::move(value));
+}
+
+// Tapes inside take an alias of what is read, which those below would not know: of a row, they know what it stands for.
+Tensor Batcher::shared_row(Tensor value) {
+  if (listeners().tapes.empty() || !level_.before().any_tape()) return value;
   const Spec spec = value.spec();
-  return thread_state().tapes.empty() || tapes_.empty() ? value : stand_for(std::move(value), spec, shared);
+  return stand_for(std::move(value), spec, shared);
+}
+
+Tensor Batcher::as_reading(const Shared<VariableState>& v, const Tensor& value) {
+  const Rows* r = rows_of(value);
+  if (r && r->kind != shared) return value;
+  Tensor outer;
+  {
+    const Outside outside(*this);
+    outer = rill::as_reading(v, r ? r->tensor : value);
+  }
+  return shared_row(std::move(outer));
 }
 
 void Batcher::assign(const Shared<VariableState>& v, const Tensor& value) {
@@ -378,16 +381,14 @@ Tensor Batcher::constant_value(const Tensor& t) const {
 bool Batcher::is_constant(const Tensor& t) const { return !is_watched(t) && (!outer_ || outer_->is_constant(t)); }
 
 bool Batcher::is_watched(const Tensor& t) const {
-  for (const TapeListener* tape : tapes_)
+  for (const TapeListener* tape : level_.before().tapes)
     if (tape->watches(t)) return true;
-  return outer_ && static_cast<const EnclosingTrace*>(outer_)->is_watched(t);
+  return outer_ && outer_->is_watched(t);
 }
 
-bool Batcher::makes(const Tensor& t) const { return !outer_ || static_cast<const EnclosingTrace*>(outer_)->makes(t); }
+bool Batcher::makes(const Tensor& t) const { return !outer_ || outer_->makes(t); }
 
-bool Batcher::sees(const Tensor& t) const {
-  return t.rep()->trace == serial || (outer_ && static_cast<const EnclosingTrace*>(outer_)->sees(t));
-}
+bool Batcher::sees(const Tensor& t) const { return t.rep()->trace == serial || (outer_ && outer_->sees(t)); }
 
 void Batcher::fail_read(std::string_view what, const Where& where) {
   fail(name_,

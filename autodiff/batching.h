@@ -28,7 +28,6 @@ class Batcher final : public EnclosingTrace {
   // Installs itself; `op` is what messages name. Of two with one `serial`, the later one goes on with the rows of the
   // first: a rule that a tape keeps reads rows when their batch has long ended.
   Batcher(Dim size, std::string_view op, Randomness randomness = Randomness::same, uint32_t serial = new_serial());
-  ~Batcher();
   Batcher(const Batcher&) = delete;
 
   // A row of a tensor whose first axis is the batch.
@@ -44,6 +43,7 @@ class Batcher final : public EnclosingTrace {
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   Tensor read(const Shared<VariableState>& v) override;
   void assign(const Shared<VariableState>& v, const Tensor& value) override;
+  Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) override;
   bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
   Tensor constant_value(const Tensor& t) const override;
   Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
@@ -52,14 +52,12 @@ class Batcher final : public EnclosingTrace {
   bool sees(const Tensor& t) const override;
   bool makes(const Tensor& t) const override;
   bool is_watched(const Tensor& t) const override;
-  bool speculative() const override { return outer_ && static_cast<EnclosingTrace*>(outer_)->speculative(); }
-  bool assigns(const VariableState& v) const override {
-    return outer_ && static_cast<EnclosingTrace*>(outer_)->assigns(v);
-  }
+  bool speculative() const override { return outer_ && outer_->speculative(); }
+  bool assigns(const VariableState& v) const override { return outer_ && outer_->assigns(v); }
   const std::string& name() const override { return name_; }
-  bool runs_now() const override { return !outer_ || static_cast<EnclosingTrace*>(outer_)->runs_now(); }
+  bool runs_now() const override { return !outer_ || outer_->runs_now(); }
 
-  // While it lives, this thread is as it was when the batch began.
+  // While it lives, this thread's listeners are those of outside.
   class Outside;
 
  private:
@@ -71,13 +69,14 @@ class Batcher final : public EnclosingTrace {
   Tensors append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
   Tensors append_last(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
   bool draws_own(const VariableState& v) const;
+  Tensor shared_row(Tensor value);
 
   const Dim size_;
   const std::string name_;
   const Randomness randomness_;
-  TraceListener* const outer_;
-  SmallVec<TapeListener*, 4> tapes_;  // those of outside, while this thread's are those of the rows
   int32_t next_value_ = 0;
+  ListenersScope level_;
+  EnclosingTrace* const outer_;
 };
 
 }  // namespace rill

@@ -52,17 +52,17 @@ Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span
                       std::span<const Tensor* const> in, const Where& where) {
   const std::vector<Spec> arguments = specs_of("custom_jvp", in, where);
   auto [value, own] = call_custom("custom_jvp", f, where);
-  ThreadState& ts = thread_state();
+  const Listeners& now = listeners();
   const TangentRule rule = [own = std::move(own), spec = value.spec(), where](std::span<const Tensor> tangents) {
     return checked(own(tangents), spec, where);
   };
   const GradientRule gradient = [rule, arguments](const Tensor& g) { return transpose(rule, arguments, g); };
-  if (auto* trace = dynamic_cast<TangentTracer*>(ts.trace))
+  if (auto* trace = dynamic_cast<TangentTracer*>(now.trace))
     return trace->append_tangent_rule(value, in, rule, gradient, where);
-  if (ts.trace) return ts.trace->append_rule(value, in, gradient, where);
+  if (now.trace) return now.trace->append_rule(value, in, gradient, where);
   Tensor out = make_alias(value);  // it may be an argument, which tapes know already
   const CustomVjp vjp = vjp_of(gradient);
-  for (TapeListener* tape : ts.tapes) {
+  for (TapeListener* tape : now.tapes) {
     if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(tape)) along->record_rule(in, out, rule, where);
     else tape->record_custom(in, {&out, 1}, vjp, where);
   }

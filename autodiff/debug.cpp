@@ -20,7 +20,7 @@ void debug::check_gradients(bool on) { on_now = on; }
 bool debug::checks_gradients() { return on_now; }
 
 void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::span<const Tensor> cotangents) {
-  if (thread_state().trace) return;
+  if (!executing_eagerly()) return;
   const PauseTapes pause;
   for (size_t i = 0; i < e.in_nodes.size(); ++i) {
     const Tensor& c = cotangents[e.in_nodes[i]];

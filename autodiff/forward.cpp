@@ -36,20 +36,32 @@ const Tensor& Impl::tangent_of(const Tensor& t) const {
   return place ? known_[place - 1].tangent : none;
 }
 
-void Impl::set(const Tensor& t, const Tensor& tangent) {
+// Gives its place in known_ where it had none before.
+uint32_t Impl::keep(const Tensor& t, const Tensor& tangent) {
   if (const uint32_t place = place_of(t)) {
     known_[place - 1].tangent = tangent;
-    return;
+    return 0;
   }
   bytes_ += size_t(t.size().hint()) * size_of(t.dtype());
   if (known_.size() - free_.size() >= sweep_at_ || bytes_ > byte_limit_) sweep();
   if (free_.empty()) known_.emplace_back(), free_.push_back(uint32_t(known_.size()));
   const uint32_t place = free_.back();
   free_.pop_back();
-  Known& k = known_[place - 1] = {t, tangent};
-  TensorRep* r = k.tensor.mutable_rep();
+  known_[place - 1] = {t, tangent};
+  return place;
+}
+
+void Impl::set(const Tensor& t, const Tensor& tangent) {
+  const uint32_t place = keep(t, tangent);
+  if (!place) return;
+  TensorRep* r = known_[place - 1].tensor.mutable_rep();
   if (r->tape == 0) r->tape = serial_, r->tape_node = place;
   else by_id_[r->id] = place;
+}
+
+// Other threads may hold it too, so that nothing is written into it.
+void Impl::watch(const Tensor& t, const Tensor& tangent) {
+  if (const uint32_t place = keep(t, tangent)) by_id_[t.rep()->id] = place;
 }
 
 // Tangents of tensors that nobody else holds: nobody can ask for them. What is left may double until the next time, so
@@ -87,15 +99,6 @@ void Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
 }
 
 // --- Recording -------------------------------------------------------------------------------------------------------
-
-Impl::Outside::Outside(const TapeListener& inner) : all_(std::move(thread_state().tapes)) {
-  auto& tapes = thread_state().tapes;
-  tapes.clear();
-  for (TapeListener* tape : all_) {
-    if (tape == &inner) break;
-    tapes.push_back(tape);
-  }
-}
 
 Tensors Impl::tangents_of_all(Operands in) const {
   Tensors tangents;
@@ -155,14 +158,14 @@ bool knows_any(const TapeListener& tape, Operands in) {
 }  // namespace
 
 TapeListener* innermost_watching(Operands in) {
-  const auto& tapes = thread_state().tapes;
+  const auto& tapes = listeners().tapes;
   for (size_t i = tapes.size(); i-- > 0;)
     if (knows_any(*tapes[i], in)) return tapes[i];
   return nullptr;
 }
 
 bool carried_outside(const TapeListener& inner, Operands in) {
-  for (const TapeListener* tape : thread_state().tapes) {
+  for (const TapeListener* tape : listeners().tapes) {
     if (tape == &inner) return false;
     if (dynamic_cast<const Impl*>(tape) && knows_any(*tape, in)) return true;
   }
@@ -211,7 +214,7 @@ void ForwardAccumulator::watch(const Source& x, const Tensor& tangent, Where whe
   const Spec spec = x.variable ? x.variable->spec : x.tensor.spec();
   const Tensor t = checked_tangent("ForwardAccumulator", spec, tangent, where);
   if (x.variable) impl_->set(x.variable, t);
-  else impl_->set(x.tensor, t);
+  else impl_->watch(x.tensor, t);
 }
 
 Tensor ForwardAccumulator::jvp(const Tensor& y, Unconnected unconnected, Where where) const {

@@ -55,8 +55,9 @@ class ForwardAccumulator::Impl final : public OwnedTape {
   // A call whose tangents a rule of the user's gives.
   void record_rule(Operands in, const Tensor& out, const TangentRule& rule, const Where& where);
 
-  // Gives `t` a tangent, of its spec.
+  // Gives `t` a tangent, of its spec. Nobody else may have seen `t`; others are watched.
   void set(const Tensor& t, const Tensor& tangent);
+  void watch(const Tensor& t, const Tensor& tangent);
   void set(const Shared<VariableState>& v, const Tensor& tangent);
   // Undefined where `t` has none.
   const Tensor& tangent_of(const Tensor& t) const;
@@ -65,15 +66,10 @@ class ForwardAccumulator::Impl final : public OwnedTape {
   // Sets the tangents of results that have a differentiable dtype.
   void set_all(std::span<const Tensor> out, const Tensors& tangents);
 
-  // While it lives, only what is outside of the accumulator sees what the thread runs.
-  class Outside {
+  // While it lives, of this level only what is outside of the accumulator sees what the thread runs.
+  class Outside : public ListenersScope {
    public:
-    explicit Outside(const TapeListener& inner);
-    ~Outside() { thread_state().tapes = std::move(all_); }
-    Outside(const Outside&) = delete;
-
-   private:
-    SmallVec<TapeListener*, 4> all_;
+    explicit Outside(const TapeListener& inner) : ListenersScope(listeners().outside(inner)) {}
   };
 
  private:
@@ -82,10 +78,11 @@ class ForwardAccumulator::Impl final : public OwnedTape {
     Tensor tensor, tangent;
   };
   void sweep();
+  uint32_t keep(const Tensor& t, const Tensor& tangent);
   // Where in known_, from 1; 0: nowhere.
   uint32_t place_of(const Tensor& t) const;
 
-  uint32_t serial_;  // what TensorRep::tape holds for tensors whose tape_node is their place in known_
+  uint64_t serial_;  // what TensorRep::tape holds for tensors whose tape_node is their place in known_
   std::vector<Known> known_;
   std::vector<uint32_t> free_;                                       // places that are empty
   std::unordered_map<uint64_t, uint32_t> by_id_;                     // for tensors that another tape has signed

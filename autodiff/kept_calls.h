@@ -18,7 +18,7 @@ struct KnownCall {
 // The first run.
 class NoteCalls final : public CallReplay {
  public:
-  NoteCalls(const RecomputePolicy& policy, const TapeListener* listener) : CallReplay(listener), policy_(policy) {}
+  explicit NoteCalls(const RecomputePolicy& policy) : policy_(policy) {}
   Tensors give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   void ran(const Op& op, Operands in, std::span<const Tensor> out) override;
   // What is no call of an op reads these.
@@ -36,10 +36,10 @@ class NoteCalls final : public CallReplay {
   std::vector<uint64_t> read_;
 };
 
-// The second run, and the walk over what it records.
+// The second run.
 class GiveCalls final : public CallReplay {
  public:
-  GiveCalls(const std::vector<KnownCall>& calls, const TapeListener* listener) : CallReplay(listener), calls_(calls) {}
+  explicit GiveCalls(const std::vector<KnownCall>& calls) : calls_(calls) {}
   Tensors give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   void ran(const Op&, Operands, std::span<const Tensor>) override {}
 

@@ -11,13 +11,13 @@
 #include <map>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/kept_calls.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/ops/state/variable_watcher.h"
 
 namespace rill::detail {
 
@@ -64,52 +64,105 @@ class CaptureFinder final : public TapeListener {
   std::span<TapeListener* const> outer_;
 };
 
-// Intercepts reads of this thread's Variables for its lifetime.
-class WatcherScope : public VariableWatcher {
- public:
-  WatcherScope() : outer_(std::exchange(variable_watcher, this)) {}
-  ~WatcherScope() { variable_watcher = outer_; }
-  WatcherScope(const WatcherScope&) = delete;
+// What the first run found in Variables. One that begins from the same values and keeps to itself what it assigns finds
+// the same, eagerly, traced or for all rows at once; but for what another thread assigned meanwhile.
+struct Readings {
+  struct Of {
+    Shared<VariableState> variable;
+    Tensor first = {};                                    // undefined: it was assigned before it was read
+    size_t count = 0;                                     // of readings
+    std::vector<std::pair<size_t, Tensor>> foreign = {};  // by number of the reading, what another thread had assigned
+    bool touched = false;
+    Tensor now = {};  // what the next reading gives, but for other threads
+  };
+  std::map<const VariableState*, Of> of;
 
- protected:
-  VariableWatcher* const outer_;
+  // Has read its last.
+  void end() {
+    for (auto& [v, each] : of) each.now = Tensor();
+  }
+  void append_to(std::vector<Tensor>& tensors) const {
+    for (const auto& [v, each] : of) {
+      if (each.first.defined()) tensors.push_back(each.first);
+      for (const auto& [number, value] : each.foreign) tensors.push_back(value);
+    }
+  }
 };
 
-// Every value that was read, in order, by variable.
-using Readings = std::map<const VariableState*, std::vector<Tensor>>;
-
-class NoteReadings final : public WatcherScope {
+class NoteReadings final : public VariableNotes {
  public:
-  Tensor read(const Shared<VariableState>& v, const Tensor& now) override {
-    const Tensor value = outer_ ? outer_->read(v, now) : now;
-    readings[v.get()].push_back(value);
-    alive.push_back(v);
-    return value;
+  NoteReadings(Readings& readings, VariableNotes* outer) : readings_(readings), outer_(outer) {}
+  void was_read(const Shared<VariableState>& v, const Tensor& value) override {
+    Readings::Of& of = known(v);
+    if (!std::exchange(of.touched, true)) of.first = value;
+    else if (!of.now.defined() || of.now.rep()->data != value.rep()->data) of.foreign.emplace_back(of.count, value);
+    of.now = value;
+    ++of.count;
+    if (outer_) outer_->was_read(v, value);
   }
-  bool repeats() const override { return outer_ && outer_->repeats(); }
-  Readings readings;
-  std::vector<Shared<VariableState>> alive;  // so that no address is used again
-};
-
-class RepeatReadings final : public WatcherScope {
- public:
-  RepeatReadings(const Readings& readings, const Where& where) : readings_(readings), where_(where) {}
-  Tensor read(const Shared<VariableState>& v, const Tensor&) override {
-    const auto at = readings_.find(v.get());
-    const size_t next = next_[v.get()]++;
-    if (at == readings_.end() || next >= at->second.size())
-      fail("recompute",
-           "the function reads variable '" + v->name +
-               "' more often than when it ran first. it must do the same each time",
-           where_);
-    return at->second[next];
+  void was_assigned(const Shared<VariableState>& v, const Tensor& value) override {
+    Readings::Of& of = known(v);
+    of.touched = true;
+    of.now = value;
+    if (outer_) outer_->was_assigned(v, value);
   }
-  bool repeats() const override { return true; }
 
  private:
+  Readings::Of& known(const Shared<VariableState>& v) { return readings_.of.try_emplace(v.get(), v).first->second; }
+
+  Readings& readings_;
+  VariableNotes* const outer_;
+};
+
+class RepeatReadings final : public VariableAnswers {
+ public:
+  RepeatReadings(const Readings& readings, Listeners& outside, const Where& where)
+      : readings_(readings), outside_(outside), where_(where) {}
+  Tensor read(const Shared<VariableState>& v) override {
+    const auto at = readings_.of.find(v.get());
+    const Readings::Of* known = at == readings_.of.end() ? nullptr : &at->second;
+    Now& now = now_[v.get()];
+    const size_t number = now.readings++;
+    if (v->id >= first_own_) now.value = now.value.defined() ? now.value : value_of(*v);
+    else if (outside_.run_ops()) follow(*v, known, number, now);
+    else if (known && !known->foreign.empty())
+      fail("recompute",
+           fmt::format("another thread assigned variable '{}' while the function ran first, and it runs again in a "
+                       "traced function or for several rows, where its readings are not one by one. draw from a "
+                       "random::Key, or let no other thread assign meanwhile",
+                       v->name),
+           where_);
+    if (!now.value.defined()) now.value = known && known->first.defined() ? known->first : read_outside(v);
+    return outside_.trace ? outside_.trace->as_reading(v, now.value) : now.value;
+  }
+  void assign(const Shared<VariableState>& v, const Tensor& value) override { now_[v.get()].value = value; }
+
+ private:
+  struct Now {
+    Tensor value;
+    size_t readings = 0;
+  };
+  // Where ops run, reading by reading.
+  void follow(const VariableState& v, const Readings::Of* known, size_t number, Now& now) const {
+    if (!known || number >= known->count)
+      fail("recompute",
+           "the function reads variable '" + v.name +
+               "' more often than when it ran first. it must do the same each time",
+           where_);
+    for (const auto& [k, value] : known->foreign)
+      if (k == number) now.value = value;
+  }
+  // What the first run did not read, for it was in a branch that was not taken.
+  Tensor read_outside(const Shared<VariableState>& v) const {
+    const ListenersScope outside(&outside_);
+    return Variable(v).value();
+  }
+
   const Readings& readings_;
+  Listeners& outside_;
   const Where where_;
-  std::map<const VariableState*, size_t> next_;
+  const uint64_t first_own_ = VariableState::next_id();  // ids from here on are of Variables that this run makes
+  std::map<const VariableState*, Now> now_;
 };
 
 using Function = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -120,7 +173,6 @@ struct Run {
   std::vector<Tensor> arguments;
   std::vector<Captured> captured;
   Readings readings;
-  std::vector<Shared<VariableState>> alive;
   Where where;
   std::vector<KnownCall> calls = {};  // where something is kept
   size_t results = 0;                 // how many f gave
@@ -130,7 +182,7 @@ struct Run {
 // The arguments and then what was captured, as the tape of the second run knows them.
 std::vector<Tensor> watch_again(const Run& run, GradientTape& tape, std::span<const int32_t> first) {
   const size_t n = run.arguments.size();
-  TapeListener& listener = *thread_state().tapes.back();
+  TapeListener& listener = *listeners().tapes.back();
   std::vector<Tensor> known;
   std::map<int32_t, Shared<VariableState>> variable_of;  // by the first of those that are one tensor
   for (const Tensor& t : run.arguments) known.push_back(known_as(t, t, run.where));
@@ -160,10 +212,15 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     sources.emplace_back(known[k]);
     if (sums.of[k].defined()) targets.push_back(known[k]), seeds.push_back(sums.of[k]);
   }
-  std::optional<GiveCalls> give;
-  if (!run.calls.empty()) give.emplace(run.calls, thread_state().tapes.back());
   {
-    RepeatReadings repeat(run.readings, run.where);
+    Listeners& outside = listeners();
+    RepeatReadings repeat(run.readings, outside, run.where);
+    GiveCalls give(run.calls);
+    Listeners again = outside;
+    again.variables = &repeat, again.notes = nullptr, again.repeats = true;
+    // To a tape outside what is given would be a constant.
+    if (!run.calls.empty()) again.calls = outside.run_ops() && outside.tapes.size() == 1 ? &give : nullptr;
+    const ListenersScope scope(std::move(again));
     const std::vector<Tensor> results = run.f(std::span(known).first(run.arguments.size()));
     if (results.size() != run.results)
       fail(
@@ -193,26 +250,28 @@ std::vector<Tensor> run_marked(const Function& f, std::span<const Tensor> in, co
 std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, const RecomputePolicy& policy,
                                   const Where& where) {
   for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
-  ThreadState& ts = thread_state();
+  Listeners& outside = listeners();
   const BodyScope body;
-  if (ts.trace) return run_marked(f, in, policy);
-  if (ts.tapes.size() != 1) return f(in);
-  if (dynamic_cast<const ForwardAccumulator::Impl*>(ts.tapes[0])) return f(in);  // which keeps nothing anyway
-  auto run = Shared<Run>::make(Run{f, in, {}, {}, {}, where});
+  if (outside.trace) return run_marked(f, in, policy);
+  if (outside.tapes.size() != 1) return f(in);
+  if (dynamic_cast<const ForwardAccumulator::Impl*>(outside.tapes[0])) return f(in);  // which keeps nothing anyway
+  auto run = Shared<Run>::make(Run{f, in, {}, {}, where});
   std::vector<Tensor> results, recorded;
   {
-    PauseTapes pause;
-    CaptureFinder finder(pause.tapes());
-    ts.tapes.push_back(&finder);
+    CaptureFinder finder(outside.tapes);
+    NoteReadings notes(run->readings, outside.notes);
+    NoteCalls calls(policy);
+    Listeners first = outside.without_tapes();
+    first.tapes.push_back(&finder);
+    first.notes = &notes;
+    if (!policy.keeps_nothing()) first.calls = finder.calls = &calls;
+    const ListenersScope scope(std::move(first));
     std::vector<Tensor> arguments;
     for (const Tensor& t : in) arguments.push_back(make_alias(t));  // not the tape's own: they are inputs below
-    NoteReadings notes;
-    std::optional<NoteCalls> calls;
-    if (!policy.keeps_nothing()) finder.calls = &calls.emplace(policy, &finder);
     results = f(arguments);
     run->results = results.size();
-    if (calls) run->calls = calls->finish();
-    calls.reset();
+    if (finder.calls) run->calls = calls.finish();
+    run->readings.end();
     for (size_t i = 0; i < results.size(); ++i) {
       Tensor& out = results[i];
       require_defined("recompute", out, "the result", where);
@@ -224,20 +283,18 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
       recorded.push_back(make_alias(out));
     }
     run->captured = std::move(finder.captured);
-    run->readings = std::move(notes.readings);
-    run->alive = std::move(notes.alive);
   }
   if (recorded.empty()) return results;
   SmallVec<const Tensor*, 8> inputs;
   std::vector<Tensor> keeps = in;
   for (const Tensor& t : run->arguments) inputs.push_back(&t);
   for (const Captured& c : run->captured) inputs.push_back(&c.tensor), keeps.push_back(c.tensor);
-  for (const auto& [v, values] : run->readings) keeps.insert(keeps.end(), values.begin(), values.end());
+  run->readings.append_to(keeps);
   for (const KnownCall& c : run->calls) keeps.insert(keeps.end(), c.kept.begin(), c.kept.end());
   auto vjp = [run](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     run_again(*run, cotangents, sums);
   };
-  ts.tapes[0]->record_custom({inputs.data(), inputs.size()}, recorded, {vjp, std::move(keeps)}, where);
+  outside.tapes[0]->record_custom({inputs.data(), inputs.size()}, recorded, {vjp, std::move(keeps)}, where);
   for (size_t k = 0; k < recorded.size(); ++k) results[run->recorded[k]] = recorded[k];
   return results;
 }

@@ -31,40 +31,43 @@ void NodeMap::insert(uint64_t key, TapeNode node) {
 }
 
 namespace {
-std::atomic<uint32_t> next_serial{1};
+std::atomic<uint64_t> next_serial{1};
 // The storage of the entries is reused by the next tape of the thread.
 thread_local EntryList<TapeEntry> spare_entries;
 
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
 
-uint32_t new_tape_serial() { return next_serial++; }
+uint64_t new_tape_serial() { return next_serial++; }
 
 // --- On the thread's list --------------------------------------------------------------------------------------------
 
 OwnedTape::OwnedTape() {
-  auto& tapes = thread_state().tapes;
+  auto& tapes = listeners().tapes;
   for (size_t i = tapes.size(); i-- > 0;)  // those that are nobody's own live as long as the call that made them
     if (OwnedTape* left = dynamic_cast<OwnedTape*>(tapes[i]); left && left->abandoned_) tapes.erase(i), delete left;
 }
 void OwnedTape::start_recording() {
-  if (!listed_) thread_state().tapes.push_back(this);
-  recording = listed_ = true;
+  if (!list_) (list_ = &listeners())->add(*this);
+  recording = true;
 }
 void OwnedTape::stop_recording() {
   recording = false;
-  auto& tapes = thread_state().tapes;
-  for (size_t i = 0; listed_ && i < tapes.size(); ++i)
-    if (tapes[i] == this) {
-      tapes.erase(i);
-      listed_ = false;
-    }
+  if (list_ != &listeners()) return;
+  list_->remove(*this);
+  list_ = nullptr;
 }
 void OwnedTape::end() {
   stop_recording();
-  if (!listed_) return delete this;
+  if (!list_) return delete this;
   forget();
   abandoned_ = true;
+}
+void OwnedTape::list_ends(const Listeners& list) {
+  if (list_ != &list) return;
+  recording = false;
+  list_ = nullptr;
+  if (abandoned_) delete this;
 }
 
 // --- A tape ----------------------------------------------------------------------------------------------------------
@@ -73,7 +76,7 @@ GradientTape::Impl::Impl(TapeOptions o)
     : options(o),
       entries(std::move(spare_entries)),
       serial_(new_tape_serial()),
-      thread_(&thread_state()),
+      thread_(this_thread()),
       begun_(next_id_here()) {
   start_recording();
 }
@@ -149,7 +152,7 @@ bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) 
 // Operands and results often have the same spec, so one stand-in serves many of them.
 const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
   // Where sizes are open, equal numbers may be different sizes.
-  if (!stand_in_.defined() || thread_state().open_sizes || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
+  if (!stand_in_.defined() || listeners().open_sizes || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
   return stand_in_;
 }
 

@@ -60,11 +60,11 @@ class NodeMap {
 };
 
 // A number that no other tape or accumulator has, for TensorRep::tape.
-uint32_t new_tape_serial();
+uint64_t new_tape_serial();
 
-// What is on the list of a thread's tapes while it records. A list that is put aside, or another thread's, cannot be
-// touched: the tape then stays on it without recording, and where its owner goes first it is left behind, for that
-// thread to delete.
+// What is on a list of tapes while it records, in its place among them also after a pause. A list that is not this
+// thread's now (the trace's outside, another thread's) cannot be touched: the tape then stays on it without recording,
+// and where its owner goes first it is left behind, for that thread to delete.
 class OwnedTape : public TapeListener {
  public:
   void start_recording();
@@ -73,7 +73,8 @@ class OwnedTape : public TapeListener {
   void end();
   // Drops everything that it holds.
   virtual void forget() = 0;
-  bool is_listed() const { return listed_; }
+  bool is_listed() const { return list_; }
+  void list_ends(const Listeners& list) override;
 
   bool recording = false;
 
@@ -82,7 +83,8 @@ class OwnedTape : public TapeListener {
   virtual ~OwnedTape() = default;
 
  private:
-  bool listed_ = false, abandoned_ = false;
+  Listeners* list_ = nullptr;  // that it is on
+  bool abandoned_ = false;
 };
 
 class GradientTape::Impl final : public OwnedTape {
@@ -138,7 +140,7 @@ class GradientTape::Impl final : public OwnedTape {
   const Tensor& stand_in(const Spec& spec);
 
   const int bodies_ = detail::open_bodies;  // where it began
-  uint32_t serial_;                         // what TensorRep::tape holds for this tape's tensors
+  uint64_t serial_;                         // what TensorRep::tape holds for this tape's tensors
   TapeNode next_node_ = 1;
   Tensor stand_in_;    // the last one made
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
@@ -147,7 +149,7 @@ class GradientTape::Impl final : public OwnedTape {
 
   // For errors: the first dead ends, and when and where the tape recorded (ids of this thread's tensors).
   std::vector<DeadEnd> dead_ends_;
-  const ThreadState* thread_;
+  const void* thread_;
   uint64_t begun_, stopped_ = 0, resumed_ = 0;  // the last stop is [stopped_, resumed_)
 };
 
@@ -166,7 +168,7 @@ template <class Rule>
 std::pair<Tensor, Rule> call_custom(std::string_view op, const Callback<std::pair<Tensor, Rule>()>& f,
                                     const Where& where) {
   std::optional<PauseTapes> pause;
-  if (thread_state().tapes.size() < 2) pause.emplace();
+  if (listeners().tapes.size() < 2) pause.emplace();
   std::pair<Tensor, Rule> given = f();
   require_defined(op, given.first, "the value", where);
   return given;

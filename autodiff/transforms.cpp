@@ -59,11 +59,11 @@ CustomVjp vjp_of(const GradientRule& rule) {
 
 void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where) {
   const CustomVjp vjp = vjp_of(rule);
-  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, {&out, 1}, vjp, where);
+  for (TapeListener* tape : listeners().tapes) tape->record_custom(in, {&out, 1}, vjp, where);
 }
 
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
-  if (TraceListener* trace = thread_state().trace) return trace->append_rule(value, in, rule, where);
+  if (TraceListener* trace = listeners().trace) return trace->append_rule(value, in, rule, where);
   Tensor out = make_alias(value);  // it may be an argument, which tapes know already
   record_rule(in, out, rule, where);
   return out;

@@ -49,10 +49,9 @@ std::string GradientTape::Impl::why_unknown(const Tensor& target) const {
 }
 
 std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets, const Source& s) const {
-  const TraceListener* trace = thread_state().trace;
-  if (thread_ != &thread_state())
+  if (thread_ != this_thread())
     return "the tape belongs to another thread, and records what that one computes. make a tape on this thread";
-  if (trace && is_listed())  // on the list that the trace has put aside
+  if (!executing_eagerly() && is_listed())  // on the list that the trace has put aside
     return "the tape was made outside of the traced function, and records nothing in it. make the tape in the function";
   std::string of_targets;
   for (const Tensor& t : targets)

@@ -53,7 +53,7 @@ PUBLIC = [
     ("Ops of your own", ["ops/op.h", "ops/apply.h", "devices/kernel.h"]),
 ]
 # Where what a header has for users ends, and what only the library itself calls begins.
-ENDS = {"ops/apply.h": "// --- Tapes and traces"}
+ENDS = {"ops/apply.h": "// --- What tapes and traces share"}
 # What only rill's own templates and dispatch use, though it is in public headers.
 INTERNAL = {"FunctionCore", "TensorRep", "lend", "is_lent", "may_write", "placement_is_logged", "report_placement"}
 # What layers, ops and model formats of your own use; a program that calls rill does not.

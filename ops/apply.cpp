@@ -17,6 +17,7 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/tensor/delayed.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/later_errors.h"
@@ -24,24 +25,60 @@
 
 namespace rill {
 
-// --- Thread state ----------------------------------------------------------------------------------------------------
+// --- Listeners -------------------------------------------------------------------------------------------------------
 
-thread_local constinit ThreadState* thread_state_ptr = nullptr;
+thread_local constinit Listeners* thread_listeners = nullptr;
 
-ThreadState& make_thread_state() {
-  static thread_local ThreadState state;
-  thread_state_ptr = &state;
-  return state;
+Listeners& make_listeners() {
+  static thread_local Listeners lowest;
+  thread_listeners = &lowest;
+  return lowest;
 }
 
-bool executing_eagerly() { return thread_state().trace == nullptr; }
+namespace {
+std::atomic<uint64_t> last_listener{0};
+}
+TapeListener::TapeListener() : number(++last_listener) {}
+
+void Listeners::add(TapeListener& tape) {
+  tapes.push_back(&tape);
+  for (size_t i = tapes.size(); --i > 0 && tapes[i - 1]->number > tape.number;) std::swap(tapes[i - 1], tapes[i]);
+}
+void Listeners::remove(const TapeListener& tape) {
+  for (size_t i = tapes.size(); i-- > 0;)
+    if (tapes[i] == &tape) tapes.erase(i);
+}
+
+Listeners Listeners::without_tapes() const {
+  return {trace, variables, notes, nullptr, repeats, open_sizes, {}, below};
+}
+Listeners Listeners::outside(const TapeListener& inner) const {
+  Listeners l = without_tapes();
+  for (size_t i = 0; i < tapes.size() && tapes[i] != &inner; ++i) l.tapes.push_back(tapes[i]);
+  if (!l.tapes.empty()) l.calls = calls;
+  return l;
+}
+Listeners Listeners::eager() const {
+  const bool own = variables && variables != trace;
+  return {nullptr, own ? variables : nullptr, notes, calls, repeats, open_sizes, tapes, below};
+}
+Listeners Listeners::level_of(TraceListener& t, bool is_part) {
+  return {&t, &t, nullptr, nullptr, is_part && repeats, open_sizes, {}, this};
+}
+
+void ListenersScope::end_list() {
+  const SmallVec<TapeListener*, 4> left = own_.tapes;
+  for (TapeListener* tape : left) tape->list_ends(own_);
+}
+
+bool executing_eagerly() { return listeners().run_ops(); }
 
 bool is_constant_scalar(const Tensor& t) {
   if (!t.spec().weak || t.ndim() != 0 || t.is_symbolic() || t.rep()->tape) return false;
-  const ThreadState& ts = thread_state();
-  for (const TapeListener* tape : ts.tapes)
+  const Listeners& now = listeners();
+  for (const TapeListener* tape : now.tapes)
     if (tape->watches(t)) return false;
-  return !ts.trace || ts.trace->is_constant(t);
+  return now.run_ops() || now.trace->is_constant(t);
 }
 
 // --- Checks ----------------------------------------------------------------------------------------------------------
@@ -128,7 +165,9 @@ std::string_view EnclosingTrace::why_unknown() {
 
 uint32_t EnclosingTrace::new_serial() {
   static std::atomic<uint32_t> next{1};
-  return next++;
+  uint32_t n = next++;
+  while (n == 0 || n == delayed_trace) n = next++;  // those of tensors of no trace
+  return n;
 }
 
 void trace_begins(uint32_t serial, const std::string& name) {
@@ -261,7 +300,7 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
   SpecPointers specs;
   check_operands(op, in, specs, where);
   check_dtype(op, specs, attrs, where);
-  if (thread_state().open_sizes && thread_state().trace) [[unlikely]] {
+  if (listeners().open_sizes && listeners().trace) [[unlikely]] {
     InferDims again_for_each_size(*OpenDims::now());
     return infer(op, specs, attrs, where);
   }
@@ -287,10 +326,6 @@ Tensors run_or_give(CallReplay& replay, const Op& op, Operands in, AttrsView att
   }
   replay.ran(op, in, out);
   return out;
-}
-
-inline CallReplay* replay_of_calls() {
-  return call_replays.load(std::memory_order_relaxed) ? CallReplay::now() : nullptr;
 }
 }  // namespace
 
@@ -340,13 +375,13 @@ std::optional<Tensors> apply_joined(const Op& op, Operands in, AttrsView attrs, 
 Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   if (on_several_devices(in)) [[unlikely]]
     if (std::optional<Tensors> out = apply_joined(op, in, attrs, where)) return std::move((*out)[0]);
-  ThreadState& ts = thread_state();
+  Listeners& now = listeners();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensor out;
-  if (ts.trace) [[unlikely]] {
-    out = std::move(ts.trace->append(op, in, attrs, out_specs, where)[0]);
-  } else if (CallReplay* replay = replay_of_calls()) [[unlikely]] {
-    out = std::move(run_or_give(*replay, op, in, attrs, out_specs, where)[0]);
+  if (now.trace) [[unlikely]] {
+    out = std::move(now.trace->append(op, in, attrs, out_specs, where)[0]);
+  } else if (now.calls) [[unlikely]] {
+    out = std::move(run_or_give(*now.calls, op, in, attrs, out_specs, where)[0]);
   } else {
     check_not_leaked(op, in, where);
     try {
@@ -360,22 +395,24 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
-  if (numerics_are_checked() && !ts.trace) [[unlikely]]
+  if (numerics_are_checked() && !now.trace) [[unlikely]]
     check_results(op, in, {&out, 1}, where);
-  for (TapeListener* tape : ts.tapes) tape->record(op, in, {&out, 1}, attrs, where);
+  for (TapeListener* tape : now.tapes) tape->record(op, in, {&out, 1}, attrs, where);
   return out;
 }
 
 Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   if (on_several_devices(in)) [[unlikely]]
     if (std::optional<Tensors> out = apply_joined(op, in, attrs, where)) return *std::move(out);
-  ThreadState& ts = thread_state();
+  Listeners& now = listeners();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensors out;
-  if (ts.trace) {
-    out = ts.trace->append(op, in, attrs, out_specs, where);
-  } else if (CallReplay* replay = replay_of_calls()) [[unlikely]] {
-    out = run_or_give(*replay, op, in, attrs, out_specs, where);
+  if (now.repeats && op.effect) [[unlikely]]
+    return out;
+  if (now.trace) {
+    out = now.trace->append(op, in, attrs, out_specs, where);
+  } else if (now.calls) [[unlikely]] {
+    out = run_or_give(*now.calls, op, in, attrs, out_specs, where);
   } else {
     check_not_leaked(op, in, where);
     try {
@@ -385,9 +422,9 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
-  if (numerics_are_checked() && !ts.trace) [[unlikely]]
+  if (numerics_are_checked() && !now.trace) [[unlikely]]
     check_results(op, in, {out.data(), out.size()}, where);
-  for (TapeListener* tape : ts.tapes) tape->record(op, in, out, attrs, where);
+  for (TapeListener* tape : now.tapes) tape->record(op, in, out, attrs, where);
   return out;
 }
 

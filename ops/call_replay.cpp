@@ -9,30 +9,6 @@
 
 namespace rill {
 
-// --- Who sees a call -------------------------------------------------------------------------------------------------
-
-constinit std::atomic<int> call_replays{0};
-namespace {
-thread_local constinit CallReplay* innermost = nullptr;
-}
-
-CallReplay::Pause::Pause() : before_(std::exchange(innermost, nullptr)) {}
-CallReplay::Pause::~Pause() { innermost = before_; }
-
-CallReplay::CallReplay(const TapeListener* listener) : listener_(listener), outer_(std::exchange(innermost, this)) {
-  call_replays.fetch_add(1, std::memory_order_relaxed);
-}
-CallReplay::~CallReplay() {
-  innermost = outer_;
-  call_replays.fetch_sub(1, std::memory_order_relaxed);
-}
-
-CallReplay* CallReplay::now() {
-  const ThreadState& ts = thread_state();
-  if (!innermost || ts.trace || ts.tapes.empty() || ts.tapes[0] != innermost->listener_) return nullptr;
-  return innermost;
-}
-
 // --- Delayed calls ---------------------------------------------------------------------------------------------------
 
 namespace {

@@ -26,7 +26,7 @@ class EnclosingTrace : public TraceListener {
   virtual bool runs_now() const = 0;
 
   // This thread's; null while it runs eagerly.
-  static EnclosingTrace* now() { return static_cast<EnclosingTrace*>(thread_state().trace); }
+  static EnclosingTrace* now() { return static_cast<EnclosingTrace*>(listeners().trace); }
   // Whether this thread may decide by the elements of `t`: it runs eagerly, or in a vmap whose rows do not differ in
   // it.
   static bool may_read(const Tensor& t) { return !now() || (now()->runs_now() && !t.is_symbolic()); }

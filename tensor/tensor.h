@@ -38,11 +38,11 @@ struct TensorRep {
   Count refs;
 
   // Under which number a tape knows this tensor: written once, when the op that makes it is recorded.
-  uint32_t tape = 0;  // the tape's serial number; 0: none
   uint32_t tape_node = 0;
   // In a trace: which graph value this stands for. Such a tensor has a spec and no buffer.
-  uint32_t trace = 0;  // the trace's serial number; 0: a real tensor
   int32_t trace_value = -1;
+  uint32_t trace = 0;  // the trace's serial number; 0: a real tensor
+  uint64_t tape = 0;   // the tape's serial number; 0: none
 
   uint64_t id = 0;  // never used twice in a process
   Spec spec;

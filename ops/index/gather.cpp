@@ -324,10 +324,9 @@ Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indic
 
 Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs,
                           const Where& where) {
-  const ThreadState& ts = thread_state();
   SmallVec<const Tensor*, 8> in{&base};
   for (const Tensor* t : rest) in.push_back(t);
-  bool seen = ts.trace || !ts.tapes.empty() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
+  bool seen = listeners().see_ops() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
               !may_write(base) || !base.is_contiguous();
   for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
   if (seen || base.spec().weak) return apply1(op, in, attrs, where);

@@ -90,7 +90,7 @@ Shrinking shrinking(const Tensor& length, double max_norm, F&& norm_of) {
   // Eagerly the norm can be looked at: where it does not overflow, the rest gives the same bits, and gradients, which
   // it adds up in another order, are nobody's where no tape knows it.
   const Tensor beyond = isinf(stop_gradient(length));
-  const auto& tapes = thread_state().tapes;
+  const auto& tapes = listeners().tapes;
   const bool known = std::any_of(tapes.begin(), tapes.end(), [&](TapeListener* t) { return t->watches(length); });
   if (executing_eagerly() && !known && !any(beyond).item<bool>()) return {{}, limit / maximum(length, limit)};
   constexpr double small = 0x1p-40;  // enough for 2^63 numbers

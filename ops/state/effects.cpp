@@ -10,7 +10,6 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
-#include "rill/ops/state/variable_watcher.h"
 
 namespace rill {
 namespace {
@@ -136,7 +135,6 @@ const Op assert_op({.name = "assert_that",
                     .exported = {"", "Assert"}});
 
 void run(const Op& op, const std::vector<Tensor>& in, AttrsView attrs, const Where& where) {
-  if (executing_eagerly() && repeating()) return;
   CallerScope caller(where);
   SmallVec<const Tensor*, 8> operands;
   for (const Tensor& t : in) operands.push_back(&t);

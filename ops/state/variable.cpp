@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <utility>
 
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
@@ -14,16 +15,14 @@
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
+#include "rill/ops/state/variable_answers.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/ops/state/variable_watcher.h"
 #include "rill/ops/tree.h"
 #include "rill/tensor/lent_memory.h"
 
 namespace rill {
 
 extern const Op add_op, bitwise_or_op, subtract_op;
-
-thread_local constinit VariableWatcher* variable_watcher = nullptr;
 
 // --- Two tensors that are one to a tape ------------------------------------------------------------------------------
 
@@ -112,10 +111,16 @@ void report(const VariableState& v, const Op& op, Rest rest) {
 }
 
 // value = op(value, rest...), in value's own buffer where nobody else can see it.
-void update(VariableState& v, const Op& op, Rest rest, AttrsView attrs = {}) {
+void update(const Shared<VariableState>& state, const Op& op, Rest rest, AttrsView attrs = {}) {
+  VariableState& v = *state;
   if (placement_is_logged()) [[unlikely]]
     report(v, op, rest);  // before the lock: whoever is told may read the variable
-  std::lock_guard lock(v);
+  const std::lock_guard lock(v);
+  VariableNotes* const notes = listeners().notes;
+  if (notes) [[unlikely]] {
+    notes->was_read(state, v.value);
+    notes->was_assigned(state, Tensor());  // so that they do not hold what is written over
+  }
   if (numerics_are_checked()) [[unlikely]] {
     Tensor next = updated(v, op, rest, attrs);
     check_results(op, operands(v.value, rest), {&next, 1}, Where());
@@ -126,10 +131,19 @@ void update(VariableState& v, const Op& op, Rest rest, AttrsView attrs = {}) {
   } else {
     v.value = updated(v, op, rest, attrs);
   }
+  if (notes) [[unlikely]]
+    notes->was_assigned(state, v.value);
 }
-void update(VariableState& v, const Op& op, const Tensor& delta) {
+void update(const Shared<VariableState>& v, const Op& op, const Tensor& delta) {
   const Tensor* rest[] = {&delta};
   update(v, op, rest);
+}
+
+// The same where somebody answers for it. Tapes take what a reading gives for the Variable, whatever it was made of.
+template <class F>
+void update_answer(const Shared<VariableState>& v, const F& next) {
+  const PauseTapes pause;
+  assign_answer(listeners(), v, next(read_answer(listeners(), v)));
 }
 
 // The first value of a new variable as a tensor of its own: a weak scalar becomes strong, and in-place updates cannot
@@ -146,7 +160,7 @@ std::atomic<uint64_t> last_id{0};
 
 Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options, const Where& where) {
   const std::string name = scoped_name(options.name);
-  const TraceListener* trace = thread_state().trace;
+  const TraceListener* trace = listeners().trace;
   EagerScope eager;
   if (!initial.defined()) require_defined("Variable", initial, fmt::format("the first value of '{}'", name), where);
   if (initial.is_symbolic() && trace) {
@@ -180,7 +194,7 @@ VariableState::VariableState(const Where& where) : id(++last_id), made(caller_or
 uint64_t VariableState::next_id() { return last_id + 1; }
 
 void VariableState::lock() {
-  const void* me = &thread_state();
+  const void* me = this_thread();
   if (holder_.load(std::memory_order_relaxed) == me)
     fail("Variable", fmt::format("'{}' is read or assigned by what a call that assigns it runs meanwhile, such as the "
                                  "sink of log_placement(). do that before the call, or after it",
@@ -199,12 +213,11 @@ Tensor value_of(VariableState& v) {
   return v.value;
 }
 
-Tensor take_and_add(VariableState& v, const Tensor& delta) {
+std::pair<Tensor, Tensor> take_and_add(VariableState& v, const Tensor& delta) {
   const Tensor* rest[] = {&delta};
   std::lock_guard lock(v);
-  Tensor next = updated(v, add_op, rest);
-  std::swap(v.value, next);
-  return next;
+  const Tensor next = updated(v, add_op, rest);
+  return {std::exchange(v.value, next), next};
 }
 
 // --- Variable --------------------------------------------------------------------------------------------------------
@@ -216,16 +229,28 @@ void Variable::fail_moved(const Where& where) {
   fail("Variable", "it was moved from, and holds nothing. copy it instead: copies share the same value", where);
 }
 
+namespace {
+// A new alias, so that a tape identifies this read with the variable, not with the tensor that was assigned to it.
+Tensor shown_to_tapes(const Listeners& now, const Shared<VariableState>& v, const Tensor& value) {
+  Tensor own = make_alias(value);
+  for (TapeListener* tape : now.tapes) tape->watch_variable(v, own);
+  return own;
+}
+}  // namespace
+
+Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) {
+  const Listeners& now = listeners();
+  const Tensor here = now.trace ? now.trace->as_reading(v, value) : value;
+  return now.tapes.empty() ? here : shown_to_tapes(now, v, here);
+}
+
 Tensor Variable::value(Where where) const {
-  ThreadState& ts = thread_state();
+  const Listeners& now = listeners();
   VariableState& v = state(where);
-  Tensor t = ts.trace ? ts.trace->read(state_) : value_of(v);
-  if (variable_watcher && !ts.trace) [[unlikely]]
-    t = variable_watcher->read(state_, t);
-  if (ts.tapes.empty()) return t;
-  // A new alias, so that a tape identifies this read with the variable, not with the tensor that was assigned to it.
-  t = make_alias(t);
-  for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
+  Tensor t = now.variables ? now.variables->read(state_) : value_of(v);
+  if (now.notes) [[unlikely]]
+    now.notes->was_read(state_, t);
+  if (!now.tapes.empty()) t = shown_to_tapes(now, state_, t);
   return t;
 }
 
@@ -237,7 +262,7 @@ Device Variable::device(Where where) const { return state(where).spec.device; }
 
 namespace {
 void set_frozen(VariableState& v, bool frozen, std::string_view op, const Where& where) {
-  if (thread_state().trace)
+  if (listeners().trace)
     fail(op,
          fmt::format("'{}' is frozen or unfrozen inside a traced function, which would happen once and not at each "
                      "call. do it outside",
@@ -259,11 +284,13 @@ Variable& Variable::unfreeze(Where where) {
 Variable& Variable::assign(const Tensor& value, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), value, "assign", where);
-  ThreadState& ts = thread_state();
-  if (ts.trace) {
-    ts.trace->assign(state_, t);
-  } else if (!repeating()) {
+  const Listeners& now = listeners();
+  if (now.variables) {
+    assign_answer(now, state_, t);
+  } else {
     t = make_alias(t.contiguous());
+    if (now.notes) [[unlikely]]
+      now.notes->was_assigned(state_, t);
     std::lock_guard lock(*state_);
     std::swap(state_->value, t);  // the old one goes when the lock has
   }
@@ -274,17 +301,17 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_add", where);
   if (t.dtype() == DType::string || is_float8(t.dtype())) add(t, t, where);  // throws
-  else if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
-  else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
+  else if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now + t; });
+  else update(state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
 }
 
 Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_sub", where);
-  if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
+  if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now - t; });
   else if (is_bool(t.dtype()) || t.dtype() == DType::string || is_float8(t.dtype())) subtract(t, t, where);  // throws
-  else if (!repeating()) update(*state_, subtract_op, t);
+  else update(state_, subtract_op, t);
   return *this;
 }
 
@@ -301,17 +328,16 @@ void scatter_rows(const Variable& variable, const Tensor& indices, const Tensor&
   if (how == RowUpdate::subtract && is_bool(fit.dtype())) subtract(fit, fit, where);  // throws
   const Tensor t = how == RowUpdate::subtract ? negative(fit) : fit;                  // x + (-r) has the bits of x - r
   const ScatterMode mode = how == RowUpdate::set ? ScatterMode::set : ScatterMode::add;
-  if (TraceListener* trace = thread_state().trace)
-    return trace->assign(variable.shared_state(),
-                         scatter(trace->read(variable.shared_state()), {indices}, t, attrs, mode, where));
+  if (listeners().variables)
+    return update_answer(variable.shared_state(),
+                         [&](const Tensor& now) { return scatter(now, {indices}, t, attrs, mode, where); });
   const Spec* all[] = {&v.spec, &t.spec(), &indices.spec()};
   infer(scatter_record(mode), all, ScatterAttrs{attrs, mode}, where);  // which refuses to add strings
-  if (repeating()) return;
   if (indices.is_symbolic() && !compute_delayed(indices)) fail_foreign(op, "the indices", indices, where);
   const Tensor at = indices.device() == v.spec.device ? indices : indices.to(v.spec.device);
   const Tensor* rest[] = {&t, &at};
   try {
-    update(v, scatter_record(mode), rest, ScatterAttrs{attrs, mode});
+    update(variable.shared_state(), scatter_record(mode), rest, ScatterAttrs{attrs, mode});
   } catch (...) {
     const Tensor value = make_stand_in(v.spec);
     fail_running(scatter_record(mode), operands(value, rest), where);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "rill/ops/variable.h"
 #include "rill/tensor/fork_mutex.h"
@@ -46,8 +47,8 @@ extern std::atomic<uint64_t> freeze_count;
 
 // The value now.
 Tensor value_of(VariableState& v);
-// The value, to which `delta` is added before anybody else sees it: what each caller gets is its own.
-Tensor take_and_add(VariableState& v, const Tensor& delta);
+// {the value, the sum of it and `delta`, which it holds now}: what each caller gets is its own.
+std::pair<Tensor, Tensor> take_and_add(VariableState& v, const Tensor& delta);
 // Whether it is the generator of random numbers (ops/values/random.cpp), u64 {seed, draw}.
 bool is_generator(const VariableState& v);
 // `n` keys, u64[n, 2], that draw other numbers than each other and than its state `key`; and one draw counted.

@@ -88,7 +88,7 @@ Tensor from_buffer(const void* data, const Shape& shape, DType dtype, MemoryOwne
 const void* detail::strided_elements(const Tensor& x, DType dtype, int rank, const Where& where) {
   require_defined("strided_span", x, "the tensor", where);
   if (x.is_symbolic() && !compute_delayed(x)) {
-    if (TraceListener* trace = thread_state().trace) trace->fail_read("strided_span", where);
+    refuse_read_in_trace("strided_span", where);
     fail_foreign("strided_span", "the tensor", x, where);
   }
   if (x.dtype() != dtype)

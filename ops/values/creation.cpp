@@ -116,10 +116,10 @@ Tensor uninitialised(std::string_view op, Spec spec, const Where& where) {
 }
 }  // namespace
 bool is_open_size(const Tensor& value, Dim& out) {
-  const ThreadState& ts = thread_state();
+  const Listeners& now = listeners();
   AttrsView attrs;
-  if (!ts.open_sizes || !ts.trace || !value.spec().weak || !value.is_symbolic()) return false;
-  if (!ts.trace->made_by(value, full_op, attrs)) return false;
+  if (!now.open_sizes || !now.trace || !value.spec().weak || !value.is_symbolic()) return false;
+  if (!now.trace->made_by(value, full_op, attrs)) return false;
   out = attrs.as<FullAttrs>().value.whole;
   return out.is_open();
 }
@@ -130,7 +130,7 @@ Tensor size_tensor(Dim size, DType dtype, Device device, bool weak, const Where&
 }
 
 Tensor::Tensor(Dim size) {
-  if (size.is_open() && thread_state().trace) [[unlikely]] {
+  if (size.is_open() && listeners().trace) [[unlikely]] {
     *this = size_tensor(size, DType::i64, Device(), true, Where::current());
   } else {
     int64_t n = size;
@@ -181,7 +181,7 @@ Tensor ones(const Shape& shape, const TensorOptions& options, Where where) {
 
 Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
   CallerScope caller(where);
-  if (thread_state().trace) return zeros(shape, options, where);
+  if (!executing_eagerly()) return zeros(shape, options, where);
   const DType dtype = options.dtype.value_or(f32);
   require_dtype("empty", dtype, where);
   if (is_bool(dtype)) return zeros(shape, options, where);  // kernels count on bytes of 0 and 1

@@ -60,7 +60,7 @@ struct Lent {
 Tensor readable(const Tensor& x, std::string_view call, const Where& where) {
   require_defined(call, x, "the tensor", where);
   if (x.is_symbolic() && !compute_delayed(x)) {
-    if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
+    refuse_read_in_trace(call, where);
     fail_foreign(call, "the tensor", x, where);
   }
   if (x.dtype() == DType::string)

@@ -16,8 +16,8 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/standard.h"
+#include "rill/ops/state/variable_answers.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/ops/state/variable_watcher.h"
 #include "rill/ops/values/draws.h"
 #include "rill/ops/values/next_key.h"
 #include "rill/tensor/limits.h"
@@ -75,12 +75,18 @@ Generator& process_generator() {
 // Eager draws read and count in one, a traced call holds the state for as long as it runs.
 Tensor next_key() {
   Generator& g = process_generator();
-  if (executing_eagerly()) {
-    const Tensor key = repeating() ? Tensor() : take_and_add(g.state.state(), g.step);
-    return variable_watcher ? variable_watcher->read(g.state.shared_state(), key) : key;
+  const Listeners& now = listeners();
+  if (now.variables) {
+    const Tensor key = g.state.value();
+    const PauseTapes pause;
+    assign_answer(now, g.state.shared_state(), key + g.step);
+    return key;
   }
-  Tensor key = g.state.value();
-  if (!repeating()) g.state.assign_add(g.step);
+  const auto [key, next] = take_and_add(g.state.state(), g.step);
+  if (now.notes) [[unlikely]] {
+    now.notes->was_read(g.state.shared_state(), key);
+    now.notes->was_assigned(g.state.shared_state(), next);
+  }
   return key;
 }
 

@@ -15,7 +15,7 @@ namespace {
 void require_readable(const Tensor& t, std::string_view call, const Where& where) {
   if (!t.defined()) fail(call, "the tensor is undefined. assign a value to it before using it", where);
   if (!t.is_symbolic() || compute_delayed(t)) return;
-  if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
+  refuse_read_in_trace(call, where);
   fail_foreign(call, "the tensor", t, where);
 }
 

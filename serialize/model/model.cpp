@@ -118,7 +118,7 @@ namespace {
 // nodes.
 bool on_tapes_alone(const Tensor& t) {
   bool any = false;
-  for (const TapeListener* listener : thread_state().tapes) {
+  for (const TapeListener* listener : listeners().tapes) {
     if (!listener->watches(t)) continue;
     if (!dynamic_cast<const GradientTape::Impl*>(listener)) return false;
     any = true;
@@ -138,7 +138,7 @@ bool has_endless_loop(const Graph& g) {
 }  // namespace
 
 bool Model::Impl::wants_endless_gradient(const Given& given, const Where& where) {
-  if (!executing_eagerly() || thread_state().tapes.empty()) return false;
+  if (!executing_eagerly() || listeners().tapes.empty()) return false;
   const int traces = traced.trace_count();
   if (!endless_ && traces > 0 && seen_traces_ == traces) return false;
   const auto watched = [](const auto& list) { return std::ranges::any_of(list, on_tapes_alone); };

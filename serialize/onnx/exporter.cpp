@@ -293,7 +293,7 @@ Values Exporter::apply_rule(Frame& f, const Node& n, Values in) {
 
 Values Exporter::composed(const Values& in, std::span<const Spec> specs, const Composite& f) {
   OpenDims open(dims_.get());
-  const bool outer = std::exchange(thread_state().open_sizes, dims_.get() != nullptr);
+  const bool outer = std::exchange(listeners().open_sizes, dims_.get() != nullptr);
   composites_.push_back(std::make_unique<Graph>());
   try {
     const PauseTapes pause;
@@ -303,10 +303,10 @@ Values Exporter::composed(const Values& in, std::span<const Spec> specs, const C
     for (const Tensor& t : f(arguments)) tracer.add_output(t, where_);
     *composites_.back() = tracer.finish();
   } catch (...) {
-    thread_state().open_sizes = outer;
+    listeners().open_sizes = outer;
     throw;
   }
-  thread_state().open_sizes = outer;
+  listeners().open_sizes = outer;
   kept_frames_.push_back(std::make_unique<Frame>(*composites_.back(), *now_));
   Frame& frame = *kept_frames_.back();
   const Graph& g = frame.graph;

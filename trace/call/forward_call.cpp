@@ -1,7 +1,6 @@
 // A call of a traced graph under an accumulator of tangents: the graph is traced again with the tangents of its inputs
 // as further inputs, and those of its results as further results, so that one replay computes both.
 #include "rill/autodiff/forward_impl.h"
-#include "rill/ops/state/variable_watcher.h"
 #include "rill/trace/call/graph_call.h"
 #include "rill/trace/graph/tracer.h"
 

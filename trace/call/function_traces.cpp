@@ -81,8 +81,8 @@ class AddOutputs final : public LeafVisitor {
 // For its lifetime, the trace of this thread has the open sizes of `dims`, or none.
 class OpenScope {
  public:
-  explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(thread_state().open_sizes, dims != nullptr)) {}
-  ~OpenScope() { thread_state().open_sizes = outer_; }
+  explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(listeners().open_sizes, dims != nullptr)) {}
+  ~OpenScope() { listeners().open_sizes = outer_; }
   OpenScope(const OpenScope&) = delete;
 
  private:

@@ -17,7 +17,6 @@
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/ops/state/variable_watcher.h"
 #include "rill/trace/call/node_runner.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
@@ -67,7 +66,7 @@ SmallVec<const Tensor*, 8> pointers(std::span<const Tensor> ts) {
 
 std::vector<bool> watched(Operands in) {
   std::vector<bool> found;
-  for (TapeListener* tape : thread_state().tapes)
+  for (TapeListener* tape : listeners().tapes)
     for (size_t k = 0; k < in.size(); ++k) {
       if (!is_differentiable(in[k]->dtype()) || !tape->watches(*in[k])) continue;
       found.resize(in.size());
@@ -166,7 +165,7 @@ struct GraphCall::Joint {
 
 void take_for(Tensor& t, const Tensor& other) {
   const Tensor* in[] = {&t, &other};
-  thread_state().tapes.back()->record(known_as_op, in, {&t, 1}, {}, Where::current());
+  listeners().tapes.back()->record(known_as_op, in, {&t, 1}, {}, Where::current());
 }
 
 GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& arrived) const {
@@ -370,7 +369,7 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
     } else if (a.known_as >= 0) {
       results[k] = make_alias(results[k]);
       const Tensor* in[] = {&results[k], &inputs[size_t(a.known_as)]};
-      for (TapeListener* tape : thread_state().tapes)
+      for (TapeListener* tape : listeners().tapes)
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {
       // Passes may have merged several values, or a result and a value that others hold.
@@ -385,10 +384,10 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
   // In the rows of a vmap or of a Jacobian's walk: op by op.
   if (!executing_eagerly()) {
     const detail::BodyScope body;
-    return interpret(repeating() ? silent()->traced_ : traced_, inputs);
+    return interpret(listeners().repeats ? silent()->traced_ : traced_, inputs);
   }
-  const auto unrecorded = [&] { return repeating() ? silent()->run(inputs) : run(inputs); };
-  if (thread_state().tapes.empty()) return unrecorded();
+  const auto unrecorded = [&] { return listeners().repeats ? silent()->run(inputs) : run(inputs); };
+  if (listeners().tapes.empty()) return unrecorded();
   const auto listed = pointers(inputs);
   const Operands in(listed.data(), listed.size());
   const Wanted wanted = watched(in);
@@ -398,11 +397,11 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
   if (carried_outside(innermost, in)) return call_on_tape(innermost, inputs, where);
   Pullback& p = pullback(wanted);
   std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
-  std::vector<Tensor> all = repeating() ? p.forward->silent()->run(inputs) : p.forward->run(inputs), outputs;
+  std::vector<Tensor> all = listeners().repeats ? p.forward->silent()->run(inputs) : p.forward->run(inputs), outputs;
   std::vector<int> fresh = p.forward->name_results(kept, all);
   for (int k : fresh) outputs.push_back(all[size_t(k)]);
   CustomVjp vjp = vjp_of_call(p, std::move(kept), all, std::move(fresh));
-  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, outputs, vjp, where);
+  for (TapeListener* tape : listeners().tapes) tape->record_custom(in, outputs, vjp, where);
   all.resize(executable().result_count());
   return all;
 }

@@ -10,7 +10,7 @@ detail::TraceMarks NodeRunner::marks_of(const Node& n) {
   detail::TraceMarks now = detail::trace_marks;
   if (now.backward || now.region) return now;
   now.backward = n.backward;
-  if (!n.region || !thread_state().trace) return now;
+  if (!n.region || executing_eagerly()) return now;
   Shared<const detail::RecomputeRegion>& own = regions_[n.region.get()];
   if (!own) own = Shared<const detail::RecomputeRegion>::make(*n.region);
   now.region = &own;

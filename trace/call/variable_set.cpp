@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/state/variable_answers.h"
 #include "rill/ops/state/variable_lock.h"
-#include "rill/ops/state/variable_watcher.h"
 
 namespace rill {
 
@@ -60,9 +60,10 @@ void VariableSet::set(std::span<const Tensor> values) const {
 void VariableCall::read() {
   const auto& members = set_.members();
   if (members.empty()) return;
-  if (repeating()) {
+  const Listeners& now = listeners();
+  if (now.variables) {
     for (const VariableSet::Member& m : members)
-      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, Tensor());
+      if (m.input >= 0) inputs_[size_t(m.input)] = read_answer(now, m.state);
     return show_tapes();
   }
   for (; locked_ < members.size(); ++locked_) members[locked_].state->lock();
@@ -74,8 +75,7 @@ void VariableCall::read() {
                       "file was written, on {}. move it back",
                       m.state->name, to_string(m.state->spec.device), to_string(m.device)),
           Where());
-  auto& tapes = thread_state().tapes;
-  moved_ = tapes.empty() && !variable_watcher;
+  moved_ = now.tapes.empty() && !now.notes;
   for (const VariableSet::Member& m : members) {
     if (m.input < 0) continue;
     Tensor& in = inputs_[size_t(m.input)];
@@ -83,14 +83,14 @@ void VariableCall::read() {
     else in = m.state->value;
   }
   unlock(false);
-  if (variable_watcher)
+  if (now.notes)
     for (const VariableSet::Member& m : members)
-      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, inputs_[size_t(m.input)]);
+      if (m.input >= 0) now.notes->was_read(m.state, inputs_[size_t(m.input)]);
   show_tapes();
 }
 
 void VariableCall::show_tapes() {
-  auto& tapes = thread_state().tapes;
+  const auto& tapes = listeners().tapes;
   if (tapes.empty()) return;
   for (const VariableSet::Member& m : set_.members()) {
     if (m.input < 0) continue;
@@ -101,10 +101,19 @@ void VariableCall::show_tapes() {
 }
 
 void VariableCall::assign(std::span<Tensor> values) {
-  if (values.empty() || repeating()) return;
+  if (values.empty()) return;
+  const Listeners& now = listeners();
+  if (now.variables) {
+    for (const VariableSet::Member& m : set_.members())
+      if (m.assign >= 0) assign_answer(now, m.state, values[size_t(m.assign)]);
+    return;
+  }
   // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
   for (Tensor& t : values)
     if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());
+  if (now.notes)
+    for (const VariableSet::Member& m : set_.members())
+      if (m.assign >= 0) now.notes->was_assigned(m.state, values[size_t(m.assign)]);
   // Nothing below throws.
   moved_ = false;
   inputs_.clear();  // whose memory the new values may have: no other holder

@@ -82,12 +82,8 @@ struct Run {
 // Notes what every op of this thread gives while it lives.
 class OpLog final : public TapeListener {
  public:
-  OpLog() { thread_state().tapes.push_back(this); }
-  ~OpLog() {
-    auto& tapes = thread_state().tapes;
-    for (size_t i = tapes.size(); i-- > 0;)
-      if (tapes[i] == this) tapes.erase(i);
-  }
+  OpLog() : list_(listeners()) { list_.add(*this); }
+  ~OpLog() { list_.remove(*this); }
   bool watches(const Tensor&) const override { return false; }
   void record(const Op& op, Operands, std::span<Tensor> out, AttrsView, const Where& where) override {
     runs.push_back({&op, place_of(where), {out.begin(), out.end()}});
@@ -95,6 +91,9 @@ class OpLog final : public TapeListener {
   void record_custom(Operands, std::span<Tensor>, const CustomVjp&, const Where&) override {}
   void watch_variable(const Shared<VariableState>&, Tensor&) override {}
   std::vector<Run> runs;
+
+ private:
+  Listeners& list_;
 };
 
 std::string describe_node(const Graph& g, size_t i) {

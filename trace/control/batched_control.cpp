@@ -87,13 +87,13 @@ struct Taking {
 thread_local const Taking* taking = nullptr;
 
 Tensor also_taking(const Tensor& by_row) {
-  if (!taking || taking->outside != thread_state().trace) return by_row;
+  if (!taking || taking->outside != listeners().trace) return by_row;
   return logical_and(taking->rows.to(by_row.device()), by_row);
 }
 
 // The results of one branch for all rows, of which those that are `chosen` take it.
 std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g, const Tensor& chosen) {
-  const Taking now{thread_state().trace, chosen};
+  const Taking now{listeners().trace, chosen};
   struct Scope {
     const Taking* outer;
     ~Scope() { taking = outer; }

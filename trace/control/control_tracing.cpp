@@ -58,7 +58,7 @@ Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const c
 }
 
 std::vector<Tensor> apart(std::vector<Tensor> tensors, const Where& where) {
-  if (!thread_state().tapes.empty())
+  if (!listeners().tapes.empty())
     for (Tensor& t : tensors)
       if (is_differentiable(t.dtype())) t = identity(t, where);
   return tensors;
@@ -89,7 +89,7 @@ Outside::Outside(std::span<const Graph> graphs) {
 }
 
 void Outside::assign(std::span<const Tensor> values) const {
-  for (size_t k = 0; k < assigned.size(); ++k) thread_state().trace->assign(assigned[k].variable, values[k]);
+  for (size_t k = 0; k < assigned.size(); ++k) listeners().variables->assign(assigned[k].variable, values[k]);
 }
 
 void Outside::add(const Graph& g, const GraphInput& in) {

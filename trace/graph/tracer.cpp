@@ -12,19 +12,16 @@
 namespace rill {
 
 Tracer::Tracer(std::string name, Nesting nesting)
-    : first_variable_(VariableState::next_id()), outer_(thread_state().trace) {
-  if (nesting == Nesting::inside) parent_ = EnclosingTrace::now();
-  else if (outer_ && EnclosingTrace::now()->runs_now()) rows_ = EnclosingTrace::now();
+    : first_variable_(VariableState::next_id()), level_(listeners().level_of(*this, nesting == Nesting::inside)) {
+  const auto* outer = static_cast<const EnclosingTrace*>(level_.before().trace);
+  if (nesting == Nesting::inside) parent_ = outer;
+  else if (outer && outer->runs_now()) rows_ = outer;
   graph_.name = std::move(name);
   graph_.trace = serial = new_serial();
-  thread_state().trace = this;
   trace_begins(serial, graph_.name);
 }
 
-Tracer::~Tracer() {
-  trace_ends(serial);
-  if (thread_state().trace == this) thread_state().trace = outer_;
-}
+Tracer::~Tracer() { trace_ends(serial); }
 
 Tensor Tracer::stand_for(ValueId v) {
   Tensor t = make_stand_in(graph_.spec(v));
@@ -80,7 +77,7 @@ bool Tracer::is_constant(const Tensor& t) const {
 bool Tracer::makes(const Tensor& t) const { return start_.made_since(t.rep()->id) || (parent_ && parent_->makes(t)); }
 
 bool Tracer::is_watched(const Tensor& t) const {
-  for (const TapeListener* tape : pause_.tapes())
+  for (const TapeListener* tape : level_.before().tapes)
     if (tape->watches(t)) return true;
   return parent_ && parent_->is_watched(t);
 }
@@ -124,7 +121,7 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
   for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name, where));
   node.attrs = attrs;
   node.outputs.assign(specs.begin(), specs.end());
-  if (thread_state().open_sizes) name_sizes(node);
+  if (listeners().open_sizes) name_sizes(node);
   node.scope = current_scope();
   node.where = place_of(where);
   node.function = called_function();
@@ -156,14 +153,23 @@ Tensor Tracer::read(const Shared<VariableState>& v) {
   VariableValue& known = variable(v);
   if (!known.fresh) return known.now;
   known.fresh = false;
-  if (!is_differentiable(known.now.dtype())) return known.now;
-  // A tape takes every reading for the variable itself, never for what was assigned.
+  return known.now = known_as_variable(known.now, known);
+}
+
+// A tape takes every reading for the variable itself, never for what was assigned.
+Tensor Tracer::known_as_variable(const Tensor& value, const VariableValue& v) {
+  if (!is_differentiable(value.dtype())) return value;
   Node node;
   node.op = &known_as_op;
-  node.inputs = {value_of(known.now, "assign"), known.input};
-  node.outputs = {known.now.spec()};
+  node.inputs = {value_of(value, "assign"), v.input};
+  node.outputs = {value.spec()};
   node.scope = current_scope();
-  return known.now = stand_for({graph_.append(std::move(node)), 0});
+  node.backward = detail::trace_marks.backward;
+  return stand_for({graph_.append(std::move(node)), 0});
+}
+
+Tensor Tracer::as_reading(const Shared<VariableState>& v, const Tensor& value) {
+  return is_differentiable(value.dtype()) ? known_as_variable(value, variable(v)) : value;
 }
 
 void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {

@@ -48,6 +48,7 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   Tensor read(const Shared<VariableState>& v) override;
   void assign(const Shared<VariableState>& v, const Tensor& value) override;
+  Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) override;
   bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
   Tensor constant_value(const Tensor& t) const override;
   Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
@@ -86,12 +87,12 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
 
   const uint64_t first_variable_;  // ids from here on are of Variables that were made since
   VariableValue& variable(const Shared<VariableState>& v);
+  Tensor known_as_variable(const Tensor& value, const VariableValue& v);
   IdMark start_;
-  TraceListener* outer_;
   const EnclosingTrace* parent_ = nullptr;  // whose tensors may be read
   const EnclosingTrace* rows_ = nullptr;    // of a separate trace: the vmap that calls it, whose rows may be captured
   bool speculative_ = false;
-  PauseTapes pause_;
+  ListenersScope level_;
   detail::MarkScope marks_{detail::TraceMarks{}};  // none of outside
 };
 

@@ -180,7 +180,7 @@ Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const 
   if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs), Where());
   for (const Tensor& t : arguments)
     if (t.defined() && t.is_symbolic() && !compute_delayed(t)) {
-      if (TraceListener* trace = thread_state().trace) trace->fail_read("profile", Where());
+      refuse_read_in_trace("profile", Where());
       fail_foreign("profile", "an argument", t, Where());
     }
   EagerScope eager;

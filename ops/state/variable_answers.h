@@ -1,0 +1,21 @@
+// Reading and assigning Variables where somebody answers for them (Listeners::variables), and telling who takes notes.
+#pragma once
+#include "rill/ops/listeners.h"
+
+namespace rill {
+
+inline Tensor read_answer(const Listeners& now, const Shared<VariableState>& v) {
+  const Tensor value = now.variables->read(v);
+  if (now.notes) [[unlikely]]
+    now.notes->was_read(v, value);
+  return value;
+}
+
+inline void assign_answer(const Listeners& now, const Shared<VariableState>& v, const Tensor& t) {
+  const Tensor value = now.run_ops() ? t.contiguous() : t;
+  now.variables->assign(v, value);
+  if (now.notes) [[unlikely]]
+    now.notes->was_assigned(v, value);
+}
+
+}  // namespace rill
