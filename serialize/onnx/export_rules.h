@@ -37,6 +37,10 @@ struct Rule {
 // Null where there is none.
 const Rule* rule_of(const Op& op);
 
+// Of a record some of whose operands or results are complex: pairs of real numbers along one more axis, the last. Null
+// where there is none.
+const Rule* pair_rule_of(const Op& op);
+
 // The equation of a product of two operands: "abc,cd->abd".
 std::string einsum_of(const Call& c);
 
