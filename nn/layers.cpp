@@ -363,7 +363,7 @@ Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {
   return recompute_chain(chain, y, *chain_, where);
 }
 
-Sequential& Sequential::named(std::string name) {
+Sequential& Sequential::named(std::string name) & {
   name_ = std::move(name);
   return *this;
 }
@@ -374,7 +374,7 @@ void Sequential::name_variables(VariablePaths& paths) const {
 
 std::ostream& operator<<(std::ostream& out, const Sequential& model) { return out << model.summary(); }
 
-Sequential& Sequential::recompute(ChainOptions options) {
+Sequential& Sequential::recompute(ChainOptions options) & {
   chain_ = std::move(options);
   return *this;
 }

@@ -92,7 +92,8 @@ class Dense {
   }
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return name; }
+  const std::string& name_of_scope() const& { return name; }
+  std::string name_of_scope() const&& { return name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
@@ -125,7 +126,8 @@ class Conv2D {
       : Conv2D(in, out, Dims{Dim(window)}, options, where) {}
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return name; }
+  const std::string& name_of_scope() const& { return name; }
+  std::string name_of_scope() const&& { return name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
@@ -198,7 +200,8 @@ class BatchNorm {
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return options.name; }
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   BatchNormOptions options;
@@ -217,7 +220,8 @@ class LayerNorm {
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return options.name; }
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   LayerNormOptions options;
@@ -237,7 +241,8 @@ class GroupNorm {
   GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return options.name; }
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   int64_t groups;
@@ -256,7 +261,8 @@ class RMSNorm {
   explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return options.name; }
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   RMSNormOptions options;
@@ -276,7 +282,8 @@ class PReLU {
   explicit PReLU(int64_t channels = 1, const PReLUOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return options.name; }
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   PReLUOptions options;
@@ -296,7 +303,8 @@ class Embedding {
   Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& ids, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return name; }
+  const std::string& name_of_scope() const& { return name; }
+  std::string name_of_scope() const&& { return name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
@@ -320,7 +328,8 @@ class MultiHeadAttention {
                      Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
-  const std::string& name_of_scope() const { return name; }
+  const std::string& name_of_scope() const& { return name; }
+  std::string name_of_scope() const&& { return name; }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
@@ -376,7 +385,8 @@ class Sequential {
     return *this;
   }
   // From now on the layers run as a recompute_chain(): less is held for the backward walk, which computes it again.
-  Sequential& recompute(ChainOptions options = {});
+  Sequential& recompute(ChainOptions options = {}) &;
+  Sequential recompute(ChainOptions options = {}) && { return std::move(recompute(std::move(options))); }
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   // Members of other libraries' models: none compiles, and each says what does.
   template <std::same_as<bool> B>
@@ -403,8 +413,10 @@ class Sequential {
   // Those that an optimizer changes.
   std::vector<Variable> parameters() const { return trainable(variables()); }
   // What it is called where it stands in another model: "encoder/dense/kernel". "sequential" unless it is named.
-  Sequential& named(std::string name);
-  const std::string& name_of_scope() const { return name_; }
+  Sequential& named(std::string name) &;
+  Sequential named(std::string name) && { return std::move(this->named(std::move(name))); }
+  const std::string& name_of_scope() const& { return name_; }
+  std::string name_of_scope() const&& { return name_; }
   void name_variables(VariablePaths& paths) const;
   // The table of its Variables: path, dtype, shape, parameters, whether they are trained.
   std::string summary() const { return describe(*this); }

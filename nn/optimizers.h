@@ -90,13 +90,15 @@ class Optimizer {
     static_assert(n, "nothing stands for zero_grad(): gradients are what a tape gives, and are not accumulated");
   }
   // How many steps were made: i64.
-  const Variable& iterations() const { return iterations_; }
+  const Variable& iterations() const& { return iterations_; }
+  Variable iterations() const&& { return iterations_; }
   // The count of steps and what is remembered of each parameter so far, for checkpoints.
   std::vector<Variable> variables() const;
   // The count of steps, the learning rate where it is no schedule, and the slots, each under the path that its Variable
   // has: "iterations", "learning_rate", "dense/kernel/m". A rule with Variables of its own adds them, and calls this.
   virtual void name_variables(VariablePaths& paths) const;
-  const std::string& name_of_scope() const { return name_; }
+  const std::string& name_of_scope() const& { return name_; }
+  std::string name_of_scope() const&& { return name_; }
 
   LearningRate learning_rate;
 

@@ -116,8 +116,11 @@ class ModelSignature {
             f, options.signature,
             {"export_saved_model", "{f, {.signature = {spec(f32, {any, 8}, \"x\")}}} beside the name"}, where)),
         options_(std::move(options)) {}
-  const FunctionCore::OpenGraph& traced() const { return traced_; }
-  const ExportOptions& options() const { return options_; }
+  const FunctionCore::OpenGraph& traced() const& { return traced_; }
+  const ExportOptions& options() const& { return options_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  FunctionCore::OpenGraph traced() const&& { return traced_; }
+  ExportOptions options() const&& { return options_; }
 
  private:
   FunctionCore::OpenGraph traced_;

@@ -55,13 +55,14 @@ class Model {
   explicit Model(Shared<Impl> impl);
 
   // The graph's name in the file.
-  const std::string& name() const;
+  const std::string& name() const&;
   // In the order of the file.
   const std::vector<ValueInfo>& inputs() const&;
   const std::vector<ValueInfo>& outputs() const&;
   // The weights by their names in the file; those of running statistics are not trainable.
   const NamedMap<Variable>& variables() const&;
   // Of a temporary these are copies, for it may be gone when they are looked at.
+  std::string name() const&& { return name(); }
   std::vector<ValueInfo> inputs() const&& { return inputs(); }
   std::vector<ValueInfo> outputs() const&& { return outputs(); }
   NamedMap<Variable> variables() const&& { return variables(); }

@@ -74,7 +74,8 @@ class HParamValue {
   HParamValue(const char* value) : value_(std::string(value)) {}
   HParamValue(std::string value) : value_(std::move(value)) {}
   // What was given, numbers as double.
-  const std::variant<bool, double, std::string>& get() const { return value_; }
+  const std::variant<bool, double, std::string>& get() const& { return value_; }
+  std::variant<bool, double, std::string> get() const&& { return value_; }
 
  private:
   std::variant<bool, double, std::string> value_;
@@ -148,7 +149,8 @@ class Writer {
   // Returns when everything has reached the disk, so that it outlives the machine too.
   void flush(Where where = Where::current());
   // The event file.
-  const std::string& path() const;
+  const std::string& path() const&;
+  std::string path() const&& { return path(); }
 
  private:
   friend void trace_export(const std::string& folder, const std::string& name, int64_t step, Where where);

@@ -81,6 +81,9 @@ DimTable* OpenDims::now() { return open_dims; }
 
 // --- Expressions -----------------------------------------------------------------------------------------------------
 
+static std::atomic<uint64_t> next_table{1};
+DimTable::DimTable() : serial_(next_table++) {}
+
 Dim DimTable::add(Expression e, int64_t value) {
   uint32_t number = ++next_number & Dim::last_number;
   if (!Dim::fits(value) || index_.count(number)) return value;
@@ -149,9 +152,10 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
 // --- Guards ----------------------------------------------------------------------------------------------------------
 
 void DimTable::guard(Dim::Test test, Dim a, Dim b, bool was) {
-  std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b);
+  const Where where = caller_or(Where());
+  // The same test by the user's code and inside of a function are two: who asks says what hangs on it.
+  std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b) + (where.line() ? " inside" : "");
   if (!seen_.emplace(std::move(what), was).second) return;
-  Where where = caller_or(Where());
   guards_.push_back({test, a, b, was, where.line() ? to_string(where) : std::string()});
 }
 

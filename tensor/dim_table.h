@@ -53,8 +53,9 @@ class DimTable {
     bool never_negative = true;  // whatever the open sizes are, as far as is known
   };
 
-  DimTable() = default;
+  DimTable();
   DimTable(const DimTable&) = delete;
+  uint64_t serial() const { return serial_; }  // of its own, in a process
 
   // A size that is open; `name` says which ("x.dim(0)").
   Dim add_symbol(int64_t value, std::string name);
@@ -118,6 +119,7 @@ class DimTable {
   std::vector<Guard> guards_;
   int symbols_ = 0;
   bool inferring_ = false, computed_ = false;
+  const uint64_t serial_;
 };
 
 // The table of this thread's trace is `table` while this lives; none where that is null.

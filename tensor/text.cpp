@@ -17,4 +17,8 @@ std::string one_line(std::string_view text, std::string_view marked) {
   return line;
 }
 
+std::string counted(int64_t n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
 }  // namespace rill

@@ -7,6 +7,7 @@
 #include "graph_programs.h"
 #include "io_helpers.h"
 #include "messages.h"
+#include "random_graphs.h"
 #include "record_samples.h"
 #include "rill/rill.h"
 
@@ -76,6 +77,25 @@ TEST_CASE("every record's samples read back with the bits of the graph") {
 TEST_CASE("control flow, gradient rules and recomputed parts read back") {
   for (const auto& [name, body, inputs] : graph_programs::control_flow()) check(name, body, inputs);
   for (const auto& [name, body, inputs] : graph_programs::gradient_rules()) check(name, body, inputs);
+}
+
+TEST_CASE("random graphs of all control flow in all other read back") {
+  const Tensor x = tensor({0.5f, -1.f, 2.f});
+  for (uint64_t seed = 0; seed < 10 * random_graphs::kinds; ++seed)
+    for (const bool open : {false, true}) {
+      INFO("seed " << seed << (open ? ", open" : ""));
+      const auto kind = random_graphs::Kind(seed % random_graphs::kinds);
+      const random_graphs::RandomGraph body(seed, kind, 1 + int(seed % 3));
+      const auto f = function("f \"of\" x", [&](const Tensor& v) { return body(v); });
+      const Graph g = f.graph(spec(f32, {open ? Dim(any) : Dim(3)}, "x"));
+      if (!open) {
+        check(g, {x});
+        continue;
+      }
+      const std::string text = to_text(g);
+      INFO(text);
+      CHECK(to_text(parse_graph(text, graph_variables(g))) == text);
+    }
 }
 
 TEST_CASE("Variables, captured tensors and constants of every kind read back") {
@@ -157,6 +177,8 @@ TEST_CASE("what is wrong with a text has a line and a column") {
   CHECK(has(message(head + "  %1 = variable \"v\" \"v\" : f32[2]\n"), "no Variable 'v' is given"));
   CHECK(has(message(head + "  %1 = variable \"w\" \"w\" : f32[3]\n"), "variable 'w' is f32[2], and is to be f32[3]"));
   CHECK(has(message(head + "  %1 = argument 0 \"open : f32[3]\n"), "the end of a string"));
+  CHECK(has(message(head + "  inputs %0, %0\n  return %0\n}"), "line 3, column 14: an input, each once, is expected"));
+  CHECK(has(message(head + "  %1 = argument 1 \"y\" : f32[]\n  inputs %1\n  return %0\n}"), "all inputs of the graph"));
   CHECK(has(message(head + "  return %0\n} more"), "line 4, column 3: expected the end of the text, found 'more'"));
   CHECK(has(message(head + "  return %0\n  \"w\" <- %0\n  \"z\" <- %0\n}"), "line 5, column 3: no Variable 'z'"));
   CHECK(has(message(head + "  %1 = exp(%0) : f32[3]\n  return %1\n}"), "line 3, column 8: exp gives f32[2] here"));

@@ -65,6 +65,29 @@ TEST_CASE("kernels that nobody runs leave memory; those that somebody runs stay 
   for (int i = 0; i < 20; ++i) one_more(i);
 }
 
+TEST_CASE("what a temporary is asked for outlives it") {
+  const auto f = function("f", [](const Tensor& x) { return sin(x) + 1; });
+  size_t nodes = 0;
+  for (const Node& n : f.graph(ones({2})).nodes()) nodes += n.outputs.size() + n.op_name().size();
+  CHECK(nodes > 8);
+  const Spec& s = f.graph(ones({2})).spec({0, 0});
+  CHECK(s.shape == Shape{2});
+  const std::string& name = function("g", [](const Tensor& x) { return x; }).name();
+  CHECK(name == "g");
+  const auto by_value = []<class T>(std::type_identity<T>) { return !std::is_reference_v<T>; };
+#define RILL_GIVES_A_COPY(expression) CHECK(by_value(std::type_identity<decltype(expression)>()))
+  RILL_GIVES_A_COPY(std::declval<Graph>().nodes());
+  RILL_GIVES_A_COPY(std::declval<Graph>().spec({}));
+  RILL_GIVES_A_COPY(std::declval<GraphRun>().graph());
+  RILL_GIVES_A_COPY(std::declval<GraphRun>().value());
+  RILL_GIVES_A_COPY(std::declval<nn::Dense>().name_of_scope());
+  RILL_GIVES_A_COPY(std::declval<nn::Sequential>().name_of_scope());
+  RILL_GIVES_A_COPY(std::declval<nn::Sequential>().named("s"));
+  RILL_GIVES_A_COPY(std::declval<nn::Sequential>().recompute());
+  RILL_GIVES_A_COPY(std::declval<nn::Adam>().iterations());
+#undef RILL_GIVES_A_COPY
+}
+
 TEST_CASE("a new Variable at an old one's address is another") {
   int traces = 0;
   // The callable only asks what the Variable is, so that the graph does not keep it.

@@ -412,6 +412,39 @@ TEST_CASE("arguments that do not fit the signature") {
        {"[two]", "hold 1 tensor, and the signature has 2 specs (f32[?], f32[?])", "one for each"});
 }
 
+TEST_CASE("a signature holds where the function is called inside another, too") {
+  const auto f =
+      function("rows", [](const Tensor& x) { return mean(square(x), 1); }, {.signature = {spec(f32, {any, 8})}});
+  const auto pair = function("pair", [](const std::pair<Tensor, Tensor>& p) { return p.first + p.second; },
+                             {.signature = {spec(f32, {any}), spec(f32, {any})}});
+  const auto outer = [&](const Tensor& x) { return function("outer", [&](const Tensor& v) { return f(v); })(x); };
+  CHECK(same_bits(outer(ones({3, 8})), ones({3})));
+  for (const Tensor& wrong : {ones({3, 9}), ones({8}), ones({3, 8}, f64)})
+    CHECK(message_of([&] { outer(wrong); }).substr(message_of([&] { outer(wrong); }).find('[')) ==
+          message_of([&] { f(wrong); }).substr(message_of([&] { f(wrong); }).find('[')));
+  says([&] { function("g", [&](const Tensor& x) { return pair({x, x.astype(f64)}); })(ones({3})); },
+       {"[pair]", "f64[3]"});
+  says(
+      [&] {
+        function("g", [&](const Tensor& x) { return grad([&](const Tensor& v) { return sum(f(v)); })(x); })(ones({3}));
+      },
+      {"[rows]", "f32[3]"});
+  says(
+      [&] {
+        function("g", [&](const Tensor& x) { return cond(sum(x) > 0, [&] { return f(x); }, [&] { return f(x); }); })(
+            ones({2, 2}));
+      },
+      {"[rows]", "f32[2,2]"});
+  says([&] { function("g", [&](const Tensor&) { return f(Tensor()); })(ones({3})); }, {"[rows]", "undefined"});
+  // A size that is open outside has to be the one that the signature gives.
+  const auto open =
+      function("open", [&](const Tensor& x) { return f(x); }, {.signature = {spec(f32, {any, any}, "x")}});
+  CHECK(same_bits(open(ones({3, 8})), ones({3})));
+  CHECK(same_bits(open(ones({5, 8})), ones({5})));
+  CHECK(open.trace_count() == 1);
+  says([&] { open(ones({3, 7})); }, {"[rows]", "f32[3,7]"});
+}
+
 TEST_CASE("explain lists the sizes, and graph() shows them open") {
   auto f = function("rows", [](const Tensor& x) { return reshape(x, {x.dim(0) * 8}) + 1; },
                     {.signature = {spec(f32, {any, 8}, "x")}});
@@ -419,6 +452,8 @@ TEST_CASE("explain lists the sizes, and graph() shows them open") {
   f(ones({5, 8}));
   std::string text = f.explain();
   CHECK(has(text, "1 trace\n"));
+  CHECK(!has(text, " 1 kernels"));
+  CHECK(!has(text, " 1 nodes"));
   CHECK(has(text, "(f32[?,8])"));
   CHECK(has(text, "sizes (f32[3,8])"));
   CHECK(has(text, "sizes (f32[5,8])"));

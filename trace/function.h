@@ -91,6 +91,8 @@ class FunctionCore {
   };
   OpenGraph trace_open(Body& body, std::vector<std::string> names, const Where& where);
   const std::vector<ArgSpec>& signature() const { return options_.signature; }
+  // Throws where the tensors of a call, in walking order, do not fit the signature; without one all do.
+  void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
   Verification verify(Body& body, const Where& where);
 
@@ -120,7 +122,6 @@ class FunctionCore {
   Graph trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, DimTable* dims,
               std::span<const int64_t> sizes, const Where& where);
   std::vector<std::string> argument_names() const;
-  void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
   void warn_about_retracing(const Trace& latest, const Where& where);
 
   // `where`, or, for a call that came through std::function, where the function was made.
@@ -281,6 +282,14 @@ class TypedBody final : public FunctionCore::Body {
 template <class A>
 using Given = std::conditional_t<is_writable<A>, A, std::decay_t<A>>;
 
+// The tensors of a value.
+class TensorList final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { tensors.push_back(t); }
+  void constant(const void*, size_t) override {}
+  std::vector<Tensor> tensors;
+};
+
 // Puts tensors into a copy of a result.
 class FillResult final : public LeafVisitor {
  public:
@@ -328,6 +337,11 @@ class Function<R(A...)> {
     if (FunctionCore::runs_now())
       return call(where, detail::TypedBody<R, A...>(f_, {std::forward<detail::Given<A>>(args)...}));
     FunctionCore::Inline guard(its, where);
+    if (!its.signature().empty()) {  // as a call of its own is checked
+      detail::TensorList leaves;
+      (walk(args, leaves), ...);
+      its.check_signature(leaves.tensors, where);
+    }
     NameScope scope(its.name());
     return f_(std::forward<A>(args)...);
   }
@@ -351,7 +365,8 @@ class Function<R(A...)> {
     return core(where).verify(body, where);
   }
   // As given to function().
-  const std::string& name(Where where = Where::current()) const { return core(where).name(); }
+  const std::string& name(Where where = Where::current()) const& { return core(where).name(); }
+  std::string name(Where where = Where::current()) const&& { return core(where).name(); }
   // Whether it holds no callable.
   template <class F>
     requires std::is_same_v<F, Function>

@@ -97,11 +97,14 @@ class Graph {
   // sizes are named.
   Shared<const Graph> whole;
 
-  const std::vector<Node>& nodes() const { return nodes_; }  // in program order
+  const std::vector<Node>& nodes() const& { return nodes_; }  // in program order
   // Appends and returns its index; throws where an input is not an earlier value.
   int32_t append(Node node);
   // Shape, dtype and device of a value.
-  const Spec& spec(ValueId v) const { return nodes_[size_t(v.node)].outputs[size_t(v.index)]; }
+  const Spec& spec(ValueId v) const& { return nodes_[size_t(v.node)].outputs[size_t(v.index)]; }
+  // Of a temporary, f.graph(x).nodes(), these are copies, for it may be gone when they are looked at.
+  std::vector<Node> nodes() const&& { return nodes_; }
+  Spec spec(ValueId v) const&& { return spec(v); }
 
   // Which value that is. Throws rill::Error where the graph has none such.
   ValueId value(const GraphValue& v, Where where = Where::current()) const;

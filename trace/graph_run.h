@@ -28,16 +28,20 @@ class GraphRun {
   // The node that step() has run last; -1 before the first.
   int32_t node() const { return node_; }
   // The first result of that node. Throws rill::Error before the first step.
-  const Tensor& value(Where where = Where::current()) const;
+  const Tensor& value(Where where = Where::current()) const&;
   // Any value that is known by now. Throws rill::Error for one that is not.
-  const Tensor& value(const GraphValue& v, Where where = Where::current()) const;
+  const Tensor& value(const GraphValue& v, Where where = Where::current()) const&;
   // Whether value() would give one.
   bool has(const GraphValue& v, Where where = Where::current()) const;
   // How many steps there are in all.
   size_t steps() const { return steps_; }
   // Runs what is left, and gives what the fetches ask for.
   std::vector<Tensor> results();
-  const Graph& graph() const { return *graph_; }
+  const Graph& graph() const& { return *graph_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  Tensor value(Where where = Where::current()) const&& { return value(where); }
+  Tensor value(const GraphValue& v, Where where = Where::current()) const&& { return value(v, where); }
+  Graph graph() const&& { return *graph_; }
 
  private:
   friend class Graph;

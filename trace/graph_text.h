@@ -15,7 +15,8 @@
 //     "steps" <- %4                        # what a Variable is assigned
 //   }
 //
-// Graphs inside nodes stand behind these, in braces. '?' is an open size. to_string(g) is shorter, and for looking
+// Graphs inside nodes stand behind these, in braces; the line "inputs %1, %0" before "return" says in which order their
+// nodes' operands are, where that is not the order of the nodes. '?' is an open size. to_string(g) is shorter, and for looking
 // only.
 #pragma once
 #include <string>

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -12,8 +13,12 @@ namespace rill {
 
 namespace {
 // Floats compare and hash by their bits, so that -0.0 and NaN constants stay apart from 0.0 and equal to themselves.
+// Open sizes are equal where they are the same expression: the numbers behind them are those of one call.
+bool same(Dim a, Dim b) { return a.is_open() == b.is_open() && (a.is_open() ? a.number() == b.number() : a == b); }
 bool same(const AttrValue& a, const AttrValue& b) {
   if (a.index() != b.index()) return false;
+  if (const Dims* x = std::get_if<Dims>(&a))
+    return std::ranges::equal(*x, std::get<Dims>(b), [](Dim m, Dim n) { return same(m, n); });
   if (const double* x = std::get_if<double>(&a)) return std::memcmp(x, &std::get<double>(b), sizeof *x) == 0;
   return a == b;
 }
@@ -24,7 +29,7 @@ size_t hash_value(const AttrValue& v) {
         using X = std::remove_cvref_t<decltype(x)>;
         if constexpr (std::is_same_v<X, Dims>) {
           size_t h = x.size();
-          for (int64_t d : x) h = mix(h, size_t(d));
+          for (Dim d : x) h = mix(h, d.is_open() ? d.number() : size_t(d.plain()));
           return h;
         } else if constexpr (std::is_same_v<X, double>) {
           size_t bits;
@@ -65,6 +70,21 @@ AttrList list_of(const AttrsView& a) {
   return std::move(collect.list);
 }
 
+namespace {
+// The open sizes outside of lists, which list_of() shows as numbers; 0 for a field without one.
+Dims open_numbers(const AttrsView& a) {
+  class Look final : public AttrRewriter {
+   public:
+    void field(const char*, Dim& v) override { found.push_back(v.is_open() ? v : Dim(0)); }
+    void field(const char*, Dims&) override {}
+    void field(const char* name, FillValue& v, DType) override { field(name, v.whole); }
+    Dims found;
+  } look;
+  if (a.type) a.type->rewrite(const_cast<void*>(a.data), look);  // it only looks
+  return std::move(look.found);
+}
+}  // namespace
+
 bool operator==(const AttrsView& a, const AttrsView& b) {
   if (a.type != b.type) return false;
   if (a.data == b.data) return true;
@@ -72,13 +92,13 @@ bool operator==(const AttrsView& a, const AttrsView& b) {
   if (x.size() != y.size()) return false;
   for (size_t i = 0; i < x.size(); ++i)
     if (!same(x[i].second, y[i].second)) return false;
-  return true;
+  return same(AttrValue(open_numbers(a)), AttrValue(open_numbers(b)));
 }
 
 size_t hash(const AttrsView& a) {
   size_t h = 0;
   for (const auto& [key, value] : list_of(a)) h = mix(h, hash_value(value));
-  return h;
+  return mix(h, hash_value(open_numbers(a)));
 }
 
 namespace {

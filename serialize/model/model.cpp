@@ -181,7 +181,7 @@ FunctionCore::OpenGraph Model::Impl::traced_whole(const Where& where) const {
 }
 
 Model::Model(Shared<Impl> impl) : impl_(std::move(impl)) {}
-const std::string& Model::name() const { return impl_->name; }
+const std::string& Model::name() const& { return impl_->name; }
 const std::vector<ValueInfo>& Model::inputs() const& { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const& { return impl_->outputs; }
 const NamedMap<Variable>& Model::variables() const& { return impl_->variables; }

@@ -49,6 +49,10 @@ Values zeros_of(Call& c, DType dtype);
 std::vector<DType> dtypes_of(std::span<const Spec> specs);
 // A loop's attributes; refuses one that keeps what its gradient needs.
 const ControlAttrs& plain_loop(Call& c);
+// Of a record some of whose operands or results are complex: pairs of real numbers along one more axis, the last. Null
+// where there is none.
+const Rule* pair_rule_of(const Op& op);
+
 // The equation of a product of two operands: "abc,cd->abd".
 std::string einsum_of(const Call& c);
 

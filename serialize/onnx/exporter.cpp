@@ -25,7 +25,12 @@ Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().si
 
 Exporter::Exporter(const Graph& graph, Shared<DimTable> dims, const VariableValues& values,
                    const ExportOptions& options, const Where& where)
-    : graph_(graph), dims_(std::move(dims)), variables_(values), options_(options), where_(where) {
+    : graph_(graph),
+      dims_(std::move(dims)),
+      traced_guards_(dims_ ? dims_->guards().size() : 0),
+      variables_(values),
+      options_(options),
+      where_(where) {
   main_.proto = model_.mutable_graph();
 }
 
@@ -45,8 +50,10 @@ onnx::ModelProto Exporter::run() {
   reserve_outputs();
   add_inputs(main);
   check_guards();
+  try_sizes();
   write(main);
   add_outputs(main);
+  check_guards();
   describe();
   return std::move(model_);
 }
@@ -56,7 +63,7 @@ void Exporter::reserve_outputs() {
   for (const std::string& name : options_.outputs) {
     auto is_name = [&](const GraphInput& in) { return graph_.nodes()[size_t(in.node)].name == name; };
     const bool input = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_name);
-    if (!input && !name.empty() && names_.insert(name).second) continue;
+    if (!input && !name.empty() && names_.take(name)) continue;
     const std::string why = input          ? "is the name of an input or a weight"
                             : name.empty() ? "is no name, which a result needs"
                                            : "is asked for twice";
@@ -80,6 +87,14 @@ void Exporter::describe() {
   }
 }
 
+void Exporter::refuse_complex(const std::string& name) const {
+  fail("export_model",
+       fmt::format("'{}' of '{}' is complex, which nothing is that ONNX's models take, hold or give. take and give the "
+                   "real and the imaginary part, and join them with complex()",
+                   name, graph_.name),
+       where_);
+}
+
 void Exporter::add_inputs(Frame& main) {
   for (const GraphAssign& a : graph_.assigns)
     if (is_generator(*a.variable))
@@ -97,6 +112,8 @@ void Exporter::add_inputs(Frame& main) {
   for (const GraphInput& in : graph_.inputs) {
     const Node& n = graph_.nodes()[size_t(in.node)];
     const Spec& spec = n.outputs[0];
+    if (is_complex(spec.dtype) && (in.kind == GraphInput::Kind::argument || main.read[size_t(in.node)][0]))
+      refuse_complex(n.name);
     const bool variable = in.kind == GraphInput::Kind::variable;
     const Value v{fresh(variable ? variables_.name_of(in.variable) : n.name), spec.dtype};
     main.values[size_t(in.node)] = {v};
@@ -150,6 +167,7 @@ void Exporter::add_outputs(Frame& main) {
     const std::string name = !wanted.empty()              ? wanted[i]
                              : graph_.outputs.size() == 1 ? fresh("output")
                                                           : fresh(fmt::format("output_{}", i));
+    if (is_complex(graph_.spec(graph_.outputs[i]).dtype)) refuse_complex(name);
     renamed[v.name] = name;
     fill(*main_.proto->add_output(), name, graph_.spec(graph_.outputs[i]));
   }
@@ -206,18 +224,22 @@ bool gives_nothing(const Graph& g, const Node& n, const Rule* rule) {
 }
 }  // namespace
 
+Value Exporter::named_constant(const Tensor& t, const std::string& name) {
+  onnx::TensorProto& weight = *main_.proto->add_initializer();
+  weight.set_name(fresh(name));
+  onnx_out::fill(weight, t);
+  return {weight.name(), t.dtype()};
+}
+
 void Exporter::write_node(Frame& f, size_t i) {
   const Node& n = f.graph.nodes()[i];
   if (std::exchange(f.begun[i], 1)) refuse(n, "its operators need the size of its result, which they are to compute");
   const Inside inside(*this, f.scope);
   const Node* outer = std::exchange(node_, f.stands_for ? f.stands_for : &n);
-  if (n.kind == Node::Kind::constant && !n.name.empty() && main_.proto) {  // a weight that was frozen
-    onnx::TensorProto& weight = *main_.proto->add_initializer();
-    f.values[i] = {{fresh(n.name), n.constant.dtype()}};
-    weight.set_name(f.values[i][0].name);
-    onnx_out::fill(weight, n.constant);
-  } else if (n.kind == Node::Kind::constant) {
-    f.values[i] = {constant(n.constant)};
+  if (n.kind == Node::Kind::constant) {
+    if (is_complex(n.constant.dtype()))
+      refuse(n, "its numbers are complex, of which a model holds none. make them of real ones with complex()");
+    f.values[i] = {n.name.empty() ? constant(n.constant) : named_constant(n.constant, n.name)};
   } else if (gives_nothing(f.graph, n, find_rule(*n.op))) {
     const EagerScope eager;
     for (const Spec& s : n.outputs) f.values[i].push_back(constant(zeros(s.shape, {s.dtype, {}})));
@@ -259,19 +281,20 @@ const Rule* Exporter::find_rule(const Op& op) const { return rule_of(op); }
 Values Exporter::apply_rule(Frame& f, const Node& n, Values in) {
   if (n.op->marker || n.op == &known_as_op) return {in[0]};
   bool complex = false;
-  for (const Value& v : in) complex |= is_complex(v.dtype);
+  for (const ValueId v : n.inputs) complex |= is_complex(f.graph.spec(v).dtype);
   for (const Spec& s : n.outputs) complex |= is_complex(s.dtype);
-  if (complex) refuse(n, "its numbers are complex, which no standard operator computes with");
+  const Rule* rule = complex && writes_pairs() ? pair_rule_of(*n.op) : find_rule(*n.op);
+  if (complex && !(writes_pairs() && rule))
+    refuse(n, "its numbers are complex, which no standard operator computes with");
   if (is_small_constant(n)) {
     const EagerScope eager;
     return {constant(apply(*n.op, Operands(), n.attrs, where_)[0])};
   }
-  const Rule* rule = find_rule(*n.op);
   if (!rule) refuse(n, "no rule says how. write it as functions that have one");
   if (!rule->refusal.empty()) refuse(n, std::string(rule->refusal));
   Call call{*this, n, {}, std::move(in), f.read[size_t(&n - f.graph.nodes().data())]};
   for (ValueId v : n.inputs) call.specs.push_back(f.graph.spec(v));
-  if (!rule->moves)
+  if (!rule->moves && !complex)
     for (size_t i = 0; i < call.in.size(); ++i) {
       call.in[i] = cast(call.in[i], widened(call.in[i].dtype));
       call.specs[i].dtype = call.in[i].dtype;
@@ -285,7 +308,7 @@ Values Exporter::apply_rule(Frame& f, const Node& n, Values in) {
                    [&](std::span<const Tensor> arguments) { return rule->composite(arguments, attrs); });
   }
   for (size_t k = 0; k < out.size() && k < n.outputs.size(); ++k)
-    if (!out[k].name.empty()) out[k] = cast(out[k], n.outputs[k].dtype);
+    if (!out[k].name.empty()) out[k] = cast(out[k], real_of(n.outputs[k].dtype));
   return out;
 }
 

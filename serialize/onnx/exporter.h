@@ -15,6 +15,7 @@
 #include "rill/serialize/export_model.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/trace/graph.h"
+#include "rill/trace/graph/unique_names.h"
 #include "rill/trace/graph/variable_values.h"
 
 namespace rill::onnx_out {
@@ -76,6 +77,8 @@ class Exporter {
   Value op(std::string_view type, const Values& in, const Attributes& attributes = {}, std::optional<DType> out = {});
   // An initializer: equal ones are shared.
   virtual Value constant(const Tensor& t);
+  // One that was a weight, under its name.
+  virtual Value named_constant(const Tensor& t, const std::string& name);
   // One number of any dtype.
   Value number(double x, DType dtype);
   Value ints(const std::vector<int64_t>& values);
@@ -119,6 +122,8 @@ class Exporter {
   // Null where there is none.
   virtual const Rule* find_rule(const Op& op) const;
   virtual std::string_view format() const { return "ONNX"; }
+  // Whether complex numbers may be written, as pairs.
+  virtual bool writes_pairs() const { return true; }
   void reserve_outputs();
   // Notes the open sizes of an argument; throws where they are those of a graph without its function.
   void note_sizes(const Value& input, const Spec& spec);
@@ -128,10 +133,13 @@ class Exporter {
   void check_output_names() const;
   void write(Frame& f);
   const Value& value(Frame& f, ValueId v);
+  // What the trace found out about sizes, and what rules found out that have been asked by now.
   void check_guards() const;
+  void try_sizes() const;
 
   const Graph& graph_;
   Shared<DimTable> dims_;
+  const size_t traced_guards_;  // of dims_, how many the trace left
   const VariableValues& variables_;
   const ExportOptions& options_;
   const Where where_;
@@ -140,13 +148,15 @@ class Exporter {
   std::map<uint32_t, Frame*> frames_;               // by the serial number of their trace
   std::vector<std::unique_ptr<Graph>> composites_;  // kept, with their frames, for sizes that name their values
   std::vector<std::unique_ptr<Frame>> kept_frames_;
-  std::set<std::string> names_;
+  UniqueNames names_;
   const Node* node_ = nullptr;  // that is being written
 
  private:
   void add_inputs(Frame& main);
   void add_outputs(Frame& main);
   void describe();
+  [[noreturn]] void refuse_sizes(const std::string& reason) const;
+  [[noreturn]] void refuse_complex(const std::string& name) const;
   void write_node(Frame& f, size_t i);
   Values apply_rule(Frame& f, const Node& n, Values in);
   Value open_size(Dim d);

@@ -38,11 +38,7 @@ onnx::TensorProto::DataType element_type(DType dtype) {
 
 // --- Names -----------------------------------------------------------------------------------------------------------
 
-std::string Exporter::fresh(const std::string& wanted) {
-  std::string name = wanted;
-  for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-  return name;
-}
+std::string Exporter::fresh(const std::string& wanted) { return names_.add(wanted); }
 
 void Exporter::fill(onnx::ValueInfoProto& info, const std::string& name, const Spec& spec) const {
   info.set_name(name);

@@ -13,6 +13,7 @@
 #include "rill/serialize/onnx/fold_norms.h"
 #include "rill/serialize/onnx/interpreter.h"
 #include "rill/serialize/onnx/tensors.h"
+#include "rill/trace/graph/unique_names.h"
 
 namespace rill {
 namespace onnx_import {
@@ -93,6 +94,7 @@ ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& sourc
 
 void read_weights(Imported& m, Model::Impl& impl, const Names& names, const ImportOptions& options,
                   const Source& source) {
+  UniqueNames variables;
   auto take = [&](const onnx::TensorProto& t, bool initializer) {
     const Tensor value = read_tensor(t, source);
     const bool weight = options.trainable && initializer && is_floating(value.dtype()) && value.ndim() > 0 &&
@@ -102,8 +104,7 @@ void read_weights(Imported& m, Model::Impl& impl, const Names& names, const Impo
     held.clear_float_data();
     held.clear_int64_data();
     if (!weight) return m.weights.add(t, value);
-    std::string name = t.name();
-    for (int i = 1; impl.variables.contains(name); ++i) name = fmt::format("{}_{}", t.name(), i);
+    const std::string name = variables.add(t.name());
     const Variable v(value, {.name = name, .trainable = !names.statistics.contains(t.name())});
     impl.variables.emplace(name, v);
     m.weights.add(t, v);

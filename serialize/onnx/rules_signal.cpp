@@ -1,7 +1,8 @@
-// Signals: Fourier transforms as products with a matrix of cosines and sines, and windows.
+// Signals: Fourier transforms, and windows.
 #include <cmath>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/fft.h"
 #include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::onnx_import {
@@ -9,39 +10,31 @@ namespace {
 
 constexpr double pi = 3.14159265358979323846;
 
-// [in, out] cosines and sines of 2 pi i k / n, for the DFT of `n` points.
-struct Waves {
-  Tensor cosine, sine;
-};
-Waves waves(int64_t in, int64_t out, int64_t n, DType d) {
-  const EagerScope eager;
-  std::vector<double> c, s;
-  for (int64_t i = 0; i < in; ++i)
-    for (int64_t k = 0; k < out; ++k) {
-      const double angle = 2 * pi * double(i * k % n) / double(n);
-      c.push_back(std::cos(angle)), s.push_back(std::sin(angle));
-    }
-  return {tensor(c, Shape{in, out}).astype(d), tensor(s, Shape{in, out}).astype(d)};
+// `x` in f64, for waves cancel, and cut, or continued with zeros, to `n` points along the last axis.
+Tensor fitted(const Tensor& given, Dim n) {
+  const Tensor x = given.astype(f64);
+  const Dim own = x.dim(-1);
+  const bool open = own.is_open() || n.is_open();
+  if (open ? own.is_open() && n.is_open() && own.number() == n.number() : own == n) return x;
+  std::vector<Padding> widths(size_t(x.ndim()));
+  widths.back() = {0, larger(n - own, 0)};
+  return pad(slice_axis(x, -1, 0, smaller(own, n)), widths);
 }
+Tensor joined(const Tensor& re, const Tensor& im, Dim n) {
+  const Tensor x = fitted(re, n);
+  return complex(x, im.defined() ? fitted(im, n) : zeros_like(x));
+}
+using Parts = std::pair<Tensor, Tensor>;
+Parts parts_of(const Tensor& y, DType d) { return {real(y).astype(d), imag(y).astype(d)}; }
 
-// The DFT of `n` points along the last axis of re + i im, of which `out` are kept. Waves cancel: they are added up in
-// f64.
-std::pair<Tensor, Tensor> transformed(const Tensor& re, const Tensor& im, int64_t n, int64_t out, bool inverse) {
-  auto fitted = [&](const Tensor& given) {
-    const Tensor x = given.astype(f64);
-    std::vector<Padding> widths(size_t(x.ndim()));
-    widths.back() = {0, n - x.dim(-1)};
-    return pad(x, widths, full({}, 0, x.dtype()));
-  };
-  const Waves w = waves(n, out, n, f64);
-  const double sign = inverse ? 1 : -1, factor = inverse ? 1 / double(n) : 1;
-  const Tensor a = fitted(re);
-  Tensor y_re = matmul(a, w.cosine), y_im = sign * matmul(a, w.sine);
-  if (im.defined()) {
-    const Tensor b = fitted(im);
-    y_re = y_re - sign * matmul(b, w.sine), y_im = y_im + matmul(b, w.cosine);
-  }
-  return {(y_re * factor).astype(re.dtype()), (y_im * factor).astype(re.dtype())};
+// The DFT of `n` points along the last axis of re + i im; `half`: of real numbers, n / 2 + 1 of them.
+Parts transformed(const Tensor& re, const Tensor& im, Dim n, bool half, bool inverse) {
+  if (half && !im.defined()) return parts_of(fft::rfft(fitted(re, n)), re.dtype());
+  const Tensor x = joined(re, im, n);
+  Parts y = parts_of(inverse ? fft::ifft(x) : fft::fft(x), re.dtype());
+  if (half)
+    for (Tensor* part : {&y.first, &y.second}) *part = slice_axis(*part, -1, 0, n / 2 + 1);
+  return y;
 }
 
 // The last axis holds the real part, or the real and the imaginary one.
@@ -51,22 +44,18 @@ Values dft_rule(const Call& c) {
   const int64_t axis = axis_of(c, c.opset < 20 ? c.integer("axis", 1) : c.has(2) ? int64_t(c.dim(2)) : -2, x.ndim());
   const bool one_sided = c.flag("onesided"), inverse = c.flag("inverse");
   const bool to_real = one_sided && inverse;
-  const int64_t in = x.dim(axis);
-  const int64_t n = c.has(1) ? int64_t(c.dim(1)) : to_real ? 2 * (in - 1) : in;
-  if (n < 1) c.reject("a transform of no points");
+  const Dim in = x.dim(axis);
+  const Dim n = c.has(1) ? Dim(c.dim(1)) : to_real ? Dim(2 * (in - 1)) : in;
+  if (n.hint() < 1) c.reject("a transform of no points");
   const bool is_complex = x.dim(-1) == 2;
-  Tensor re = moveaxis(x(ellipsis, 0), axis, -1), im = is_complex ? moveaxis(x(ellipsis, 1), axis, -1) : Tensor();
+  const Tensor re = moveaxis(x(ellipsis, 0), axis, -1), im = is_complex ? moveaxis(x(ellipsis, 1), axis, -1) : Tensor();
+  const auto back = [&](const Tensor& t) { return moveaxis(t, -1, axis); };
   if (to_real) {  // the other half is the conjugate of this one
-    const int64_t half = n / 2 + 1, rest = n - half;
-    auto all_of = [&](const Tensor& t, double sign) {
-      const Tensor first = slice_axis(t, -1, 0, half);
-      return concat({first, sign * flip(slice_axis(first, -1, 1, 1 + rest), -1)}, -1);
-    };
-    re = all_of(re, 1), im = is_complex ? all_of(im, -1) : Tensor();
+    const Tensor y = fft::irfft(joined(re, im, n / 2 + 1), {.n = n});
+    return {expand_dims(back(y.astype(x.dtype())), -1)};
   }
-  const auto [y_re, y_im] = transformed(re, im, n, one_sided && !inverse ? n / 2 + 1 : n, inverse);
-  auto back = [&](const Tensor& t) { return moveaxis(t, -1, axis); };
-  return {to_real ? expand_dims(back(y_re), -1) : stack({back(y_re), back(y_im)}, -1)};
+  const auto [y_re, y_im] = transformed(re, im, n, one_sided, inverse);
+  return {stack({back(y_re), back(y_im)}, -1)};
 }
 
 // Frames of [batch, length, 1 or 2], each times the window, transformed: [batch, frames, bins, 2].
@@ -83,8 +72,8 @@ Values stft_rule(const Call& c) {
     return window.defined() ? f * window : f;
   };
   const bool is_complex = x.dim(2) == 2;
-  const int64_t bins = c.flag("onesided", true) && !is_complex ? n / 2 + 1 : n;
-  const auto [re, im] = transformed(framed(0), is_complex ? framed(1) : Tensor(), n, bins, false);
+  const bool half = c.flag("onesided", true) && !is_complex;
+  const auto [re, im] = transformed(framed(0), is_complex ? framed(1) : Tensor(), n, half, false);
   return {stack({re, im}, -1)};
 }
 

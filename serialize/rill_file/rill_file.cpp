@@ -16,6 +16,7 @@
 #include "rill/serialize/tensors/formats.h"
 #include "rill/serialize/zip_archive.h"
 #include "rill/tensor/version.h"
+#include "rill/trace/graph/unique_names.h"
 
 namespace rill {
 namespace rill_file {
@@ -160,10 +161,8 @@ namespace {
 
 // --- Models ----------------------------------------------------------------------------------------------------------
 
-ValueInfo info_of(const std::string& name, const Spec& s, std::set<std::string>& taken) {
-  ValueInfo v{name, s.dtype, s.shape};
-  for (int i = 1; !taken.insert(v.name).second; ++i) v.name = fmt::format("{}_{}", name, i);
-  return v;
+ValueInfo info_of(const std::string& name, const Spec& s, UniqueNames& taken) {
+  return {taken.add(name), s.dtype, s.shape};
 }
 
 }  // namespace
@@ -176,15 +175,11 @@ static Model model_of(const Shared<Package>& package, size_t which, const Where&
   impl->package = package;
   impl->loaded = f.function;
   impl->metadata = package->metadata;
-  std::set<std::string> inputs, outputs;
+  UniqueNames inputs, outputs, variables;
   for (const ArgSpec& a : f.function->arguments()) impl->inputs.push_back(info_of(a.name, a.spec, inputs));
   const std::vector<Spec> results = f.function->results();
   for (size_t k = 0; k < results.size(); ++k) impl->outputs.push_back(info_of(f.outputs[k], results[k], outputs));
-  for (const Variable& v : package->variables) {
-    std::string name = v.name();
-    for (int i = 1; impl->variables.contains(name); ++i) name = fmt::format("{}_{}", v.name(), i);
-    impl->variables.emplace(name, v);
-  }
+  for (const Variable& v : package->variables) impl->variables.emplace(variables.add(v.name()), v);
   impl->run = [function = f.function, where](const Model::Impl::Given& given) {
     std::vector<Tensor> arguments;
     for (const std::vector<Tensor>& one : given) arguments.push_back(one[0]);

@@ -58,8 +58,7 @@ int TensorWriter::add(const Tensor& t, const std::string& name) {
     if (!std::is_sorted(order.begin(), order.end())) entry["order"] = order;
     Tensor stored = transpose(t, order).contiguous();
     if (stored.dtype() == DType::c128) stored = seen_as(stored, DType::f64, 2, false);
-    std::string key = name;
-    for (int i = 1; numbers_.contains(key) || key == "__metadata__"; ++i) key = fmt::format("{}_{}", name, i);
+    const std::string key = keys_.add(name);
     entry["key"] = key;
     numbers_.emplace(key, stored);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rill/serialize/save.h"
+#include "rill/trace/graph/unique_names.h"
 
 namespace rill::rill_file {
 
@@ -21,6 +22,7 @@ using json = nlohmann::ordered_json;
 // A c128 is stored as f64 with a last axis of size 2.
 class TensorWriter {
  public:
+  TensorWriter() { keys_.take("__metadata__"); }  // which .safetensors has for itself
   // Its number in the list; a tensor that was added before keeps its number. `name`: for people who look into the file.
   int add(const Tensor& t, const std::string& name);
   const json& list() const { return list_; }
@@ -29,6 +31,7 @@ class TensorWriter {
  private:
   json list_ = json::array();
   NamedTensors numbers_;
+  UniqueNames keys_;
   std::unordered_map<uint64_t, int> known_;  // by tensor id
   std::vector<Tensor> keep_;                 // so that no id is used again
 };

@@ -265,7 +265,7 @@ void Writer::traces(const std::string& name, int64_t step, Where where) {
 
 void Writer::flush(Where where) { impl_->queue.flush(where); }
 
-const std::string& Writer::path() const { return impl_->queue.path(); }
+const std::string& Writer::path() const& { return impl_->queue.path(); }
 
 // --- trace_on, trace_off, trace_export -------------------------------------------------------------------------------
 

@@ -76,21 +76,17 @@ std::string node_name(std::string_view wanted) {
   return name;
 }
 
-std::string ModelParts::fresh(const std::string& wanted) {
-  std::string name = wanted;
-  for (int i = 1; !names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-  return name;
-}
+std::string ModelParts::fresh(const std::string& wanted) { return names.add(wanted); }
 
 void name_variables(ModelParts& model, std::span<const Graph* const> graphs, const VariableValues& variables,
                     std::span<const std::string> results) {
-  model.names.insert(results.begin(), results.end());
+  for (const std::string& name : results) model.names.take(name);
   for (const Graph* g : graphs)
     for (const GraphInput& in : g->inputs)
       if (in.kind == GraphInput::Kind::variable)
         if (const auto [at, is_new] = model.handles.try_emplace(in.variable.get()); is_new)
           at->second = model.fresh(node_name(variables.name_of(in.variable)));
-  for (const std::string& name : results) model.names.erase(name);
+  for (const std::string& name : results) model.names.give_back(name);
 }
 
 // --- Nodes -----------------------------------------------------------------------------------------------------------
@@ -252,8 +248,10 @@ proto::SignatureDef GraphWriter::write_signature(bool first) {
   if (first) reserve_outputs();
   add_inputs(main, signature);
   check_guards();
+  try_sizes();
   write(main);
   add_outputs(main, signature);
+  check_guards();
   model_.names = names_;
   return signature;
 }

@@ -12,6 +12,7 @@
 
 #include "rill/serialize/messages.h"
 #include "rill/serialize/onnx/export_rules.h"
+#include "rill/trace/graph/unique_names.h"
 #include "saved_model.pb.h"
 
 namespace rill::tensorflow_out {
@@ -48,7 +49,7 @@ struct ModelParts {
   proto::GraphDef graph;
   std::vector<Weight> weights;
   bool frozen = false;  // weights are constants
-  std::set<std::string> names;
+  UniqueNames names;
   std::map<const VariableState*, std::string> handles;  // names of the nodes that stand for Variables
   std::map<const VariableState*, size_t> known;         // weights that are written
 
@@ -74,6 +75,7 @@ class GraphWriter final : public onnx_out::Exporter {
   Values ops(std::string_view type, const Values& in, const onnx_out::Attributes& attributes,
              const std::vector<DType>& out) override;
   Value constant(const Tensor& t) override;
+  Value named_constant(const Tensor& t, const std::string& name) override { return plain_constant(t, name); }
 
   // TensorFlow's own. Attributes of dtypes are added.
   Values nodes(std::string_view op, const Values& in, const NodeAttributes& attributes, const std::vector<DType>& out);
@@ -109,6 +111,7 @@ class GraphWriter final : public onnx_out::Exporter {
 
  protected:
   const onnx_out::Rule* find_rule(const Op& op) const override;
+  bool writes_pairs() const override { return false; }
   std::string_view format() const override { return "TensorFlow"; }
 
  private:

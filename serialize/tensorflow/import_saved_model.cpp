@@ -17,6 +17,7 @@
 #include "rill/serialize/tensorflow/interpreter.h"
 #include "rill/serialize/tensorflow/saved_model.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/trace/graph/unique_names.h"
 #include "saved_model.pb.h"
 
 namespace rill {
@@ -316,16 +317,11 @@ std::string plain_name(const std::string& name, const std::map<std::string, bool
   return known.contains(plain) ? plain : name;
 }
 
-void add_variable(Model::Impl& impl, std::string name, const Variable& v) {
-  const std::string first = name;
-  for (int i = 1; impl.variables.contains(name); ++i) name = fmt::format("{}_{}", first, i);
-  impl.variables.emplace(name, v);
-}
-
 // Of those that the results depend on.
 void make_variables(Imported& m, Model::Impl& impl, const Check& check, const std::map<std::string, bool>& known,
                     const ImportOptions& options) {
   if (!options.trainable) return;
+  UniqueNames names;
   for (Slot& s : m.slots) {
     if (!s.value.defined() || !check.needs(*s.node)) continue;
     const std::string name = plain_name(s.name, known);
@@ -333,7 +329,7 @@ void make_variables(Imported& m, Model::Impl& impl, const Check& check, const st
     const bool trainable = is_floating(s.value.dtype()) && trained;
     s.variable.emplace(s.value, VariableOptions{.name = name, .trainable = trainable});
     s.value = {};
-    add_variable(impl, name, *s.variable);
+    impl.variables.emplace(names.add(name), *s.variable);
   }
 }
 
@@ -341,6 +337,8 @@ void make_variables(Imported& m, Model::Impl& impl, const Check& check, const st
 void make_weights(Imported& m, Model::Impl& impl, const ImportOptions& options) {
   if (!options.trainable) return;
   std::set<std::string> fixed;
+  UniqueNames names;
+  for (const auto& [name, v] : impl.variables) names.take(name);
   for (const proto::NodeDef& n : m.program.graph.node())
     for (int i = 2; n.op() == "ScaleAndTranslate" && i < n.input_size(); ++i) fixed.insert(node_of(n.input(i)));
   for (const proto::NodeDef& n : m.program.graph.node()) {
@@ -350,7 +348,7 @@ void make_weights(Imported& m, Model::Impl& impl, const ImportOptions& options) 
     if (!from_proto(p.dtype(), dtype) || !is_floating(dtype) || p.tensor_shape().dim_size() == 0) continue;
     const Variable v(read_tensor(p, "node '" + n.name() + "'"), {.name = n.name()});
     m.weights.emplace(&n, v);
-    add_variable(impl, n.name(), v);
+    impl.variables.emplace(names.add(n.name()), v);
   }
 }
 

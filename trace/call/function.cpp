@@ -10,6 +10,7 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/text.h"
 #include "rill/trace/call/function_state.h"
 
 namespace rill {
@@ -82,10 +83,12 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
   for (const ArgSpec& a : options_.signature) wanted += (wanted.empty() ? "" : ", ") + to_string(a.spec);
   if (leaves.size() != options_.signature.size())
     fail(name_,
-         fmt::format("the arguments hold {} tensor{}, and the signature has {} specs ({}). give it one for each tensor",
-                     leaves.size(), leaves.size() == 1 ? "" : "s", options_.signature.size(), wanted),
+         fmt::format("the arguments hold {}, and the signature has {} ({}). give it one for each tensor",
+                     counted(int64_t(leaves.size()), "tensor"), counted(int64_t(options_.signature.size()), "spec"),
+                     wanted),
          place(where));
   bool fits = true;
+  for (const Tensor& t : leaves) require_defined(name_, t, "an argument", place(where));
   for (size_t i = 0; fits && i < leaves.size(); ++i) {
     const Spec &want = options_.signature[i].spec, &have = leaves[i].spec();
     fits = want.dtype == have.dtype && want.shape.size() == have.shape.size();
@@ -192,7 +195,7 @@ int FunctionCore::trace_count() const {
 
 std::string FunctionCore::explain() const {
   std::lock_guard lock(state_->mutex);
-  std::string text = fmt::format("function '{}': {} trace{}\n", name_, state_->traced, state_->traced == 1 ? "" : "s");
+  std::string text = fmt::format("function '{}': {}\n", name_, counted(state_->traced, "trace"));
   for (const auto& t : state_->traces) {
     text += fmt::format("  trace {} for {}: {}\n", t->number, print_specs(t->key.leaves), t->reason);
     if (t->dims)
@@ -205,7 +208,8 @@ std::string FunctionCore::explain() const {
               make_stand_in(t->open.with_sizes(t->key.leaves[k].spec(), k, Dims(i->sizes.begin(), i->sizes.end()))));
         text += fmt::format("   sizes {}:\n", print_specs(leaves));
       }
-      text += fmt::format("    {} nodes traced, {} kept\n", t->traced_nodes, i->graph->graph().nodes().size());
+      text += fmt::format("    {} traced, {} kept\n", counted(int64_t(t->traced_nodes), "node"),
+                          i->graph->graph().nodes().size());
       text += i->graph->tiers().describe("    ");
     }
   }

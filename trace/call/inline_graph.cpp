@@ -15,6 +15,7 @@
 #include "rill/trace/call/node_runner.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 namespace {
@@ -116,9 +117,9 @@ class Inliner {
   }
 
   Graph copy(const Graph& traced) {
+    Shared<const Graph> whole;
+    if (traced.whole) whole = Shared<const Graph>::make(copy(*traced.whole));  // first, for the sizes of its nodes
     Graph g;
-    g.name = traced.name;
-    if (traced.whole) g.whole = Shared<const Graph>::make(copy(*traced.whole));  // first, for the sizes of its nodes
     if (traced.trace) g.trace = serials_.try_emplace(traced.trace, EnclosingTrace::new_serial()).first->second;
     for (const Node& node : traced.nodes()) {
       if (node.kind == Node::Kind::op) {
@@ -129,9 +130,9 @@ class Inliner {
       settle(n.outputs[0].shape);
       g.append(std::move(n));
     }
-    g.inputs = traced.inputs;
-    g.outputs = traced.outputs;
-    g.assigns = traced.assigns;
+    const uint32_t serial = g.trace;
+    g = rebuilt(traced, std::move(g));
+    g.trace = serial, g.whole = std::move(whole);
     return g;
   }
 

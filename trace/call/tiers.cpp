@@ -21,6 +21,7 @@
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/text.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
@@ -227,8 +228,9 @@ std::string Tiers::describe(const std::string& indent, const std::string& name) 
   const Executable& e = now();
   std::string text = indent + name + state();
   if (done_.load(std::memory_order_acquire) && milliseconds_ > 0) text += fmt::format(" in {:.1f} ms", milliseconds_);
-  text += fmt::format(", {} kernels; arena {} bytes ({} without sharing), {} results in place\n", e.kernel_count(),
-                      e.plan().arena_bytes, e.plan().unshared_bytes, e.plan().in_place);
+  text += fmt::format(", {}; arena {} ({} without sharing), {} in place\n", counted(e.kernel_count(), "kernel"),
+                      counted(e.plan().arena_bytes, "byte"), e.plan().unshared_bytes,
+                      counted(int64_t(e.plan().in_place), "result"));
   for (const Node& n : e.graph().nodes()) {
     if (n.kind != Node::Kind::op || n.op->view) continue;
     std::string outputs;
@@ -244,8 +246,9 @@ std::string Tiers::describe(const std::string& indent, const std::string& name) 
     }
     const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
     constexpr std::string_view from[] = {"from memory", "from the disk cache", "compiled"};
-    text += fmt::format("{}  fused({}) -> {}; {} instructions, {} in {:.1f} ms\n", indent, f.ops(), outputs,
-                        f.kernel.body.size(), from[int(f.code.from)], f.code.milliseconds);
+    text +=
+        fmt::format("{}  fused({}) -> {}; {}, {} in {:.1f} ms\n", indent, f.ops(), outputs,
+                    counted(int64_t(f.kernel.body.size()), "instruction"), from[int(f.code.from)], f.code.milliseconds);
   }
   return text;
 }

@@ -7,12 +7,15 @@
 // batch_choice, batch_while and batch_scan.
 #include "rill/trace/control/batched_control.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "rill/autodiff/batching.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
 
@@ -71,9 +74,26 @@ std::vector<Spec> inputs_of(const Graph& g) {
   return specs;
 }
 
+// The same, made once for each graph `of`, `what`, flags and size, which may be an open one of a trace.
+std::shared_ptr<const InnerGraph> rows_of(const InnerGraph& of, std::string what, std::span<const Spec> specs,
+                                          const Flags& in, Flags& out, Dim size, const RowBody& body) {
+  const DimTable* dims = OpenDims::now();
+  const bool open = dims && dims->knows(size);
+  what += open ? fmt::format(" {} of {} ", size.number(), dims->serial()) : fmt::format(" {} ", size.hint());
+  for (const char f : in) what += f ? '1' : '0';
+  what += ' ';
+  for (const char f : out) what += f ? '1' : '0';
+  const InnerGraph::Variant made = of.variant(what, [&] {
+    auto graph = trace_rows(of.role, specs, in, out, size, body);
+    return InnerGraph::Variant{std::move(graph), out};
+  });
+  out = made.results;
+  return made.graph;
+}
+
 std::shared_ptr<const InnerGraph> batched_graph(const InnerGraph& g, const Flags& in, Flags& out, Dim size) {
-  return trace_rows(g.role, inputs_of(g.graph), in, out, size,
-                    [&](Batcher&, std::span<const Tensor> rows) { return interpret(g.graph, rows); });
+  return rows_of(g, "batched", inputs_of(g.graph), in, out, size,
+                 [&](Batcher&, std::span<const Tensor> rows) { return interpret(g.graph, rows); });
 }
 
 // --- Branches --------------------------------------------------------------------------------------------------------
@@ -216,9 +236,9 @@ Tensors while_by_row(const BatchArgs& a) {
     next.insert(next.begin(), {more, more});
     return next;
   };
-  const auto rows = trace_rows(step.role, specs, in, out, a.size, body);
+  const auto rows = rows_of(step, "steps of rows on " + to_string(device), specs, in, out, a.size, body);
   ControlAttrs b = c;
-  b.graphs = {first_for_any(*rows)};
+  b.graphs = {rows->variant("first for any", [&] { return InnerGraph::Variant{first_for_any(*rows)}; }).graph};
   b.carried = int(own + carried);
   b.outputs.clear();
   for (size_t k = 0; k < own + carried; ++k) b.outputs.push_back(with_rows(specs[k], a.size));
@@ -261,7 +281,8 @@ Tensors scan_by_row(const BatchArgs& a) {
     return next;
   };
   ControlAttrs b = c;
-  b.graphs = {trace_rows(step.role, specs, in, out, a.size, body)};
+  b.graphs = {
+      rows_of(step, (c.reverse ? "rows backwards on " : "rows on ") + to_string(number), specs, in, out, a.size, body)};
   b.carried = c.carried + 1;
   for (size_t k = 0; k < c.outputs.size(); ++k) b.outputs[k] = with_rows(c.outputs[k], a.size, k < carried ? 0 : 1);
   b.outputs.insert(b.outputs.begin(), number);

@@ -13,6 +13,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/rewriter.h"
 #include "rill/trace/graph/tracer.h"
 #include "rill/trace/graph/value_key.h"
 #include "rill/trace/passes.h"
@@ -31,21 +32,16 @@ Graph without_effects(const Graph& g) {
   for (const Node& n : g.nodes()) any |= has_effect(n);
   if (!any) return g;
   Graph out;
-  out.name = g.name;
-  std::vector<int32_t> now(g.nodes().size(), -1);
+  std::vector<int32_t> number(g.nodes().size(), -1);
+  const auto now = [&](ValueId v) { return ValueId{number[size_t(v.node)], v.index}; };
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     Node n = g.nodes()[i];
     if (n.kind == Node::Kind::op && n.op->effect) continue;
     drop_effects(n);
-    for (ValueId& v : n.inputs) v.node = now[size_t(v.node)];
-    now[i] = out.append(std::move(n));
+    for (ValueId& v : n.inputs) v = now(v);
+    number[i] = out.append(std::move(n));
   }
-  out.inputs = g.inputs;
-  for (GraphInput& in : out.inputs) in.node = now[size_t(in.node)];
-  for (ValueId v : g.outputs) out.outputs.push_back({now[size_t(v.node)], v.index});
-  out.assigns = g.assigns;
-  for (GraphAssign& a : out.assigns) a.value.node = now[size_t(a.value.node)];
-  return out;
+  return rebuilt(g, std::move(out), Numbers::changed, now);
 }
 
 namespace {
@@ -83,9 +79,7 @@ class Again {
   }
   // The graph, without arguments of keep() that nobody reads: `used` tells which are there.
   Graph finish(std::vector<bool>* used = nullptr) {
-    const Graph traced = tracer_.finish();
-    Graph g = eliminate_dead_code(with_kept(traced, used));
-    if (has_open_sizes(traced)) g.whole = Shared<const Graph>::make(traced);
+    const Graph g = eliminate_dead_code(with_kept(tracer_.finish(), used));
     for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::variable)
         fail("custom_gradient",
@@ -121,25 +115,17 @@ class Again {
       for (ValueId& v : nodes[i].inputs) v = instead(v), live[size_t(v.node)] = 1;
     }
     Graph out;
-    out.name = g.name;
     for (Node& n : nodes) out.append(std::move(n));
+    out = rebuilt(g, std::move(out));
     out.outputs = std::move(outputs);
-    out.assigns = g.assigns;
-    for (const GraphInput& in : g.inputs) {
-      if (const auto at = by_argument.find(in.node); at != by_argument.end() && !read[at->second]) continue;
-      out.inputs.push_back(in);
-      if (in.kind == GraphInput::Kind::argument) out.inputs.back().argument = int(out.inputs.size()) - 1;
-    }
+    std::erase_if(out.inputs, [&](const GraphInput& in) {
+      const auto at = by_argument.find(in.node);
+      return at != by_argument.end() && !read[at->second];
+    });
+    for (size_t k = 0; k < out.inputs.size(); ++k)
+      if (out.inputs[k].kind == GraphInput::Kind::argument) out.inputs[k].argument = int(k);
     *used = std::move(read);
     return out;
-  }
-
-  static bool has_open_sizes(const Graph& g) {
-    for (const Node& n : g.nodes())
-      for (const Spec& s : n.outputs)
-        for (Dim d : s.shape)
-          if (d.is_open()) return true;
-    return false;
   }
 
   struct Kept {

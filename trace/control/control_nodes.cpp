@@ -58,12 +58,10 @@ const GraphCall& InnerGraph::call() const {
   return *call_;
 }
 
-std::shared_ptr<const InnerGraph> InnerGraph::variant(
-    const std::vector<bool>& key, const std::function<std::shared_ptr<const InnerGraph>()>& make) const {
+InnerGraph::Variant InnerGraph::variant(const std::string& key, const std::function<Variant()>& make) const {
   const std::lock_guard hold(mutex_);
-  const auto [at, is_new] = variants_.try_emplace(key);
-  if (is_new) at->second = make();
-  return at->second;
+  if (const auto at = variants_.find(key); at != variants_.end()) return at->second;
+  return variants_[key] = make();
 }
 
 Spec row_spec(Spec stacked) {

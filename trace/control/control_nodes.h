@@ -44,9 +44,13 @@ class InnerGraph {
   const GraphCall& call() const;
   // The same, or null where it has not been made.
   const GraphCall* if_made() const { return made_.load(std::memory_order_acquire); }
-  // Another graph that stands for this one, by what it is made for: made once. Null is remembered too.
-  std::shared_ptr<const InnerGraph> variant(const std::vector<bool>& key,
-                                            const std::function<std::shared_ptr<const InnerGraph>()>& make) const;
+  // Another graph that stands for this one, by what it is made for: "tangents 101". Made once: what is made of a graph
+  // that holds graphs makes those of them, and where each level asked twice, the innermost would be made 2^depth times.
+  struct Variant {
+    std::shared_ptr<const InnerGraph> graph;  // null, too, is remembered
+    std::vector<char> results = {};           // by result of this graph: what it has become
+  };
+  Variant variant(const std::string& key, const std::function<Variant()>& make) const;
 
   const std::string role;  // "then", "body"
   const Graph graph;
@@ -57,7 +61,7 @@ class InnerGraph {
   mutable std::shared_ptr<GraphCall> call_;
   mutable std::atomic<const GraphCall*> made_{nullptr};
   mutable ForkMutex mutex_;  // guards variants_
-  mutable std::map<std::vector<bool>, std::shared_ptr<const InnerGraph>> variants_;
+  mutable std::map<std::string, Variant> variants_;
 };
 
 // A row of what a scan goes over, and `n` such rows stacked.

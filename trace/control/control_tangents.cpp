@@ -38,8 +38,7 @@ struct Groups {
   }
 };
 
-// `inner` with tangents; sets which results have one, besides those that are said to.
-std::shared_ptr<const InnerGraph> with_tangents(const InnerGraph& inner, const Groups& in, Groups& out) {
+std::shared_ptr<const InnerGraph> trace_with_tangents(const InnerGraph& inner, const Groups& in, Groups& out) {
   const Graph& g = inner.graph;
   Tracer tracer(inner_name(inner.role), Tracer::Nesting::inside);
   ForwardAccumulator along;
@@ -65,6 +64,21 @@ std::shared_ptr<const InnerGraph> with_tangents(const InnerGraph& inner, const G
                       "it outside the rule",
                       i.variable->name));
   return std::make_shared<InnerGraph>(inner.role, std::move(with));
+}
+
+// `inner` with tangents; sets which results have one, besides those that are said to. Made once.
+std::shared_ptr<const InnerGraph> with_tangents(const InnerGraph& inner, const Groups& in, Groups& out) {
+  std::string key = "tangents";
+  for (const Groups* groups : {&in, static_cast<const Groups*>(&out)}) {
+    key += fmt::format(" {} ", fmt::join(groups->sizes, ","));
+    for (const bool moves : groups->moving) key += moves ? '1' : '0';
+  }
+  const InnerGraph::Variant made = inner.variant(key, [&] {
+    auto graph = trace_with_tangents(inner, in, out);
+    return InnerGraph::Variant{std::move(graph), {out.moving.begin(), out.moving.end()}};
+  });
+  out.moving.assign(made.results.begin(), made.results.end());
+  return made.graph;
 }
 
 // The operands, as `groups` has them; those without a tangent that must have one start from zeros.

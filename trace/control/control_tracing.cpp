@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
@@ -77,12 +79,10 @@ Graph trace_inner(const std::string& role, const std::vector<Spec>& arguments, s
 }
 
 Outside::Outside(std::span<const Graph> graphs) {
+  for (const Graph& g : graphs) add_inputs(g);
   for (const Graph& g : graphs)
-    for (const GraphInput& in : g.inputs) add(g, in);
-  Slots all = std::exchange(read_only, {});
-  for (const Graph& g : graphs)
-    for (const GraphAssign& a : g.assigns) add_variable(all, a.variable).assigned = true;
-  for (Slot& s : all) {
+    for (const GraphAssign& a : g.assigns) of_variable(a.variable).assigned = true;
+  for (Slot& s : std::exchange(variables_, {})) {
     s.tensor = Variable(s.variable).value();
     (s.assigned ? assigned : read_only).push_back(std::move(s));
   }
@@ -92,27 +92,45 @@ void Outside::assign(std::span<const Tensor> values) const {
   for (size_t k = 0; k < assigned.size(); ++k) listeners().variables->assign(assigned[k].variable, values[k]);
 }
 
-void Outside::add(const Graph& g, const GraphInput& in) {
-  if (in.kind == GraphInput::Kind::variable) add_variable(read_only, in.variable);
-  if (in.kind != GraphInput::Kind::captured) return;
-  for (const Slot& s : captured)
-    if (s.is(in)) return;
-  captured.push_back({in.kind, -1, nullptr, in.captured, g.nodes()[size_t(in.node)].name, false});
+void Outside::add_inputs(const Graph& g) {
+  for (const GraphInput& in : g.inputs) {
+    if (in.kind == GraphInput::Kind::variable) of_variable(in.variable);
+    if (in.kind == GraphInput::Kind::captured && captured_ids_.insert(in.captured.rep()->id).second)
+      captured.push_back({in.kind, -1, nullptr, in.captured, g.nodes()[size_t(in.node)].name, false});
+  }
 }
 
-Slot& Outside::add_variable(Slots& slots, const Shared<VariableState>& v) {
-  for (Slot& s : slots)
-    if (s.variable == v) return s;
-  return slots.emplace_back(Slot{GraphInput::Kind::variable, -1, v, Tensor(), v->name, false});
+Slot& Outside::of_variable(const Shared<VariableState>& v) {
+  const auto [at, is_new] = variable_at_.try_emplace(v.get(), variables_.size());
+  if (is_new) variables_.push_back({GraphInput::Kind::variable, -1, v, Tensor(), v->name, false});
+  return variables_[at->second];
 }
+
+namespace {
+
+// What an input of a graph is, or the slot for it: of its kind, the argument, Variable or captured tensor.
+uint64_t identity_of(const GraphInput& in) {
+  if (in.kind == GraphInput::Kind::argument) return uint64_t(in.argument);
+  return in.kind == GraphInput::Kind::variable ? in.variable->id : in.captured.rep()->id;
+}
+uint64_t identity_of(const Slot& s) {
+  if (s.kind == GraphInput::Kind::argument) return uint64_t(s.argument);
+  return s.kind == GraphInput::Kind::variable ? s.variable->id : s.tensor.rep()->id;
+}
+
+}  // namespace
 
 std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& operands, const Slots& assigned,
                                         size_t place, bool is_step) {
-  auto node_of = [&](const Slot& s) {
-    for (const GraphInput& in : g.inputs)
-      if (s.is(in)) return in.node;
-    return -1;
+  std::map<std::pair<GraphInput::Kind, uint64_t>, int32_t> nodes;
+  for (const GraphInput& in : g.inputs) nodes.emplace(std::pair(in.kind, identity_of(in)), in.node);
+  const auto node_of = [&](const Slot& s) {
+    const auto at = nodes.find({s.kind, identity_of(s)});
+    return at == nodes.end() ? -1 : at->second;
   };
+  std::unordered_map<const VariableState*, int32_t> read;  // the node of a Variable's value
+  std::unordered_map<const VariableState*, ValueId> given;
+  for (const GraphAssign& a : g.assigns) given.emplace(a.variable.get(), a.value);
   std::vector<GraphInput> inputs;
   std::vector<ValueId> values;
   for (const Slot& s : operands) {
@@ -127,14 +145,12 @@ std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& 
       in.node = g.append(std::move(unused));
     }
     inputs.push_back(in);
+    if (s.variable) read[s.variable.get()] = in.node;
   }
   for (const Slot& s : assigned) {
-    ValueId value;
-    for (size_t k = 0; k < operands.size(); ++k)
-      if (operands[k].variable == s.variable) value = {inputs[k].node, 0};
-    const ValueId before = value;
-    for (const GraphAssign& a : g.assigns)
-      if (a.variable == s.variable) value = a.value;
+    const ValueId before{read.at(s.variable.get()), 0};
+    const auto found = given.find(s.variable.get());
+    ValueId value = found == given.end() ? before : found->second;
     const bool assigns = value.node != before.node || value.index != before.index;
     if (is_step && assigns && is_differentiable(g.spec(value).dtype)) {
       // The next step reads it: the Variable itself to a tape, as every reading is, never what was assigned.

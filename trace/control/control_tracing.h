@@ -2,6 +2,9 @@
 // graphs of one node. Tensors that such a graph reads from outside become operands of the node (Outside). Start at
 // trace_inner.
 #pragma once
+#include <unordered_map>
+#include <unordered_set>
+
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/control_flow.h"
@@ -35,12 +38,6 @@ struct Slot {
   Tensor tensor;  // the operand; for an argument, what has its spec
   std::string name;
   bool assigned = false;
-
-  bool is(const GraphInput& in) const {
-    if (in.kind != kind) return false;
-    if (kind == GraphInput::Kind::argument) return in.argument == argument;
-    return kind == GraphInput::Kind::variable ? in.variable == variable : in.captured.rep()->id == tensor.rep()->id;
-  }
 };
 using Slots = std::vector<Slot>;
 
@@ -53,8 +50,12 @@ struct Outside {
   void assign(std::span<const Tensor> values) const;
 
  private:
-  void add(const Graph& g, const GraphInput& in);
-  static Slot& add_variable(Slots& slots, const Shared<VariableState>& v);
+  void add_inputs(const Graph& g);
+  Slot& of_variable(const Shared<VariableState>& v);
+
+  Slots variables_;
+  std::unordered_map<const VariableState*, size_t> variable_at_;  // in variables_
+  std::unordered_set<uint64_t> captured_ids_;
 };
 
 inline void append(Slots& slots, const Slots& more) { slots.insert(slots.end(), more.begin(), more.end()); }

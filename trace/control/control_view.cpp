@@ -4,22 +4,19 @@
 #include <fmt/format.h>
 
 #include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 namespace {
 
 class Spreader {
  public:
-  explicit Spreader(const Graph& g) : from_(g) { all_.graph.name = g.name; }
+  explicit Spreader(const Graph& g) : from_(g) {}
 
   SpreadGraph run() {
-    std::vector<int32_t> now = add(from_, "", "", {});
-    Graph& g = all_.graph;
-    g.inputs = from_.inputs;
-    for (GraphInput& in : g.inputs) in.node = now[size_t(in.node)];
-    for (ValueId v : from_.outputs) g.outputs.push_back({now[size_t(v.node)], v.index});
-    g.assigns = from_.assigns;
-    for (GraphAssign& a : g.assigns) a.value.node = now[size_t(a.value.node)];
+    const std::vector<int32_t> now = add(from_, "", "", {});
+    all_.graph = rebuilt(from_, std::move(all_.graph), Numbers::changed,
+                         [&](ValueId v) { return ValueId{now[size_t(v.node)], v.index}; });
     return std::move(all_);
   }
 

@@ -118,21 +118,23 @@ std::vector<ValueId> worth_keeping(const Graph& g, const std::vector<ValueId>& r
 
 std::shared_ptr<const InnerGraph> keeping_values(const std::shared_ptr<const InnerGraph>& step,
                                                  const std::vector<bool>& wanted) {
-  const auto more = step->variant(wanted, [&]() -> std::shared_ptr<const InnerGraph> {
+  std::string key = "keeping ";
+  for (const bool w : wanted) key += w ? '1' : '0';
+  const auto more = step->variant(key, [&]() -> InnerGraph::Variant {
     Graph g = step->graph;
     for (const Node& n : g.nodes())
-      if (has_effect(n)) return nullptr;  // what runs once is not numbered alike on the way back
+      if (has_effect(n)) return {};  // what runs once is not numbered alike on the way back
     std::vector<ValueId> kept = worth_keeping(g, read_on_the_way_back(g, wanted));
     std::unordered_set<int64_t> given;
     for (ValueId v : g.outputs) given.insert(key_of(v));
     std::erase_if(kept, [&](ValueId v) { return given.contains(key_of(v)); });
-    if (kept.empty()) return nullptr;
+    if (kept.empty()) return {};
     std::sort(kept.begin(), kept.end(),
               [](ValueId a, ValueId b) { return a.node != b.node ? a.node < b.node : a.index < b.index; });
     g.outputs.insert(g.outputs.end(), kept.begin(), kept.end());
-    return std::make_shared<InnerGraph>(step->role, std::move(g));
+    return {std::make_shared<InnerGraph>(step->role, std::move(g))};
   });
-  return more ? more : step;
+  return more.graph ? more.graph : step;
 }
 
 }  // namespace rill

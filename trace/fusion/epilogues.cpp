@@ -6,6 +6,7 @@
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 
@@ -289,7 +290,6 @@ Graph fuse_epilogues(const Graph& g) {
     ends[size_t(c.nodes.back())] = &c;
   }
   Graph to;
-  to.name = g.name;
   std::vector<int32_t> map(g.nodes().size(), -1);
   auto moved = [&](ValueId v) { return ValueId{map[size_t(v.node)], v.index}; };
   for (size_t i = 0; i < g.nodes().size(); ++i) {
@@ -306,12 +306,7 @@ Graph fuse_epilogues(const Graph& g) {
       for (size_t k : c->negated) n.inputs[k + 2] = {to.append(negated(g.nodes()[size_t(c->operands[k].node)])), 0};
     map[i] = to.append(std::move(n));
   }
-  to.inputs = g.inputs;
-  for (GraphInput& in : to.inputs) in.node = map[size_t(in.node)];
-  for (ValueId v : g.outputs) to.outputs.push_back(moved(v));
-  to.assigns = g.assigns;
-  for (GraphAssign& a : to.assigns) a.value = moved(a.value);
-  return to;
+  return rebuilt(g, std::move(to), Numbers::changed, moved);
 }
 
 }  // namespace rill

@@ -8,6 +8,7 @@
 #include "rill/devices/kernel/compiler.h"
 #include "rill/ops/op.h"
 #include "rill/trace/fusion/lower.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 
@@ -66,7 +67,6 @@ class Condenser {
 
   Graph run() {
     if (groups_.empty()) return g_;
-    to_.name = g_.name;
     connect();
     std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
     for (int32_t i = 0; i < int32_t(waiting_.size()); ++i)
@@ -78,8 +78,7 @@ class Condenser {
       for (int32_t next : readers_[size_t(i)])
         if (--waiting_[size_t(next)] == 0) ready.push(next);
     }
-    finish();
-    return std::move(to_);
+    return rebuilt(g_, std::move(to_), Numbers::changed, [this](ValueId v) { return new_value(v); });
   }
 
  private:
@@ -183,14 +182,6 @@ class Condenser {
   }
 
   ValueId new_value(ValueId v) const { return map_[size_t(v.node)][size_t(v.index)]; }
-
-  void finish() {
-    to_.inputs = g_.inputs;
-    for (GraphInput& in : to_.inputs) in.node = new_value({in.node, 0}).node;
-    for (ValueId v : g_.outputs) to_.outputs.push_back(new_value(v));
-    to_.assigns = g_.assigns;
-    for (GraphAssign& a : to_.assigns) a.value = new_value(a.value);
-  }
 
   static constexpr int dropped = -2;
   const Graph& g_;

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "rill/devices/params/attr_list.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/trace/graph/unique_names.h"
 
 namespace rill {
 namespace {
@@ -42,15 +41,12 @@ class Namer {
     std::string label = parts.empty() ? "node" : parts.back();
     if (!parts.empty()) parts.pop_back();
     NodeName n{join(parts), label, ""};
-    std::string wanted = legal(n.scope.empty() ? label : n.scope + "/" + label);
-    n.id = wanted;
-    for (int& last = last_[wanted]; !taken_.insert(n.id).second;) n.id = wanted + "_" + std::to_string(++last);
+    n.id = ids_.add(legal(n.scope.empty() ? label : n.scope + "/" + label));
     return n;
   }
 
  private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> last_;  // the last number tried behind a name
+  UniqueNames ids_;
 };
 
 std::string name_of(const Node& node, const GraphInput* input) {

@@ -216,12 +216,12 @@ std::vector<Tensor> GraphRun::results() {
   return out;
 }
 
-const Tensor& GraphRun::value(Where where) const {
+const Tensor& GraphRun::value(Where where) const& {
   if (node_ < 0) fail("GraphRun.value", "no node has run yet. call step() first", where);
   return value(ValueId{node_, 0}, where);
 }
 
-const Tensor& GraphRun::value(const GraphValue& v, Where where) const {
+const Tensor& GraphRun::value(const GraphValue& v, Where where) const& {
   const ValueId id = graph_->value(v, where);
   const Tensor& t = values_[size_t(id.node)][size_t(id.index)];
   if (!t.defined())
@@ -253,9 +253,6 @@ Graph freeze(const Graph& g, const VariableValues& values, const Where& where) {
          where);
   const EagerScope eager;
   Graph out;
-  out.name = g.name;
-  out.trace = g.trace;
-  out.whole = g.whole;
   std::vector<const GraphInput*> inputs(g.nodes().size());
   for (const GraphInput& in : g.inputs) inputs[size_t(in.node)] = &in;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
@@ -272,9 +269,8 @@ Graph freeze(const Graph& g, const VariableValues& values, const Where& where) {
     constant.name = variable ? values.name_of(inputs[i]->variable) : n.name;
     out.append(std::move(constant));
   }
-  for (const GraphInput& in : g.inputs)
-    if (in.kind == GraphInput::Kind::argument) out.inputs.push_back(in);
-  out.outputs = g.outputs;
+  out = rebuilt(g, std::move(out));
+  std::erase_if(out.inputs, [](const GraphInput& in) { return in.kind != GraphInput::Kind::argument; });
   return out;
 }
 

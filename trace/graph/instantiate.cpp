@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "rill/ops/stored_ops.h"
 #include "rill/trace/control/check_control.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 
@@ -60,12 +62,19 @@ class Instantiator {
   const DimTable& dims_;
   DimValues values_;
   std::unordered_map<uint64_t, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
+  // Of a graph that several nodes share, or that a graph has and its `whole` too: nested, each would be made 2^depth
+  // times.
+  std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> made_;
 };
 
 // A control-flow node holds graphs and the specs of its outputs.
 void Instantiator::make_graphs(Node& n) {
   ControlAttrs attrs = n.attrs.as<ControlAttrs>();
-  for (auto& inner : attrs.graphs) inner = std::make_shared<const InnerGraph>(inner->role, run(inner->graph));
+  for (auto& inner : attrs.graphs) {
+    std::shared_ptr<const InnerGraph>& once = made_[inner.get()];
+    if (!once) once = std::make_shared<const InnerGraph>(inner->role, run(inner->graph));
+    inner = once;
+  }
   for (Spec& s : attrs.outputs) settle(s.shape);
   attrs.length = at(attrs.length);
   n.attrs = attrs;
@@ -95,8 +104,6 @@ void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
 Graph Instantiator::run(const Graph& traced) {
   if (traced.whole) run(*traced.whole);  // for the sizes of its nodes
   Graph g;
-  g.name = traced.name;
-  g.trace = traced.trace;
   for (const Node& node : traced.nodes()) {
     Node n = node;
     try {
@@ -109,10 +116,7 @@ Graph Instantiator::run(const Graph& traced) {
     }
     g.append(std::move(n));
   }
-  g.inputs = traced.inputs;
-  g.outputs = traced.outputs;
-  g.assigns = traced.assigns;
-  return g;
+  return rebuilt(traced, std::move(g));
 }
 
 }  // namespace
@@ -143,6 +147,13 @@ class Show final : public AttrRewriter {
 
 }  // namespace
 
+bool has_open_sizes(const Graph& g) {
+  for (const Node& n : g.nodes())
+    for (const Spec& s : n.outputs)
+      if (std::ranges::any_of(s.shape, [](Dim d) { return d.is_open(); })) return true;
+  return false;
+}
+
 bool has_open_sizes(const Node& n) {
   class Look final : public AttrRewriter {
    public:
@@ -162,7 +173,6 @@ bool has_open_sizes(const Node& n) {
 Graph with_open_sizes(const Graph& traced) {
   Show show;
   Graph g;
-  g.name = traced.name;
   for (Node n : traced.nodes()) {
     for (Spec& s : n.outputs) show.field("shape", s.shape);
     if (n.kind == Node::Kind::op && n.op->graphs) {
@@ -177,10 +187,7 @@ Graph with_open_sizes(const Graph& traced) {
     }
     g.append(std::move(n));
   }
-  g.inputs = traced.inputs;
-  g.outputs = traced.outputs;
-  g.assigns = traced.assigns;
-  return g;
+  return rebuilt(traced, std::move(g));
 }
 
 static bool is_open(const Spec& s) {

@@ -138,9 +138,14 @@ size_t key_of(const Node& n) {
   h = mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
   return mix(h, hash_of_elements(n.constant));
 }
+// Of a graph that is for looking only, '?' is one size in one place and another elsewhere.
+bool gives_open_size(const Node& n) {
+  return std::ranges::any_of(n.outputs, [](const Spec& s) { return std::ranges::count(s.shape, Dim(open_size)) != 0; });
+}
 bool is_shared(const Node& n) {
-  return n.kind != Node::Kind::input && !has_effect(n) &&
-         !(n.kind == Node::Kind::constant && n.constant.size() > most_compared);
+  // A weight that was frozen keeps its name.
+  if (n.kind == Node::Kind::constant) return n.constant.size() <= most_compared && n.name.empty();
+  return n.kind != Node::Kind::input && !has_effect(n) && !gives_open_size(n);
 }
 bool same(const Node& a, const Node& b) {
   if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs)) return false;
@@ -181,7 +186,6 @@ Graph share_common_subexpressions(const Graph& g) {
 Graph fold_in_place(const Graph& g) {
   const EagerScope eager;
   Graph out;
-  out.name = g.name, out.trace = g.trace, out.whole = g.whole;
   std::vector<int32_t> stands_for;  // by node: the one that gives the same
   std::unordered_multimap<size_t, int32_t> seen;
   auto now = [&](ValueId v) { return ValueId{stands_for[size_t(v.node)], v.index}; };
@@ -205,11 +209,7 @@ Graph fold_in_place(const Graph& g) {
     }
     out.append(std::move(n));
   }
-  out.inputs = g.inputs;
-  for (ValueId v : g.outputs) out.outputs.push_back(now(v));
-  out.assigns = g.assigns;
-  for (GraphAssign& a : out.assigns) a.value = now(a.value);
-  return out;
+  return rebuilt(g, std::move(out), Numbers::kept, now);
 }
 
 // --- Layout ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <utility>
 
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/ops/state/variable_state.h"
@@ -242,6 +244,10 @@ class Reader {
   // --- Nodes -------------------------------------------------------------------------------------------------------
 
   // What stands behind the specs of any node.
+  bool is_mark() const {
+    return now_.kind == Kind::word &&
+           std::ranges::count(std::array{"scope", "at", "in", "backward", "region"}, now_.text);
+  }
   void marks(Node& n) {
     while (true) {
       if (take_word("scope")) n.scope = string("a scope");
@@ -258,7 +264,7 @@ class Reader {
   std::vector<Spec> specs() {
     std::vector<Spec> all;
     require(":");
-    if (is_sign("%") || is_word("return")) return all;  // of a node with an effect alone
+    if (now_.kind != Kind::word || is_mark() || is_word("inputs") || is_word("return")) return all;  // it gives nothing
     do all.push_back(spec());
     while (take(","));
     return all;
@@ -380,7 +386,7 @@ class Reader {
     const std::string kind = word("an op, 'argument', 'variable', 'captured' or 'constant'");
     Node n;
     if (kind == "argument" || kind == "variable" || kind == "captured") {
-      if (depth > 0 && kind != "argument") reject(at, "a graph inside a node reads its arguments alone");
+      if (depth > 0 && kind == "captured") reject(at, "what a graph inside a node reads is an operand of the node");
       input(g, n, kind, at);
     } else if (kind == "constant") {
       const Elements t = elements();
@@ -402,20 +408,35 @@ class Reader {
     g.name = string("the name of the graph");
     require("{");
     while (is_sign("%")) node(g, depth);
+    if (take_word("inputs")) reorder_inputs(g);
     require_word("return");
     if (is_sign("%")) {
       do g.outputs.push_back(value(g));
       while (take(","));
     }
-    while (now_.kind == Kind::string) assign(g, depth);
+    while (now_.kind == Kind::string) assign(g);
     require("}");
     return g;
   }
 
-  void assign(Graph& g, int depth) {
+  // As listed, where that is not the order of their nodes.
+  void reorder_inputs(Graph& g) {
+    std::vector<int32_t> number(g.nodes().size(), -1);  // by node, which input it is
+    for (size_t k = 0; k < g.inputs.size(); ++k) number[size_t(g.inputs[k].node)] = int32_t(k);
+    std::vector<GraphInput> listed;
+    do {
+      const Token at = now_;
+      int32_t& k = number[size_t(value(g).node)];
+      if (k < 0) reject(at, "an input, each once, is expected here");
+      listed.push_back(g.inputs[size_t(std::exchange(k, -1))]);
+    } while (take(","));
+    if (listed.size() != g.inputs.size()) expected("all inputs of the graph");
+    g.inputs = std::move(listed);
+  }
+
+  void assign(Graph& g) {
     const Token at = now_;
     const std::string name = string("the name of a Variable");
-    if (depth > 0) reject(at, "a graph inside a node assigns nothing");
     require("<-");
     const Variable& v = variable(at, name);
     const ValueId id = value(g);

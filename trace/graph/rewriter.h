@@ -1,4 +1,5 @@
-// Rewriter: what a pass uses to build its graph from another, value by value.
+// How a graph is made from another: rebuilt(), with which all that do so end, and Rewriter, which most passes use and
+// which goes value by value.
 #pragma once
 #include <utility>
 #include <vector>
@@ -22,10 +23,40 @@ inline Node constant_node(const Node& like, Tensor value) {
   return n;
 }
 
+// Whether a size of what `g`'s nodes give is an expression of open sizes.
+bool has_open_sizes(const Graph& g);
+
+// Whether the nodes of a graph that is made from another have the numbers that they had there. By these, expressions
+// of open sizes name values.
+enum class Numbers : uint8_t { kept, changed };
+
+// `to`, whose nodes are there, as the graph that `from` was: with its name, inputs, outputs and assignments, of which
+// `now` says what value of `to` each value of `from` is, and with what its open sizes are named by. A field that Graph
+// gets belongs here.
+template <class Now>
+Graph rebuilt(const Graph& from, Graph to, Numbers numbers, const Now& now) {
+  to.name = from.name;
+  to.inputs = from.inputs;
+  for (GraphInput& in : to.inputs) in.node = now(ValueId{in.node, 0}).node;
+  to.outputs.clear();
+  for (const ValueId v : from.outputs) to.outputs.push_back(now(v));
+  to.assigns = from.assigns;
+  for (GraphAssign& a : to.assigns) a.value = now(a.value);
+  if (numbers == Numbers::kept) to.trace = from.trace;
+  if (!has_open_sizes(to)) return to;
+  if (numbers == Numbers::kept) to.whole = from.whole;
+  else to.whole = from.whole ? from.whole : Shared<const Graph>::make(from);
+  return to;
+}
+// The same where every value has its number.
+inline Graph rebuilt(const Graph& from, Graph to) {
+  return rebuilt(from, std::move(to), Numbers::kept, [](ValueId v) { return v; });
+}
+
 // Builds a graph from another, value by value.
 class Rewriter {
  public:
-  explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) { to_.name = from.name; }
+  explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) {}
 
   ValueId operator[](ValueId old) const { return map_[size_t(old.node)][size_t(old.index)]; }
   // Appends node `i` with its inputs renamed.
@@ -57,12 +88,7 @@ class Rewriter {
   const Graph& result() const { return to_; }
 
   Graph finish() {
-    to_.inputs = from_.inputs;
-    for (GraphInput& in : to_.inputs) in.node = (*this)[{in.node, 0}].node;
-    for (ValueId v : from_.outputs) to_.outputs.push_back((*this)[v]);
-    to_.assigns = from_.assigns;
-    for (GraphAssign& a : to_.assigns) a.value = (*this)[a.value];
-    return std::move(to_);
+    return rebuilt(from_, std::move(to_), Numbers::changed, [this](ValueId v) { return (*this)[v]; });
   }
 
  private:

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -34,8 +36,7 @@ Tensor Tracer::stand_for(ValueId v) {
 Tensor Tracer::add_argument(const Spec& spec, std::string name) {
   GraphInput input;
   input.kind = GraphInput::Kind::argument;
-  input.argument = 0;
-  for (const GraphInput& i : graph_.inputs) input.argument += i.kind == GraphInput::Kind::argument;
+  input.argument = arguments_++;
   Node node;
   node.kind = Node::Kind::input;
   node.outputs = {spec};
@@ -134,8 +135,8 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
 }
 
 Tracer::VariableValue& Tracer::variable(const Shared<VariableState>& v) {
-  for (VariableValue& known : variables_)
-    if (known.variable == v) return known;
+  const auto [known, is_new] = variable_at_.try_emplace(v.get(), variables_.size());
+  if (!is_new) return variables_[known->second];
   Node node;
   node.kind = Node::Kind::input;
   node.outputs = {v->spec};
@@ -180,8 +181,8 @@ void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
 }
 
 bool Tracer::assigns(const VariableState& v) const {
-  for (const VariableValue& known : variables_)
-    if (known.variable.get() == &v && known.assigned.defined()) return true;
+  const auto known = variable_at_.find(&v);
+  if (known != variable_at_.end() && variables_[known->second].assigned.defined()) return true;
   return (parent_ && parent_->assigns(v)) || (rows_ && rows_->assigns(v));
 }
 
@@ -197,32 +198,32 @@ Tensor Tracer::constant_value(const Tensor& t) const {
   if (t.rep()->trace != serial) return parent_ ? parent_->constant_value(t) : Tensor();
   const ValueId value = values_[size_t(t.rep()->trace_value)];
   const std::vector<Node>& nodes = graph_.nodes();
-  std::vector<char> wanted(size_t(value.node) + 1);
-  wanted.back() = 1;
-  for (size_t i = wanted.size(); i-- > 0;) {
-    const Node& n = nodes[i];
-    if (!wanted[i]) continue;
+  std::map<int32_t, Tensors> values;  // of the nodes that it is computed from
+  std::vector<int32_t> ask{value.node};
+  while (!ask.empty()) {
+    const int32_t i = ask.back();
+    ask.pop_back();
+    if (!values.try_emplace(i).second) continue;
+    const Node& n = nodes[size_t(i)];
     if (n.kind == Node::Kind::input || (n.kind == Node::Kind::op && (n.op->graphs || n.op->effect))) return {};
     for (const Spec& s : n.outputs)
       for (const Dim d : s.shape)
         if (d.is_open()) return {};
-    for (const ValueId v : n.inputs) wanted[size_t(v.node)] = 1;
+    for (const ValueId v : n.inputs) ask.push_back(v.node);
   }
   EagerScope eager;
   const PauseTapes pause;
-  std::vector<Tensors> values(wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Node& n = nodes[i];
-    if (!wanted[i]) continue;
+  for (auto& [i, results] : values) {
+    const Node& n = nodes[size_t(i)];
     if (n.kind == Node::Kind::constant) {
-      values[i] = {n.constant};
+      results = {n.constant};
       continue;
     }
     SmallVec<const Tensor*, 8> in;
-    for (const ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
-    values[i] = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where());
+    for (const ValueId v : n.inputs) in.push_back(&values.at(v.node)[size_t(v.index)]);
+    results = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where());
   }
-  return values[size_t(value.node)][size_t(value.index)];
+  return values.at(value.node)[size_t(value.index)];
 }
 
 void Tracer::fail_read(std::string_view what, const Where& where) {

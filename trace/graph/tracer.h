@@ -83,6 +83,8 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
     bool fresh;       // was assigned and not read since
   };
   std::vector<VariableValue> variables_;
+  std::unordered_map<const VariableState*, size_t> variable_at_;  // in variables_
+  int arguments_ = 0;                                             // so far
   void refuse_lost_variables() const;
 
   const uint64_t first_variable_;  // ids from here on are of Variables that were made since

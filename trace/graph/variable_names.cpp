@@ -1,13 +1,12 @@
 // See variable_names.h.
 #include "rill/trace/graph/variable_names.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <vector>
 
 #include "rill/ops/state/variable_state.h"
+#include "rill/trace/graph/unique_names.h"
 
 namespace rill {
 namespace {
@@ -44,35 +43,28 @@ std::map<const VariableState*, int> layers_of(std::vector<VariableState*> states
 std::map<const VariableState*, std::string> unique_names(std::span<VariableState* const> states,
                                                          const NamedVariables& paths) {
   std::map<const VariableState*, std::string> names;
-  std::set<std::string> taken;
-  const auto take = [&](const std::string& name) {
-    std::string unique = name;
-    for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
-    return unique;
-  };
+  UniqueNames taken;
   for (const auto& [path, v] : paths) {
     if (!names.try_emplace(&v.state(), path).second) continue;
-    taken.insert(path);
-    for (size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1))
-      taken.insert(path.substr(0, end));
+    taken.take(path);
+    for (size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1)) taken.take(path.substr(0, end));
   }
   std::vector<VariableState*> others;
   std::set<std::string> own;
   for (VariableState* v : states)
     if (!names.contains(v)) others.push_back(v), own.insert(v->name);
-  const bool distinct =
-      own.size() == others.size() && std::ranges::none_of(own, [&](auto& n) { return taken.contains(n); });
+  const bool distinct = own.size() == others.size() && std::ranges::none_of(own, [&](auto& n) { return taken.has(n); });
   const std::map<const VariableState*, int> layers = layers_of(others);
   std::map<int, std::string> scopes;  // of each layer
   for (const VariableState* v : others) {
     const std::string scope = outermost(v->name);
     if (distinct || scope.empty()) {
-      names[v] = take(v->name);
+      names[v] = taken.add(v->name);
       continue;
     }
     const auto [at, is_new] = scopes.try_emplace(layers.at(v));
-    if (is_new) at->second = take(scope);
-    names[v] = take(at->second + v->name.substr(scope.size()));
+    if (is_new) at->second = taken.add(scope);
+    names[v] = taken.add(at->second + v->name.substr(scope.size()));
   }
   return names;
 }

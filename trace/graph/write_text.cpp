@@ -1,8 +1,9 @@
 // A graph as text that reads back; see ../graph_text.h. Start at Writer::graph.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
-#include <set>
+#include <unordered_map>
 
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/devices/params/attr_list.h"
@@ -11,6 +12,7 @@
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/graph_text_parts.h"
 #include "rill/trace/graph/spec_text.h"
+#include "rill/trace/graph/unique_names.h"
 #include "rill/trace/graph_text.h"
 
 namespace rill {
@@ -18,22 +20,30 @@ namespace {
 
 using graph_text::in_quotes;
 
-// Each Variable of a graph, in the order in which it is met, with a name of its own.
-std::vector<std::pair<std::string, Shared<VariableState>>> named_variables(const Graph& g) {
-  std::vector<std::pair<std::string, Shared<VariableState>>> all;
-  std::set<std::string> names;
-  auto add = [&](const Shared<VariableState>& v) {
-    for (const auto& [name, known] : all)
-      if (known == v) return;
-    std::string name = v->name;
-    for (int i = 1; !names.insert(name).second; ++i) name = fmt::format("{}_{}", v->name, i);
-    all.emplace_back(std::move(name), v);
-  };
-  for (const GraphInput& in : g.inputs)
-    if (in.kind == GraphInput::Kind::variable) add(in.variable);
-  for (const GraphAssign& a : g.assigns) add(a.variable);
-  return all;
-}
+// The Variables of a graph and of those inside it, in the order in which they are met, each with a name of its own.
+class VariableNames {
+ public:
+  explicit VariableNames(const Graph& g) { add(g); }
+  const std::vector<std::pair<std::string, Shared<VariableState>>>& all() const { return all_; }
+  const std::string& of(const Shared<VariableState>& v) const { return all_[number_of_.at(v.get())].first; }
+
+ private:
+  void add(const Graph& g) {
+    for (const GraphInput& in : g.inputs)
+      if (in.kind == GraphInput::Kind::variable) add(in.variable);
+    for (const GraphAssign& a : g.assigns) add(a.variable);
+    for (const Node& n : g.nodes())
+      for (const auto& [role, inner] : inner_graphs(n)) add(*inner);
+  }
+  void add(const Shared<VariableState>& v) {
+    if (!number_of_.emplace(v.get(), all_.size()).second) return;
+    all_.emplace_back(names_.add(v->name), v);
+  }
+
+  std::vector<std::pair<std::string, Shared<VariableState>>> all_;
+  std::unordered_map<const VariableState*, size_t> number_of_;
+  UniqueNames names_;
+};
 
 std::string dim_text(Dim) { return "?"; }  // what is open by an expression is so in the text, too
 std::string spec_of(const Spec& s) {
@@ -45,7 +55,7 @@ std::string spec_of(const Spec& s) {
 class Writer {
  public:
   Writer(const Graph& g, const GraphTextOptions& options, const Where& where)
-      : options_(options), where_(where), variables_(named_variables(g)) {}
+      : options_(options), where_(where), variables_(g) {}
 
   std::string run(const Graph& g) {
     const std::string text = graph(g, "") + "\n";
@@ -65,10 +75,11 @@ class Writer {
       text += fmt::format("{}%{} = {}\n", inner, i,
                           node(g, g.nodes()[i], in == inputs.end() ? nullptr : in->second, inner));
     }
+    if (!is_in_order(g)) text += inner + "inputs " + values(g, g.inputs) + "\n";
     text += inner + "return";
     for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + value(g, g.outputs[i]);
     for (const GraphAssign& a : g.assigns)
-      text += fmt::format("\n{}{} <- {}", inner, in_quotes(name_of(a.variable)), value(g, a.value));
+      text += fmt::format("\n{}{} <- {}", inner, in_quotes(variables_.of(a.variable)), value(g, a.value));
     return text + "\n" + indent + "}";
   }
 
@@ -93,13 +104,15 @@ class Writer {
     if (in->kind == GraphInput::Kind::argument) return fmt::format("argument {} {}", in->argument, in_quotes(n.name));
     if (in->kind == GraphInput::Kind::captured)
       return fmt::format("captured {} {}", tensor(in->captured), in_quotes(n.name));
-    return fmt::format("variable {} {}", in_quotes(name_of(in->variable)), in_quotes(n.name));
+    return fmt::format("variable {} {}", in_quotes(variables_.of(in->variable)), in_quotes(n.name));
   }
 
-  std::string name_of(const Shared<VariableState>& v) const {
-    for (const auto& [name, known] : variables_)
-      if (known == v) return name;
-    reject("a graph inside a node reads a Variable");  // tracing makes them operands
+  // Whether the inputs come as their nodes do. Those of a graph inside a node are in the order of its operands.
+  static bool is_in_order(const Graph& g) { return std::ranges::is_sorted(g.inputs, {}, &GraphInput::node); }
+  std::string values(const Graph& g, const std::vector<GraphInput>& inputs) const {
+    std::string text;
+    for (const GraphInput& in : inputs) text += (text.empty() ? "" : ", ") + value(g, {in.node, 0});
+    return text;
   }
 
   std::string tensor(const Tensor& t) {
@@ -186,7 +199,7 @@ class Writer {
 
   const GraphTextOptions& options_;
   const Where& where_;
-  const std::vector<std::pair<std::string, Shared<VariableState>>> variables_;
+  const VariableNames variables_;
   std::map<uint64_t, std::string> kept_;
   std::map<const detail::RecomputeRegion*, int> regions_;
   std::string regions_text_;
@@ -200,7 +213,8 @@ std::string to_text(const Graph& g, const GraphTextOptions& options, Where where
 
 GraphVariables graph_variables(const Graph& g) {
   GraphVariables all;
-  for (const auto& [name, state] : named_variables(g)) all.emplace_back(name, Variable(state));
+  const VariableNames names(g);
+  for (const auto& [name, state] : names.all()) all.emplace_back(name, Variable(state));
   return all;
 }
 

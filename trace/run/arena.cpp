@@ -23,8 +23,10 @@ size_t Arena::put(size_t bytes, int first, int last) {
 
 size_t Arena::lowest_gap(size_t bytes, int first, int last) const {
   size_t at = 0;
+  int looked_at = 0;
   for (const auto& [place, lives] : places_) {
     if (at + bytes <= place.first) break;
+    if (++looked_at > most_looked_at) return look(1, 0, nodes_, first, last).top;
     const auto next = std::lower_bound(lives.begin(), lives.end(), first,
                                        [](const std::pair<int, int>& life, int node) { return life.second < node; });
     if (next != lives.end() && next->first <= last) at = std::max(at, place.second);

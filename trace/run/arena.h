@@ -1,7 +1,8 @@
 // Offset assignment in one arena for blocks with known lifetimes: each block gets the lowest offset that no block with
 // an overlapping lifetime occupies. Insert the largest blocks first (greedy by size; Pisarchyk and Lee, Efficient
 // memory management for deep neural net inference, 2020). Inserting costs O(log n) where the blocks leave no gaps, as
-// the values kept for a backward pass do, and otherwise a scan of the free places, of which a long chain has few.
+// the values kept for a backward pass do, and otherwise a scan of the lowest places; where none of those is free, the
+// block lies above all that are alive with it.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -33,6 +34,7 @@ class Arena {
   Level look(size_t part, int begin, int end, int first, int last) const;
   void raise(size_t part, int begin, int end, int first, int last, Level by);
   size_t lowest_gap(size_t bytes, int first, int last) const;
+  static constexpr int most_looked_at = 1024;  // places, so that the work grows as the number of blocks
 
   int nodes_;
   size_t bytes_ = 0;

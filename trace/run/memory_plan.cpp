@@ -199,32 +199,47 @@ class Planner {
   }
 
   // An argument's memory may serve a value that leaves, of as many bytes, once nothing reads the argument any more:
-  // from the node that reads it last, where that goes point by point, else from the next one.
+  // from the node that reads it last, where that goes point by point, else from the next one. The node's own operands
+  // come first.
   void use_arguments() {
-    std::unordered_multimap<size_t, ValueId> free;  // by bytes
+    const size_t nodes = g_.nodes().size();
+    std::vector<std::vector<ValueId>> read_last(nodes);  // by node: the arguments that nothing after it reads
+    std::vector<char> is_free(nodes, 0);                 // by an argument's node
     for (const GraphInput& in : g_.inputs) {
       const ValueId v{in.node, 0};
       const Spec& s = g_.spec(v);
-      if (in.kind == GraphInput::Kind::argument && s.dtype != DType::string && s.device == device_ &&
-          storage_of(v).given == 0 && storage_of(v).views == 0)
-        free.emplace(bytes_of(s), v);
+      if (in.kind != GraphInput::Kind::argument || s.dtype == DType::string || !(s.device == device_) ||
+          storage_of(v).given != 0 || storage_of(v).views != 0)
+        continue;
+      is_free[size_t(v.node)] = 1;
+      read_last[size_t(storage_of(v).last)].push_back(v);
     }
-    for (int i = 0; i < int(g_.nodes().size()) && !free.empty(); ++i) {
+    std::unordered_map<size_t, std::vector<ValueId>> free;  // by bytes: those that nothing reads any more
+    const auto take = [&](int i, size_t k) {
+      const std::vector<ValueId>& in = g_.nodes()[size_t(i)].inputs;
+      const size_t bytes = bytes_of(g_.nodes()[size_t(i)].outputs[k]);
+      const auto own = std::ranges::find_if(in, [&](ValueId v) {
+        return v.index == 0 && is_free[size_t(v.node)] && bytes_of(g_.spec(v)) == bytes && may_overwrite(i, k, v);
+      });
+      if (own != in.end()) return *own;
+      std::vector<ValueId>& those = free[bytes];
+      while (!those.empty() && !is_free[size_t(those.back().node)]) those.pop_back();
+      return those.empty() ? ValueId() : those.back();
+    };
+    for (int i = 0; i < int(nodes); ++i) {
       const Node& n = g_.nodes()[size_t(i)];
-      if (n.kind != Node::Kind::op || n.op->call || n.op->view) continue;
-      for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const bool computes = n.kind == Node::Kind::op && !n.op->call && !n.op->view;
+      for (size_t k = 0; computes && k < n.outputs.size(); ++k) {
         ValuePlace& p = plan_.places[plan_.first[size_t(i)] + k];
         if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string ||
             !(n.outputs[k].device == device_))
           continue;
-        const auto [begin, end] = free.equal_range(bytes_of(n.outputs[k]));
-        const auto found = std::find_if(begin, end, [&](const auto& entry) {
-          return storage_of(entry.second).last < i || (reads(i, entry.second) && may_overwrite(i, k, entry.second));
-        });
-        if (found == end) continue;
-        p.over = int32_t(plan_.number(found->second));
-        free.erase(found);
+        const ValueId v = take(i, k);
+        if (v.node < 0) continue;
+        p.over = int32_t(plan_.number(v));
+        is_free[size_t(v.node)] = 0;
       }
+      for (const ValueId v : read_last[size_t(i)]) free[bytes_of(g_.spec(v))].push_back(v);
     }
   }
 

@@ -1,0 +1,77 @@
+// Work that grows as the size of what is walked, not as its square: checked by running the same walk at sizes that are
+// four times another. What is counted is what this thread asks of the heap, in blocks and bytes, which is the same in
+// every run; and its processor time, the least of several, for what looks at things without allocating. Time is
+// compared with itself alone, so that the machine and who else is busy on it do not matter much.
+// Included by one source of a program, whose operator new it is.
+#pragma once
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <new>
+#include <string>
+
+#include "catch.h"
+
+namespace growth {
+
+struct Work {
+  double blocks = 0, bytes = 0, seconds = 0;
+};
+inline thread_local Work taken;
+
+inline double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+// What is made first, and the walk over it.
+using Walk = std::function<void()>;
+using MakeWalk = std::function<Walk(int size)>;
+
+inline Work work_of(const MakeWalk& make, int size) {
+  const Walk walk = make(size);
+  const Work before = taken;
+  const double start = thread_seconds();
+  walk();
+  return {taken.blocks - before.blocks, taken.bytes - before.bytes, thread_seconds() - start};
+}
+
+// From 1,000 to 4,000 and 16,000: n log n makes 4.8 times as much of four times as many, n n makes 16.
+inline void is_linear(const std::string& name, const MakeWalk& make, int least = 1000) {
+  INFO(name);
+  constexpr double most = 7, most_time = 11;
+  Work small = work_of(make, least), middle = work_of(make, 4 * least), large = work_of(make, 16 * least);
+  const double some = 50.0 * least;  // what a walk takes anyhow
+  CHECK(large.blocks < most * std::max(middle.blocks, some));
+  CHECK(large.bytes < most * std::max(middle.bytes, 100 * some));
+  CHECK(middle.bytes < most * std::max(small.bytes, 25 * some));
+  constexpr double too_short = 0.02;  // seconds, to be compared
+  for (int again = 0; again < 4 && large.seconds > most_time * std::max(middle.seconds, too_short); ++again)
+    large.seconds = std::min(large.seconds, work_of(make, 16 * least).seconds);
+  INFO(middle.seconds << " seconds, then " << large.seconds);
+  CHECK(large.seconds <= most_time * std::max(middle.seconds, too_short));
+}
+
+}  // namespace growth
+
+static void* take_counted(size_t bytes) {
+  ++growth::taken.blocks;
+  growth::taken.bytes += double(bytes);
+  return std::malloc(bytes ? bytes : 1);
+}
+void* operator new(size_t bytes) {
+  void* p = take_counted(bytes);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return take_counted(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return take_counted(bytes); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+void operator delete[](void* p, size_t) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }

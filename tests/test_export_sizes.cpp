@@ -1,0 +1,239 @@
+// Exported models with open sizes are right for every size that their signature admits, or refused: what is merged is
+// equal for all sizes, and what was decided by a size is proved to be decided so for all. GuardProof, which does that,
+// is held to numbers here.
+#include <random>
+
+#include "catch.h"
+#include "io_helpers.h"
+#include "messages.h"
+#include "rill/rill.h"
+#include "rill/serialize/export_model.h"
+#include "rill/trace/graph/guard_proof.h"
+
+using namespace rill;
+
+namespace {
+
+using Body = std::function<Tensor(const Tensor&)>;
+
+// The model's results, read back, are those of the function, for all these sizes.
+void check_model(const Body& body, const ExportOptions& options = {}) {
+  const auto f = function("f", [&](const Tensor& x) { return body(x); }, {.signature = {spec(f32, {any, 2}, "x")}});
+  const Folder folder;
+  for (const char* name : {"sizes.onnx", "sizes.pb", "sizes.rill"}) {
+    INFO(name);
+    export_model(f, folder / name, options);
+    const Model model = import_model(folder / name);
+    for (const int64_t n : {0, 1, 2, 3, 5, 8, 9, 100}) {
+      INFO("size " << n);
+      const Tensor x = random::normal({n, 2}, {.key = random::Key(uint64_t(n))});
+      CHECK(allclose(model({{"x", x}}).at("output"), body(x)));
+    }
+  }
+}
+
+std::string refusal(const std::function<Tensor(const Tensor&)>& body, const Shape& shape = {any, 3}) {
+  const auto f = function("f", [&](const Tensor& x) { return body(x); }, {.signature = {spec(f32, shape, "x")}});
+  const Folder folder;
+  const auto write = [&](const char* name) { return message_of([&] { export_model(f, folder / name); }); };
+  const std::string onnx = write("guards.onnx");
+  CHECK(onnx.empty() == write("guards.pb").empty());
+  CHECK(write("guards.rill") == "");  // it keeps the guards, and looks at them in each call
+  return onnx;
+}
+const char* const not_for_all = "looks at the number behind an open size, and is not right for every one";
+
+}  // namespace
+
+TEST_CASE("what is equal in one size alone is not merged") {
+  // Traced with 8 rows, both take 4.
+  check_model([](const Tensor& x) { return sum(x(slice(0, x.dim(0) / 2)), 0) + sum(x(slice(0, 4)), 0) * 10; },
+              {.optimize = true});
+  check_model([](const Tensor& x) { return full({}, x.dim(0) - 4) * 10 + full({}, 4) + sum(x); }, {.optimize = true});
+  check_model([](const Tensor& x) { return full({}, x.dim(0)) + full({}, x.dim(0)) + sum(x); }, {.optimize = true});
+  check_model(
+      [](const Tensor& x) {
+        const auto rows = [&](Dim n) {
+          return scan([](const Tensor& sum, const Tensor& row) { return std::pair(sum + row, sum); }, zeros({2}),
+                      x(slice(0, n)))
+              .first;
+        };
+        return rows(x.dim(0) / 2) + rows(4) * 10;
+      },
+      {.optimize = true});
+  // Of a graph for looking, '?' is one size here and another there.
+  const auto f =
+      function("f", [](const Tensor& x) { return sum(x(slice(0, x.dim(0) / 2))) + sum(x(slice(0, x.dim(0) / 3))); });
+  int slices = 0;
+  const Graph g = optimize(f.graph(spec(f32, {any})));
+  for (const Node& n : g.nodes()) slices += n.op_name() == "strided_slice";
+  CHECK(slices == 2);
+}
+
+TEST_CASE("a size that code decides by") {
+  const auto doubled_if = [](auto test) { return [test](const Tensor& x) { return test(x) ? x * 2 : x; }; };
+  CHECK(has(refusal(doubled_if([](const Tensor& x) { return x.dim(0) * x.dim(0) > 200000000; })),
+            "200000000 >= x.dim(0) * x.dim(0)"));
+  const std::vector<std::function<bool(Dim n)>> sometimes = {[](Dim n) { return n > (int64_t(1) << 40); },
+                                                             [](Dim n) { return n == 8; },
+                                                             [](Dim n) { return n % 64 == 0; },
+                                                             [](Dim n) { return n == 0; },
+                                                             [](Dim n) { return n / 2 * 2 == n; },
+                                                             [](Dim n) { return n * n - 20000 * n > 5; },
+                                                             [](Dim n) { return n / 1000 > n % 1000; },
+                                                             [](Dim n) { return smaller(n, 4000000) == n; }};
+  for (const auto& test : sometimes)
+    CHECK(has(refusal(doubled_if([&](const Tensor& x) { return test(x.dim(0)); })), not_for_all));
+  const std::vector<std::function<bool(Dim n)>> always = {
+      [](Dim n) { return n >= 0; },        [](Dim n) { return n + 1 > 0; },
+      [](Dim n) { return n / 2 <= n; },    [](Dim n) { return n * 4 % 4 == 0; },
+      [](Dim n) { return n % 64 < 64; },   [](Dim n) { return (n + 63) / 64 * 64 >= n; },
+      [](Dim n) { return n * 2 == 5; },    [](Dim n) { return smaller(n, 5) <= 5; },
+      [](Dim n) { return n * n >= n; },    [](Dim n) { return larger(n, 7) < 7; },
+      [](Dim n) { return n * n == n + 1; }};
+  for (size_t k = 0; k < always.size(); ++k) {
+    INFO(k);
+    const std::string why = refusal(doubled_if([&](const Tensor& x) { return always[k](x.dim(0)); }));
+    if (k + 1 < always.size()) CHECK(why == "");
+    else CHECK(has(why, not_for_all));  // true, and not proved
+  }
+  // Of two sizes, and of one that a rule computes.
+  CHECK(has(refusal(doubled_if([](const Tensor& x) { return x.dim(0) == x.dim(1); }), {any, any}), not_for_all));
+  CHECK(has(refusal(doubled_if([](const Tensor& x) { return x.dim(0) * x.dim(1) > 100000000; }), {any, any}),
+            not_for_all));
+  CHECK(refusal(doubled_if([](const Tensor& x) { return x.dim(0) * x.dim(1) + 1 > x.dim(1); }), {any, any}) != "");
+  CHECK(refusal(doubled_if([](const Tensor& x) { return x.dim(0) * x.dim(1) >= 0; }), {any, any}) == "");
+  CHECK(has(refusal([](const Tensor& x) {
+              const Tensor y = sort(reshape(x, {-1}));
+              return y.dim(0) > 1000000000 ? y * 2 : y;
+            }),
+            not_for_all));
+}
+
+TEST_CASE("a decision is seen wherever the code that makes it runs") {
+  const auto pick = [](const Tensor& x) { return x.dim(0) > 1000000 ? x * 2 : x; };
+  const auto inner = function("inner", pick);
+  const std::vector<Body> bodies = {
+      [&](const Tensor& x) {
+        return scan([&](const Tensor& c, const Tensor& r) { return std::pair(sum(pick(x)) + c, r); }, tensor(0.f), x)
+            .first;
+      },
+      [&](const Tensor& x) { return cond(sum(x) > 0, [&] { return pick(x); }, [&] { return x; }); },
+      [&](const Tensor& x) {
+        return while_loop([](const Tensor& v) { return sum(v) < 0; }, [&](const Tensor& v) { return pick(v) + 1; }, x,
+                          {.max_steps = 2});
+      },
+      [&](const Tensor& x) { return grad([&](const Tensor& v) { return sum(pick(v) * v); })(x); },
+      [&](const Tensor& x) { return vmap([&](const Tensor& v) { return v * sum(pick(x)); })(x); },
+      [&](const Tensor& x) { return inner(x); },
+      [&](const Tensor& x) { return recompute(pick)(x); },
+      [&](const Tensor& x) { return jvp(pick, x, ones_like(x)).second; },
+      [&](const Tensor& x) {
+        return custom_gradient([&](const Tensor& v) { return std::pair(pick(v), [](const Tensor& g) { return g; }); })(
+            x);
+      }};
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    INFO(k);
+    CHECK(has(refusal(bodies[k]), not_for_all));
+  }
+}
+
+TEST_CASE("what is proved of sizes is so") {
+  std::mt19937 random(5);
+  const auto below = [&](int n) { return int(random() % unsigned(n)); };
+  int proved = 0, held = 0;
+  for (int round = 0; round < 4000; ++round) {
+    DimTable table;
+    const OpenDims open(&table);
+    std::vector<Dim> known{table.add_symbol(8, "n"), table.add_symbol(9, "m")};
+    for (int step = 0; step < 4; ++step) {
+      const Dim a = known[size_t(below(int(known.size())))];
+      const Dim b = below(2) ? known[size_t(below(int(known.size())))] : Dim(below(7) - 1);
+      const auto op = Dim::Op(below(7));
+      if ((op == Dim::Op::divide || op == Dim::Op::remainder) && b.hint() == 0) continue;
+      known.push_back(calculate(op, a, b));
+    }
+    test(Dim::Test(below(3)), known.back(), below(2) ? known[size_t(below(int(known.size())))] : Dim(below(9)));
+    for (const DimTable::Guard& g : table.guards()) {
+      const int64_t least = below(3);
+      if (!GuardProof(table, least).always(g)) continue;
+      ++proved;
+      INFO(table.text(g) << " from " << least);
+      bool holds = true, known_for_all = true;
+      for (int64_t n = least; n < 40; ++n)
+        for (int64_t m = least; m < 40; ++m) {
+          DimValues values(table, std::vector<int64_t>{n * (n > 30 ? 997 : 1), m},
+                           [](const auto&) { return std::nullopt; });
+          if (values.of(g.a) && values.of(g.b)) holds = holds && values.holds(g);  // else it is divided by 0
+          else known_for_all = false;
+        }
+      CHECK(holds);
+      held += known_for_all;
+    }
+  }
+  CHECK(proved > 100);
+  CHECK(held > 50);
+}
+
+TEST_CASE("Fourier transforms are written as DFT, and read as ours, of any length and open sizes") {
+  using fft::Norm;
+  const auto pair = [](const Tensor& y) { return stack({real(y), imag(y)}, -1); };
+  const std::vector<Body> bodies = {
+      [&](const Tensor& x) { return pair(fft::rfft(x)); },
+      [&](const Tensor& x) { return pair(fft::rfft(x, {.axis = 0, .norm = Norm::ortho})); },
+      [&](const Tensor& x) { return pair(fft::fft(x, {.norm = Norm::forward})); },
+      [&](const Tensor& x) { return pair(fft::fft(complex(x, x * 2), {.axis = 0})); },
+      [&](const Tensor& x) { return pair(fft::ifft(complex(x, x * 2), {.axis = 1})); },
+      [&](const Tensor& x) { return pair(fft::ifftn(complex(x, sin(x)), {.norm = Norm::ortho})); },
+      [&](const Tensor& x) { return fft::irfft(complex(x, x * 2), {.n = 2 * x.dim(1) - 2}); },
+      [&](const Tensor& x) { return fft::irfft(complex(x, x * 2), {.n = 2 * x.dim(1) - 1, .norm = Norm::forward}); },
+      [&](const Tensor& x) { return fft::irfft(complex(x, x * 2), {.n = 2 * x.dim(0) - 1, .axis = 0}); },
+      [&](const Tensor& x) { return abs(fft::rfft(x)) + real(conj(fft::rfft(x))); },
+      [&](const Tensor& x) { return fft::irfft(fft::rfft(x), {.n = x.dim(1)}); }};
+  const Folder folder;
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    INFO(k);
+    const auto f =
+        function("f", [&](const Tensor& x) { return bodies[k](x); }, {.signature = {spec(f32, {any, any}, "x")}});
+    export_model(f, folder / "dft.onnx");
+    const Model model = import_model(folder / "dft.onnx");
+    export_model(model, folder / "again.onnx");
+    const Model again = import_model(folder / "again.onnx");
+    for (const auto& [rows, columns] : {std::pair(3, 4), {4, 7}, {5, 2}, {2, 16}}) {
+      INFO(rows << " x " << columns);
+      const Tensor x = random::normal({rows, columns}, {.key = random::Key(uint64_t(rows))}), want = bodies[k](x);
+      CHECK(allclose(model({{"x", x}}).at("output"), want, {.rtol = 1e-5, .atol = 1e-5}));
+      CHECK(allclose(again({{"x", x}}).at("output"), want, {.rtol = 1e-5, .atol = 1e-5}));
+    }
+  }
+  // n log n, where it was n n.
+  const auto long_one =
+      function("f", [](const Tensor& x) { return abs(fft::rfft(x)); }, {.signature = {spec(f32, {1, 1 << 17}, "x")}});
+  export_model(long_one, folder / "long.onnx");
+  const Tensor x = random::normal({1, 1 << 17}, {.key = random::Key(3)});
+  CHECK(allclose(import_model(folder / "long.onnx")({{"x", x}}).at("output"), abs(fft::rfft(x)),
+                 {.rtol = 1e-4, .atol = 1e-3}));
+  // What ONNX has no complex numbers for says so.
+  const auto refused = [&](const Body& body) {
+    return message_of([&] {
+      export_model(function("f", [&](const Tensor& x) { return body(x); }, {.signature = {spec(f32, {2, 4}, "x")}}),
+                   folder / "no.onnx");
+    });
+  };
+  CHECK(has(refused([](const Tensor& x) { return real(fft::fft(x) * fft::fft(x)); }), "complex"));
+  CHECK(has(refused([](const Tensor& x) { return fft::fft(x); }), "'output' of 'f' is complex"));
+}
+
+TEST_CASE("frozen weights keep their names, equal ones too") {
+  const Variable a(ones({2}), "first/bias"), b(ones({2}), "second/bias");
+  const auto f = function("f", [&](const Tensor& x) { return (x + a) * b; }, {.signature = {spec(f32, {any, 2}, "x")}});
+  const Folder folder;
+  for (const char* name : {"named.pb", "named.onnx"})
+    for (const bool optimize : {false, true}) {
+      INFO(name << optimize);
+      export_model(f, folder / name, {.freeze = true, .optimize = optimize});
+      const std::string bytes = contents(folder / name);
+      CHECK(has(bytes, "first/bias"));
+      CHECK(has(bytes, "second/bias"));
+    }
+}
