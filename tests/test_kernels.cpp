@@ -204,7 +204,7 @@ TEST_CASE("kernel counts: what a call runs") {
   f(ones({4, 5}));
   jit::set_mode(before);
   CHECK(has(f.explain(), "compiled"));
-  CHECK(has(f.explain(), " 1 kernels"));
+  CHECK(has(f.explain(), " 1 kernel;"));
 }
 
 TEST_CASE("child: some passes do something", "[.]") {

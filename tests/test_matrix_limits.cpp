@@ -14,9 +14,10 @@ namespace {
 bool near(const Tensor& t, const std::vector<double>& expected, double relative = 1e-12, double absolute = 1e-14) {
   return within(t.to_vector<double>(), expected, relative, absolute);
 }
-// |a x - b| / |b|
+// The backward error, |a x - b| / (|a| |x| + |b|): how much a and b must change for x to solve them exactly.
 double residual(const Tensor& a, const Tensor& x, const Tensor& b) {
-  return norm(matmul(a, x) - b).item<double>() / norm(b).item<double>();
+  const auto size = [](const Tensor& t) { return norm(t).item<double>(); };
+  return size(matmul(a, x) - b) / (size(a) * size(x) + size(b));
 }
 Tensor hilbert(int64_t n) { return 1.0 / (expand_dims(arange(n, f64), 1) + arange(n, f64) + 1.0); }
 // A matrix with these singular values.

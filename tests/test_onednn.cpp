@@ -166,6 +166,19 @@ TEST_CASE("padding beside infinities") {
   needed(any_nan, "2. multiplies_padding()");
 }
 
+TEST_CASE("an infinity behind an odd number of channels") {
+  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return skip_case("a processor without bf16 has no such kernel");
+  const Raw odd{{1, 3, 1, 8}, {16, 3, 1, 1}, {1, 16, 1, 8}, ones_2, {0, 0}, memory::data_type::bf16};
+  const auto pd = forward(odd);
+  memory x = plain(odd.x, memory::format_tag::nhwc, 1), w = plain(odd.w, memory::format_tag::oihw, 1);
+  static_cast<float*>(x.get_data_handle())[3] = INFINITY;  // the first channel of the second pixel
+  memory in_x = in_layout(x, pd.src_desc()), in_w = in_layout(w, pd.weights_desc()), y(pd.dst_desc(), engine());
+  dnnl::stream s(engine());
+  dnnl::convolution_forward(pd).execute(s, {{DNNL_ARG_SRC, in_x}, {DNNL_ARG_WEIGHTS, in_w}, {DNNL_ARG_DST, y}});
+  s.wait();
+  needed(std::isnan(numbers(y, memory::format_tag::nhwc)[0]), "9. multiplies_neighbours()");
+}
+
 TEST_CASE("a weight gradient on fewer threads, by itself", "[.fewer_threads]") {
   omp_set_num_threads(4);
   const Raw r{{8, 16, 16, 16}, {16, 16, 3, 3}, {8, 16, 16, 16}, ones_2, ones_2};

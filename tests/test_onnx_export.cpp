@@ -419,7 +419,8 @@ TEST_CASE("every record is exported, but for those that no operator can express"
         export_model(function_of(op, samples[i]), folder / "m.onnx", options_for(samples[i].in));
         ++written;
       } catch (const Error& e) {
-        CHECK(has(e.what(), "cannot be written as ONNX"));
+        const bool by_signature = has(e.what(), "is complex, which nothing is that ONNX's models take");
+        CHECK((by_signature || has(e.what(), "cannot be written as ONNX")));
         refused.insert(std::string(op.name));
       }
   });

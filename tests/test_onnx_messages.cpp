@@ -113,8 +113,7 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message([](const Tensor& x) { return x + random::normal(x.shape()); }), "draws random numbers"));
   CHECK(has(message([](const Tensor& x) { return print("{}", x), x * 2; }), "it prints"));
   CHECK(has(message([](const Tensor& x) { return assert_that(sum(x) > 0, "positive"), x * 2; }), "it may fail"));
-  CHECK(
-      has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_messages"));
+  CHECK(has(message([](const Tensor& x) { return igamma(x, x); }), "'igamma' of 'f', made at test_onnx_messages"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) > 4 ? x : -x; }), "4 < x.dim(0)"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) == 32 ? x * 2 : x; }), "x.dim(0) != 32"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) % 64 == 0 ? x * 2 : x; }), "x.dim(0) % 64 != 0"));

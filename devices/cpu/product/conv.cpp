@@ -326,7 +326,8 @@ bool run_onednn(const KernelArgs& args, ConvResult which) {
                     : which == ConvResult::input ? a
                                                  : b;
   const Problem q = problem(which, args.attrs.as<ConvParams>(), x, w, y);
-  if (onednn::overruns_workspace(which, q.s)) return false;
+  if (onednn::overruns_workspace(which, q.dtype, q.s)) return false;
+  if (onednn::multiplies_neighbours(which, q.dtype, q.s) && !onednn::all_finite(a)) return false;
   const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
   if (which != ConvResult::weight)
     return deterministic() ? image_by_image(q, slots, args, b) : run_onednn(q, slots, args, b);

@@ -9,7 +9,10 @@
 
 namespace rill::cpu::onednn {
 
-bool overruns_workspace(ConvResult which, const Sliding& s) {
+bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s) {
+  if (is_half(dtype) && which == ConvResult::forward && s.groups > 1)
+    for (int a = 0; a < 3; ++a)
+      if (s.stride[a] > 1 && s.dilation[a] > 1) return true;
   constexpr int64_t most_lanes = 16;
   const auto is_one = [](int64_t n) { return n == 1; };
   return which == ConvResult::weight && s.in_channels / s.groups < most_lanes &&
@@ -23,6 +26,11 @@ bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s)
   // The input's gradient also meets what lies beyond the cotangent, and between its strides.
   return which == ConvResult::input &&
          !(std::ranges::all_of(s.window, is_one) && std::ranges::all_of(s.stride, is_one));
+}
+
+bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s) {
+  const int64_t summed = (which == ConvResult::forward ? s.in_channels : s.out_channels) / s.groups;
+  return is_half(dtype) && which != ConvResult::weight && summed % 2 != 0;
 }
 
 namespace {

@@ -24,17 +24,26 @@
 //    design. adds_up_as_plain() in gemm_halves.cpp. Test: tests/test_packing.cpp.
 // 8. Its relu loses NaN, and its tanh has other bits than rill's. By design. trace/fusion/epilogues.cpp runs activations
 //    with rill's kernels. Test: "relu of NaN".
+// 9. Kernels of 16 bits multiply channels by pairs. Beside the last of an odd number stands what follows in memory, another
+//    pixel or group, with a weight of 0: an infinity there gives NaN here. Seen in 3.2 on AVX-512 with bf16; no report
+//    found. multiplies_neighbours(). Test: "an infinity behind an odd number of channels".
+// 10. A convolution of bf16 in groups, along an axis that is padded and both strided and dilated, writes outside its
+//    workspace where the last window leaves much of the input: garbage. Seen in 3.2 on AVX-512 with bf16; no report found.
+//    overruns_workspace() refuses all that are strided and dilated. Test: tests/test_conv_fuzz.cpp, seed 2541, with that
+//    call taken out.
 #pragma once
 #include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/params/conv_params.h"
 
 namespace rill::cpu::onednn {
 
-bool overruns_workspace(ConvResult which, const Sliding& s);
+bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s);
 
 // Whether a convolution may multiply what lies outside by `beside`'s elements (its second operand's): run it only where
 // all of them are finite.
 bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s);
+// Whether elements of the first operand meet weights of 0 that are not theirs: run it only where all are finite.
+bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s);
 bool all_finite(const Tensor& beside);  // whose elements fill a block of memory
 
 // Writes the zeros that are the gradient of what meets nothing but padding.
