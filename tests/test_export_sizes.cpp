@@ -97,6 +97,16 @@ TEST_CASE("a size that code decides by") {
     if (k + 1 < always.size()) CHECK(why == "");
     else CHECK(has(why, not_for_all));  // true, and not proved
   }
+  // Products of batches ask whether a size is 1, too, and may.
+  const auto product = [](const Tensor& x) {
+    return matmul(reshape(x, {x.dim(0), 3, 1}), reshape(x, {x.dim(0), 1, 3}));
+  };
+  CHECK(refusal(product) == "");
+  CHECK(has(refusal([&](const Tensor& x) {
+              const Tensor y = product(x);
+              return x.dim(0) == 1 ? y * 2 : y;
+            }),
+            not_for_all));
   // Of two sizes, and of one that a rule computes.
   CHECK(has(refusal(doubled_if([](const Tensor& x) { return x.dim(0) == x.dim(1); }), {any, any}), not_for_all));
   CHECK(has(refusal(doubled_if([](const Tensor& x) { return x.dim(0) * x.dim(1) > 100000000; }), {any, any}),
