@@ -14,7 +14,9 @@ namespace rill {
 int num_threads();
 void set_num_threads(int n);  // for the whole process; 1 at least
 // With true, convolutions and their gradients do not depend on the number of threads either: they are divided in one
-// fixed way, by images. Default false: same threads, same bits.
+// fixed way, by images. And no row's bits depend on the batch that it stands in: of products of f16 and bf16, which are
+// computed in f32 then, and of products of two vectors, too. docs/determinism.md says what that costs. Default false:
+// same threads, same bits.
 void set_deterministic(bool on);
 bool deterministic();  // whether that is on
 

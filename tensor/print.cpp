@@ -158,8 +158,9 @@ class FloatFormat {
       return fmt::format("{:>{}}", s, left_ + right_ + 1);
     }
     Decimal d = decimal(v);
-    if (scientific_)
-      d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));  // numpy fills up with digits, not zeros
+    // numpy fills up with digits, not zeros. The shortest digits stay: beside a power of two they are not always those
+    // that rounding to so many gives, which may then be another number's.
+    if (scientific_ && d.digits.size() <= fraction_) d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));
     Sides s = sides(d);
     if (!scientific_ && (mode_ == FloatMode::fixed || mode_ == FloatMode::maxprec_equal))
       s = fixed(v, fraction_, plus_);

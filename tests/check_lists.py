@@ -1,10 +1,14 @@
 """Whether every test is in a list: a test_NAME.cpp that no meson.build names is never compiled, and nobody would notice.
 
-Compares the lists of tests/meson.build with the files that are there, among them the pages whose C++ is run, and looks for
-hidden test cases (tagged [.]) that nothing asks for by name or tag. Needs no build and takes a moment.
+Compares the lists of tests/meson.build with the files that are there, among them the pages whose C++ is run, looks for
+hidden test cases (tagged [.]) that nothing asks for by name or tag, and for functions of the oracle's cases that
+oracle/judges.txt gives no judge. Needs no build and takes a moment.
 """
+import gzip
+import json
 import pathlib
 import re
+import struct
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -73,11 +77,24 @@ def never_asked_for():
                 yield f"{relative(path)}: nothing runs the hidden test case '{name}'"
 
 
+def without_judge():
+    """Functions of the oracle's cases that are in no line of oracle/judges.txt, in several, or only there."""
+    with gzip.open(TESTS / "oracle" / "cases.gz") as file:
+        size = struct.unpack("<Q", file.read(22)[-8:])[0]
+        judged = {case["fn"] for case in json.loads(file.read(size))["cases"]}
+    lines = [line for line in read(TESTS / "oracle" / "judges.txt").splitlines() if line.startswith("  ")]
+    listed = [name.strip() for line in lines for name in line.rstrip(",").split(", ")]
+    for name in sorted(judged ^ set(listed)):
+        yield f"{name}: tests/oracle/judges.txt {'gives it no judge' if name in judged else 'names it, and it has no case'}"
+    for name in sorted({name for name in listed if listed.count(name) > 1}):
+        yield f"{name}: tests/oracle/judges.txt gives it two judges"
+
+
 def main():
     listed = in_lists()
     faults = [f"{file}: tests/meson.build names it, and it is not there" for file in listed if not (ROOT / file).exists()]
     missing, count = unlisted({*listed, *by_path([TESTS / "meson.build", *TESTS.glob("*/**/meson.build")])})
-    faults += missing + list(never_asked_for())
+    faults += missing + list(never_asked_for()) + list(without_judge())
     print(*faults, f"{len(listed)} names in lists, {count} tests and pages, {len(faults)} faults", sep="\n")
     return 1 if faults or not listed or not count else 0
 

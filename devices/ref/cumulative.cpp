@@ -35,8 +35,10 @@ template <class Combine>
 void accumulate(const KernelArgs& args, int identity, Combine combine) {
   const bool exclusive = args.attrs.as<CumulativeParams>().exclusive;
   visit_kind(args.input(0).dtype(), [&]<class W>(W) {
+    // A sum begins with -0, to which -0 adds up to -0.
+    const W begin = identity == 0 && !exclusive ? -W(0) : W(identity);
     for_each_step<W>(args, [&] {
-      return [&, acc = W(identity)](const Ints&, const W& x) mutable {
+      return [&, acc = begin](const Ints&, const W& x) mutable {
         const W before = acc;
         acc = wrapped(acc, x, combine);
         return exclusive ? before : acc;

@@ -297,8 +297,9 @@ X reference_power(X x, X y) {
     return ref::math::power(x, y);
   }
 }
-// x^(y-1) y where y is not 0, else 0, so that 0^0 has no NaN gradient.
-Tensor power_by_x(const Tensor& x, const Tensor& y) { return where(y == 0, 0, y * power(x, where(y == 0, 1, y - 1))); }
+// x^(y-1) y, and 0 where y is 0, so that 0^0 has no NaN gradient. A where() in its place would lose the derivative by y,
+// which is 1 / x there.
+Tensor power_by_x(const Tensor& x, const Tensor& y) { return multiply_no_nan(power(x, y - 1), y); }
 // x^y log x where x > 0; where x is 0 the limit, 0 or, of a negative y, -infinity; for x < 0 there is no real
 // derivative: 0, so that whole exponents of negative numbers poison nothing.
 Tensor power_by_y(const Tensor& x, const Tensor& y, const Tensor& z) {

@@ -69,7 +69,9 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   }
   const Tensor w = is_half(x.dtype()) ? astype(x, DType::f32) : x;
   const double unit = power_of_ten(std::abs(decimals));
-  const Tensor y = decimals > 0 ? round(w * unit) / unit : round(w / unit) * unit;
+  const Tensor scaled = decimals > 0 ? w * unit : w / unit;
+  Tensor y = decimals > 0 ? round(scaled) / unit : round(scaled) * unit;
+  if (decimals > 0) y = rill::where(isfinite(scaled), y, stop_gradient(w));  // too large to have decimals
   return astype(y, w.dtype() == x.dtype() ? y.dtype() : x.dtype());
 }
 

@@ -202,6 +202,14 @@ Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
 
 // --- Quantiles -------------------------------------------------------------------------------------------------------
 
+namespace {
+// Their mean, also where their sum is no number.
+Tensor middle_of(const Tensor& low, const Tensor& high) {
+  const Tensor both = low + high;
+  return rill::where(isfinite(both), both / 2, low / 2 + high / 2);
+}
+}  // namespace
+
 Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "median", where);
@@ -210,7 +218,7 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   if (n == 0) return full(result, std::nan(""), {to_floating(x.dtype()), x.device()});
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor low = slice_axis(rows, -1, (n - 1) / 2, (n - 1) / 2 + 1), high = slice_axis(rows, -1, n / 2, n / 2 + 1);
-  Tensor y = n % 2 != 0 ? to_work(low) : (to_work(low) + to_work(high)) / 2;
+  Tensor y = n % 2 != 0 ? to_work(low) : middle_of(to_work(low), to_work(high));
   if (has_nan(x.dtype())) {
     const Tensor last = slice_axis(rows, -1, n - 1, n);  // where NaNs are
     y = rill::where(isnan(last), last, y);
@@ -262,11 +270,13 @@ Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
   return linear;
 }
 
-// The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly; t = 0 must
-// not meet an infinite gap.
+// The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly. Where the
+// gap is no number, because an end is infinite or both are huge, each end has its share.
 Tensor between(const Tensor& low, const Tensor& high, const Tensor& t) {
-  const Tensor gap = high - low;
-  return rill::where(t == 0, low, rill::where(t < 0.5, low + gap * t, high - gap * (1 - t)));
+  const Tensor difference = high - low, narrow = isfinite(difference);
+  const Tensor gap = rill::where(narrow, difference, 0);
+  const Tensor near = rill::where(t < 0.5, low + gap * t, high - gap * (1 - t)), far = low * (1 - t) + high * t;
+  return rill::where(t == 0, low, rill::where(narrow, near, far));
 }
 // The shape of a reduction over `axes` of x, whose rows (rows_of) are given.
 Shape reduced_shape(const Tensor& x, const Tensor& rows, const Axes& axes, bool keepdims) {
@@ -329,7 +339,7 @@ Tensor nanmedian(const Tensor& x, const ReduceOptions& o, Where where) {
   if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return median(x, o, where);
   const Numbers n = numbers_of(x, axes);
   const Tensor low = n.at(floor_divide(n.count - 1, 2)), high = n.at(floor_divide(n.count, 2));
-  const Tensor middle = rill::where(n.count % 2 != 0, low, (low + high) / 2);
+  const Tensor middle = rill::where(n.count % 2 != 0, low, middle_of(low, high));
   return reshape(from_work(rill::where(n.count == 0, std::nan(""), middle), x.dtype()),
                  reduced_shape(x, n.rows, axes, o.keepdims));
 }

@@ -136,7 +136,10 @@ Values resize_by(const Call& c, size_t scales_at, size_t sizes_at, const std::st
     if (a.in == a.out && a.scale == 1 && a.first == 0 && a.last == 1) continue;
     y = resized(c, y, axis_of(c, axes[i], x.ndim()), a, coordinates);
   }
-  if (is_integer(x.dtype()) && is_floating(y.dtype())) y = round(y);
+  if (is_integer(x.dtype()) && is_floating(y.dtype())) {  // cubic weights go beyond what they weigh
+    const IntegerInfo range = iinfo(x.dtype());
+    y = clip(round(y), double(range.min), double(range.max));
+  }
   return {y.astype(x.dtype())};
 }
 

@@ -91,7 +91,7 @@ void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>
   if (g.n == 1) {
     const int64_t step = g.a_k == 1 ? g.a_m : g.k;
     if (g.a_k != 1) a = dense(a, g.m, g.k, g.a_m, g.a_k);
-    if (g.m > 1) complex_dots(a, g.m, step, b, g.b_k, g.k, c);
+    if (g.m > 1 || deterministic()) complex_dots(a, g.m, step, b, g.b_k, g.k, c);
     else *c = complex_dot(a, b, g.b_k, g.k);
     return;
   }
@@ -222,7 +222,8 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (!product_of_halves(args, batch, g, a, b, c, turned)) through_f32(args, dot_general);
+    // oneDNN adds up the rows of a product as its sizes suit it.
+    if (deterministic() || !product_of_halves(args, batch, g, a, b, c, turned)) through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
     product_f32(args, batch, g, a, b, static_cast<float*>(c), turned);
   } else if (dtype == DType::f64) {

@@ -3,7 +3,7 @@
 //
 // All of them add up an element of C in order of k, in blocks of gemm_block_k, so its bits depend on its row of A, its
 // column of B and k alone: not on the kernel, the number of threads, the other rows, or how the operands lie. The
-// exception is a C of one element (gemm_dots.cpp).
+// exception is a C of one element (gemm_dots.cpp), unless set_deterministic(true).
 #pragma once
 #include <cstdint>
 

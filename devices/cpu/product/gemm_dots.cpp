@@ -3,7 +3,8 @@
 //
 // With several columns each sum is added up as in the tiles, so that its bits do not depend on how B lies. With
 // one column, however it lies, the sum is made of 128 bytes of running sums, in blocks of k that are added in order: on
-// every processor alike, whatever the number of threads.
+// every processor alike, whatever the number of threads; and with set_deterministic(true) as with several columns, for
+// then a row must not show whether it stands alone.
 #include <algorithm>
 #include <vector>
 
@@ -71,6 +72,38 @@ T dot(const T* a, const T* b, int64_t k) {
   });
   T sum = parts[0];
   for (size_t p = 1; p < parts.size(); ++p) sum += parts[p];
+  return sum;
+}
+
+// The sums of so many blocks of gemm_block_k that lie one behind the other, each in order of k: side by side, because
+// each waits for its last addition.
+template <int blocks, class T>
+void blocks_in_order(const T* a, const T* b, T* sums) {
+  T sum[blocks] = {};
+  for (int64_t i = 0; i < gemm_block_k; ++i) {
+    RILL_UNROLL for (int s = 0; s < blocks; ++s) sum[s] =
+        multiply_add(a[s * gemm_block_k + i], b[s * gemm_block_k + i], sum[s]);
+  }
+  std::copy_n(sum, blocks, sums);
+}
+
+// The dot product as every other product is added up: in order of k, by blocks of gemm_block_k.
+template <class T>
+T dot_in_order(const T* a, const T* b, int64_t k) {
+  constexpr int64_t block = gemm_block_k, together = 8;
+  const int64_t whole = k / block;
+  std::vector<T> sums(size_t((k + block - 1) / block));
+  parallel_for(whole / together, 1 + worth_a_thread / (block * together), [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin * together; g < end * together; g += together)
+      blocks_in_order<together>(a + g * block, b + g * block, &sums[size_t(g)]);
+  });
+  int64_t s = whole / together * together;
+  if (whole & 4) blocks_in_order<4>(a + s * block, b + s * block, &sums[size_t(s)]), s += 4;
+  if (whole & 2) blocks_in_order<2>(a + s * block, b + s * block, &sums[size_t(s)]), s += 2;
+  if (whole & 1) blocks_in_order<1>(a + s * block, b + s * block, &sums[size_t(s)]);
+  for (int64_t i = whole * block; i < k; ++i) sums.back() = multiply_add(a[i], b[i], sums.back());
+  T sum = sums[0];
+  for (size_t i = 1; i < sums.size(); ++i) sum += sums[i];
   return sum;
 }
 
@@ -143,7 +176,8 @@ void product(const Gemm& g, const T* a, const T* b, T* c) {
   Ref<Buffer> of_a, of_b;
   a = dense(a, g.a_k, g.k, of_a);
   if (g.n == 1) {
-    *c = dot(a, dense(b, g.b_k, g.k, of_b), g.k);
+    b = dense(b, g.b_k, g.k, of_b);
+    *c = deterministic() ? dot_in_order(a, b, g.k) : dot(a, b, g.k);
   } else if (g.n * g.k < 2 * worth_a_thread) {
     columns(a, b, g.b_n, g.k, c, g.n);
   } else {

@@ -185,14 +185,20 @@ void visit_inexact(const KernelArgs& args, F&& f) {
   }
 }
 
+// Sums begin with -0, to which -0 adds up to -0.
+template <class A>
+A first_of(const KernelArgs& args, int identity) {
+  return identity == 0 && !args.attrs.as<CumulativeParams>().exclusive ? -A(0) : A(identity);
+}
+
 template <class R, class OfFloats = R>
 void accumulate(const KernelArgs& args, int identity) {
   if (!is_differentiable(args.input(0).dtype())) return accumulate_integers<R>(args, uint64_t(identity));
   visit_inexact(args, [&]<class T>(T) {
     using Rule = std::conditional_t<std::is_same_v<T, float>, OfFloats, R>;
     if constexpr (is_half_type<T>)
-      scan_halves<OfFloats>(args, args.in_data<T>(0), args.out_data<T>(), double(identity));
-    else scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), Wide<T>(T(identity)));
+      scan_halves<OfFloats>(args, args.in_data<T>(0), args.out_data<T>(), first_of<double>(args, identity));
+    else scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), first_of<Wide<T>>(args, identity));
   });
 }
 

@@ -38,6 +38,8 @@ struct As<Complex<To>> {
 };
 template <class A> RILL A whole(A, int x) { return A(x); }
 template <class A> RILL Complex<A> whole(Complex<A>, int x) { return Complex<A>(A(x)); }
+template <class A> RILL A minus_zero(A) { return -A(0); }
+template <class A> RILL Complex<A> minus_zero(Complex<A>) { return Complex<A>(-A(0), -A(0)); }
 
 template <class A>
 RILL Complex<A> from_lane(Complex<A> x, int lane) {
@@ -57,7 +59,10 @@ struct Numbers {
 };
 template <class T, class A, class Out>
 struct Sums : Numbers<T, A, Out> {
-  RILL A identity() { return whole(A(), 0); }
+  RILL A identity() { return minus_zero(A()); }  // to which -0 adds up to -0
+  RILL void out(const Scanning& s, i64 at, A x) {
+    Numbers<T, A, Out>::out(s, at, s.exclusive ? plus(x, whole(A(), 0)) : x);  // the sum of nothing is 0
+  }
   RILL A combine(A a, A b) { return plus(a, b); }
   RILL A step(A a, A b) { return plus(a, b); }
 };
