@@ -114,7 +114,8 @@ class Dataset {
           state.as<S>() = std::move(next);
           return Item::of<R>(std::move(result));
         },
-        where));
+        [](Item& state, StateWriter& w) { detail::save_value(state.as<S>(), w); },
+        [](Item& state, StateReader& r) { detail::read_value(state.as<S>(), r); }, where));
   }
   // The elements of the dataset that f gives for each element, one dataset after the other.
   template <class F>
@@ -136,7 +137,7 @@ class Dataset {
       return Item::of(std::pair<int64_t, T>(both[0].as<int64_t>(), std::move(both[1].as<T>())));
     };
     return Dataset<std::pair<int64_t, T>>(
-        stages::zip({stages::range(start, INT64_MAX, 1, where), stage_}, join, where));
+        stages::zip({stages::range(start, start < 0 ? start + INT64_MAX : INT64_MAX, 1, where), stage_}, join, where));
   }
   // Drops elements that throw on their way here, and says so on stderr.
   Dataset ignore_errors(const IgnoreErrorsOptions& options = {}, Where where = Where::current()) const {
@@ -172,7 +173,7 @@ class Dataset {
         detail::joining<T>(detail::padding({.value = options.value, .multiple_of = options.multiple_of}, where)),
         where));
   }
-  // Batches of elements with one key(element), an integer: `size` of them, or size(key) where it is a function.
+  // Batches of `size` elements with one key(element), an integer.
   template <class F>
   auto group_by_window(F key, int64_t size, const BatchOptions& options = {}, Where where = Where::current()) const {
     if (size < 1) fail("data::group_by_window", "a window has 1 element or more", where);
@@ -184,7 +185,7 @@ class Dataset {
   // The rows of each element: its tensors cut along their first axes, which have one size.
   Dataset unbatch(Where where = Where::current()) const {
     return Dataset(stages::unbatch(
-        stage_, [](Item& x) { return detail::rows_of(detail::tensors_of(x.as<T>())); },
+        stage_, [](Item& x) { return detail::rows_of(detail::tensors_of(x.as<T>()), "data::unbatch"); },
         [](Item& x, int64_t i) {
           std::vector<Tensor> rows = detail::tensors_of(x.as<T>());
           for (Tensor& t : rows) t = detail::row_of(t, i);
@@ -275,20 +276,21 @@ class Dataset {
   struct End {};
   class Loop {
    public:
-    explicit Loop(const Dataset& ds) : it_(ds.stage_, {}, Where::current()) { ++*this; }
+    Loop(const Dataset& ds, const Where& where) : where_(where), it_(ds.stage_, {}, where) { ++*this; }
     T& operator*() { return *now_; }
     T* operator->() { return &*now_; }
     Loop& operator++() {
-      now_ = it_.next();
+      now_ = it_.next(where_);
       return *this;
     }
     friend bool operator==(const Loop& l, End) { return !l.now_; }
 
    private:
+    Where where_;
     Iterator<T> it_;
     std::optional<T> now_;
   };
-  Loop begin() const { return Loop(*this); }
+  Loop begin(Where where = Where::current()) const { return Loop(*this, where); }
   End end() const { return {}; }
 
  private:

@@ -1,12 +1,14 @@
 // How elements are taken apart and put together: what batch() makes of a type, rows of tensors, and what a mapped
 // function is given. An element is anything that rill/ops/tree.h walks.
 #pragma once
+#include <cstring>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "rill/data/state.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/tree.h"
 
@@ -162,6 +164,39 @@ T with_tensors(T value, std::span<const Tensor> tensors) {
   PutTensors v(tensors);
   walk(value, v);
   return value;
+}
+
+// --- Values as bytes: what a scan carries ------------------------------------------------------------------------------
+
+template <class T>
+void save_value(const T& value, StateWriter& w) {
+  const auto each = [&](const auto&... part) { (save_value(part, w), ...); };
+  if constexpr (std::is_same_v<T, Tensor>) save_tensor(value, w);
+  else if constexpr (std::is_trivially_copyable_v<T> && (std::is_arithmetic_v<T> || std::is_enum_v<T>))
+    w.text({reinterpret_cast<const char*>(&value), sizeof(value)});
+  else if constexpr (std::is_same_v<T, std::string>) w.text(value);
+  else if constexpr (is_a<T, std::vector>) {
+    w.number(int64_t(value.size()));
+    for (const auto& x : value) save_value(x, w);
+  } else if constexpr (TupleLike<T>) std::apply(each, value);
+  else if constexpr (Fields<T>) std::apply(each, fields_of(const_cast<T&>(value)));
+  else
+    static_assert(!sizeof(T*),
+                  "scan() carries tensors, numbers, strings, and pairs, tuples, vectors and structs of them");
+}
+template <class T>
+void read_value(T& value, StateReader& r) {
+  const auto each = [&](auto&... part) { (read_value(part, r), ...); };
+  if constexpr (std::is_same_v<T, Tensor>) value = read_tensor(r);
+  else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    const std::string_view bytes = r.text();
+    if (bytes.size() == sizeof(value)) std::memcpy(&value, bytes.data(), sizeof(value));
+  } else if constexpr (std::is_same_v<T, std::string>) value = r.text();
+  else if constexpr (is_a<T, std::vector>) {
+    value.resize(size_t(r.count(1 << 30)));
+    for (auto& x : value) read_value(x, r);
+  } else if constexpr (TupleLike<T>) std::apply(each, value);
+  else if constexpr (Fields<T>) std::apply(each, fields_of(value));
 }
 
 // --- Functions of elements -------------------------------------------------------------------------------------------

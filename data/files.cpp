@@ -85,31 +85,31 @@ class Lines final : public Stage {
     ~Reading() override { gzclose(file); }
     Item next() override {
       std::string line;
-      if (!read(line)) return {};
+      if (ended || !read(line)) return {};
       return text_item(line);
     }
+    // gzgets() would end a line at a zero byte as well; gzgetc() is a macro over the same buffer.
     bool read(std::string& line) {
-      char part[4096];
+      errno = 0;
       for (;;) {
-        errno = 0;
-        if (!gzgets(file, part, int(sizeof(part)))) {
-          check();
-          break;
+        const int c = gzgetc(file);
+        if (c == '\n') break;
+        if (c != -1) {
+          line += char(c);
+          continue;
         }
-        const size_t n = std::strlen(part);  // a zero byte in a line hides what is behind it: see below
-        line.append(part, n);
-        if (n > 0 && part[n - 1] == '\n') break;
-        if (n < sizeof(part) - 1 && gzeof(file)) break;
+        check();
+        if (line.empty()) return false;
+        break;
       }
-      if (line.empty() && gzeof(file)) return false;
-      if (line.ends_with('\n')) line.pop_back();
       if (line.ends_with('\r')) line.pop_back();
       return true;
     }
-    void check() const {
+    void check() {
       int code = Z_OK;
       const char* why = gzerror(file, &code);
       if (code == Z_OK || code == Z_STREAM_END) return;
+      ended = true;  // nothing behind it can be read
       fail("data::text_lines",
            fmt::format("'{}' at byte {} of what is unpacked: {}", stage.path_, int64_t(gztell(file)),
                        code == Z_ERRNO ? std::strerror(errno) : why),
@@ -124,6 +124,7 @@ class Lines final : public Stage {
     }
     const Lines& stage;
     gzFile file;
+    bool ended = false;
   };
   std::string path_;
 };
@@ -139,7 +140,10 @@ class Records final : public Stage {
   struct Reading final : Cursor {
     explicit Reading(const Records& s) : Cursor(s), stage(s), reader(s.path_, {}, s.where()) {}
     Item next() override {
+      if (ended) return {};
+      ended = true;  // where it throws, nothing behind it can be read
       if (!reader.next(bytes, stage.where())) return {};
+      ended = false;
       ++number;
       return text_item(bytes);
     }
@@ -161,6 +165,7 @@ class Records final : public Stage {
     RecordReader reader;
     std::string bytes;
     int64_t number = 0;
+    bool ended = false;
   };
   std::string path_;
 };

@@ -47,8 +47,7 @@ class Item {
   template <class T>
   static Item of(T value) {
     Item item;
-    void* const room = item.take_room(detail::item_type<T>);
-    new (room) T(std::move(value));
+    item.make(detail::item_type<T>, [&](void* room) { new (room) T(std::move(value)); });
     return item;
   }
   Item(Item&& o) noexcept { take(o); }
@@ -70,7 +69,7 @@ class Item {
   }
   Item copy() const {
     Item other;
-    if (type_) type_->copy(const_cast<Item*>(this)->value(), other.take_room(*type_));
+    if (type_) other.make(*type_, [&](void* room) { type_->copy(const_cast<Item*>(this)->value(), room); });
     return other;
   }
   void visit(LeafVisitor& v) {
@@ -79,10 +78,18 @@ class Item {
 
  private:
   void* value() { return type_->allocate ? *reinterpret_cast<void**>(room_) : room_; }
-  void* take_room(const detail::ItemType& type) {
+  // Nothing is held where construct() throws.
+  template <class F>
+  void make(const detail::ItemType& type, F&& construct) {
+    void* const room = type.allocate ? type.allocate() : room_;
+    try {
+      construct(room);
+    } catch (...) {
+      if (type.allocate) type.free(room);
+      throw;
+    }
+    if (type.allocate) *reinterpret_cast<void**>(room_) = room;
     type_ = &type;
-    if (type.allocate) *reinterpret_cast<void**>(room_) = type.allocate();
-    return value();
   }
   void take(Item& o) {
     type_ = std::exchange(o.type_, nullptr);

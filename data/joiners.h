@@ -19,7 +19,7 @@ void check_buckets(const BucketOptions& options, const Where& where);
 int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds);
 
 // The size of the tensors' first axes, which must be one.
-int64_t rows_of(const std::vector<Tensor>& tensors);
+int64_t rows_of(const std::vector<Tensor>& tensors, const char* op);
 Tensor row_of(const Tensor& t, int64_t i);
 // Those rows of each, stacked.
 std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices);

@@ -36,7 +36,7 @@ struct PaddedBatchOptions {
 struct ShuffleOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   // The same seed gives the same order in each pass, on every machine; repeat() gives each epoch an order of its own.
-  // Without one, each pass draws a seed from the process's generator (random::set_seed).
+  // Without one, each pass draws a seed from the process's generator (random::seed).
   std::optional<uint64_t> seed = {};
   bool each_epoch = true;  // with false, all epochs of repeat() have one order
 };
@@ -72,13 +72,6 @@ struct IgnoreErrorsOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   bool log = true;              // says on stderr what is dropped, at most a line a second
   int64_t at_most = INT64_MAX;  // one more is an error
-};
-
-struct WindowOptions {
-  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  int64_t shift = 0;    // between the beginnings of windows; 0: the size, so that they do not overlap
-  int64_t stride = 1;   // between the elements of one
-  bool partial = true;  // whether the last ones may be smaller
 };
 
 struct IteratorOptions {

@@ -22,6 +22,7 @@ class Pipeline {
   StagePtr stage_;
   CursorPtr cursor_;
   IteratorOptions options_;
+  uint64_t seed_ = 0;
   uint64_t forks_;
 };
 

@@ -13,7 +13,7 @@ Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step, Where where) {
 Dataset<std::vector<Tensor>> from_table(const Table& table, Where where) {
   const CallerScope caller(where);
   if (table.columns.empty()) fail("data::from_table", "the table has no columns", where);
-  const int64_t rows = detail::rows_of(table.columns);
+  const int64_t rows = detail::rows_of(table.columns, "data::from_table");
   auto at = [columns = table.columns](int64_t i) {
     std::vector<Tensor> row;
     for (const Tensor& c : columns) row.push_back(detail::row_of(c, i));

@@ -19,7 +19,7 @@ Dataset<T> from_tensors(T value, Where where = Where::current()) {
   const CallerScope caller(where);
   const auto whole = std::make_shared<const T>(std::move(value));
   const std::vector<Tensor> tensors = detail::tensors_of(*whole);
-  const int64_t rows = detail::rows_of(tensors);
+  const int64_t rows = detail::rows_of(tensors, "data::from_tensors");
   auto at = [whole, tensors](int64_t i) {
     std::vector<Tensor> row;
     row.reserve(tensors.size());

@@ -28,6 +28,11 @@ inline constexpr int64_t endless = INT64_MAX;
 // What a pass through a pipeline is opened with.
 struct Pass {
   uint64_t epoch = 0;  // of a repeated dataset, or as Iterator was told: shuffles order by it
+  // What stages draw from that were given no seed, and part of an iterator's state: each hands its inputs another one.
+  uint64_t seed = 0;
+  bool repeated = false;  // a repeat() counts the epochs
+
+  Pass for_input(uint64_t which = 0) const;
 };
 
 class Stage;
@@ -70,6 +75,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   Stage(const Stage&) = delete;
 
   virtual CursorPtr open(const Pass& pass) const = 0;
+  // Whether a pass draws from Pass::seed.
+  virtual bool draws() const;
   // How many elements there are: `endless`, or nothing where that is not known before a pass.
   virtual std::optional<int64_t> size() const { return {}; }
   // Whether elements can be had by number, in any order and by several threads at once. Then size() is known.

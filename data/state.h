@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "rill/tensor/error.h"
+#include "rill/tensor/tensor.h"
 
 #pragma GCC visibility push(default)
 
@@ -17,6 +17,9 @@ class StateWriter {
   void text(std::string_view s);
   std::string bytes;
 };
+
+// A tensor's dtype, shape and elements; one that is undefined as such.
+void save_tensor(const Tensor& t, StateWriter& w);
 
 // Throws rill::Error where the bytes are not what a StateWriter made.
 class StateReader {
@@ -31,6 +34,9 @@ class StateReader {
  private:
   std::string_view rest_;
 };
+
+// On the default device.
+Tensor read_tensor(StateReader& r);
 
 }  // namespace rill::data
 

@@ -15,7 +15,8 @@ using Numbers = data::Dataset<int64_t>;
 
 class Maker {
  public:
-  explicit Maker(uint64_t seed) : random_(seed) {}
+  // `others`: the same pipeline with other numbers of threads.
+  explicit Maker(uint64_t seed, bool others = false) : random_(seed), others_(others) {}
   int below(int n) { return int(random_() % uint64_t(n)); }
 
   // A source, and up to seven transformations.
@@ -33,7 +34,10 @@ class Maker {
       return i == n ? std::nullopt : std::optional<int64_t>(i++);
     });
   }
-  data::MapOptions threads() { return {.threads = 1 + below(4)}; }
+  data::MapOptions threads() {
+    const int n = 1 + below(4);
+    return {.threads = others_ ? 5 - n : n};
+  }
   static std::vector<int64_t> values(const Tensor& t) { return t.to_vector<int64_t>(); }
 
   Numbers transformed(const Numbers& ds) {
@@ -55,7 +59,7 @@ class Maker {
       case 11:
         return ds
             .interleave([k](int64_t i) { return data::range(1000 * i, 1000 * i + i % (2 * k)); },
-                        {.cycle = 1 + below(4), .block = 1 + below(3), .threads = 1 + below(2)})
+                        {.cycle = 1 + below(4), .block = 1 + below(3), .threads = below(2) == int(others_) ? 1 : 3})
             .take(300);
       case 12: return ds.cache();
       case 13:
@@ -85,6 +89,7 @@ class Maker {
     return batches.flat_map([](const Tensor& t) { return data::from_generator(values(t)); });
   }
   std::mt19937_64 random_;
+  bool others_;
   int which = 0;
 
  public:
@@ -111,6 +116,8 @@ TEST_CASE("data: a pass that is restored at any element gives those that were to
     used.insert(maker.used.begin(), maker.used.end());
     INFO("seed " << seed << "\n" << ds.describe());
     const std::vector<int64_t> all = ds.collect();
+    const Numbers others = Maker(seed, true).pipeline();
+    CHECK(others.collect() == all);
     if (const auto n = ds.size()) CHECK(*n == int64_t(all.size()));
     auto it = ds.iterator();
     const size_t step = 1 + all.size() / 40;
@@ -126,7 +133,7 @@ TEST_CASE("data: a pass that is restored at any element gives those that were to
         auto again = ds.iterator();
         again.restore(state);
         if (i < all.size()) REQUIRE(again.next() == all[i]);
-        auto third = ds.iterator();
+        auto third = others.iterator();
         third.restore(again.save());
         REQUIRE(rest(third) == rest(again));
         ++compared;

@@ -12,9 +12,9 @@
 namespace rill::data::detail {
 
 void fail_lengths(size_t one, size_t other) {
-  fail("data::batch",
-       fmt::format("an element holds {} values where another holds {}: vectors of one batch must have one length", one,
-                   other));
+  fail("data::batch", fmt::format("an element holds {} values where another holds {}: vectors of one batch must have "
+                                  "one length. map() to tensors, which padded_batch() pads",
+                                  one, other));
 }
 
 Tensor vector_of(const void* numbers, int64_t n, DType dtype) {
@@ -135,16 +135,15 @@ int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds) {
   return std::ranges::upper_bound(bounds, length) - bounds.begin();
 }
 
-int64_t rows_of(const std::vector<Tensor>& tensors) {
-  if (tensors.empty()) fail("data::from_tensors", "there is no tensor in the value, and so nothing to cut into rows");
+int64_t rows_of(const std::vector<Tensor>& tensors, const char* op) {
+  if (tensors.empty()) fail(op, "there is no tensor in the value, and so nothing to cut into rows");
   int64_t rows = -1;
   for (const Tensor& t : tensors) {
-    if (!t.defined()) fail("data::from_tensors", "one of the tensors is undefined");
-    if (t.ndim() == 0) fail("data::from_tensors", "a scalar has no rows: all tensors are cut along their first axes");
+    if (!t.defined()) fail(op, "one of the tensors is undefined");
+    if (t.ndim() == 0) fail(op, "a scalar has no rows: all tensors are cut along their first axes");
     if (rows >= 0 && t.dim(0) != rows)
-      fail("data::from_tensors",
-           fmt::format("the tensors have {} and {} rows, and must have one number of them: {} and {}", rows,
-                       int64_t(t.dim(0)), told(tensors[0]), told(t)));
+      fail(op, fmt::format("the tensors have {} and {} rows, and must have one number of them: {} and {}", rows,
+                           int64_t(t.dim(0)), told(tensors[0]), told(t)));
     rows = int64_t(t.dim(0));
   }
   return rows;

@@ -15,10 +15,21 @@ class Lookahead {
     if (read_ >= next_kept_) keep(input);
     ++read_;
   }
+  // The input had none any more.
+  void was_end() { --read_; }
   // The first `n` elements that were read need not be read again.
   void given(int64_t n) {
     given_ = n;
     while (kept_.size() > 1 && kept_[1].at <= n) kept_.pop_front();
+  }
+  // Element `n` need not be read again; those before it may have to be.
+  void given_one(int64_t n) {
+    const auto i = size_t(n - given_);
+    if (gone_.size() <= i) gone_.resize(i + 1);
+    gone_[i] = true;
+    int64_t first = given_;
+    for (; !gone_.empty() && gone_.front(); ++first) gone_.pop_front();
+    given(first);
   }
   // The input went past n elements, which are as if read and given. Nothing may be ahead.
   void jump(int64_t n) {
@@ -45,8 +56,21 @@ class Lookahead {
     StateReader state(r.text());
     input.restore(state);
     input.skip(past);
-    kept_.clear();
+    kept_.clear(), gone_.clear();
     next_kept_ = read_;
+  }
+
+  // The same for an input of which nothing is ahead, so that a stage may be saved with threads and restored without.
+  static void save_plain(const Cursor& input, int64_t number, StateWriter& w) {
+    StateWriter now;
+    input.save(now);
+    w.number(number), w.number(0), w.text(now.bytes);
+  }
+  // Says how many elements were given.
+  static int64_t restore_plain(Cursor& input, StateReader& r) {
+    Lookahead ahead;
+    ahead.restore(input, r);
+    return ahead.given_;
   }
 
  private:
@@ -61,6 +85,7 @@ class Lookahead {
     kept_.push_back({read_, std::move(w.bytes)});
   }
   std::deque<Kept> kept_;
+  std::deque<bool> gone_;  // from element given_ on: which were given before older ones
   int64_t read_ = 0, given_ = 0, next_kept_ = 0;
 };
 

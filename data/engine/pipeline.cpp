@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/data/engine/seeds.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/scopes.h"
 #include "rill/tensor/fork_mutex.h"
@@ -10,7 +11,7 @@
 namespace rill::data {
 
 namespace {
-constexpr std::string_view magic = "rill pipeline 1\n";
+constexpr std::string_view magic = "rill pipeline 2\n";
 
 // The stages' names, by which a state is known to be another pipeline's. Sizes and lines may have changed.
 std::string names_of(const Stage& stage) {
@@ -18,12 +19,22 @@ std::string names_of(const Stage& stage) {
   for (const StagePtr& input : stage.inputs()) names += fmt::format("({})", names_of(*input));
   return names;
 }
+// Bytes that few other states have: what a damaged one is known by.
+constexpr size_t sum_size = 8;
+std::string sum_of(std::string_view bytes) {
+  uint64_t h = bytes.size();
+  for (const char c : bytes) h = mixed(h ^ uint8_t(c));
+  std::string sum;
+  for (size_t i = 0; i < sum_size; ++i) sum += char(h >> 8 * i);
+  return sum;
+}
 }  // namespace
 
 Pipeline::Pipeline(StagePtr stage, const IteratorOptions& options, const Where& where)
     : stage_(std::move(stage)), options_(options), forks_(fork_count()) {
   const CallerScope caller(where);
-  cursor_ = stage_->open({.epoch = options.epoch});
+  if (stage_->draws()) seed_ = drawn_seed();
+  cursor_ = stage_->open({.epoch = options.epoch, .seed = seed_});
 }
 
 Item Pipeline::next(const Where& where) {
@@ -44,22 +55,27 @@ std::string Pipeline::save(const Where&) const {
   StateWriter w;
   w.bytes = magic;
   w.text(names_of(*stage_));
-  w.number(int64_t(options_.epoch));
+  w.number(int64_t(options_.epoch)), w.number(int64_t(seed_));
   cursor_->save(w);
+  w.bytes += sum_of(w.bytes);
   return std::move(w.bytes);
 }
 
 void Pipeline::restore(std::string_view state, const Where& where) {
   const CallerScope caller(where);
   if (!state.starts_with(magic)) fail("Iterator.restore", "these bytes are no state that save() gave", where);
-  StateReader r(state.substr(magic.size()));
+  const size_t end = state.size() - std::min(state.size() - magic.size(), sum_size);
+  if (state.substr(end) != sum_of(state.substr(0, end)))
+    fail("Iterator.restore", "the state is damaged, or was cut: its sum is not that of its bytes", where);
+  StateReader r(state.substr(magic.size(), end - magic.size()));
   const std::string_view of = r.text();
   if (const std::string own = names_of(*stage_); of != own)
     fail("Iterator.restore", fmt::format("the state is one of another pipeline, {}. this one is {}", of, own), where);
-  options_.epoch = uint64_t(r.number());
-  CursorPtr fresh = stage_->open({.epoch = options_.epoch});  // where it throws, nothing has changed
+  const auto epoch = uint64_t(r.number()), seed = uint64_t(r.number());
+  CursorPtr fresh = stage_->open({.epoch = epoch, .seed = seed});  // where it throws, nothing has changed
   fresh->restore(r);
   if (!r.at_end()) fail("Iterator.restore", "the state is longer than that of this pipeline", where);
+  options_.epoch = epoch, seed_ = seed;
   cursor_ = std::move(fresh);
 }
 

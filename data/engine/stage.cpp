@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "rill/tensor/error_kinds.h"
+#include <algorithm>
+
+#include "rill/data/engine/seeds.h"
 
 namespace rill::data {
 
@@ -18,10 +20,21 @@ Stage::Stage(std::string name, const Where& where, std::vector<StagePtr> inputs)
 Item Cursor::next_stacked(int64_t, int64_t&) { return {}; }
 int64_t Cursor::skip(int64_t n) {
   int64_t gone = 0;
-  while (gone < n && next()) ++gone;
+  for (; gone < n; ++gone) try {
+      if (!next()) break;
+    } catch (...) {  // who goes past an element does not want to know what is wrong with it
+    }
   return gone;
 }
 
+Pass Pass::for_input(uint64_t which) const {
+  Pass p = *this;
+  p.seed = mixed(seed + which + 1);
+  return p;
+}
+bool Stage::draws() const {
+  return std::ranges::any_of(inputs_, [](const StagePtr& s) { return s->draws(); });
+}
 Item Stage::at(int64_t) const { fail_in(*this, "its elements cannot be had by number"); }
 
 Item Stage::stacked(const std::vector<int64_t>&) const { return {}; }

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "rill/devices/registry.h"
+
 namespace rill::data {
 
 void StateWriter::number(int64_t n) {
@@ -43,6 +47,36 @@ std::string_view StateReader::text() {
   const std::string_view s = rest_.substr(0, size_t(n));
   rest_.remove_prefix(size_t(n));
   return s;
+}
+
+void save_tensor(const Tensor& t, StateWriter& w) {
+  w.number(t.defined());
+  if (!t.defined()) return;
+  w.number(int64_t(t.dtype())), w.number(t.ndim());
+  for (Dim d : t.shape()) w.number(int64_t(d));
+  if (t.dtype() == DType::string) {
+    for (const std::string& s : t.to_vector<std::string>()) w.text(s);
+  } else {
+    const Tensor host = t.to(Device()).contiguous();
+    w.text({host.rep()->data, size_t(host.size()) * size_of(host.dtype())});
+  }
+}
+
+Tensor read_tensor(StateReader& r) {
+  if (r.count(1) == 0) return {};
+  const auto dtype = DType(r.count(int64_t(DType::string)));
+  Shape shape;
+  for (int64_t n = r.count(64); n > 0; --n) shape.push_back(r.count());
+  Tensor t = empty_tensor(Spec{shape, dtype, false, Device()});
+  if (dtype == DType::string) {
+    auto* const texts = reinterpret_cast<std::string*>(t.rep()->data);
+    for (int64_t i = 0; i < int64_t(t.size()); ++i) texts[i] = r.text();
+  } else {
+    const std::string_view bytes = r.text();
+    if (bytes.size() != size_t(t.size()) * size_of(dtype)) fail_damaged();
+    std::copy(bytes.begin(), bytes.end(), t.rep()->data);
+  }
+  return t.to(default_device());
 }
 
 }  // namespace rill::data

@@ -41,29 +41,29 @@ class Cache final : public Stage {
     }
     Item x = input()->at(i);
     const std::lock_guard lock(mutex_);
-    if (!by_number_[n]) count(x), by_number_[n] = x.copy();
+    if (!by_number_[n]) count(x, bytes_), by_number_[n] = x.copy();
     return x;
   }
   CursorPtr open(const Pass& pass) const override {
     const std::lock_guard lock(mutex_);
     if (whole_) return whole_->open(pass);
-    return std::make_unique<Filling>(*this, input()->open(pass));
+    return std::make_unique<Filling>(*this, pass);
   }
 
  private:
-  // Of an element that is kept.
-  void count(Item& x) const {
+  // Adds those of an element that is kept.
+  void count(Item& x, int64_t& bytes) const {
     Bytes b;
     x.visit(b);
-    bytes_ += b.all;
-    if (bytes_ > options_.most_bytes)
+    bytes += b.all;
+    if (bytes > options_.most_bytes)
       fail_in(*this, fmt::format("the elements take more than most_bytes, {} bytes. cache fewer of them, before they "
                                  "are decoded, or raise it",
                                  options_.most_bytes));
   }
   // A pass that keeps what it gives; only one from the first element to the last makes the cache.
   struct Filling final : Cursor {
-    Filling(const Cache& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
+    Filling(const Cache& s, const Pass& p) : Cursor(s), stage(s), pass(p), input(s.input()->open(p)) {}
     Item next() override {
       if (from_memory) return from_memory->next();
       Item x;
@@ -76,8 +76,7 @@ class Cache final : public Stage {
       number += bool(x);
       if (x && whole) {
         const std::lock_guard lock(stage.mutex_);
-        if (items.empty()) stage.bytes_ = 0;
-        stage.count(x);
+        stage.count(x, bytes);
         items.push_back(x.copy());
       } else if (whole) {
         const std::lock_guard lock(stage.mutex_);
@@ -96,18 +95,24 @@ class Cache final : public Stage {
       const int64_t n = r.count();
       {
         const std::lock_guard lock(stage.mutex_);
-        if (stage.whole_) from_memory = stage.whole_->open({});
+        if (stage.whole_) from_memory = stage.whole_->open(pass);
       }
       if (from_memory) {
         from_memory->skip(n);
         return;
       }
-      input = stage.input()->open({});
-      number = 0, whole = true;
-      skip(n);
+      input = stage.input()->open(pass);
+      number = bytes = 0, whole = true;
+      for (int64_t i = 0; i < n;) try {
+          if (!next()) break;
+          ++i;
+        } catch (...) {  // it was told
+        }
     }
     const Cache& stage;
+    Pass pass;
     CursorPtr input, from_memory;
+    int64_t bytes = 0;
     std::vector<Item> items;
     int64_t number = 0;
     bool whole = true;

@@ -48,38 +48,63 @@ class Batch final : public Stage {
   }
   struct Batches final : Cursor {
     Batches(const Batch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
+    // Where an element fails, those before it wait for the next call.
     Item next() override {
-      if (stage.stacks_) {
+      if (stage.stacks_ && items.empty()) {
         int64_t count = 0;
         if (Item all = input->next_stacked(stage.n_, count)) {
+          ahead.jump(count);
           if (count < stage.n_ && !stage.partial_) return {};
           ++number;
           return all;
         }
       }
-      items.clear();
       while (int64_t(items.size()) < stage.n_) {
+        ahead.about_to_read(*input);
         Item x = input->next();
         if (!x) break;
         items.push_back(std::move(x));
       }
-      if (items.empty() || (int64_t(items.size()) < stage.n_ && !stage.partial_)) return {};
-      return stage.joined(items, number++);
+      std::vector<Item> whole = std::move(items);
+      items.clear();
+      ahead.given(ahead.read());
+      if (whole.empty() || (int64_t(whole.size()) < stage.n_ && !stage.partial_)) return {};
+      return stage.joined(whole, number++);
     }
     int64_t skip(int64_t n) override {
-      int64_t gone = 0;
       const auto all = stage.input()->size();
-      if (!all || *all == endless || n < 1) return Cursor::skip(n);
+      if (!all || *all == endless || n < 1 || !items.empty()) return Cursor::skip(n);
       const int64_t elements = input->skip(n > endless / stage.n_ ? endless : n * stage.n_);
-      gone = elements / stage.n_ + (stage.partial_ && elements % stage.n_ != 0);
+      ahead.jump(elements);
+      const int64_t gone = elements / stage.n_ + (stage.partial_ && elements % stage.n_ != 0);
       number += gone;
       return gone;
     }
-    void save(StateWriter& w) const override { w.number(number), input->save(w); }
-    void restore(StateReader& r) override { number = r.count(), input->restore(r); }
+    // What waits is read again; errors between were told.
+    void save(StateWriter& w) const override {
+      w.number(number), w.number(int64_t(items.size()));
+      w.number(items.empty() ? 0 : ahead.read() - ahead.given());
+      ahead.save(*input, w);
+    }
+    void restore(StateReader& r) override {
+      number = r.count();
+      const int64_t waiting = r.count(), read = r.count();
+      ahead.restore(*input, r);
+      items.clear();
+      for (int64_t i = 0; i < read; ++i) {
+        ahead.about_to_read(*input);
+        try {
+          if (Item x = input->next()) items.push_back(std::move(x));
+        } catch (...) {
+        }
+      }
+      if (int64_t(items.size()) != waiting)
+        fail("Iterator.restore", "the input of batch() gives other elements than it gave");
+    }
     const Batch& stage;
     CursorPtr input;
-    std::vector<Item> items;
+    Lookahead ahead;
+    std::vector<Item> items;  // of the batch that is begun
     int64_t number = 0;
   };
   int64_t n_;
@@ -153,7 +178,10 @@ class FlatMap final : public Stage {
  public:
   FlatMap(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where)
       : Stage(std::move(name), where, {std::move(input)}), f_(std::move(f)) {}
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Inner>(*this, input()->open(pass), pass); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<Inner>(*this, input()->open(pass.for_input()), pass);
+  }
+  bool draws() const override { return true; }  // what f gives may
 
  private:
   struct Inner final : Cursor {
@@ -174,7 +202,7 @@ class FlatMap final : public Stage {
       if (!x) return false;
       try {
         recipe = stage.f_(x);
-        inner = recipe->open(pass);
+        inner = recipe->open(pass.for_input(uint64_t(number) + 1));
       } catch (...) {
         fail_at_element(stage, number++, &x);
       }
@@ -264,7 +292,9 @@ class GroupBy final : public Stage {
       waiting.erase(key);
       settle();
       try {
-        return stage.join_(items);
+        Item joined = stage.join_(items);
+        ++given;
+        return joined;
       } catch (...) {
         fail_at_element(stage, given++, nullptr);
       }
@@ -302,7 +332,7 @@ class GroupBy final : public Stage {
         Item x;
         try {
           x = input->next();
-        } catch (...) {  // it was told before
+        } catch (...) {  // it was told
           continue;
         }
         if (!x) break;

@@ -56,20 +56,37 @@ class OneByOne final : public Cursor {
  public:
   OneByOne(const Map& stage, CursorPtr input) : Cursor(stage), stage_(stage), input_(std::move(input)) {}
   Item next() override {
-    Item x = input_->next();
-    return x ? stage_.call(x, number_++) : Item();
+    for (;; ++number_) {
+      if (!before_.empty() && *before_.begin() == number_) {
+        before_.erase(before_.begin());
+        input_->skip(1);
+        continue;
+      }
+      Item x = input_->next();
+      return x ? stage_.call(x, number_++) : Item();
+    }
   }
   int64_t skip(int64_t n) override {
     const int64_t gone = input_->skip(n);
     number_ += gone;
     return gone;
   }
-  void save(StateWriter& w) const override { w.number(number_), input_->save(w); }
-  void restore(StateReader& r) override { number_ = r.count(), input_->restore(r); }
+  // As Ahead's; it may have been that which saved, and had given some before older ones.
+  void save(StateWriter& w) const override {
+    Lookahead::save_plain(*input_, number_, w);
+    w.number(int64_t(before_.size()));
+    for (int64_t n : before_) w.number(n - number_);
+  }
+  void restore(StateReader& r) override {
+    number_ = Lookahead::restore_plain(*input_, r);
+    before_.clear();
+    for (int64_t n = r.count(); n > 0; --n) before_.insert(number_ + r.count());
+  }
 
  private:
   const Map& stage_;
   CursorPtr input_;
+  std::set<int64_t> before_;
   int64_t number_ = 0;
 };
 

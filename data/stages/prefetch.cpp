@@ -15,8 +15,8 @@ namespace {
 
 class Prefetch final : public Stage {
  public:
-  Prefetch(StagePtr input, int64_t depth, const Where& where)
-      : Stage("prefetch", where, {std::move(input)}), depth_(depth) {
+  Prefetch(StagePtr input, int64_t depth, const Where& where, int threads)
+      : Stage("prefetch", where, {std::move(input)}), depth_(depth), threads_(threads) {
     if (depth < 1 || depth > 1 << 20)
       fail("data::prefetch", fmt::format("keeps {} elements ahead: give 1 to {}", depth, 1 << 20), where);
   }
@@ -33,11 +33,13 @@ class Prefetch final : public Stage {
   class Buffer;
   CursorPtr over(CursorPtr input) const;
   int64_t depth_;
+  int threads_;
 };
 
 class Prefetch::Buffer final : public Cursor {
  public:
-  Buffer(const Stage& stage, int64_t depth, CursorPtr input) : Cursor(stage), depth_(depth), input_(std::move(input)) {}
+  Buffer(const Stage& stage, int64_t depth, int threads, CursorPtr input)
+      : Cursor(stage), depth_(depth), threads_(threads), input_(std::move(input)) {}
   ~Buffer() override { stop(); }
 
   Item next() override {
@@ -105,7 +107,7 @@ class Prefetch::Buffer final : public Cursor {
     if (task_) Pool::finish(*task_);  // past its last line, which needs no lock
     filling_ = true;
     task_ = std::make_shared<Fill>(*this);
-    Pool::get().start(task_, 2);
+    Pool::get().start(task_, threads_);
   }
   // Nobody uses the buffer afterwards.
   void stop() {
@@ -118,6 +120,7 @@ class Prefetch::Buffer final : public Cursor {
   }
 
   const int64_t depth_;
+  const int threads_;
   CursorPtr input_;
   mutable ForkMutex mutex_;
   std::condition_variable_any changed_;
@@ -129,12 +132,14 @@ class Prefetch::Buffer final : public Cursor {
   bool ended_ = false, stopped_ = false;
 };
 
-CursorPtr Prefetch::over(CursorPtr input) const { return std::make_unique<Buffer>(*this, depth_, std::move(input)); }
+CursorPtr Prefetch::over(CursorPtr input) const {
+  return std::make_unique<Buffer>(*this, depth_, threads_, std::move(input));
+}
 
 }  // namespace
 
-StagePtr prefetch(StagePtr input, int64_t depth, const Where& where) {
-  return std::make_shared<Prefetch>(std::move(input), depth, where);
+StagePtr prefetch(StagePtr input, int64_t depth, const Where& where, int threads) {
+  return std::make_shared<Prefetch>(std::move(input), depth, where, threads);
 }
 
 }  // namespace rill::data::stages

@@ -16,7 +16,7 @@ class Repeat final : public Stage {
   std::optional<int64_t> size() const override {
     const auto n = input()->size();
     if (times_ == 0 || n == 0) return 0;
-    if (!n) return {};
+    if (!n) return times_ == endless ? std::optional<int64_t>(endless) : std::nullopt;
     return *n == endless || times_ > endless / *n ? endless : *n * times_;
   }
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Epochs>(*this, pass); }
@@ -25,7 +25,13 @@ class Repeat final : public Stage {
  private:
   struct Epochs final : Cursor {
     Epochs(const Repeat& s, const Pass& p) : Cursor(s), stage(s), pass(p) { open(); }
-    void open() { input = stage.input()->open({.epoch = (pass.epoch << 24) + uint64_t(epoch)}); }
+    // One repeat() counts the epochs, from the one that the iterator was told; one inside of another counts on.
+    void open() {
+      Pass p = pass.for_input();
+      p.epoch = (pass.repeated ? pass.epoch * uint64_t(stage.times_) : pass.epoch) + uint64_t(epoch);
+      p.repeated = true;
+      input = stage.input()->open(p);
+    }
     Item next() override {
       while (epoch < stage.times_) {
         if (Item x = input->next()) {

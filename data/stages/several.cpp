@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rill/data/engine/lookahead.h"
 #include "rill/data/engine/seeds.h"
 #include "rill/data/stages/stages.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 std::vector<CursorPtr> open_all(const std::vector<StagePtr>& inputs, const Pass& pass) {
   std::vector<CursorPtr> all;
-  for (const StagePtr& input : inputs) all.push_back(input->open(pass));
+  for (const StagePtr& input : inputs) all.push_back(input->open(pass.for_input(all.size())));
   return all;
 }
 int64_t sum_of_sizes(int64_t a, int64_t b) { return a == endless || b == endless || a > endless - b ? endless : a + b; }
@@ -40,6 +41,11 @@ class Zip final : public Stage {
     return join_(items);
   }
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, open_all(inputs(), pass)); }
+  CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
+    std::vector<CursorPtr> all;
+    for (const StagePtr& input : inputs()) all.push_back(input->open_in(order, pass.for_input(all.size())));
+    return std::make_unique<Rows>(*this, std::move(all));
+  }
 
  private:
   struct Rows final : Cursor {
@@ -47,14 +53,17 @@ class Zip final : public Stage {
     Item next() override {
       if (ended) return {};
       std::vector<Item> items;
+      std::exception_ptr error;  // one that fails takes those beside it along
       for (const CursorPtr& c : cursors) {
-        items.push_back(c->next());
-        if (!items.back()) {
-          ended = true;
-          return {};
+        try {
+          items.push_back(c->next());
+          ended |= !items.back();
+        } catch (...) {
+          if (!error) error = std::current_exception();
         }
       }
-      return stage.join_(items);
+      if (error) std::rethrow_exception(error);
+      return ended ? Item() : stage.join_(items);
     }
     int64_t skip(int64_t n) override {
       int64_t least = n;
@@ -190,8 +199,9 @@ class SampleFrom final : public Stage {
     }
     if (sum == 0) fail("data::sample_from", "all weights are 0", where);
   }
+  bool draws() const override { return !options_.seed || Stage::draws(); }
   CursorPtr open(const Pass& pass) const override {
-    const uint64_t seed = options_.seed ? mixed(*options_.seed + mixed(pass.epoch)) : drawn_seed();
+    const uint64_t seed = mixed(options_.seed.value_or(pass.seed) + mixed(pass.epoch));
     return std::make_unique<Sampled>(*this, open_all(inputs(), pass), seed);
   }
 
@@ -218,11 +228,11 @@ class SampleFrom final : public Stage {
       }
     }
     void save(StateWriter& w) const override {
-      w.number(int64_t(seed)), w.number(number);
+      w.number(number);
       for (size_t i = 0; i < left.size(); ++i) w.number(left[i] == 0), cursors[i]->save(w);
     }
     void restore(StateReader& r) override {
-      seed = uint64_t(r.number()), number = r.count();
+      number = r.count();
       for (size_t i = 0; i < left.size(); ++i) {
         left[i] = r.count(1) ? 0.0 : stage.weights_[i];
         cursors[i]->restore(r);
@@ -251,13 +261,17 @@ class Interleave final : public Stage {
     if (o.threads < 1 || o.threads > 256)
       fail("data::interleave", fmt::format("threads is {} and must be from 1 to 256", o.threads), where);
   }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Turns>(*this, input()->open(pass), pass); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<Turns>(*this, input()->open(pass.for_input()), pass);
+  }
+  bool draws() const override { return true; }  // what f gives may
   std::string details() const override { return fmt::format("  cycle {}, block {}", options_.cycle, options_.block); }
 
  private:
   struct Open {
     CursorPtr cursor;    // null: the next dataset is opened when its turn comes
     std::string before;  // where the input stood at the element that this is made of
+    int64_t number = 0;  // of that element
   };
   struct Turns final : Cursor {
     Turns(const Interleave& s, CursorPtr from, const Pass& p)
@@ -301,13 +315,13 @@ class Interleave final : public Stage {
         StagePtr recipe = stage.f_(x);
         // Read ahead by the pool, where several are to be read at once.
         if (stage.options_.threads > 1)
-          recipe = prefetch(recipe, std::max<int64_t>(2, stage.options_.block), stage.where());
-        slot.cursor = recipe->open(pass);
+          recipe = prefetch(recipe, std::max<int64_t>(2, stage.options_.block), stage.where(), stage.options_.threads);
+        slot.cursor = recipe->open(pass.for_input(uint64_t(number) + 1));
       } catch (...) {
         fail_at_element(stage, number++, &x);
       }
       slot.before = std::move(w.bytes);
-      ++number;
+      slot.number = number++;
       return true;
     }
     void save(StateWriter& w) const override {
@@ -315,8 +329,9 @@ class Interleave final : public Stage {
       for (const Open& slot : slots) {
         w.number(bool(slot.cursor));
         if (!slot.cursor) continue;
-        w.text(slot.before);
-        slot.cursor->save(w);
+        w.text(slot.before), w.number(slot.number);
+        if (stage.options_.threads > 1) slot.cursor->save(w);
+        else Lookahead::save_plain(*slot.cursor, 0, w);
       }
       StateWriter now;
       input->save(now);
@@ -331,8 +346,10 @@ class Interleave final : public Stage {
         if (!r.count(1)) continue;
         StateReader state(r.text());
         input->restore(state);
+        number = r.count();
         if (!open(slot)) fail("Iterator.restore", "the input of interleave() has fewer elements than it had");
-        slot.cursor->restore(r);
+        if (stage.options_.threads > 1) slot.cursor->restore(r);
+        else Lookahead::restore_plain(*slot.cursor, r);
       }
       StateReader state(r.text());
       input->restore(state);

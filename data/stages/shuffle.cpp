@@ -83,9 +83,10 @@ class Shuffle final : public Stage {
     return input()->is_indexed() ? std::string("  exact") : fmt::format("({})", buffer_);
   }
 
+  bool draws() const override { return !options_.seed || Stage::draws(); }
   uint64_t seed_of(const Pass& pass) const {
-    if (!options_.seed) return drawn_seed();
-    return options_.each_epoch ? mixed(*options_.seed + mixed(pass.epoch)) : mixed(*options_.seed);
+    const uint64_t seed = options_.seed.value_or(pass.seed);
+    return options_.each_epoch ? mixed(seed + mixed(pass.epoch)) : mixed(seed);
   }
   int64_t buffer() const { return buffer_; }
 
@@ -94,44 +95,26 @@ class Shuffle final : public Stage {
   ShuffleOptions options_;
 };
 
-// What both kinds share: the seed is part of the state, for it may have been drawn.
-class Seeded : public Cursor {
+class Exact final : public Cursor {
  public:
-  Seeded(const Shuffle& stage, const Pass& pass)
-      : Cursor(stage), stage_(stage), pass_(pass), seed_(stage.seed_of(pass)) {}
-  void save(StateWriter& w) const override { w.number(int64_t(seed_)); }
-  void restore(StateReader& r) override { seed_ = uint64_t(r.number()); }
-
- protected:
-  const Shuffle& stage_;
-  Pass pass_;
-  uint64_t seed_;
-};
-
-class Exact final : public Seeded {
- public:
-  Exact(const Shuffle& stage, const Pass& pass) : Seeded(stage, pass) { open(); }
+  Exact(const Shuffle& stage, const Pass& pass) : Cursor(stage) {
+    const auto order = std::make_shared<Permutation>(*stage.input()->size(), stage.seed_of(pass));
+    input_ = stage.input()->open_in(order, pass.for_input());
+  }
   Item next() override { return input_->next(); }
   Item next_stacked(int64_t n, int64_t& count) override { return input_->next_stacked(n, count); }
   int64_t skip(int64_t n) override { return input_->skip(n); }
-  void save(StateWriter& w) const override { Seeded::save(w), input_->save(w); }
-  void restore(StateReader& r) override {
-    Seeded::restore(r);
-    open();
-    input_->restore(r);
-  }
+  void save(StateWriter& w) const override { input_->save(w); }
+  void restore(StateReader& r) override { input_->restore(r); }
 
  private:
-  void open() {
-    input_ = stage_.input()->open_in(std::make_shared<Permutation>(*stage_.input()->size(), seed_), pass_);
-  }
   CursorPtr input_;
 };
 
-class Buffered final : public Seeded {
+class Buffered final : public Cursor {
  public:
   Buffered(const Shuffle& stage, const Pass& pass)
-      : Seeded(stage, pass), draws_(seed_, 1), input_(stage.input()->open(pass)) {}
+      : Cursor(stage), stage_(stage), draws_(stage.seed_of(pass), 1), input_(stage.input()->open(pass.for_input())) {}
 
   Item next() override {
     while (!ended_ && int64_t(buffer_.size()) < stage_.buffer()) read();
@@ -139,20 +122,17 @@ class Buffered final : public Seeded {
     const size_t which = size_t(draws_.below(uint64_t(given_++), buffer_.size()));
     Held out = std::exchange(buffer_[which], std::move(buffer_.back()));
     buffer_.pop_back();
-    if (given_ % stage_.buffer() == 0) settle();
+    ahead_.given_one(out.number);
     if (out.error) std::rethrow_exception(out.error);
     return std::move(out.item);
   }
   void save(StateWriter& w) const override {
-    const_cast<Buffered*>(this)->settle();
-    Seeded::save(w);
-    w.number(given_), w.number(ahead_.read() - ended_), w.number(ended_);
+    w.number(given_), w.number(ahead_.read()), w.number(ended_);
     ahead_.save(*input_, w);
   }
   void restore(StateReader& r) override {
-    Seeded::restore(r);
-    draws_ = Draws(seed_, 1);
     const int64_t given = r.count(), read = r.count();
+    if (given > read) fail("Iterator.restore", "the state of shuffle() gives more elements than it has read");
     const bool at_end = r.count(1);
     ahead_.restore(*input_, r);
     std::vector<int64_t> held = numbers(given, read);
@@ -166,11 +146,13 @@ class Buffered final : public Seeded {
     while (ahead_.read() < read) {
       Held one = take();
       if (ended_) fail("Iterator.restore", "the input of shuffle() has fewer elements than it had");
-      if (wanted == order.end() || wanted->first != one.number) continue;
+      if (wanted == order.end() || wanted->first != one.number) {
+        ahead_.given_one(one.number);
+        continue;
+      }
       buffer_[wanted->second] = std::move(one), ++wanted;
     }
     ended_ = at_end, given_ = given;
-    if (ended_) ahead_.about_to_read(*input_);
   }
 
  private:
@@ -186,6 +168,7 @@ class Buffered final : public Seeded {
     try {
       one.item = input_->next();
       ended_ = !one.item;
+      if (ended_) ahead_.was_end();
     } catch (...) {
       one.error = std::current_exception();
     }
@@ -208,13 +191,7 @@ class Buffered final : public Seeded {
     while (next < read) held.push_back(next++);
     return held;
   }
-  // Elements before the first that is in the buffer are gone.
-  void settle() {
-    int64_t oldest = ahead_.read() - ended_;
-    for (const Held& h : buffer_) oldest = std::min(oldest, h.number);
-    ahead_.given(oldest);
-  }
-
+  const Shuffle& stage_;
   Draws draws_;
   CursorPtr input_;
   Lookahead ahead_;

@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "rill/data/stages/stages.h"
-#include "rill/devices/registry.h"
 
 namespace rill::data::stages {
 namespace {
@@ -61,60 +60,15 @@ class Filter final : public Stage {
 
 // --- scan ------------------------------------------------------------------------------------------------------------
 
-// What is carried, as bytes and back: its tensors, for its numbers are walked by value.
-class WriteTensors final : public LeafVisitor {
- public:
-  explicit WriteTensors(StateWriter& w) : w_(w) {}
-  void tensor(Tensor& t) override {
-    w_.number(t.defined());
-    if (!t.defined()) return;
-    w_.number(int64_t(t.dtype())), w_.number(t.ndim());
-    for (Dim d : t.shape()) w_.number(int64_t(d));
-    if (t.dtype() == DType::string) {
-      for (const std::string& s : t.to_vector<std::string>()) w_.text(s);
-    } else {
-      const Tensor host = t.to(Device()).contiguous();
-      w_.text({host.rep()->data, size_t(host.size()) * size_of(host.dtype())});
-    }
-  }
-  void constant(const void*, size_t) override {}
-
- private:
-  StateWriter& w_;
-};
-class ReadTensors final : public LeafVisitor {
- public:
-  explicit ReadTensors(StateReader& r) : r_(r) {}
-  void tensor(Tensor& t) override {
-    if (r_.count(1) == 0) {
-      t = Tensor();
-      return;
-    }
-    const auto dtype = DType(r_.count(int64_t(DType::string)));
-    Shape shape;
-    for (int64_t n = r_.count(64); n > 0; --n) shape.push_back(r_.count());
-    Tensor read = empty_tensor(Spec{shape, dtype, false, Device()});
-    if (dtype == DType::string) {
-      for (int64_t i = 0; i < int64_t(read.size()); ++i)
-        reinterpret_cast<std::string*>(read.rep()->data)[i] = r_.text();
-    } else {
-      const std::string_view bytes = r_.text();
-      if (bytes.size() != size_t(read.size()) * size_of(dtype))
-        fail("Iterator.restore", "the state holds a tensor with another number of elements than its shape has");
-      std::copy(bytes.begin(), bytes.end(), read.rep()->data);
-    }
-    t = read.to(default_device());
-  }
-  void constant(const void*, size_t) override {}
-
- private:
-  StateReader& r_;
-};
-
 class Scan final : public Stage {
  public:
-  Scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, const Where& where)
-      : Stage("scan", where, {std::move(input)}), initial_(std::move(initial)), f_(std::move(f)) {}
+  Scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, Callback<void(Item&, StateWriter&)> save,
+       Callback<void(Item&, StateReader&)> restore, const Where& where)
+      : Stage("scan", where, {std::move(input)}),
+        initial_(std::move(initial)),
+        f_(std::move(f)),
+        save_(std::move(save)),
+        restore_(std::move(restore)) {}
   std::optional<int64_t> size() const override { return input()->size(); }
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Carrying>(*this, input()->open(pass)); }
 
@@ -133,14 +87,13 @@ class Scan final : public Stage {
     }
     void save(StateWriter& w) const override {
       w.number(number);
-      WriteTensors tensors(w);
-      state.copy().visit(tensors);
+      Item carried = state.copy();
+      stage.save_(carried, w);
       input_->save(w);
     }
     void restore(StateReader& r) override {
       number = r.count();
-      ReadTensors tensors(r);
-      state.visit(tensors);
+      stage.restore_(state, r);
       input_->restore(r);
     }
     const Scan& stage;
@@ -149,6 +102,8 @@ class Scan final : public Stage {
   };
   Item initial_;
   Callback<Item(Item&, Item&)> f_;
+  Callback<void(Item&, StateWriter&)> save_;
+  Callback<void(Item&, StateReader&)> restore_;
 };
 
 // --- take, skip, shard -----------------------------------------------------------------------------------------------
@@ -172,6 +127,14 @@ class Slice final : public Stage {
   }
 
  private:
+  // An order of the slice's elements as one of the input's.
+  struct Within final : Order {
+    Within(std::shared_ptr<const Order> o, int64_t f, int64_t s) : of(std::move(o)), first(f), step(s) {}
+    int64_t size() const override { return of->size(); }
+    int64_t at(int64_t i) const override { return first + of->at(i) * step; }
+    std::shared_ptr<const Order> of;
+    int64_t first, step;
+  };
   struct Parts final : Through {
     Parts(const Slice& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
     Item next() override {
@@ -181,6 +144,15 @@ class Slice final : public Stage {
       if (gap > 0 && input_->skip(gap) < gap) return {};
       ++given;
       return input_->next();
+    }
+    int64_t skip(int64_t n) override {
+      n = std::min(n, stage.most_ - given);
+      if (stage.step_ > 1 || n < 1) return Cursor::skip(n);
+      if (!begun && stage.first_ > 0 && input_->skip(stage.first_) < stage.first_) return 0;
+      begun = true;
+      const int64_t gone = input_->skip(n);
+      given += gone;
+      return gone;
     }
     void save(StateWriter& w) const override { w.number(given), w.number(begun), input_->save(w); }
     void restore(StateReader& r) override { given = r.count(), begun = r.count(1), input_->restore(r); }
@@ -238,8 +210,10 @@ StagePtr filter(StagePtr input, Test keep, const Where& where) {
 StagePtr take_while(StagePtr input, Test goes_on, const Where& where) {
   return std::make_shared<Filter>("take_while", std::move(input), std::move(goes_on), true, where);
 }
-StagePtr scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, const Where& where) {
-  return std::make_shared<Scan>(std::move(input), std::move(initial), std::move(f), where);
+StagePtr scan(StagePtr input, Item initial, Callback<Item(Item&, Item&)> f, Callback<void(Item&, StateWriter&)> save,
+              Callback<void(Item&, StateReader&)> restore, const Where& where) {
+  return std::make_shared<Scan>(std::move(input), std::move(initial), std::move(f), std::move(save), std::move(restore),
+                                where);
 }
 
 namespace {

@@ -32,7 +32,10 @@ StagePtr from_items(std::string name, std::vector<Item> items, const Where& wher
 StagePtr map(StagePtr input, Function f, const MapOptions& o, const Where& where);
 StagePtr filter(StagePtr input, Test keep, const Where& where);
 StagePtr take_while(StagePtr input, Test goes_on, const Where& where);
-StagePtr scan(StagePtr input, Item initial, Callback<Item(Item& state, Item& element)> f, const Where& where);
+// `save` and `restore`: of what is carried.
+StagePtr scan(StagePtr input, Item initial, Callback<Item(Item& carried, Item& element)> f,
+              Callback<void(Item&, StateWriter&)> save, Callback<void(Item&, StateReader&)> restore,
+              const Where& where);
 StagePtr take(StagePtr input, int64_t n, const Where& where);
 StagePtr skip(StagePtr input, int64_t n, const Where& where);
 StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where);
@@ -58,7 +61,7 @@ StagePtr sample_from(std::vector<StagePtr> inputs, std::vector<double> weights, 
 // --- Order and time (shuffle.cpp, repeat.cpp, prefetch.cpp, cache.cpp) ---
 StagePtr shuffle(StagePtr input, std::optional<int64_t> buffer, const ShuffleOptions& o, const Where& where);
 StagePtr repeat(StagePtr input, std::optional<int64_t> times, const Where& where);
-StagePtr prefetch(StagePtr input, int64_t depth, const Where& where);
+StagePtr prefetch(StagePtr input, int64_t depth, const Where& where, int threads = 2);
 StagePtr cache(StagePtr input, const CacheOptions& o, const Where& where);
 
 }  // namespace rill::data::stages
