@@ -189,7 +189,7 @@ class Dataset {
         [](Item& x, int64_t i) {
           std::vector<Tensor> rows = detail::tensors_of(x.as<T>());
           for (Tensor& t : rows) t = detail::row_of(t, i);
-          return Item::of(detail::with_tensors(x.as<T>(), rows));
+          return Item::of(rill::detail::refill(x.as<T>(), rows));
         },
         where));
   }

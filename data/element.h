@@ -11,6 +11,8 @@
 #include "rill/data/state.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/tree.h"
+#include "rill/trace/control_flow.h"
+#include "rill/trace/function.h"
 
 #pragma GCC visibility push(default)
 
@@ -136,34 +138,11 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
 // The tensors of a value, in order.
-class TensorsOf final : public LeafVisitor {
- public:
-  void tensor(Tensor& t) override { all.push_back(t); }
-  void constant(const void*, size_t) override {}
-  std::vector<Tensor> all;
-};
-// Puts other tensors in their places.
-class PutTensors final : public LeafVisitor {
- public:
-  explicit PutTensors(std::span<const Tensor> from) : from_(from) {}
-  void tensor(Tensor& t) override { t = from_[next_++]; }
-  void constant(const void*, size_t) override {}
-
- private:
-  std::span<const Tensor> from_;
-  size_t next_ = 0;
-};
 template <class T>
 std::vector<Tensor> tensors_of(const T& value) {
-  TensorsOf v;
-  walk(const_cast<T&>(value), v);
-  return std::move(v.all);
-}
-template <class T>
-T with_tensors(T value, std::span<const Tensor> tensors) {
-  PutTensors v(tensors);
-  walk(value, v);
-  return value;
+  rill::detail::TensorList list;
+  walk(const_cast<T&>(value), list);
+  return std::move(list.tensors);
 }
 
 // --- Values as bytes: what a scan carries ------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ Dataset<T> from_tensors(T value, Where where = Where::current()) {
     std::vector<Tensor> row;
     row.reserve(tensors.size());
     for (const Tensor& t : tensors) row.push_back(detail::row_of(t, i));
-    return Item::of(detail::with_tensors(*whole, row));
+    return Item::of(rill::detail::refill(*whole, row));
   };
   Callback<Item(const std::vector<int64_t>&)> stacked;
   if constexpr (std::is_same_v<typename detail::BatchOf<T>::type, T>)
     stacked = [whole, tensors](const std::vector<int64_t>& indices) {
-      return Item::of(detail::with_tensors(*whole, detail::rows_at(tensors, indices)));
+      return Item::of(rill::detail::refill(*whole, detail::rows_at(tensors, indices)));
     };
   return Dataset<T>(stages::indexed("from_tensors", rows, std::move(at), where, std::move(stacked)));
 }

@@ -98,15 +98,13 @@ class Ahead final : public Cursor {
 
   Item next() override {
     fill();
-    while (!work_.empty()) {
-      const size_t which = choose();
-      const std::shared_ptr<Call> call = work_[which];
-      Pool::finish(*call);
-      give(which);
-      if (call->error) std::rethrow_exception(std::exchange(call->error, nullptr));
-      return std::move(call->y);
-    }
-    return {};
+    if (work_.empty()) return {};
+    const size_t which = choose();
+    const std::shared_ptr<Call> call = work_[which];
+    Pool::finish(*call);
+    give(which);
+    if (call->error) std::rethrow_exception(std::exchange(call->error, nullptr));
+    return std::move(call->y);
   }
   int64_t skip(int64_t n) override {
     int64_t gone = 0;
@@ -164,7 +162,6 @@ class Ahead final : public Cursor {
       }
       if (ended_ || before_.contains(number)) continue;
       work_.push_back(std::make_shared<Call>(stage_, std::move(x), number));
-      numbers_.push_back(number);
       work_.back()->error = error;
       if (!error) Pool::get().start(work_.back(), stage_.threads());
     }
@@ -176,23 +173,22 @@ class Ahead final : public Cursor {
     return 0;
   }
   void give(size_t which) {
-    if (which > 0) before_.insert(numbers_[which]);
-    work_.erase(work_.begin() + std::ptrdiff_t(which)), numbers_.erase(numbers_.begin() + std::ptrdiff_t(which));
-    const int64_t oldest = numbers_.empty() ? ahead_.read() - ended_ : numbers_.front();
+    if (which > 0) before_.insert(work_[which]->number);
+    work_.erase(work_.begin() + std::ptrdiff_t(which));
+    const int64_t oldest = work_.empty() ? ahead_.read() - ended_ : work_.front()->number;
     before_.erase(before_.begin(), before_.lower_bound(oldest));
     ahead_.given(oldest);
   }
   void drop() {
     for (const auto& call : work_) Pool::abandon(*call);
-    work_.clear(), numbers_.clear();
+    work_.clear();
   }
 
   const Map& stage_;
   CursorPtr input_;
   Lookahead ahead_;
   std::deque<std::shared_ptr<Call>> work_;
-  std::deque<int64_t> numbers_;  // of the elements in work
-  std::set<int64_t> before_;     // given before older ones
+  std::set<int64_t> before_;  // given before older ones
   bool ended_ = false;
 };
 

@@ -47,6 +47,7 @@ std::string described(const Node& node) {
 inline bool any_open(const Dims& sizes) {
   return std::ranges::any_of(sizes, [](Dim n) { return n.is_open(); });
 }
+inline Shape shape_from(const Dims& sizes) { return Shape(sizes.begin(), sizes.end()); }
 Tensor constant_sizes(const Dims& sizes, bool scalar, DType dtype);
 Tensor open_sizes(const Dims& sizes, bool scalar, DType dtype);
 

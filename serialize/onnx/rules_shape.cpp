@@ -9,7 +9,7 @@
 namespace rill::onnx_import {
 namespace {
 
-Shape shape_from(const Dims& d) { return Shape(d.begin(), d.end()); }
+using imported::shape_from;
 
 Values reshape_rule(const Call& c) {
   const Tensor x = c.x();

@@ -10,7 +10,8 @@
 namespace rill::tensorflow_in {
 namespace {
 
-Shape shape_from(const Dims& d) { return Shape(d.begin(), d.end()); }
+using imported::shape_from;
+
 DType out_type(const Call& c) { return c.attribute("out_type") ? c.dtype("out_type") : i32; }
 
 // --- Shapes ----------------------------------------------------------------------------------------------------------
