@@ -267,30 +267,39 @@ class GroupBy final : public Stage {
       while (!ended) {
         const int64_t number = ahead.read();
         ahead.about_to_read(*input);
-        Item x = input->next();
+        Item x;
+        try {
+          x = input->next();
+        } catch (...) {
+          ahead.given_one(number);
+          throw;
+        }
         if (!x) {
           ended = true;
+          ahead.was_end();
           break;
         }
         int64_t key = 0, most = 0;
         try {
           key = stage.key_(x), most = stage.size_(key);
         } catch (...) {
-          settle();
+          ahead.given_one(number);
           fail_at_element(stage, number, &x);
         }
         auto& group = waiting[key];
         group.push_back({number, std::move(x)});
         if (int64_t(group.size()) >= most) return give(key);
       }
-      while (stage.partial_ && !waiting.empty()) return give(waiting.begin()->first);
+      if (stage.partial_ && !waiting.empty()) return give(waiting.begin()->first);
       return {};
     }
     Item give(int64_t key) {
       std::vector<Item> items;
-      for (Waiting& w : waiting[key]) items.push_back(std::move(w.item));
+      for (Waiting& w : waiting[key]) {
+        items.push_back(std::move(w.item));
+        ahead.given_one(w.number);
+      }
       waiting.erase(key);
-      settle();
       try {
         Item joined = stage.join_(items);
         ++given;
@@ -299,15 +308,8 @@ class GroupBy final : public Stage {
         fail_at_element(stage, given++, nullptr);
       }
     }
-    // Elements before the first that waits are gone.
-    void settle() {
-      int64_t oldest = ahead.read() - ended;
-      for (const auto& [key, group] : waiting)
-        if (!group.empty()) oldest = std::min(oldest, group.front().number);
-      ahead.given(oldest);
-    }
     void save(StateWriter& w) const override {
-      w.number(ended), w.number(ahead.read() - ended);
+      w.number(ended), w.number(ahead.read());
       ahead.save(*input, w);
       w.number(int64_t(waiting.size()));
       for (const auto& [key, group] : waiting) {
@@ -333,16 +335,18 @@ class GroupBy final : public Stage {
         try {
           x = input->next();
         } catch (...) {  // it was told
+          ahead.given_one(number);
           continue;
         }
         if (!x) break;
-        if (wanted == numbers.end() || *wanted != number) continue;
+        if (wanted == numbers.end() || *wanted != number) {
+          ahead.given_one(number);
+          continue;
+        }
         ++wanted;
         waiting[stage.key_(x)].push_back({number, std::move(x)});
       }
       ended = at_end;
-      if (ended) ahead.about_to_read(*input);
-      settle();
     }
     const GroupBy& stage;
     CursorPtr input;
