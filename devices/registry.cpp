@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -17,7 +16,7 @@
 #include "rill/devices/cuda/open.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
-#include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/fork_condition.h"
 
 namespace rill {
 
@@ -318,7 +317,7 @@ namespace {
 // No lock is held while the sink runs, which may do anything, such as wait for a function that another thread traces.
 struct PlacementLog {
   ForkMutex mutex;
-  std::condition_variable_any changed;
+  ForkCondition changed;
   Callback<void(std::string_view)> sink;
   std::deque<std::string> lines;  // for the thread that is in the sink
   bool busy = false;              // a thread is in it

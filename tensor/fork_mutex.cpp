@@ -1,18 +1,19 @@
 // How fork() waits until the library's mutexes are free. Start at before_fork.
 //
-// Each thread says whether it holds any (Holder::inside). One that has just taken its first while a fork() is going on
-// gives it back and waits; one that holds a mutex may take more, for others may need it to go on. So the threads leave
-// one by one, and no order of the mutexes is needed.
+// Each thread says before it takes a mutex that it may hold one (Holder::inside). One that holds none while a fork() is
+// going on waits until it is over; one that holds a mutex may take more, for others may need it to go on. So the threads
+// leave one by one, and no order of the mutexes is needed.
 #include "rill/tensor/fork_mutex.h"
 
 #include <pthread.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <new>
 #include <thread>
 #include <utility>
+
+#include "rill/tensor/fork_condition.h"
 
 namespace rill {
 namespace {
@@ -92,7 +93,7 @@ Holder* make_own() {
   return own;
 }
 
-// Whether this thread may go on with what it has just taken: false where it is its first and a fork() waits.
+// Whether this thread may take a mutex: false where it holds none and a fork() waits.
 bool enter() {
   Holder* h = own ? own : make_own();
   if (h->depth++ > 0) return true;
@@ -112,12 +113,8 @@ void wait_for_fork() { const std::lock_guard hold(one_fork); }
 }  // namespace
 
 void ForkMutex::lock() {
-  for (;; wait_for_fork()) {
-    mutex_.lock();
-    if (enter()) [[likely]]
-      return;
-    mutex_.unlock();
-  }
+  while (!enter()) wait_for_fork();
+  mutex_.lock();
 }
 void ForkMutex::unlock() {
   mutex_.unlock();
@@ -131,7 +128,7 @@ ForkDelay::~ForkDelay() { leave(); }
 
 struct UserCodeMutex::State {
   ForkMutex mutex;  // of what follows
-  std::condition_variable_any changed;
+  ForkCondition changed;
   std::thread::id owner;
   int depth = 0;
   uint64_t fork = fork_count();  // of the process that used it last
@@ -139,16 +136,12 @@ struct UserCodeMutex::State {
   // In a child, what the threads left behind that it has not.
   void look_for_fork() {
     if (std::exchange(fork, fork_count()) == fork_count()) return;
-    new (&changed) std::condition_variable_any;  // its destructor would wait for them
     if (owner != std::this_thread::get_id()) owner = {}, depth = 0;
   }
 };
 
 UserCodeMutex::UserCodeMutex() : state_(new State) {}
-UserCodeMutex::~UserCodeMutex() {
-  state_->look_for_fork();
-  delete state_;
-}
+UserCodeMutex::~UserCodeMutex() { delete state_; }
 void UserCodeMutex::lock() {
   State& s = *state_;
   std::unique_lock hold(s.mutex);
@@ -163,6 +156,18 @@ void UserCodeMutex::unlock() {
   const std::lock_guard hold(s.mutex);
   s.look_for_fork();
   if (--s.depth == 0) s.owner = {}, s.changed.notify_one();
+}
+
+ForkCondition::ForkCondition() : changed_(), fork_(fork_count()) {}
+ForkCondition::~ForkCondition() {
+  if (fork_ == fork_count()) changed_.~condition_variable_any();
+}
+std::condition_variable_any& ForkCondition::here() {
+  if (fork_ != fork_count()) {
+    new (&changed_) std::condition_variable_any;
+    fork_ = fork_count();
+  }
+  return changed_;
 }
 
 uint64_t fork_count() { return forks.load(std::memory_order_relaxed); }

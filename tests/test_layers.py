@@ -187,14 +187,14 @@ def reached_from(umbrella, unwanted):
 
 
 # Every mutex is one that a child of fork() finds free. GPUs, which a child cannot use, have the library's own.
-MUTEX = re.compile(r"std::(recursive_|shared_|timed_)?mutex|once_flag|call_once|pthread_atfork\(")
+MUTEX = re.compile(r"std::((recursive_|shared_|timed_)?mutex|condition_variable)|once_flag|call_once|pthread_atfork\(")
 for layer in LEFT:
     for file in files(layer, ".h", ".cpp"):
-        if file.startswith(("devices/cuda/", "tensor/fork_mutex.")):
+        if file.startswith(("devices/cuda/", "tensor/fork_")):
             continue
         with open(f"{ROOT}/{file}", encoding="utf-8") as text:
             if found := MUTEX.search(text.read()):
-                faults.append(f"{file}: {found[0]} is not safe beside fork(). use tensor/fork_mutex.h")
+                faults.append(f"{file}: {found[0]} is not safe beside fork(). use tensor/fork_mutex.h or fork_condition.h")
 
 # A folder of more than a dozen files has a README.md.
 for layer in [*LEFT, "tests", "docs"]:

@@ -37,21 +37,31 @@ Pipeline::Pipeline(StagePtr stage, const IteratorOptions& options, const Where& 
   cursor_ = stage_->open({.epoch = options.epoch, .seed = seed_});
 }
 
+bool Pipeline::is_of_parent() const { return forks_ != fork_count(); }
+void Pipeline::leave_to_parent() {
+  if (cursor_ && is_of_parent()) (void)cursor_.release();
+  forks_ = fork_count();
+}
+void Pipeline::require_own(std::string_view op, const Where& where) const {
+  if (is_of_parent())
+    fail(op,
+         "this iterator was made before fork(): its threads are in the other process. make one in this process, and "
+         "restore() a state that was saved before",
+         where);
+}
+
 Item Pipeline::next(const Where& where) {
   if (!executing_eagerly())
     fail("Iterator.next",
          "the elements of a dataset would be constants of the trace. go through the dataset outside of the traced "
          "function, and give it the elements",
          where);
-  if (forks_ != fork_count())
-    fail("Iterator.next",
-         "this iterator was made before fork(): its threads are in the other process. make one in this process, and "
-         "restore() the other one's state",
-         where);
+  require_own("Iterator.next", where);
   return cursor_->next();
 }
 
-std::string Pipeline::save(const Where&) const {
+std::string Pipeline::save(const Where& where) const {
+  require_own("Iterator.save", where);
   StateWriter w;
   w.bytes = magic;
   w.text(names_of(*stage_));
@@ -75,6 +85,7 @@ void Pipeline::restore(std::string_view state, const Where& where) {
   CursorPtr fresh = stage_->open({.epoch = epoch, .seed = seed});  // where it throws, nothing has changed
   fresh->restore(r);
   if (!r.at_end()) fail("Iterator.restore", "the state is longer than that of this pipeline", where);
+  leave_to_parent();
   options_.epoch = epoch, seed_ = seed;
   cursor_ = std::move(fresh);
 }

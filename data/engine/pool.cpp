@@ -14,7 +14,7 @@ constexpr int most_threads = 256;
 // Waiting for a task: many may wait at once, each for another.
 struct Finished {
   ForkMutex mutex;
-  std::condition_variable_any changed;
+  ForkCondition changed;
 };
 Finished& finished() {
   static Finished* const f = new Finished;  // threads outlive main()
@@ -24,7 +24,7 @@ Finished& finished() {
 
 struct Pool::Shared {
   ForkMutex mutex;
-  std::condition_variable_any changed;
+  ForkCondition changed;
   std::deque<std::shared_ptr<Task>> tasks;
   int threads = 0, idle = 0;
   uint64_t forks = fork_count();
@@ -40,8 +40,7 @@ Pool& Pool::get() {
 
 void Pool::start(std::shared_ptr<Task> task, int threads) {
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->forks != fork_count()) {  // the threads did not come along, nor those who waited
-    new (&shared_->changed) std::condition_variable_any;
+  if (shared_->forks != fork_count()) {  // the threads did not come along
     shared_->tasks.clear();
     shared_->threads = shared_->idle = 0;
     shared_->forks = fork_count();
@@ -65,10 +64,8 @@ void Pool::run_claimed(Task& task) {
     const rill::detail::ForceOneThread one;
     task.run();
   }
-  {
-    const std::lock_guard lock(finished().mutex);
-    task.state_.store(Task::done, std::memory_order_release);
-  }
+  const std::lock_guard lock(finished().mutex);
+  task.state_.store(Task::done, std::memory_order_release);
   finished().changed.notify_all();
 }
 

@@ -3,11 +3,10 @@
 // which has none of the threads, does all by itself.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <exception>
 #include <memory>
 
-#include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/fork_condition.h"
 
 namespace rill::data {
 

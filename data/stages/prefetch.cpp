@@ -2,7 +2,6 @@
 // started again when it is half empty, so that a pipeline that nobody asks holds no thread.
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 
@@ -123,7 +122,7 @@ class Prefetch::Buffer final : public Cursor {
   const int threads_;
   CursorPtr input_;
   mutable ForkMutex mutex_;
-  std::condition_variable_any changed_;
+  ForkCondition changed_;
   std::deque<Held> buffer_;
   Lookahead ahead_;
   std::shared_ptr<Task> task_;  // the last one that was started

@@ -6,11 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <new>
 #include <set>
 #include <utility>
-
-#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 namespace {
@@ -52,7 +49,6 @@ EventQueue::~EventQueue() {
   if (!thread_.joinable()) return;
   if (is_of_other_process()) {  // a child of fork() has the queue, and not its thread
     thread_.detach();
-    new (&changed_) std::condition_variable_any;  // whose destructor would wait for the thread of the other process
     return;
   }
   {
@@ -62,8 +58,8 @@ EventQueue::~EventQueue() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
+    changed_.notify_all();
   }
-  changed_.notify_all();
   thread_.join();
 }
 

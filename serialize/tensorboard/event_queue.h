@@ -1,6 +1,5 @@
 // The way of summaries into an event file: at once, or by a thread of the writer's own. Start at EventQueue::add.
 #pragma once
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -12,7 +11,7 @@
 #include "rill/serialize/events.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/summary.h"
-#include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/fork_condition.h"
 
 namespace rill {
 
@@ -45,7 +44,7 @@ class EventQueue {
   summary::WriterOptions options_;
   EventFile file_;
   ForkMutex mutex_;  // of the file, where there is no thread; else of what follows
-  std::condition_variable_any changed_;
+  ForkCondition changed_;
   std::deque<Job> jobs_;  // the first is being written where busy_
   bool busy_ = false, stop_ = false;
   std::exception_ptr kept_;  // the first that the thread met, until a caller is told

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +19,7 @@
 #include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
-#include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/fork_condition.h"
 #include "rill/tensor/text.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/fusion/epilogues.h"
@@ -71,7 +70,6 @@ class Worker {
   }
   void after_fork(bool is_child) {
     if (is_child) {
-      new (&changed_) std::condition_variable_any;
       new (&thread_) std::thread;
       busy_ = false;
     }
@@ -99,7 +97,7 @@ class Worker {
   }
 
   ForkMutex mutex_;
-  std::condition_variable_any changed_;
+  ForkCondition changed_;
   std::deque<Job> jobs_;
   bool busy_ = false, stop_ = false;
   int forking_ = 0;  // threads that are about to fork

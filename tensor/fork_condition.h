@@ -1,0 +1,44 @@
+// A condition variable for a ForkMutex (fork_mutex.h). A child of fork() gets a standard one in whatever state other
+// threads had it, with waiters that are not there: it may hang. This one starts afresh in a child.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "rill/tensor/fork_mutex.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// All of it, notify_one and notify_all too, is for threads that hold the mutex.
+class ForkCondition {
+ public:
+  ForkCondition();
+  ~ForkCondition();
+  ForkCondition(const ForkCondition&) = delete;
+
+  void notify_one() { here().notify_one(); }
+  void notify_all() { here().notify_all(); }
+  template <class Ready>
+  void wait(std::unique_lock<ForkMutex>& lock, Ready ready) {
+    here().wait(lock, std::move(ready));
+  }
+  // Whether it was ready in time.
+  template <class Time, class Ready>
+  bool wait_until(std::unique_lock<ForkMutex>& lock, const Time& time, Ready ready) {
+    return here().wait_until(lock, time, std::move(ready));
+  }
+
+ private:
+  std::condition_variable_any& here();
+  union {  // no destructor runs on the state that came along from another process
+    std::condition_variable_any changed_;
+  };
+  uint64_t fork_;  // fork_count() of the process that changed_ is of
+};
+
+}  // namespace rill
+
+#pragma GCC visibility pop
