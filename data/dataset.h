@@ -21,6 +21,7 @@
 #include "rill/data/joiners.h"
 #include "rill/data/pipeline.h"
 #include "rill/data/stages/stages.h"
+#include "rill/data/stats.h"
 
 #pragma GCC visibility push(default)
 
@@ -68,6 +69,11 @@ class Iterator {
   std::string save(Where where = Where::current()) const { return pipeline_.save(where); }
   // Throws rill::Error, and changes nothing, where the state is another pipeline's or damaged.
   void restore(std::string_view state, Where where = Where::current()) { pipeline_.restore(state, where); }
+  // What the stages have done so far, and which is slow. Of an iterator({.stats = true}); else throws.
+  PassStats stats(Where where = Where::current()) const { return pipeline_.stats(where); }
+  // The state as a string variable "state", for a Checkpoint: written when the checkpoint is saved, and taken when it is
+  // restored, at the next call of next() or save().
+  void name_variables(VariablePaths& paths) const { pipeline_.name_variables(paths); }
 
  private:
   Pipeline pipeline_;
@@ -131,6 +137,40 @@ class Dataset {
     static_assert(detail::is_dataset<D>, "flat_map(f) and interleave(f): f gives a Dataset for each element");
     return D(stages::interleave(stage_, recipe(std::move(f)), options, where));
   }
+  // f(element) of each, in order.
+  template <class F>
+  void for_each(F f, Where where = Where::current()) const {
+    detail::require_end(*stage_, "for_each", where);
+    auto it = iterator({}, where);
+    while (std::optional<T> x = it.next(where)) detail::call_with(f, *x);
+  }
+  // f(... f(f(initial, first), second) ..., last).
+  template <class S, class F>
+  S reduce(S initial, F f, Where where = Where::current()) const {
+    static_assert(
+        requires { S(f(std::move(initial), std::declval<T&>())); },
+        "reduce(initial, f): f takes what was made so far and an element, and gives what comes next, of the "
+        "type of `initial`");
+    detail::require_end(*stage_, "reduce", where);
+    auto it = iterator({}, where);
+    while (std::optional<T> x = it.next(where)) initial = f(std::move(initial), *x);
+    return initial;
+  }
+  // The elements whose value has not come before in the pass. Keeps 16 bytes of each; a pass that is restored goes
+  // through its input from the beginning.
+  Dataset unique(Where where = Where::current()) const {
+    return Dataset(stages::unique(stage_, [](Item& x, StateWriter& w) { detail::save_value(x.as<T>(), w); }, where));
+  }
+  // Drops elements by chance so that class_of(element), an integer from 0 on, is spread as `target` says: class i in
+  // proportion to target[i].
+  template <class F>
+  Dataset rejection_resample(F class_of, const std::vector<double>& target, const RejectionOptions& options = {},
+                             Where where = Where::current()) const {
+    return Dataset(stages::rejection_resample(
+        stage_,
+        [f = std::move(class_of)](Item& x) mutable { return detail::integer_of(detail::call_with(f, x.as<T>())); },
+        target, options, where));
+  }
   // {0, first}, {1, second}, ...
   Dataset<std::pair<int64_t, T>> enumerate(int64_t start = 0, Where where = Where::current()) const {
     const auto join = [](std::span<Item> both) {
@@ -166,21 +206,54 @@ class Dataset {
     return Dataset<typename detail::BatchOf<T>::type>(stages::group_by(
         "bucket_by_length", stage_,
         [length = std::move(length), bounds = options.bounds](Item& x) mutable {
-          return detail::bucket_of(int64_t(detail::call_with(length, x.as<T>())), bounds);
+          return detail::bucket_of(detail::integer_of(detail::call_with(length, x.as<T>())), bounds);
         },
         [batches = options.batches](int64_t bucket) { return batches[batches.size() == 1 ? 0 : size_t(bucket)]; },
         options.partial,
         detail::joining<T>(detail::padding({.value = options.value, .multiple_of = options.multiple_of}, where)),
         where));
   }
-  // Batches of `size` elements with one key(element), an integer.
+  // Batches of `size` elements with one key(element), an integer; of size(key) elements.
   template <class F>
   auto group_by_window(F key, int64_t size, const BatchOptions& options = {}, Where where = Where::current()) const {
     if (size < 1) fail("data::group_by_window", "a window has 1 element or more", where);
+    return group_by_window(std::move(key), [size](int64_t) { return size; }, options, where);
+  }
+  template <class F, class G>
+    requires std::invocable<G&, int64_t>
+  auto group_by_window(F key, G size, const BatchOptions& options = {}, Where where = Where::current()) const {
     return Dataset<typename detail::BatchOf<T>::type>(stages::group_by(
         "group_by_window", stage_,
-        [key = std::move(key)](Item& x) mutable { return int64_t(detail::call_with(key, x.as<T>())); },
-        [size](int64_t) { return size; }, options.partial, detail::joining<T>(detail::stacking()), where));
+        [key = std::move(key)](Item& x) mutable { return detail::integer_of(detail::call_with(key, x.as<T>())); },
+        [size = std::move(size)](int64_t k) mutable { return int64_t(size(k)); }, options.partial,
+        detail::joining<T>(detail::stacking()), where));
+  }
+  // n elements that follow each other, and the next n: {0, 1, 2}, {3, 4, 5}, ...; with {.shift = 1}, {1, 2, 3} comes
+  // second. map() takes them as a vector: ds.window(3, {.shift = 1}).map([](const std::vector<Tensor>& w) { ... }).
+  Dataset<std::vector<T>> window(int64_t n, const WindowOptions& options = {}, Where where = Where::current()) const {
+    return Dataset<std::vector<T>>(stages::window(
+        stage_, n, options,
+        [](std::span<Item> items) {
+          std::vector<T> all;
+          all.reserve(items.size());
+          for (Item& item : items) all.push_back(std::move(item.as<T>()));
+          return Item::of(std::move(all));
+        },
+        where));
+  }
+  // As batch(), but a tensor's rows may differ in length: all values behind each other, and where each row begins
+  // (rill/ops/ragged.h). A Tensor in the element becomes a Ragged, numbers and texts become tensors.
+  Dataset<typename detail::RaggedOf<T>::type> ragged_batch(int64_t n, const BatchOptions& options = {},
+                                                           Where where = Where::current()) const {
+    return Dataset<typename detail::RaggedOf<T>::type>(stages::batch(
+        "ragged_batch", stage_, n, options.partial,
+        [](std::span<Item> items) {
+          std::vector<const T*> rows;
+          rows.reserve(items.size());
+          for (Item& item : items) rows.push_back(&item.as<T>());
+          return Item::of(detail::join_ragged<T>(std::span<const T* const>(rows)));
+        },
+        false, where));
   }
   // The rows of each element: its tensors cut along their first axes, which have one size.
   Dataset unbatch(Where where = Where::current()) const {
@@ -225,13 +298,30 @@ class Dataset {
 
   // --- Time ---
 
-  // Keeps `depth` elements ready, made by another thread while the last one is used.
-  Dataset prefetch(int64_t depth, Where where = Where::current()) const {
-    return Dataset(stages::prefetch(stage_, depth, where));
+  // Keeps `depth` elements ready, made by another thread while the last one is used; without a number, as many as it
+  // takes so that nobody waits. With {.device = gpu(0)} their tensors are put there.
+  Dataset prefetch(int64_t depth, PrefetchOptions options = {}, Where where = Where::current()) const {
+    stages::check_depth(depth, where);
+    options.depth = depth;
+    return prefetch(options, where);
   }
-  // Keeps the elements of the first whole pass in memory, for all later ones.
+  Dataset prefetch(const PrefetchOptions& options = {}, Where where = Where::current()) const {
+    const Dataset there = options.device ? on_device(*options.device, where) : *this;
+    return Dataset(stages::prefetch(there.stage_, options, where));
+  }
+  // Keeps the elements of the first whole pass, for all later ones: in memory, or with {.file = path} in a file.
   Dataset cache(const CacheOptions& options = {}, Where where = Where::current()) const {
-    return Dataset(stages::cache(stage_, options, where));
+    return Dataset(stages::cache(stage_, options, detail::codec<T>(), where));
+  }
+  // Keeps elements in files of a folder, as they are first given, and reads them again in place of the work before here,
+  // also in a later program, which goes on where one was stopped. Whoever changes that work removes the folder.
+  Dataset snapshot(const std::string& folder, const SnapshotOptions& options = {},
+                   Where where = Where::current()) const {
+    return Dataset(stages::snapshot(stage_, folder, options, detail::codec<T>(), where));
+  }
+  // What all stages before here are told.
+  Dataset with_options(const PipelineOptions& options, Where where = Where::current()) const {
+    return Dataset(stages::with_options(stage_, options, where));
   }
   // f(*this): for transformations with a name of the user's own.
   template <class F>
@@ -306,10 +396,29 @@ class Dataset {
   static Callback<StagePtr(Item&)> recipe(F f) {
     return [f = std::move(f)](Item& x) mutable { return detail::call_with(f, x.as<T>()).stage(); };
   }
+  Dataset on_device(Device device, const Where& where) const {
+    return map(
+        [device](const T& x) {
+          std::vector<Tensor> all = detail::tensors_of(x);
+          for (Tensor& t : all)
+            if (t.defined() && t.dtype() != DType::string) t = t.to(device);
+          return rill::detail::refill(x, all);
+        },
+        {.seed = 0}, where);
+  }
   StagePtr stage_;
 };
 
-// {a, b} of each pair of elements, until one of the datasets ends.
+namespace detail {
+template <class T>
+std::vector<StagePtr> stages_of(const std::vector<Dataset<T>>& datasets) {
+  std::vector<StagePtr> all;
+  for (const Dataset<T>& d : datasets) all.push_back(d.stage());
+  return all;
+}
+}  // namespace detail
+
+// {a, b} of each pair of elements, {a, b, c} of three, ..., until one of the datasets ends.
 template <class A, class B>
 Dataset<std::pair<A, B>> zip(const Dataset<A>& a, const Dataset<B>& b, Where where = Where::current()) {
   const auto join = [](std::span<Item> both) {
@@ -317,30 +426,46 @@ Dataset<std::pair<A, B>> zip(const Dataset<A>& a, const Dataset<B>& b, Where whe
   };
   return Dataset<std::pair<A, B>>(stages::zip({a.stage(), b.stage()}, join, where));
 }
-template <class A, class B, class C>
-Dataset<std::tuple<A, B, C>> zip(const Dataset<A>& a, const Dataset<B>& b, const Dataset<C>& c,
-                                 Where where = Where::current()) {
+template <class A, class B, class C, class... More>
+Dataset<std::tuple<A, B, C, More...>> zip(const Dataset<A>& a, const Dataset<B>& b, const Dataset<C>& c,
+                                          const Dataset<More>&... more) {
+  using Row = std::tuple<A, B, C, More...>;
   const auto join = [](std::span<Item> all) {
-    return Item::of(
-        std::tuple<A, B, C>(std::move(all[0].as<A>()), std::move(all[1].as<B>()), std::move(all[2].as<C>())));
+    return [&]<size_t... k>(std::index_sequence<k...>) {
+      return Item::of(Row(std::move(all[k].as<std::tuple_element_t<k, Row>>())...));
+    }(std::make_index_sequence<std::tuple_size_v<Row>>());
   };
-  return Dataset<std::tuple<A, B, C>>(stages::zip({a.stage(), b.stage(), c.stage()}, join, where));
+  return Dataset<Row>(stages::zip({a.stage(), b.stage(), c.stage(), more.stage()...}, join, Where()));
+}
+// The next element of each, as a vector.
+template <class T>
+Dataset<std::vector<T>> zip(const std::vector<Dataset<T>>& datasets, Where where = Where::current()) {
+  const auto join = [](std::span<Item> all) {
+    std::vector<T> row;
+    row.reserve(all.size());
+    for (Item& x : all) row.push_back(std::move(x.as<T>()));
+    return Item::of(std::move(row));
+  };
+  if (datasets.empty()) fail("data::zip", "there are no datasets", where);
+  return Dataset<std::vector<T>>(stages::zip(detail::stages_of(datasets), join, where));
+}
+// The elements of one dataset after those of the other.
+template <class T>
+Dataset<T> concatenate(const std::vector<Dataset<T>>& datasets, Where where = Where::current()) {
+  if (datasets.empty()) fail("data::concatenate", "there are no datasets", where);
+  return Dataset<T>(stages::concatenate(detail::stages_of(datasets), where));
 }
 // The elements of `datasets`, each time of the one that the next of `choices` names, until that has ended.
 template <class T>
 Dataset<T> choose_from(const std::vector<Dataset<T>>& datasets, const Dataset<int64_t>& choices,
                        Where where = Where::current()) {
-  std::vector<StagePtr> all;
-  for (const Dataset<T>& d : datasets) all.push_back(d.stage());
-  return Dataset<T>(stages::choose_from(std::move(all), choices.stage(), where));
+  return Dataset<T>(stages::choose_from(detail::stages_of(datasets), choices.stage(), where));
 }
 // Each time of one by chance, in proportion to the weights (equal where there are none).
 template <class T>
 Dataset<T> sample_from(const std::vector<Dataset<T>>& datasets, const std::vector<double>& weights = {},
                        const SampleOptions& options = {}, Where where = Where::current()) {
-  std::vector<StagePtr> all;
-  for (const Dataset<T>& d : datasets) all.push_back(d.stage());
-  return Dataset<T>(stages::sample_from(std::move(all), weights, options, where));
+  return Dataset<T>(stages::sample_from(detail::stages_of(datasets), weights, options, where));
 }
 
 }  // namespace rill::data

@@ -2,14 +2,18 @@
 // function is given. An element is anything that rill/ops/tree.h walks.
 #pragma once
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 
+#include "rill/data/item.h"
 #include "rill/data/state.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/ragged.h"
 #include "rill/ops/tree.h"
 #include "rill/trace/control_flow.h"
 #include "rill/trace/function.h"
@@ -59,6 +63,25 @@ struct BatchOf<std::array<A, n>> {
 template <class A>
 struct BatchOf<std::vector<A>> {
   using type = std::vector<typename BatchOf<A>::type>;
+};
+
+// --- Ragged batches ----------------------------------------------------------------------------------------------------
+
+template <class T>
+struct RaggedOf {
+  using type = typename BatchOf<T>::type;
+};
+template <>
+struct RaggedOf<Tensor> {
+  using type = Ragged;
+};
+template <class A, class B>
+struct RaggedOf<std::pair<A, B>> {
+  using type = std::pair<typename RaggedOf<A>::type, typename RaggedOf<B>::type>;
+};
+template <class... A>
+struct RaggedOf<std::tuple<A...>> {
+  using type = std::tuple<typename RaggedOf<A>::type...>;
 };
 
 // How the tensors of a batch are joined: stacked, or padded to one shape.
@@ -135,6 +158,32 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
   }
 }
 
+// The same with Ragged in place of tensors.
+Ragged ragged_of(const std::vector<Tensor>& rows);
+std::shared_ptr<const Joiner> stacking();
+template <class T>
+typename RaggedOf<T>::type join_ragged(std::span<const T* const> rows) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    std::vector<Tensor> all;
+    all.reserve(rows.size());
+    for (const Tensor* row : rows) all.push_back(*row);
+    return ragged_of(all);
+  } else if constexpr (is_a<T, std::pair> || is_a<T, std::tuple>) {
+    return [&]<size_t... k>(std::index_sequence<k...>) {
+      const auto part = [&]<size_t i>(std::integral_constant<size_t, i>) {
+        std::vector<const std::tuple_element_t<i, T>*> parts;
+        for (const T* row : rows) parts.push_back(&std::get<i>(*row));
+        return join_ragged<std::tuple_element_t<i, T>>(parts);
+      };
+      return typename RaggedOf<T>::type{part(std::integral_constant<size_t, k>())...};
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    static_assert(Number<T> || Text<T>,
+                  "ragged_batch() joins tensors, numbers, texts, and pairs and tuples of them: map() others to such");
+    return join<T>(rows, *stacking());
+  }
+}
+
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
 // The tensors of a value, in order.
@@ -161,7 +210,8 @@ void save_value(const T& value, StateWriter& w) {
   else if constexpr (Fields<T>) std::apply(each, fields_of(const_cast<T&>(value)));
   else
     static_assert(!sizeof(T*),
-                  "scan() carries tensors, numbers, strings, and pairs, tuples, vectors and structs of them");
+                  "what scan() carries, and what unique(), cache() in a file and snapshot() look into, is made of "
+                  "tensors, numbers, strings, and pairs, tuples, vectors and structs of them");
 }
 template <class T>
 void read_value(T& value, StateReader& r) {
@@ -169,7 +219,8 @@ void read_value(T& value, StateReader& r) {
   if constexpr (std::is_same_v<T, Tensor>) value = read_tensor(r);
   else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     const std::string_view bytes = r.text();
-    if (bytes.size() == sizeof(value)) std::memcpy(&value, bytes.data(), sizeof(value));
+    if (bytes.size() != sizeof(value)) fail_damaged();
+    std::memcpy(&value, bytes.data(), sizeof(value));
   } else if constexpr (std::is_same_v<T, std::string>) value = r.text();
   else if constexpr (is_a<T, std::vector>) {
     value.resize(size_t(r.count(1 << 30)));
@@ -178,7 +229,54 @@ void read_value(T& value, StateReader& r) {
   else if constexpr (Fields<T>) std::apply(each, fields_of(value));
 }
 
+// Elements as bytes and back, and the name of their type: for files.
+struct Codec {
+  void (*save)(Item& x, StateWriter& w) = nullptr;  // null: elements of this type are not kept as bytes
+  Item (*read)(StateReader& r) = nullptr;
+  const char* type = "";
+};
+template <class T>
+constexpr bool is_savable() {
+  if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::string> || std::is_arithmetic_v<T> ||
+                std::is_enum_v<T>)
+    return true;
+  else if constexpr (is_a<T, std::vector>) return is_savable<typename T::value_type>();
+  else if constexpr (TupleLike<T>)
+    return []<size_t... k>(std::index_sequence<k...>) {
+      return (is_savable<std::tuple_element_t<k, T>>() && ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  else if constexpr (Fields<T> && std::is_default_constructible_v<T>)
+    return []<class... F>(std::type_identity<std::tuple<F...>>) {
+      return (is_savable<std::remove_cvref_t<F>>() && ...);
+    }(std::type_identity<decltype(fields_of(std::declval<T&>()))>());
+  else return false;
+}
+template <class T>
+Codec codec() {
+  if constexpr (is_savable<T>())
+    return {.save = [](Item& x, StateWriter& w) { save_value(x.as<T>(), w); },
+            .read =
+                [](StateReader& r) {
+                  T value{};
+                  read_value(value, r);
+                  return Item::of(std::move(value));
+                },
+            .type = typeid(T).name()};
+  else return {};
+}
+
 // --- Functions of elements -------------------------------------------------------------------------------------------
+
+// What a function gives where an integer is asked for: a number, or a tensor of one element.
+template <class R>
+int64_t integer_of(const R& r) {
+  if constexpr (std::is_same_v<R, Tensor>) return r.template item<int64_t>();
+  else {
+    static_assert(std::is_integral_v<R> || std::is_enum_v<R> || std::is_convertible_v<R, int64_t>,
+                  "this function is to give an integer, or a tensor of one");
+    return int64_t(r);
+  }
+}
 
 // Calls f with an element, or with its parts where it takes these: the members of a pair or tuple, a struct's fields.
 template <class F, class T>

@@ -10,8 +10,7 @@
 
 namespace rill::data::detail {
 
-// Tensors of one shape and dtype along a new first axis.
-std::shared_ptr<const Joiner> stacking();
+// Tensors of one shape and dtype along a new first axis: stacking(), in element.h.
 // The same of tensors that are padded to one shape.
 std::shared_ptr<const Joiner> padding(const PaddedBatchOptions& options, const Where& where);
 

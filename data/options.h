@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/tensor/device.h"
 #include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)
@@ -18,6 +19,9 @@ struct MapOptions {
   // With false, an element is given as soon as it is ready: a slow one holds up no others, and the order differs from
   // run to run.
   bool ordered = true;
+  // What f draws by random ops follows from this, the epoch and the element's number: it is the same for any number of
+  // threads and after restore(). Without one, each pass draws a seed from the process's generator (random::seed).
+  std::optional<uint64_t> seed = {};
 };
 
 struct BatchOptions {
@@ -63,9 +67,43 @@ struct SampleOptions {
   bool stop_at_first_end = false;     // otherwise goes on with those that are left
 };
 
+struct PrefetchOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t depth = 0;                      // how many elements are kept ready. 0: as many as it takes, 2 to 64
+  int64_t most_bytes = int64_t(1) << 28;  // that they take, about; one is always read
+  MaybeDevice device = {};                // where their tensors are put
+};
+
 struct CacheOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  int64_t most_bytes = INT64_MAX;  // more is an error, so that a cache does not fill the memory unseen
+  int64_t most_bytes = INT64_MAX;  // more is an error, so that a cache does not fill the memory (or the disk) unseen
+  // Where elements are kept in place of the memory: a file that later programs read as well. Whoever changes the
+  // pipeline before it removes the file.
+  std::string file = {};
+};
+
+struct SnapshotOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t file_bytes = int64_t(1) << 28;  // about how much a file of the folder holds
+};
+
+struct WindowOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int64_t shift = 0;    // from the first element of a window to that of the next. 0: the size of a window
+  int64_t stride = 1;   // from one element of a window to the next
+  bool partial = true;  // whether the last windows may be shorter; otherwise they are dropped
+};
+
+struct RejectionOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  std::vector<double> initial = {};   // how frequent the classes are in the input. Empty: counted on the way
+  std::optional<uint64_t> seed = {};  // as in ShuffleOptions
+};
+
+struct PipelineOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  int threads = 0;                    // that one transformation may use at most. 0: no limit
+  std::optional<uint64_t> seed = {};  // of all that draws before here and has no seed of its own
 };
 
 struct IgnoreErrorsOptions {
@@ -77,6 +115,7 @@ struct IgnoreErrorsOptions {
 struct IteratorOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   uint64_t epoch = 0;  // shuffles with a seed order by it, as they do in repeat()
+  bool stats = false;  // counts what the stages do, for stats(): some ten nanoseconds an element and stage
 };
 
 }  // namespace rill::data

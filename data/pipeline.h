@@ -1,31 +1,32 @@
 // A pass through a pipeline, whatever its elements are: what Iterator<T> holds.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "rill/data/options.h"
 #include "rill/data/stage.h"
+#include "rill/data/stats.h"
+#include "rill/ops/names.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill::data {
 
+class Stats;
+
 class Pipeline {
  public:
   Pipeline(StagePtr stage, const IteratorOptions& options, const Where& where);
-  ~Pipeline() { leave_to_parent(); }
-  Pipeline(Pipeline&&) = default;
-  Pipeline& operator=(Pipeline&& other) noexcept {
-    leave_to_parent();
-    stage_ = std::move(other.stage_), cursor_ = std::move(other.cursor_);
-    options_ = other.options_, seed_ = other.seed_, forks_ = other.forks_;
-    return *this;
-  }
+  ~Pipeline();
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&& other) noexcept;
   Item next(const Where& where);
   std::string save(const Where& where) const;
   void restore(std::string_view state, const Where& where);
+  PassStats stats(const Where& where) const;
+  void name_variables(VariablePaths& paths) const;
 
  private:
   void require_own(std::string_view op, const Where& where) const;
@@ -33,11 +34,18 @@ class Pipeline {
   // In a child the threads that used the cursor are missing, in the middle of their work: it is not touched again.
   void leave_to_parent();
 
+  CursorPtr open() const;
+  // Takes the state that a checkpoint has put into the variable.
+  void take_restored(const Where& where);
+
   StagePtr stage_;
+  std::unique_ptr<Stats> stats_;  // lives longer than the cursor
   CursorPtr cursor_;
   IteratorOptions options_;
   uint64_t seed_ = 0;
   uint64_t forks_;
+  mutable std::optional<Variable> variable_;  // for checkpoints, made when the first asks
+  mutable Tensor written_;                    // that it holds, unless a checkpoint was restored
 };
 
 }  // namespace rill::data

@@ -7,8 +7,10 @@
 //   * save() says where the elements begin that were not given yet. A stage that reads ahead (threads, buffers) keeps
 //     states of its input from then on (Lookahead, in engine/lookahead.h), and not the elements themselves;
 //   * a stage whose elements can be had by number says so (is_indexed): then shuffles are exact, shards and resuming
-//     cost nothing.
+//     cost nothing;
+//   * it calls functions of the user's within a CallScope (engine/calls.h), for what these draw, and for the statistics.
 #pragma once
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,9 +32,13 @@ struct Pass {
   uint64_t epoch = 0;  // of a repeated dataset, or as Iterator was told: shuffles order by it
   // What stages draw from that were given no seed, and part of an iterator's state: each hands its inputs another one.
   uint64_t seed = 0;
-  bool repeated = false;  // a repeat() counts the epochs
+  bool repeated = false;         // a repeat() counts the epochs
+  int most_threads = INT_MAX;    // that one stage may use (with_options)
+  class Stats* stats = nullptr;  // counts what the stages do, where somebody wants to know (stats.h)
 
   Pass for_input(uint64_t which = 0) const;
+  // For a dataset that is made during the pass, for element `number`: its stages are not counted by themselves.
+  Pass for_inner(int64_t number) const;
 };
 
 class Stage;
@@ -74,6 +80,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
   virtual ~Stage();
   Stage(const Stage&) = delete;
 
+  // A pass: what others call, who open() is for.
+  CursorPtr begin(const Pass& pass) const;
+  CursorPtr begin_in(std::shared_ptr<const Order> order, const Pass& pass) const;
+
   virtual CursorPtr open(const Pass& pass) const = 0;
   // Whether a pass draws from Pass::seed.
   virtual bool draws() const;
@@ -81,10 +91,13 @@ class Stage : public std::enable_shared_from_this<Stage> {
   virtual std::optional<int64_t> size() const { return {}; }
   // Whether elements can be had by number, in any order and by several threads at once. Then size() is known.
   virtual bool is_indexed() const { return false; }
-  virtual Item at(int64_t i) const;
+  virtual Item at(int64_t i, const Pass& pass) const;
   // Elements by number, as batch() stacks them; an empty item where the stage cannot do that at once.
   virtual Item stacked(const std::vector<int64_t>& indices) const;
-  // A pass in another order. Of an indexed stage.
+  // On how many threads elements are made, at most, by this stage and those before it.
+  int threads() const;
+  virtual int own_threads() const { return 1; }
+  // A pass in another order, of an indexed stage: by at(), on as many threads.
   virtual CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const;
 
   const std::string& name() const { return name_; }
@@ -98,6 +111,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::string name_;
   Where where_;
   std::vector<StagePtr> inputs_;
+  int depth_ = 0;  // of the tree that it is the root of
 };
 
 // The stages as a tree, a line each, the last one first.

@@ -37,6 +37,8 @@ class StateReader {
 
 // On the default device.
 Tensor read_tensor(StateReader& r);
+// Throws: what is read is not what was written.
+[[noreturn]] void fail_damaged();
 
 }  // namespace rill::data
 

@@ -43,7 +43,7 @@ class Maker {
   Numbers transformed(const Numbers& ds) {
     const int k = 2 + below(5);
     const auto seed = uint64_t(below(1000));
-    used.insert(which = below(22));
+    used.insert(which = below(26));
     switch (which) {
       case 0: return ds.map([k](int64_t i) { return i * 3 + k; }, threads());
       case 1: return ds.filter([k](int64_t i) { return i % k != 0; });
@@ -53,8 +53,8 @@ class Maker {
       case 5: return ds.take(below(60));
       case 6: return ds.skip(below(6));
       case 7: return ds.shard(k, below(k));
-      case 8: return ds.prefetch(1 + below(8));
-      case 9: return ds.concatenate(data::range(100, 100 + k));
+      case 8: return below(3) ? ds.prefetch(1 + below(8)) : ds.prefetch();
+      case 9: return data::concatenate<int64_t>({ds, data::range(100, 100 + k), data::range(k)});
       case 10: return ds.flat_map([k](int64_t i) { return data::range(i, i + i % k); }).take(300);
       case 11:
         return ds
@@ -79,6 +79,21 @@ class Maker {
       case 20:
         return data::choose_from<int64_t>({ds, data::range(k, 9 * k)},
                                           data::range(90).map([](int64_t i) { return i % 3 % 2; }));
+      case 21: {
+        const data::WindowOptions o{.shift = 1 + below(4), .stride = 1 + below(2), .partial = below(2) == 0};
+        return ds.window(k, o)
+            .map([](const std::vector<int64_t>& w) {
+              int64_t sum = 0;
+              for (int64_t i : w) sum = sum * 3 + i;
+              return sum;
+            })
+            .take(200);
+      }
+      case 22: return ds.map([k](int64_t i) { return i % (3 * k); }).unique();
+      case 23: return ds.rejection_resample([](int64_t i) { return (i % 2 + 2) % 2; }, {1.0, 3.0}, {.seed = seed});
+      case 24:
+        return ds.map([k](int64_t i) { return i + random::randint(0, k, {}).item<int64_t>(); },
+                      {.threads = threads().threads, .seed = seed});
       default:
         return ds.map([](int64_t i) { return tensor({i, i + 1}); }).unbatch().map([](const Tensor& t) {
           return t.item<int64_t>();
@@ -143,5 +158,5 @@ TEST_CASE("data: a pass that is restored at any element gives those that were to
     CHECK(!it.next());
   }
   CHECK(compared > 0);
-  if (!given && !count) CHECK(used.size() == 22);
+  if (!given && !count) CHECK(used.size() == 26);
 }

@@ -117,6 +117,32 @@ std::shared_ptr<const Joiner> padding(const PaddedBatchOptions& o, const Where& 
   return std::make_shared<const Padded>(o);
 }
 
+Ragged ragged_of(const std::vector<Tensor>& rows) {
+  const char* const op = "data::ragged_batch";
+  require_same_dtypes(op, rows);
+  const int64_t ndim = rows[0].ndim();
+  if (ndim == 0)
+    fail(op, "a tensor of the element is a scalar and has no rows: map() it to a number, which becomes a tensor");
+  std::vector<std::vector<int64_t>> splits(size_t(ndim), {0});
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].ndim() != ndim)
+      fail(op, fmt::format("element {} of the batch holds {} and element 0 {}: all must have the same number of axes",
+                           i, told(rows[i]), told(rows[0])));
+    // Axis 0 splits the batch into rows; each further axis splits what the one before it counts.
+    int64_t pieces = 1;
+    for (size_t a = 0; a < size_t(ndim); ++a) {
+      const int64_t n = int64_t(rows[i].shape()[a]);
+      for (int64_t p = 0; p < pieces; ++p) splits[a].push_back(splits[a].back() + n);
+      pieces *= n;
+    }
+    values.push_back(rows[i].reshape({-1}));
+  }
+  Ragged r{.values = concat(values), .row_splits = {}};
+  for (const auto& s : splits) r.row_splits.push_back(vector_of(s.data(), int64_t(s.size()), DType::i64));
+  return r;
+}
+
 void check_buckets(const BucketOptions& o, const Where& where) {
   const char* const op = "data::bucket_by_length";
   if (!std::ranges::is_sorted(o.bounds, std::ranges::less_equal()) && o.bounds.size() > 1)

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
-#include "rill/data/engine/seeds.h"
+#include "rill/data/engine/stats.h"
+#include "rill/ops/creation.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/scopes.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill::data {
@@ -34,7 +36,22 @@ Pipeline::Pipeline(StagePtr stage, const IteratorOptions& options, const Where& 
     : stage_(std::move(stage)), options_(options), forks_(fork_count()) {
   const CallerScope caller(where);
   if (stage_->draws()) seed_ = drawn_seed();
-  cursor_ = stage_->open({.epoch = options.epoch, .seed = seed_});
+  if (options.stats) stats_ = std::make_unique<Stats>(*stage_);
+  cursor_ = open();
+}
+Pipeline::~Pipeline() { leave_to_parent(); }
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+  leave_to_parent();
+  cursor_ = std::move(other.cursor_);
+  stats_ = std::move(other.stats_), stage_ = std::move(other.stage_);
+  options_ = other.options_, seed_ = other.seed_, forks_ = other.forks_;
+  variable_ = std::move(other.variable_), written_ = std::move(other.written_);
+  return *this;
+}
+
+CursorPtr Pipeline::open() const {
+  return stage_->begin({.epoch = options_.epoch, .seed = seed_, .stats = stats_.get()});
 }
 
 bool Pipeline::is_of_parent() const { return forks_ != fork_count(); }
@@ -57,11 +74,42 @@ Item Pipeline::next(const Where& where) {
          "function, and give it the elements",
          where);
   require_own("Iterator.next", where);
+  if (variable_) [[unlikely]]
+    take_restored(where);
+  if (!stats_) [[likely]]
+    return cursor_->next();
+  const int64_t began = now_ns();
+  struct Waited {
+    Stats& stats;
+    int64_t began;
+    ~Waited() { stats.waited(now_ns() - began); }
+  } waited{*stats_, began};
   return cursor_->next();
+}
+
+PassStats Pipeline::stats(const Where& where) const {
+  if (!stats_) fail("Iterator.stats", "nothing was counted: make it by iterator({.stats = true})", where);
+  return stats_->read();
+}
+
+// A checkpoint asks for the variables when it is saved and when it is restored.
+void Pipeline::name_variables(VariablePaths& paths) const {
+  written_ = tensor(save(Where()), {.device = Device()});
+  if (variable_) variable_->assign(written_);
+  else variable_.emplace(written_, VariableOptions{.name = "state", .trainable = false});
+  written_ = value_of(variable_->state());
+  paths.add("state", *variable_);
+}
+void Pipeline::take_restored(const Where& where) {
+  const Tensor now = value_of(variable_->state());
+  if (now.rep() == written_.rep()) return;
+  written_ = now;
+  restore(now.item<std::string>(), where);
 }
 
 std::string Pipeline::save(const Where& where) const {
   require_own("Iterator.save", where);
+  if (variable_) const_cast<Pipeline*>(this)->take_restored(where);
   StateWriter w;
   w.bytes = magic;
   w.text(names_of(*stage_));
@@ -82,7 +130,8 @@ void Pipeline::restore(std::string_view state, const Where& where) {
   if (const std::string own = names_of(*stage_); of != own)
     fail("Iterator.restore", fmt::format("the state is one of another pipeline, {}. this one is {}", of, own), where);
   const auto epoch = uint64_t(r.number()), seed = uint64_t(r.number());
-  CursorPtr fresh = stage_->open({.epoch = epoch, .seed = seed});  // where it throws, nothing has changed
+  // Where it throws, nothing has changed.
+  CursorPtr fresh = stage_->begin({.epoch = epoch, .seed = seed, .stats = stats_.get()});
   fresh->restore(r);
   if (!r.at_end()) fail("Iterator.restore", "the state is longer than that of this pipeline", where);
   leave_to_parent();

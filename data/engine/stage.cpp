@@ -4,10 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
-#include "rill/data/engine/seeds.h"
+#include "rill/data/engine/pool.h"
+#include "rill/data/engine/stats.h"
 
 namespace rill::data {
+
+namespace {
+// Each takes some hundred bytes of the stack where one asks the next, of which threads have a few MB.
+constexpr int most_depth = 4000;
+}  // namespace
 
 Cursor::Cursor(const Stage& stage) : stage_(stage.shared_from_this()) {}
 Cursor::~Cursor() = default;
@@ -15,7 +22,15 @@ Order::~Order() = default;
 Stage::~Stage() = default;
 
 Stage::Stage(std::string name, const Where& where, std::vector<StagePtr> inputs)
-    : name_(std::move(name)), where_(caller_or(where)), inputs_(std::move(inputs)) {}
+    : name_(std::move(name)), where_(caller_or(where)), inputs_(std::move(inputs)) {
+  for (const StagePtr& input : inputs_) depth_ = std::max(depth_, input->depth_ + 1);
+  if (depth_ > most_depth)
+    fail("data::" + name_,
+         fmt::format("{} transformations stand behind each other, which is more than the {} that a pass has room for. "
+                     "of many datasets make one at once: concatenate({{a, b, c}})",
+                     depth_, most_depth),
+         where_);
+}
 
 Item Cursor::next_stacked(int64_t, int64_t&) { return {}; }
 int64_t Cursor::skip(int64_t n) {
@@ -32,10 +47,30 @@ Pass Pass::for_input(uint64_t which) const {
   p.seed = mixed(seed + which + 1);
   return p;
 }
+Pass Pass::for_inner(int64_t number) const {
+  Pass p = for_input(uint64_t(number) + 1);
+  p.stats = nullptr;
+  return p;
+}
+CursorPtr Stage::begin(const Pass& pass) const {
+  CursorPtr c = open(pass);
+  if (Counters* const counters = counters_of(*this, pass)) return counted(*this, std::move(c), *counters);
+  return c;
+}
+CursorPtr Stage::begin_in(std::shared_ptr<const Order> order, const Pass& pass) const {
+  CursorPtr c = open_in(std::move(order), pass);
+  if (Counters* const counters = counters_of(*this, pass)) return counted(*this, std::move(c), *counters);
+  return c;
+}
+int Stage::threads() const {
+  int most = own_threads();
+  for (const StagePtr& input : inputs_) most = std::max(most, input->threads());
+  return most;
+}
 bool Stage::draws() const {
   return std::ranges::any_of(inputs_, [](const StagePtr& s) { return s->draws(); });
 }
-Item Stage::at(int64_t) const { fail_in(*this, "its elements cannot be had by number"); }
+Item Stage::at(int64_t, const Pass&) const { fail_in(*this, "its elements cannot be had by number"); }
 
 Item Stage::stacked(const std::vector<int64_t>&) const { return {}; }
 
@@ -43,11 +78,11 @@ namespace {
 
 class InOrder final : public Cursor {
  public:
-  InOrder(const Stage& stage, std::shared_ptr<const Order> order)
-      : Cursor(stage), stage_(stage), order_(std::move(order)) {}
+  InOrder(const Stage& stage, std::shared_ptr<const Order> order, const Pass& pass)
+      : Cursor(stage), stage_(stage), order_(std::move(order)), pass_(pass) {}
   Item next() override {
     if (at_ >= order_->size()) return {};
-    return stage_.at(order_->at(at_++));
+    return stage_.at(order_->at(at_++), pass_);
   }
   Item next_stacked(int64_t n, int64_t& count) override {
     std::vector<int64_t> indices;
@@ -69,7 +104,69 @@ class InOrder final : public Cursor {
  private:
   const Stage& stage_;
   std::shared_ptr<const Order> order_;
+  Pass pass_;
   int64_t at_ = 0;
+};
+
+// The same on threads, ahead of who asks.
+class InOrderAhead final : public Cursor {
+ public:
+  InOrderAhead(const Stage& stage, std::shared_ptr<const Order> order, const Pass& pass, int threads)
+      : Cursor(stage), stage_(stage), order_(std::move(order)), pass_(pass), threads_(threads) {}
+  ~InOrderAhead() override { drop(); }
+  Item next() override {
+    while (at_ + int64_t(work_.size()) < order_->size() && int(work_.size()) < 2 * threads_) {
+      work_.push_back(std::make_shared<Made>(*this, order_->at(at_ + int64_t(work_.size()))));
+      Pool::get().start(work_.back(), threads_);
+    }
+    if (work_.empty()) return {};
+    const std::shared_ptr<Made> first = std::move(work_.front());
+    work_.pop_front();
+    ++at_;
+    Pool::finish(*first);
+    if (first->error) std::rethrow_exception(std::exchange(first->error, nullptr));
+    return std::move(first->item);
+  }
+  int64_t skip(int64_t n) override {
+    const int64_t gone = std::min(n, order_->size() - at_);
+    for (int64_t i = 0; i < gone && !work_.empty(); ++i) {
+      Pool::abandon(*work_.front());
+      work_.pop_front();
+    }
+    at_ += gone;
+    return gone;
+  }
+  void save(StateWriter& w) const override { w.number(at_); }
+  void restore(StateReader& r) override {
+    drop();
+    at_ = r.count(order_->size());
+  }
+
+ private:
+  struct Made final : Task {
+    Made(const InOrderAhead& c, int64_t i) : cursor(c), index(i) {}
+    void run() noexcept override {
+      try {
+        item = cursor.stage_.at(index, cursor.pass_);
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    const InOrderAhead& cursor;
+    int64_t index;
+    Item item;
+    std::exception_ptr error;
+  };
+  void drop() {
+    for (const auto& made : work_) Pool::abandon(*made);
+    work_.clear();
+  }
+  const Stage& stage_;
+  std::shared_ptr<const Order> order_;
+  Pass pass_;
+  int threads_;
+  int64_t at_ = 0;
+  std::deque<std::shared_ptr<Made>> work_;
 };
 
 void describe(const Stage& stage, int depth, std::string& text) {
@@ -101,8 +198,10 @@ constexpr size_t longest_shown = 200;
 
 }  // namespace
 
-CursorPtr Stage::open_in(std::shared_ptr<const Order> order, const Pass&) const {
-  return std::make_unique<InOrder>(*this, std::move(order));
+CursorPtr Stage::open_in(std::shared_ptr<const Order> order, const Pass& pass) const {
+  const int n = std::min(threads(), pass.most_threads);
+  if (n > 1) return std::make_unique<InOrderAhead>(*this, std::move(order), pass, n);
+  return std::make_unique<InOrder>(*this, std::move(order), pass);
 }
 
 std::string describe(const Stage& stage) {

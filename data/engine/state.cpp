@@ -19,12 +19,10 @@ void StateWriter::text(std::string_view s) {
   bytes += s;
 }
 
-namespace {
-[[noreturn]] void fail_damaged() {
+void fail_damaged() {
   fail("Iterator.restore",
        "these bytes are no state that save() of this pipeline gave: they end too early, or say what cannot be");
 }
-}  // namespace
 
 int64_t StateReader::number() {
   uint64_t u = 0;

@@ -1,61 +1,83 @@
-// cache: the elements of the first whole pass, which later passes are given from memory.
+// cache: the elements of the first whole pass, which later passes are given from memory, or from a file.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <mutex>
 
+#include "rill/data/engine/bytes.h"
+#include "rill/data/engine/element_file.h"
 #include "rill/data/stages/stages.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill::data::stages {
 namespace {
 
-// About what an element takes: its tensors, each as if it were alone.
-class Bytes final : public LeafVisitor {
- public:
-  void tensor(Tensor& t) override {
-    all += int64_t(sizeof(TensorRep));
-    if (!t.defined()) return;
-    all += int64_t(t.size()) * int64_t(size_of(t.dtype()));
-    if (t.dtype() == DType::string)
-      for (const std::string& s : t.to_vector<std::string>()) all += int64_t(s.capacity());
-  }
-  void constant(const void*, size_t n) override { all += int64_t(n); }
-  int64_t all = int64_t(sizeof(Item));
-};
-
 class Cache final : public Stage {
  public:
-  Cache(StagePtr input, const CacheOptions& o, const Where& where)
-      : Stage("cache", where, {std::move(input)}), options_(o) {
+  Cache(StagePtr input, const CacheOptions& o, const detail::Codec& codec, const Where& where)
+      : Stage("cache", where, {std::move(input)}), options_(o), codec_(codec) {
     if (o.most_bytes < 1)
       fail("data::cache", fmt::format("most_bytes is {} and must be 1 or more", o.most_bytes), where);
+    if (!in_file()) return;
+    if (!codec.save)
+      fail("data::cache",
+           "elements of this type cannot be kept in a file, which holds tensors, numbers, strings, and pairs, tuples, "
+           "vectors and structs of them. map() to such, or leave out .file",
+           where);
+    if (std::filesystem::exists(o.file)) whole_ = open_file();
+    indexed_ = bool(whole_);
   }
-  std::optional<int64_t> size() const override { return input()->size(); }
-  bool is_indexed() const override { return input()->is_indexed(); }
-  Item at(int64_t i) const override {
+  std::optional<int64_t> size() const override {
+    const StagePtr whole = whole_now();
+    return whole ? whole->size() : input()->size();
+  }
+  bool is_indexed() const override { return indexed_ || input()->is_indexed(); }
+  Item at(int64_t i, const Pass& pass) const override {
+    if (const StagePtr whole = whole_now()) return whole->at(i, pass);
+    if (in_file()) return input()->at(i, pass);
     const size_t n = size_t(i);
     {
       const std::lock_guard lock(mutex_);
-      if (by_number_.empty()) by_number_.resize(size_t(*size()));
+      if (by_number_.empty()) by_number_.resize(size_t(*input()->size()));
       if (by_number_[n]) return by_number_[n].copy();
     }
-    Item x = input()->at(i);
+    Item x = input()->at(i, pass);
     const std::lock_guard lock(mutex_);
     if (!by_number_[n]) count(x, bytes_), by_number_[n] = x.copy();
     return x;
   }
   CursorPtr open(const Pass& pass) const override {
-    const std::lock_guard lock(mutex_);
-    if (whole_) return whole_->open(pass);
+    if (const StagePtr whole = whole_now()) return whole->begin(pass);
     return std::make_unique<Filling>(*this, pass);
   }
+  CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
+    if (in_file() && !whole_now()) fill(pass);
+    return Stage::open_in(std::move(order), pass);
+  }
+  std::string details() const override { return in_file() ? fmt::format("('{}')", options_.file) : ""; }
 
  private:
+  bool in_file() const { return !options_.file.empty(); }
+  StagePtr whole_now() const {
+    const std::lock_guard lock(mutex_);
+    return whole_;
+  }
+  StagePtr open_file() const {
+    const auto file = std::make_shared<const ElementReader>(options_.file, codec_, "data::cache", where());
+    return indexed("cache", file->count(), [file](int64_t i) { return file->at(i); }, where());
+  }
+  // A file is in the order of the input, in whichever order its elements are wanted first.
+  void fill(const Pass& pass) const {
+    Filling all(*this, pass);
+    for (;;) try {
+        if (!all.next()) return;
+      } catch (const Error&) {  // told to who gets there
+        return;
+      }
+  }
   // Adds those of an element that is kept.
   void count(Item& x, int64_t& bytes) const {
-    Bytes b;
-    x.visit(b);
-    bytes += b.all;
+    bytes += bytes_of(x);
     if (bytes > options_.most_bytes)
       fail_in(*this, fmt::format("the elements take more than most_bytes, {} bytes. cache fewer of them, before they "
                                  "are decoded, or raise it",
@@ -63,46 +85,54 @@ class Cache final : public Stage {
   }
   // A pass that keeps what it gives; only one from the first element to the last makes the cache.
   struct Filling final : Cursor {
-    Filling(const Cache& s, const Pass& p) : Cursor(s), stage(s), pass(p), input(s.input()->open(p)) {}
+    Filling(const Cache& s, const Pass& p) : Cursor(s), stage(s), pass(p), input(s.input()->begin(p)) { begin(); }
+    void begin() {
+      number = bytes = 0, whole = true;
+      items.clear(), file.reset();
+      if (stage.in_file())
+        file = std::make_unique<ElementWriter>(stage.options_.file, stage.codec_, "data::cache", stage.where());
+    }
     Item next() override {
       if (from_memory) return from_memory->next();
       Item x;
       try {
         x = input->next();
       } catch (...) {  // what is missing is no whole pass
-        whole = false;
+        stop();
         throw;
       }
       number += bool(x);
-      if (x && whole) {
-        const std::lock_guard lock(stage.mutex_);
-        stage.count(x, bytes);
-        items.push_back(x.copy());
-      } else if (whole) {
-        const std::lock_guard lock(stage.mutex_);
-        if (!stage.whole_) stage.whole_ = from_items("cache", std::move(items), stage.where());
-        items.clear(), whole = false;
-      }
+      if (x && whole) keep(x);
+      else if (whole) end();
       return x;
     }
+    void keep(Item& x) {
+      stage.count(x, bytes);
+      if (file) file->add(x);
+      else items.push_back(x.copy());
+    }
+    void end() {
+      if (file) file->commit(number);
+      const StagePtr made = file ? stage.open_file() : from_items("cache", std::move(items), stage.where());
+      const std::lock_guard lock(stage.mutex_);
+      if (!stage.whole_) stage.whole_ = made;
+      stop();
+    }
+    void stop() { items.clear(), file.reset(), whole = false; }
     // A cursor over the cache and one over the input save the same, so that a state serves both.
     void save(StateWriter& w) const override {
       if (from_memory) return from_memory->save(w);
       w.number(number);
     }
     void restore(StateReader& r) override {
-      items.clear();
       const int64_t n = r.count();
-      {
-        const std::lock_guard lock(stage.mutex_);
-        if (stage.whole_) from_memory = stage.whole_->open(pass);
-      }
-      if (from_memory) {
+      if (const StagePtr kept = stage.whole_now()) {
+        from_memory = kept->begin(pass);
         from_memory->skip(n);
         return;
       }
-      input = stage.input()->open(pass);
-      number = bytes = 0, whole = true;
+      input = stage.input()->begin(pass);
+      begin();
       for (int64_t i = 0; i < n;) try {
           if (!next()) break;
           ++i;
@@ -114,11 +144,14 @@ class Cache final : public Stage {
     CursorPtr input, from_memory;
     int64_t bytes = 0;
     std::vector<Item> items;
+    std::unique_ptr<ElementWriter> file;
     int64_t number = 0;
     bool whole = true;
   };
 
   CacheOptions options_;
+  detail::Codec codec_;
+  bool indexed_ = false;
   mutable ForkMutex mutex_;
   mutable StagePtr whole_;
   mutable std::vector<Item> by_number_;
@@ -127,8 +160,8 @@ class Cache final : public Stage {
 
 }  // namespace
 
-StagePtr cache(StagePtr input, const CacheOptions& o, const Where& where) {
-  return std::make_shared<Cache>(std::move(input), o, where);
+StagePtr cache(StagePtr input, const CacheOptions& o, const detail::Codec& codec, const Where& where) {
+  return std::make_shared<Cache>(std::move(input), o, codec, where);
 }
 
 }  // namespace rill::data::stages

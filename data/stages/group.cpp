@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "rill/data/engine/calls.h"
 #include "rill/data/engine/lookahead.h"
 #include "rill/data/stages/stages.h"
 
@@ -29,18 +30,19 @@ class Batch final : public Stage {
     return *n / n_ + (partial_ && *n % n_ != 0);
   }
   bool is_indexed() const override { return input()->is_indexed(); }
-  Item at(int64_t i) const override {
+  Item at(int64_t i, const Pass& pass) const override {
     std::vector<Item> items;
     const int64_t end = std::min((i + 1) * n_, *input()->size());
-    for (int64_t k = i * n_; k < end; ++k) items.push_back(input()->at(k));
+    for (int64_t k = i * n_; k < end; ++k) items.push_back(input()->at(k, pass));
     return joined(items, i);
   }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Batches>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Batches>(*this, input()->begin(pass)); }
   std::string details() const override { return fmt::format("({})", n_); }
 
  private:
   Item joined(std::vector<Item>& items, int64_t number) const {
     try {
+      const CallerScope caller(where());
       return join_(items);
     } catch (...) {
       fail_at_element(*this, number, nullptr);
@@ -118,7 +120,7 @@ class Unbatch final : public Stage {
  public:
   Unbatch(StagePtr input, Measure rows, Callback<Item(Item&, int64_t)> row, const Where& where)
       : Stage("unbatch", where, {std::move(input)}), rows_(std::move(rows)), row_(std::move(row)) {}
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, input()->begin(pass)); }
 
  private:
   struct Rows final : Cursor {
@@ -136,6 +138,7 @@ class Unbatch final : public Stage {
       at = count = 0;
       if (!whole) return false;
       try {
+        const CallerScope caller(stage.where());
         count = stage.rows_(whole);
       } catch (...) {
         fail_at_element(stage, number++, &whole);
@@ -179,13 +182,14 @@ class FlatMap final : public Stage {
   FlatMap(std::string name, StagePtr input, Callback<StagePtr(Item&)> f, const Where& where)
       : Stage(std::move(name), where, {std::move(input)}), f_(std::move(f)) {}
   CursorPtr open(const Pass& pass) const override {
-    return std::make_unique<Inner>(*this, input()->open(pass.for_input()), pass);
+    return std::make_unique<Inner>(*this, input()->begin(pass.for_input()), pass);
   }
   bool draws() const override { return true; }  // what f gives may
 
  private:
   struct Inner final : Cursor {
-    Inner(const FlatMap& s, CursorPtr from, const Pass& p) : Cursor(s), stage(s), input(std::move(from)), pass(p) {}
+    Inner(const FlatMap& s, CursorPtr from, const Pass& p)
+        : Cursor(s), stage(s), calls(s, p), input(std::move(from)), pass(p) {}
     Item next() override {
       for (;;) {
         if (inner)
@@ -201,8 +205,11 @@ class FlatMap final : public Stage {
       Item x = input->next();
       if (!x) return false;
       try {
-        recipe = stage.f_(x);
-        inner = recipe->open(pass.for_input(uint64_t(number) + 1));
+        {
+          const CallScope scope(calls, number);
+          recipe = stage.f_(x);
+        }
+        inner = recipe->begin(pass.for_inner(number));
       } catch (...) {
         fail_at_element(stage, number++, &x);
       }
@@ -231,6 +238,7 @@ class FlatMap final : public Stage {
       inner->restore(r);
     }
     const FlatMap& stage;
+    const Calls calls;
     CursorPtr input;
     Pass pass;
     StagePtr recipe;
@@ -254,7 +262,9 @@ class GroupBy final : public Stage {
         size_(std::move(size)),
         partial_(partial),
         join_(std::move(join)) {}
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Groups>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<Groups>(*this, input()->begin(pass.for_input()), pass);
+  }
 
  private:
   struct Waiting {
@@ -262,7 +272,8 @@ class GroupBy final : public Stage {
     Item item;
   };
   struct Groups final : Cursor {
-    Groups(const GroupBy& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
+    Groups(const GroupBy& s, CursorPtr from, const Pass& pass)
+        : Cursor(s), stage(s), calls(s, pass), input(std::move(from)) {}
     Item next() override {
       while (!ended) {
         const int64_t number = ahead.read();
@@ -281,7 +292,8 @@ class GroupBy final : public Stage {
         }
         int64_t key = 0, most = 0;
         try {
-          key = stage.key_(x), most = stage.size_(key);
+          key = key_of(x, number), most = stage.size_(key);
+          if (most < 1) fail_in(stage, fmt::format("a group of key {} is to have {} elements: 1 or more", key, most));
         } catch (...) {
           ahead.given_one(number);
           fail_at_element(stage, number, &x);
@@ -293,6 +305,10 @@ class GroupBy final : public Stage {
       if (stage.partial_ && !waiting.empty()) return give(waiting.begin()->first);
       return {};
     }
+    int64_t key_of(Item& x, int64_t number) {
+      const CallScope scope(calls, number);
+      return stage.key_(x);
+    }
     Item give(int64_t key) {
       std::vector<Item> items;
       for (Waiting& w : waiting[key]) {
@@ -301,6 +317,7 @@ class GroupBy final : public Stage {
       }
       waiting.erase(key);
       try {
+        const CallerScope caller(stage.where());
         Item joined = stage.join_(items);
         ++given;
         return joined;
@@ -344,11 +361,12 @@ class GroupBy final : public Stage {
           continue;
         }
         ++wanted;
-        waiting[stage.key_(x)].push_back({number, std::move(x)});
+        waiting[key_of(x, number)].push_back({number, std::move(x)});
       }
       ended = at_end;
     }
     const GroupBy& stage;
+    const Calls calls;
     CursorPtr input;
     Lookahead ahead;
     std::map<int64_t, std::deque<Waiting>> waiting;

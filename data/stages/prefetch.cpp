@@ -2,9 +2,13 @@
 // started again when it is half empty, so that a pipeline that nobody asks holds no thread.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
 #include <mutex>
+#include <utility>
 
+#include "rill/data/engine/bytes.h"
 #include "rill/data/engine/lookahead.h"
 #include "rill/data/engine/pool.h"
 #include "rill/data/stages/stages.h"
@@ -14,65 +18,85 @@ namespace {
 
 class Prefetch final : public Stage {
  public:
-  Prefetch(StagePtr input, int64_t depth, const Where& where, int threads)
-      : Stage("prefetch", where, {std::move(input)}), depth_(depth), threads_(threads) {
-    if (depth < 1 || depth > 1 << 20)
-      fail("data::prefetch", fmt::format("keeps {} elements ahead: give 1 to {}", depth, 1 << 20), where);
+  Prefetch(StagePtr input, const PrefetchOptions& o, const Where& where, int threads)
+      : Stage("prefetch", where, {std::move(input)}), options_(o), threads_(threads) {
+    if (o.depth != 0) check_depth(o.depth, where);
+    if (o.most_bytes < 1)
+      fail("data::prefetch", fmt::format("most_bytes is {} and must be 1 or more", o.most_bytes), where);
   }
   std::optional<int64_t> size() const override { return input()->size(); }
   bool is_indexed() const override { return input()->is_indexed(); }
-  Item at(int64_t i) const override { return input()->at(i); }
-  CursorPtr open(const Pass& pass) const override { return over(input()->open(pass)); }
+  Item at(int64_t i, const Pass& pass) const override { return input()->at(i, pass); }
+  CursorPtr open(const Pass& pass) const override { return over(input()->begin(pass)); }
   CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
-    return over(input()->open_in(std::move(order), pass));
+    return over(input()->begin_in(std::move(order), pass));
   }
-  std::string details() const override { return fmt::format("({})", depth_); }
+  std::string details() const override { return options_.depth > 0 ? fmt::format("({})", options_.depth) : "()"; }
 
  private:
   class Buffer;
   CursorPtr over(CursorPtr input) const;
-  int64_t depth_;
+  PrefetchOptions options_;
   int threads_;
 };
 
+// Who asks takes all that is ready at once, so that it and the thread that reads seldom meet at the lock.
 class Prefetch::Buffer final : public Cursor {
  public:
-  Buffer(const Stage& stage, int64_t depth, int threads, CursorPtr input)
-      : Cursor(stage), depth_(depth), threads_(threads), input_(std::move(input)) {}
+  Buffer(const Prefetch& stage, CursorPtr input)
+      : Cursor(stage),
+        options_(stage.options_),
+        threads_(stage.threads_),
+        input_(std::move(input)),
+        depth_(options_.depth > 0 ? options_.depth : least_depth) {}
   ~Buffer() override { stop(); }
 
   Item next() override {
-    std::unique_lock lock(mutex_);
-    while (buffer_.empty() && !ended_) {
-      if (filling_ && !Pool::take_back(*task_)) {  // at work
-        changed_.wait(lock, [&] { return !buffer_.empty() || ended_ || !filling_; });
-        continue;
-      }
-      filling_ = false;
-      read(lock);  // the first is not worth a thread
+    if (taken_.empty()) take();
+    if (taken_.empty()) return {};
+    Held one = std::move(taken_.front());
+    taken_.pop_front();
+    taken_left_.store(int64_t(taken_.size()), std::memory_order_relaxed);
+    ++given_;
+    if (!asked_ && int64_t(taken_.size()) <= now_depth_ / 2) {
+      const std::lock_guard lock(mutex_);
+      asked_ = true;
+      if (!filling_ && !ended_) start();
     }
-    if (buffer_.empty()) return {};
-    Held one = std::move(buffer_.front());
-    buffer_.pop_front();
-    ahead_.given(++given_);
-    if (!filling_ && !ended_ && int64_t(buffer_.size()) <= depth_ / 2) start();
-    lock.unlock();
     if (one.error) std::rethrow_exception(one.error);
     return std::move(one.item);
   }
+  int64_t skip(int64_t n) override {
+    stop();
+    int64_t gone = 0;
+    for (auto* held : {&taken_, &buffer_})
+      for (; gone < n && !held->empty(); ++gone, ++given_) held->pop_front();
+    taken_left_ = int64_t(taken_.size());
+    asked_ = stopped_ = false;
+    ahead_.given(given_);
+    if (gone == n || ended_) return gone;
+    const int64_t more = input_->skip(n - gone);
+    ended_ = more < n - gone;
+    ahead_.jump(more);
+    given_ += more;
+    return gone + more;
+  }
   void save(StateWriter& w) const override {
     const std::lock_guard lock(mutex_);
+    ahead_.given(given_);
     ahead_.save(*input_, w);
   }
   void restore(StateReader& r) override {
     stop();
-    buffer_.clear();
-    ended_ = stopped_ = false;
+    buffer_.clear(), taken_.clear();
+    buffer_bytes_ = taken_bytes_ = taken_left_ = 0;
+    ended_ = stopped_ = asked_ = false;
     ahead_.restore(*input_, r);
     given_ = ahead_.given();
   }
 
  private:
+  static constexpr int64_t least_depth = 2, most_depth = 64;
   struct Held {
     Item item;
     std::exception_ptr error;
@@ -81,26 +105,54 @@ class Prefetch::Buffer final : public Cursor {
     explicit Fill(Buffer& b) : buffer(b) {}
     void run() noexcept override {
       std::unique_lock lock(buffer.mutex_);
-      while (!buffer.stopped_ && !buffer.ended_ && int64_t(buffer.buffer_.size()) < buffer.depth_) buffer.read(lock);
+      while (!buffer.stopped_ && !buffer.ended_ && buffer.has_room()) buffer.read(lock);
       buffer.filling_ = false;
       buffer.changed_.notify_all();
     }
     Buffer& buffer;
   };
+  bool has_room() const {
+    const int64_t ready = int64_t(buffer_.size()) + taken_left_.load(std::memory_order_relaxed);
+    return ready == 0 || (ready < depth_ && buffer_bytes_ + taken_bytes_ < options_.most_bytes);
+  }
+  // What is ready, or the next element.
+  void take() {
+    std::unique_lock lock(mutex_);
+    bool waited = false;
+    while (buffer_.empty() && !ended_) {
+      if (filling_ && !Pool::take_back(*task_)) {  // at work
+        waited = is_waiting_ = true;
+        changed_.wait(lock, [&] { return !buffer_.empty() || ended_ || !filling_; });
+        is_waiting_ = false;
+        continue;
+      }
+      filling_ = false;
+      read(lock);  // the first is not worth a thread
+    }
+    if (waited && options_.depth == 0) depth_ = std::min(2 * depth_, most_depth);
+    now_depth_ = depth_;
+    taken_.swap(buffer_);
+    taken_bytes_ = std::exchange(buffer_bytes_, 0);
+    taken_left_ = int64_t(taken_.size());
+    ahead_.given(given_);
+    asked_ = false;
+  }
   // One element more. The input is used outside of the lock, by one thread.
   void read(std::unique_lock<ForkMutex>& lock) {
     ahead_.about_to_read(*input_);
     lock.unlock();
     Held one;
+    int64_t bytes = 0;
     try {
       one.item = input_->next();
+      bytes = bytes_of(one.item);
     } catch (...) {
       one.error = std::current_exception();
     }
     lock.lock();
-    if (one.item || one.error) buffer_.push_back(std::move(one));
+    if (one.item || one.error) buffer_.push_back(std::move(one)), buffer_bytes_ += bytes;
     else ended_ = true;
-    changed_.notify_all();
+    if (is_waiting_) changed_.notify_all();
   }
   void start() {
     if (task_) Pool::finish(*task_);  // past its last line, which needs no lock
@@ -108,7 +160,7 @@ class Prefetch::Buffer final : public Cursor {
     task_ = std::make_shared<Fill>(*this);
     Pool::get().start(task_, threads_);
   }
-  // Nobody uses the buffer afterwards.
+  // Nobody uses the buffer afterwards, until stopped_ is false again.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -118,27 +170,37 @@ class Prefetch::Buffer final : public Cursor {
     filling_ = false;
   }
 
-  const int64_t depth_;
+  const PrefetchOptions options_;
   const int threads_;
   CursorPtr input_;
-  mutable ForkMutex mutex_;
+
+  // Of who asks.
+  std::deque<Held> taken_;
+  int64_t given_ = 0, now_depth_ = 0;
+  bool asked_ = false;  // since it took: for more
+
+  mutable ForkMutex mutex_;  // of what follows
   ForkCondition changed_;
   std::deque<Held> buffer_;
-  Lookahead ahead_;
+  int64_t depth_, buffer_bytes_ = 0, taken_bytes_ = 0;
+  std::atomic<int64_t> taken_left_ = 0;
+  mutable Lookahead ahead_;
   std::shared_ptr<Task> task_;  // the last one that was started
   bool filling_ = false;        // whether it may still use the input
-  int64_t given_ = 0;
-  bool ended_ = false, stopped_ = false;
+  bool ended_ = false, stopped_ = false, is_waiting_ = false;
 };
 
-CursorPtr Prefetch::over(CursorPtr input) const {
-  return std::make_unique<Buffer>(*this, depth_, threads_, std::move(input));
-}
+CursorPtr Prefetch::over(CursorPtr input) const { return std::make_unique<Buffer>(*this, std::move(input)); }
 
 }  // namespace
 
-StagePtr prefetch(StagePtr input, int64_t depth, const Where& where, int threads) {
-  return std::make_shared<Prefetch>(std::move(input), depth, where, threads);
+void check_depth(int64_t depth, const Where& where) {
+  constexpr int64_t most = 1 << 20;
+  if (depth < 1 || depth > most)
+    fail("data::prefetch", fmt::format("keeps {} elements ahead: give 1 to {}, or nothing", depth, most), where);
+}
+StagePtr prefetch(StagePtr input, const PrefetchOptions& o, const Where& where, int threads) {
+  return std::make_shared<Prefetch>(std::move(input), o, where, threads);
 }
 
 }  // namespace rill::data::stages

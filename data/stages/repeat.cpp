@@ -1,6 +1,8 @@
 // repeat: passes through the input, one after the other, each with an epoch of its own.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/data/stages/stages.h"
 
 namespace rill::data::stages {
@@ -30,7 +32,7 @@ class Repeat final : public Stage {
       Pass p = pass.for_input();
       p.epoch = (pass.repeated ? pass.epoch * uint64_t(stage.times_) : pass.epoch) + uint64_t(epoch);
       p.repeated = true;
-      input = stage.input()->open(p);
+      input = stage.input()->begin(p);
     }
     Item next() override {
       while (epoch < stage.times_) {
@@ -42,6 +44,23 @@ class Repeat final : public Stage {
         else ++epoch, any = false, open();
       }
       return {};
+    }
+    int64_t skip(int64_t n) override {
+      const auto size = stage.input()->size();
+      int64_t gone = 0;
+      while (gone < n && epoch < stage.times_) {
+        const int64_t here = input->skip(n - gone);
+        gone += here, any |= here > 0;
+        if (gone == n) break;
+        if (!any) {
+          epoch = stage.times_;
+          break;
+        }
+        const int64_t whole = size ? std::min((n - gone) / *size, stage.times_ - epoch - 1) : 0;
+        gone += whole > 0 ? whole * *size : 0, epoch += 1 + whole, any = false;
+        open();
+      }
+      return gone;
     }
     void save(StateWriter& w) const override { w.number(epoch), w.number(any), input->save(w); }
     void restore(StateReader& r) override {

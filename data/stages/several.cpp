@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rill/data/engine/calls.h"
 #include "rill/data/engine/lookahead.h"
 #include "rill/data/engine/seeds.h"
 #include "rill/data/stages/stages.h"
@@ -12,7 +13,7 @@ namespace {
 
 std::vector<CursorPtr> open_all(const std::vector<StagePtr>& inputs, const Pass& pass) {
   std::vector<CursorPtr> all;
-  for (const StagePtr& input : inputs) all.push_back(input->open(pass.for_input(all.size())));
+  for (const StagePtr& input : inputs) all.push_back(input->begin(pass.for_input(all.size())));
   return all;
 }
 int64_t sum_of_sizes(int64_t a, int64_t b) { return a == endless || b == endless || a > endless - b ? endless : a + b; }
@@ -35,15 +36,15 @@ class Zip final : public Stage {
   bool is_indexed() const override {
     return std::ranges::all_of(inputs(), [](const StagePtr& s) { return s->is_indexed(); });
   }
-  Item at(int64_t i) const override {
+  Item at(int64_t i, const Pass& pass) const override {
     std::vector<Item> items;
-    for (const StagePtr& input : inputs()) items.push_back(input->at(i));
+    for (const StagePtr& input : inputs()) items.push_back(input->at(i, pass.for_input(items.size())));
     return join_(items);
   }
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, open_all(inputs(), pass)); }
   CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
     std::vector<CursorPtr> all;
-    for (const StagePtr& input : inputs()) all.push_back(input->open_in(order, pass.for_input(all.size())));
+    for (const StagePtr& input : inputs()) all.push_back(input->begin_in(order, pass.for_input(all.size())));
     return std::make_unique<Rows>(*this, std::move(all));
   }
 
@@ -90,7 +91,11 @@ class Zip final : public Stage {
 
 class Concatenate final : public Stage {
  public:
-  Concatenate(std::vector<StagePtr> inputs, const Where& where) : Stage("concatenate", where, std::move(inputs)) {}
+  Concatenate(std::vector<StagePtr> inputs, const Where& where) : Stage("concatenate", where, std::move(inputs)) {
+    if (!is_indexed()) return;
+    int64_t all = 0;
+    for (const StagePtr& input : this->inputs()) ends_.push_back(all += *input->size());
+  }
   std::optional<int64_t> size() const override {
     int64_t all = 0;
     for (const StagePtr& input : inputs()) {
@@ -103,12 +108,9 @@ class Concatenate final : public Stage {
   bool is_indexed() const override {
     return size() != endless && std::ranges::all_of(inputs(), [](const StagePtr& s) { return s->is_indexed(); });
   }
-  Item at(int64_t i) const override {
-    for (const StagePtr& input : inputs()) {
-      if (i < *input->size()) return input->at(i);
-      i -= *input->size();
-    }
-    return {};
+  Item at(int64_t i, const Pass& pass) const override {
+    const size_t which = size_t(std::ranges::upper_bound(ends_, i) - ends_.begin());
+    return inputs()[which]->at(which > 0 ? i - ends_[which - 1] : i, pass.for_input(which));
   }
   CursorPtr open(const Pass& pass) const override {
     return std::make_unique<OneAfterOther>(*this, open_all(inputs(), pass));
@@ -141,6 +143,7 @@ class Concatenate final : public Stage {
     std::vector<CursorPtr> cursors;
     size_t which = 0;
   };
+  std::vector<int64_t> ends_;  // in all elements, of each input that can be indexed
 };
 
 // --- choose_from, sample_from ----------------------------------------------------------------------------------------
@@ -262,9 +265,10 @@ class Interleave final : public Stage {
       fail("data::interleave", fmt::format("threads is {} and must be from 1 to 256", o.threads), where);
   }
   CursorPtr open(const Pass& pass) const override {
-    return std::make_unique<Turns>(*this, input()->open(pass.for_input()), pass);
+    return std::make_unique<Turns>(*this, input()->begin(pass.for_input()), pass);
   }
   bool draws() const override { return true; }  // what f gives may
+  int own_threads() const override { return options_.threads; }
   std::string details() const override { return fmt::format("  cycle {}, block {}", options_.cycle, options_.block); }
 
  private:
@@ -275,7 +279,7 @@ class Interleave final : public Stage {
   };
   struct Turns final : Cursor {
     Turns(const Interleave& s, CursorPtr from, const Pass& p)
-        : Cursor(s), stage(s), input(std::move(from)), pass(p), slots(size_t(s.options_.cycle)) {}
+        : Cursor(s), stage(s), calls(s, p), input(std::move(from)), pass(p), slots(size_t(s.options_.cycle)) {}
     Item next() override {
       for (size_t idle = 0; idle < slots.size();) {
         Open& slot = slots[which];
@@ -312,11 +316,16 @@ class Interleave final : public Stage {
         return false;
       }
       try {
-        StagePtr recipe = stage.f_(x);
+        StagePtr recipe;
+        {
+          const CallScope scope(calls, number);
+          recipe = stage.f_(x);
+        }
         // Read ahead by the pool, where several are to be read at once.
         if (stage.options_.threads > 1)
-          recipe = prefetch(recipe, std::max<int64_t>(2, stage.options_.block), stage.where(), stage.options_.threads);
-        slot.cursor = recipe->open(pass.for_input(uint64_t(number) + 1));
+          recipe = prefetch(recipe, {.depth = std::max<int64_t>(2, stage.options_.block)}, stage.where(),
+                            stage.options_.threads);
+        slot.cursor = recipe->begin(pass.for_inner(number));
       } catch (...) {
         fail_at_element(stage, number++, &x);
       }
@@ -356,6 +365,7 @@ class Interleave final : public Stage {
       number = were, ended = at_end;
     }
     const Interleave& stage;
+    const Calls calls;
     CursorPtr input;
     Pass pass;
     std::vector<Open> slots;

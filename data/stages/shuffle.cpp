@@ -99,7 +99,7 @@ class Exact final : public Cursor {
  public:
   Exact(const Shuffle& stage, const Pass& pass) : Cursor(stage) {
     const auto order = std::make_shared<Permutation>(*stage.input()->size(), stage.seed_of(pass));
-    input_ = stage.input()->open_in(order, pass.for_input());
+    input_ = stage.input()->begin_in(order, pass.for_input());
   }
   Item next() override { return input_->next(); }
   Item next_stacked(int64_t n, int64_t& count) override { return input_->next_stacked(n, count); }
@@ -114,7 +114,7 @@ class Exact final : public Cursor {
 class Buffered final : public Cursor {
  public:
   Buffered(const Shuffle& stage, const Pass& pass)
-      : Cursor(stage), stage_(stage), draws_(stage.seed_of(pass), 1), input_(stage.input()->open(pass.for_input())) {}
+      : Cursor(stage), stage_(stage), draws_(stage.seed_of(pass), 1), input_(stage.input()->begin(pass.for_input())) {}
 
   Item next() override {
     while (!ended_ && int64_t(buffer_.size()) < stage_.buffer()) read();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "rill/data/engine/calls.h"
 #include "rill/data/stages/stages.h"
 
 namespace rill::data::stages {
@@ -27,17 +28,21 @@ class Filter final : public Stage {
  public:
   Filter(std::string name, StagePtr input, Test test, bool ends, const Where& where)
       : Stage(std::move(name), where, {std::move(input)}), test_(std::move(test)), ends_(ends) {}
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Kept>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<Kept>(*this, input()->begin(pass.for_input()), pass);
+  }
+  bool draws() const override { return true; }  // the test may
 
  private:
   struct Kept final : Through {
-    Kept(const Filter& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
+    Kept(const Filter& s, CursorPtr input, const Pass& pass) : Through(s, std::move(input)), stage(s), calls(s, pass) {}
     Item next() override {
       while (!ended) {
         Item x = input_->next();
         ended = !x;
         bool holds = false;
         try {
+          const CallScope scope(calls, number);
           holds = x && stage.test_(x);
           ++number;
         } catch (...) {
@@ -51,6 +56,7 @@ class Filter final : public Stage {
     void save(StateWriter& w) const override { w.number(number), w.number(ended), input_->save(w); }
     void restore(StateReader& r) override { number = r.count(), ended = r.count(1), input_->restore(r); }
     const Filter& stage;
+    const Calls calls;
     int64_t number = 0;
     bool ended = false;
   };
@@ -70,16 +76,20 @@ class Scan final : public Stage {
         save_(std::move(save)),
         restore_(std::move(restore)) {}
   std::optional<int64_t> size() const override { return input()->size(); }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Carrying>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override {
+    return std::make_unique<Carrying>(*this, input()->begin(pass.for_input()), pass);
+  }
+  bool draws() const override { return true; }  // f may
 
  private:
   struct Carrying final : Through {
-    Carrying(const Scan& s, CursorPtr input) : Through(s, std::move(input)), stage(s), state(s.initial_.copy()) {}
+    Carrying(const Scan& s, CursorPtr input, const Pass& pass)
+        : Through(s, std::move(input)), stage(s), calls(s, pass), state(s.initial_.copy()) {}
     Item next() override {
       Item x = input_->next();
       if (!x) return {};
       try {
-        ++number;
+        const CallScope scope(calls, number++);
         return stage.f_(state, x);
       } catch (...) {
         fail_at_element(stage, number - 1, &x);
@@ -97,6 +107,7 @@ class Scan final : public Stage {
       input_->restore(r);
     }
     const Scan& stage;
+    const Calls calls;
     Item state;
     int64_t number = 0;
   };
@@ -120,8 +131,8 @@ class Slice final : public Stage {
     return std::min(most_, *n > first_ ? (*n - first_ - 1) / step_ + 1 : 0);
   }
   bool is_indexed() const override { return input()->is_indexed(); }
-  Item at(int64_t i) const override { return input()->at(first_ + i * step_); }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Parts>(*this, input()->open(pass)); }
+  Item at(int64_t i, const Pass& pass) const override { return input()->at(first_ + i * step_, pass); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Parts>(*this, input()->begin(pass)); }
   std::string details() const override {
     return most_ < endless ? fmt::format("({})", most_) : fmt::format("({})", first_);
   }
@@ -163,6 +174,32 @@ class Slice final : public Stage {
   int64_t first_, step_, most_;
 };
 
+// --- with_options ----------------------------------------------------------------------------------------------------
+
+class WithOptions final : public Stage {
+ public:
+  WithOptions(StagePtr input, const PipelineOptions& o, const Where& where)
+      : Stage("with_options", where, {std::move(input)}), options_(o) {
+    if (o.threads < 0) fail("data::with_options", fmt::format("threads is {} and must be 1 or more", o.threads), where);
+  }
+  std::optional<int64_t> size() const override { return input()->size(); }
+  bool is_indexed() const override { return input()->is_indexed(); }
+  bool draws() const override { return !options_.seed && Stage::draws(); }
+  Item at(int64_t i, const Pass& pass) const override { return input()->at(i, told(pass)); }
+  CursorPtr open(const Pass& pass) const override { return input()->begin(told(pass)); }
+  CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
+    return input()->begin_in(std::move(order), told(pass));
+  }
+
+ private:
+  Pass told(Pass pass) const {
+    if (options_.threads > 0) pass.most_threads = std::min(pass.most_threads, options_.threads);
+    if (options_.seed) pass.seed = mixed(*options_.seed);
+    return pass;
+  }
+  PipelineOptions options_;
+};
+
 // --- ignore_errors ---------------------------------------------------------------------------------------------------
 
 class IgnoreErrors final : public Stage {
@@ -172,7 +209,7 @@ class IgnoreErrors final : public Stage {
     if (o.at_most < 0)
       fail("data::ignore_errors", fmt::format("at_most is {} and must not be negative", o.at_most), where);
   }
-  CursorPtr open(const Pass& pass) const override { return std::make_unique<Sound>(*this, input()->open(pass)); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Sound>(*this, input()->begin(pass)); }
 
  private:
   struct Sound final : Through {
@@ -235,6 +272,9 @@ StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where)
   if (index < 0 || index >= count)
     fail("data::shard", fmt::format("the index is {} and must be from 0 to {}", index, count - 1), where);
   return std::make_shared<Slice>("shard", std::move(input), index, count, endless, where);
+}
+StagePtr with_options(StagePtr input, const PipelineOptions& o, const Where& where) {
+  return std::make_shared<WithOptions>(std::move(input), o, where);
 }
 StagePtr ignore_errors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where) {
   return std::make_shared<IgnoreErrors>(std::move(input), o, where);

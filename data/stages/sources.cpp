@@ -23,7 +23,7 @@ class Indexed : public Stage {
       : Stage(std::move(name), where), size_(size), at_(std::move(at)), stacked_(std::move(stacked)) {}
   std::optional<int64_t> size() const override { return size_; }
   bool is_indexed() const override { return true; }
-  Item at(int64_t i) const override { return at_(i); }
+  Item at(int64_t i, const Pass&) const override { return at_(i); }
   Item stacked(const std::vector<int64_t>& indices) const override { return stacked_ ? stacked_(indices) : Item(); }
   CursorPtr open(const Pass& pass) const override { return open_in(std::make_shared<Identity>(size_), pass); }
 

@@ -1,13 +1,38 @@
-// The key of a draw from the process's generator, for who keeps it to draw the same again.
+// The key of a draw from the process's generator, for who keeps it to draw the same again; and a thread's own generator.
 #pragma once
+#include <memory>
+
 #include "rill/tensor/tensor.h"
 
 #pragma GCC visibility push(default)
+
+namespace rill {
+class Variable;
+struct VariableState;
+}  // namespace rill
 
 namespace rill::random {
 
 // u64[2], {seed, draw}: a key that no other draw has, on whichever thread.
 Tensor next_key();
+
+// While it lives, what this thread draws comes from {seed, 0}, {seed, 1}, ..., and the process's generator stays as it
+// is: work on several threads draws the same in whichever order it is done. Calls of traced functions draw from it too.
+class OwnGenerator {
+ public:
+  [[nodiscard]] explicit OwnGenerator(uint64_t seed);
+  ~OwnGenerator();
+  OwnGenerator(const OwnGenerator&) = delete;
+
+ private:
+  friend Tensor next_key();
+  friend VariableState* own_generator();
+  OwnGenerator* const before_;
+  uint64_t seed_, draws_ = 0;
+  std::unique_ptr<Variable> state_;  // made for the first traced call; counts the draws from then on
+};
+// The state of this thread's own generator, or null.
+VariableState* own_generator();
 
 }  // namespace rill::random
 

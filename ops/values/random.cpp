@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numbers>
+#include <utility>
 
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
@@ -70,12 +72,32 @@ Generator& process_generator() {
   return *g;
 }
 
+thread_local constinit OwnGenerator* own = nullptr;
+
 }  // namespace
+
+OwnGenerator::OwnGenerator(uint64_t seed) : before_(std::exchange(own, this)), seed_(seed) {}
+OwnGenerator::~OwnGenerator() { own = before_; }
+
+VariableState* own_generator() {
+  if (!own) [[likely]]
+    return nullptr;
+  if (!own->state_) {
+    const EagerScope eager;
+    own->state_ = std::make_unique<Variable>(key_tensor(own->seed_, own->draws_),
+                                             VariableOptions{.name = "random/state", .trainable = false});
+  }
+  return &own->state_->state();
+}
 
 // Eager draws read and count in one, a traced call holds the state for as long as it runs.
 Tensor next_key() {
   Generator& g = process_generator();
   const Listeners& now = listeners();
+  if (own && !now.variables) {
+    if (own->state_) return take_and_add(own->state_->state(), g.step).first;
+    return key_tensor(own->seed_, own->draws_++);
+  }
   if (now.variables) {
     const Tensor key = g.state.value();
     const PauseTapes pause;
@@ -229,7 +251,11 @@ Tensor split_generator(const Tensor& key, Dim n) {
   return concat({seeds, zeros_like(seeds)}, 1);
 }
 
-void count_draw() { random::process_generator().state.assign_add(random::process_generator().step); }
+void count_draw() {
+  random::Generator& g = random::process_generator();
+  if (VariableState* own = random::own_generator()) take_and_add(*own, g.step);
+  else g.state.assign_add(g.step);
+}
 
 }  // namespace rill
 

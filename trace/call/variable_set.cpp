@@ -9,6 +9,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/state/variable_answers.h"
 #include "rill/ops/state/variable_lock.h"
+#include "rill/ops/values/next_key.h"
 
 namespace rill {
 
@@ -66,7 +67,8 @@ void VariableCall::read() {
       if (m.input >= 0) inputs_[size_t(m.input)] = read_answer(now, m.state);
     return show_tapes();
   }
-  for (; locked_ < members.size(); ++locked_) members[locked_].state->lock();
+  own_generator_ = random::own_generator();
+  for (; locked_ < members.size(); ++locked_) state_of(members[locked_]).lock();
   for (const VariableSet::Member& m : members)
     if (!(m.state->spec.device == m.device)) [[unlikely]]  // of a graph from a file: others are traced again
       fail(
@@ -79,14 +81,18 @@ void VariableCall::read() {
   for (const VariableSet::Member& m : members) {
     if (m.input < 0) continue;
     Tensor& in = inputs_[size_t(m.input)];
-    if (moved_ && m.assign >= 0) in = std::move(m.state->value);
-    else in = m.state->value;
+    if (moved_ && m.assign >= 0) in = std::move(state_of(m).value);
+    else in = state_of(m).value;
   }
   unlock(false);
   if (now.notes)
     for (const VariableSet::Member& m : members)
       if (m.input >= 0) now.notes->was_read(m.state, inputs_[size_t(m.input)]);
   show_tapes();
+}
+
+VariableState& VariableCall::state_of(const VariableSet::Member& m) const {
+  return own_generator_ && is_generator(*m.state) ? *own_generator_ : *m.state;
 }
 
 void VariableCall::show_tapes() {
@@ -118,21 +124,21 @@ void VariableCall::assign(std::span<Tensor> values) {
   moved_ = false;
   inputs_.clear();  // whose memory the new values may have: no other holder
   for (const VariableSet::Member& m : set_.members())
-    if (m.assign >= 0) std::swap(m.state->value, values[size_t(m.assign)]);
+    if (m.assign >= 0) std::swap(state_of(m).value, values[size_t(m.assign)]);
   unlock(true);
 }
 
 VariableCall::~VariableCall() {
   if (moved_)
     for (const VariableSet::Member& m : set_.members())
-      if (m.assign >= 0 && m.input >= 0) m.state->value = std::move(inputs_[size_t(m.input)]);
+      if (m.assign >= 0 && m.input >= 0) state_of(m).value = std::move(inputs_[size_t(m.input)]);
   unlock(true);
 }
 
 void VariableCall::unlock(bool assigned_too) {
   for (size_t i = 0; i < locked_; ++i) {
     const bool assigned = set_.members()[i].assign >= 0;
-    if (assigned ? assigned_too : !only_assigned_) set_.members()[i].state->unlock();
+    if (assigned ? assigned_too : !only_assigned_) state_of(set_.members()[i]).unlock();
   }
   only_assigned_ = true;
   if (assigned_too) locked_ = 0;

@@ -56,9 +56,12 @@ class VariableCall {
  private:
   void show_tapes();  // which variable each input is
   void unlock(bool assigned_too);
+  // The member's, or, of the generator of random numbers, that which this thread has for itself.
+  VariableState& state_of(const VariableSet::Member& m) const;
 
   const VariableSet& set_;
   std::vector<Tensor>& inputs_;
+  VariableState* own_generator_ = nullptr;
   size_t locked_ = 0;           // the first so many members
   bool only_assigned_ = false;  // of these, the ones that the call assigns
   bool moved_ = false;          // their values are among the inputs

@@ -1,0 +1,30 @@
+// About how much memory an element takes, for what is bounded in bytes.
+#pragma once
+#include "rill/data/item.h"
+#include "rill/tensor/tensor.h"
+
+namespace rill::data {
+
+namespace detail {
+class ByteCount final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override {
+    all += int64_t(sizeof(TensorRep));
+    if (!t.defined()) return;
+    all += int64_t(t.size()) * int64_t(size_of(t.dtype()));
+    if (t.dtype() == DType::string)
+      for (const std::string& s : t.to_vector<std::string>()) all += int64_t(s.capacity());
+  }
+  void constant(const void*, size_t n) override { all += int64_t(n); }
+  int64_t all = int64_t(sizeof(Item));
+};
+}  // namespace detail
+
+// Its tensors, each as if it were alone, and what else is in it.
+inline int64_t bytes_of(Item& x) {
+  detail::ByteCount count;
+  x.visit(count);
+  return count.all;
+}
+
+}  // namespace rill::data

@@ -1,0 +1,121 @@
+// See stats.h.
+#include "rill/data/engine/stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rill::data {
+
+namespace {
+
+// The time that stages further in have taken of what the one outside measures now, on this thread.
+thread_local constinit int64_t inner_ns = 0;
+
+class Timed {
+ public:
+  explicit Timed(Counters& c) : counters_(c), before_(std::exchange(inner_ns, 0)), began_(now_ns()) {}
+  ~Timed() {
+    const int64_t all = now_ns() - began_;
+    counters_.own_ns.fetch_add(all - inner_ns, std::memory_order_relaxed);
+    inner_ns = before_ + all;
+  }
+  Timed(const Timed&) = delete;
+
+ private:
+  Counters& counters_;
+  int64_t before_, began_;
+};
+
+class Counted final : public Cursor {
+ public:
+  Counted(const Stage& stage, CursorPtr of, Counters& c) : Cursor(stage), of_(std::move(of)), counters_(c) {}
+  Item next() override {
+    const Timed timed(counters_);
+    Item x = of_->next();
+    counters_.elements.fetch_add(bool(x), std::memory_order_relaxed);
+    return x;
+  }
+  Item next_stacked(int64_t n, int64_t& count) override {
+    const Timed timed(counters_);
+    Item x = of_->next_stacked(n, count);
+    if (x) counters_.elements.fetch_add(count, std::memory_order_relaxed);
+    return x;
+  }
+  int64_t skip(int64_t n) override {
+    const Timed timed(counters_);
+    return of_->skip(n);
+  }
+  void save(StateWriter& w) const override { of_->save(w); }
+  void restore(StateReader& r) override { of_->restore(r); }
+
+ private:
+  CursorPtr of_;
+  Counters& counters_;
+};
+
+}  // namespace
+
+CursorPtr counted(const Stage& stage, CursorPtr cursor, Counters& counters) {
+  return std::make_unique<Counted>(stage, std::move(cursor), counters);
+}
+Counters* counters_of(const Stage& stage, const Pass& pass) { return pass.stats ? pass.stats->of(stage) : nullptr; }
+
+Stats::Stats(const Stage& last) : began_ns_(now_ns()) { add(last, 0); }
+void Stats::add(const Stage& stage, int depth) {
+  if (by_stage_.contains(&stage)) return;  // one dataset in two places: counted once
+  Row& row = rows_.emplace_back(&stage, depth);
+  by_stage_.emplace(&stage, &row);
+  for (const StagePtr& input : stage.inputs()) add(*input, depth + 1);
+}
+Counters* Stats::of(const Stage& stage) {
+  const auto found = by_stage_.find(&stage);
+  return found == by_stage_.end() ? nullptr : &found->second->counters;
+}
+
+PassStats Stats::read() const {
+  PassStats s;
+  s.seconds = double(now_ns() - began_ns_) * 1e-9;
+  s.waiting_seconds = double(waiting_ns_) * 1e-9;
+  for (const Row& r : rows_)
+    s.stages.push_back({.name = r.stage->name(),
+                        .where = r.stage->where(),
+                        .depth = r.depth,
+                        .threads = r.stage->own_threads(),
+                        .elements = r.counters.elements.load(),
+                        .own_seconds = double(r.counters.own_ns.load()) * 1e-9,
+                        .function_seconds = double(r.counters.function_ns.load()) * 1e-9});
+  return s;
+}
+
+namespace {
+// Seconds that the stage would take alone for all that it gave, on its threads.
+double cost_of(const StageStats& s) { return std::max(s.own_seconds, s.function_seconds) / s.threads; }
+}  // namespace
+
+size_t PassStats::slowest() const {
+  const auto at = std::ranges::max_element(stages, {}, cost_of);
+  return size_t(at - stages.begin());
+}
+
+std::string to_string(const PassStats& s) {
+  std::string text =
+      fmt::format("{:<30} {:>10} {:>10} {:>12} {:>8}\n", "stage", "elements", "own", "functions", "threads");
+  for (const StageStats& one : s.stages)
+    text +=
+        fmt::format("{:<30} {:>10} {:>8.3f} s {:>10.3f} s {:>8}\n", std::string(size_t(2 * one.depth), ' ') + one.name,
+                    one.elements, one.own_seconds, one.function_seconds, one.threads);
+  const double waiting = s.seconds > 0 ? s.waiting_seconds / s.seconds : 0;
+  text += fmt::format("{:.3f} s in all, {:.0f} % of them spent waiting for elements", s.seconds, 100 * waiting);
+  if (s.stages.empty() || waiting < 0.05) return text + "\n";
+  const StageStats& slow = s.stages[s.slowest()];
+  text += fmt::format(". the slowest stage is {}, made at {}", slow.name, rill::to_string(slow.where));
+  const bool has_prefetch = std::ranges::any_of(s.stages, [](const StageStats& one) { return one.name == "prefetch"; });
+  if (slow.name == "map" && slow.threads == 1) text += ": give it {.threads = n}";
+  else if (slow.name == "interleave" && slow.threads == 1) text += ": give it {.threads = n}";
+  if (!has_prefetch)
+    text += slow.threads == 1 && slow.name == "map" ? ", and end with prefetch()" : ": end with prefetch()";
+  return text + "\n";
+}
+
+}  // namespace rill::data
