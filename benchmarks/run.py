@@ -30,7 +30,7 @@ from pathlib import Path
 
 import compiling
 from peers import setup
-from rows import EAGER, ROWS
+from rows import DATA, EAGER, ROWS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -131,6 +131,7 @@ def make_networks(build):
     """The files of the rows onnx_*, in a folder that the environment names from now on."""
     folder, script = (build / "networks").resolve(), ROOT / "tests" / "fixtures" / "onnx" / "networks.py"
     ENV["RILL_BENCH_NETWORKS"] = str(folder)
+    ENV["RILL_BENCH_DATA"] = str((build / "bench-data").resolve())
     if FORMATS.exists() and not (folder / "made").exists():
         subprocess.run([FORMATS, script, folder], check=True)
         (folder / "made").touch()
@@ -141,7 +142,7 @@ def make_networks(build):
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "rows"
+    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if row in DATA else "rows"
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
@@ -172,7 +173,11 @@ def looped(row, build, workers, peers, tries):
     if row.flops:
         gemm = ask("limits", "matmul_2048")
         answers += [("limits", "flops at GEMM peak", {**a, "median_us": a["median_us"] * row.flops / 2 / 2048**3}) for a in gemm]
-    libraries = ("arrays numpy", "arrays torch", "arrays jax") if row.name in EAGER else ("libtorch", "torch", "jax", "tf")
+    libraries = ("libtorch", "torch", "jax", "tf")
+    if row.name in EAGER:
+        libraries = ("arrays numpy", "arrays torch", "arrays jax")
+    elif row.name in DATA:
+        libraries = ("data tf", "data torch", "data grain")
     for name in libraries if peers else ():
         answers += [("peers", a["peer"], a) for a in ask(name)]
     return answers
@@ -543,6 +548,7 @@ def main():
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
         workers |= {f"arrays {name}": Worker(*peer_script("arrays"), name) for name in ("numpy", "torch", "jax")}
+        workers |= {f"data {name}": Worker(*peer_script("data"), name) for name in ("tf", "torch", "grain")}
         workers["onnxruntime"] = Worker(FORMATS, HERE / "peers" / "peer_onnxruntime.py")
         try:
             for row in asked:

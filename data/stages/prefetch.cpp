@@ -121,7 +121,9 @@ class Prefetch::Buffer final : public Cursor {
     bool waited = false;
     while (buffer_.empty() && !ended_) {
       if (filling_ && !Pool::take_back(*task_)) {  // at work
-        waited = is_waiting_ = true;
+        waited = true;
+        if (spin(lock)) continue;
+        is_waiting_ = true;
         changed_.wait(lock, [&] { return !buffer_.empty() || ended_ || !filling_; });
         is_waiting_ = false;
         continue;
@@ -134,8 +136,24 @@ class Prefetch::Buffer final : public Cursor {
     taken_.swap(buffer_);
     taken_bytes_ = std::exchange(buffer_bytes_, 0);
     taken_left_ = int64_t(taken_.size());
+    ready_ = 0;
     ahead_.given(given_);
     asked_ = false;
+  }
+  // Some microseconds, for elements that take less than to be woken does. Whether there is one now.
+  bool spin(std::unique_lock<ForkMutex>& lock) const {
+    constexpr int turns = 200;
+    lock.unlock();
+    for (int i = 0; i < turns && ready_.load(std::memory_order_relaxed) == 0; ++i) pause();
+    lock.lock();
+    return !buffer_.empty();
+  }
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
   }
   // One element more. The input is used outside of the lock, by one thread.
   void read(std::unique_lock<ForkMutex>& lock) {
@@ -152,6 +170,7 @@ class Prefetch::Buffer final : public Cursor {
     lock.lock();
     if (one.item || one.error) buffer_.push_back(std::move(one)), buffer_bytes_ += bytes;
     else ended_ = true;
+    ready_.store(int64_t(buffer_.size()), std::memory_order_relaxed);
     if (is_waiting_) changed_.notify_all();
   }
   void start() {
@@ -183,7 +202,7 @@ class Prefetch::Buffer final : public Cursor {
   ForkCondition changed_;
   std::deque<Held> buffer_;
   int64_t depth_, buffer_bytes_ = 0, taken_bytes_ = 0;
-  std::atomic<int64_t> taken_left_ = 0;
+  std::atomic<int64_t> taken_left_ = 0, ready_ = 0;  // their sizes, to be looked at without it
   mutable Lookahead ahead_;
   std::shared_ptr<Task> task_;  // the last one that was started
   bool filling_ = false;        // whether it may still use the input

@@ -1,0 +1,116 @@
+"""Input pipelines of other libraries: the rows data_*. Which one the first argument says: tf, torch or grain.
+
+Files are those that our own program has made, in the folder that RILL_BENCH_DATA names. Start at the last lines.
+"""
+
+import os
+import sys
+
+import common
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+library = sys.argv.pop(1)
+FOLDER = os.environ.get("RILL_BENCH_DATA", "bench-data")
+MILLION, MANY, RECORDS = 1 << 20, 10_000_000, 20000
+
+
+def drain(dataset):
+    def run():
+        for _ in dataset:
+            pass
+
+    return run
+
+
+def tf_rows():
+    import tensorflow as tf
+
+    def training():
+        ds = tf.data.Dataset.range(MANY).shuffle(100_000, seed=1)
+        return ds.map(lambda i: tf.fill([8], tf.cast(i, tf.float32)), num_parallel_calls=2).batch(128).prefetch(2)
+
+    def resumed():
+        ds, it = training(), None
+        it = iter(ds)
+        for _ in range(1_000_000 // 128):
+            next(it)
+        saved = tf.train.Checkpoint(it=it)
+        path = saved.write(os.path.join(FOLDER, "tf-resume"))
+
+        def run():
+            later = iter(training())
+            tf.train.Checkpoint(it=later).read(path)
+            next(later)
+
+        return run
+
+    def parsed():
+        ds = tf.data.TFRecordDataset(os.path.join(FOLDER, "images.tfrecord")).shuffle(4096, seed=1).batch(128)
+        features = {"image": tf.io.FixedLenFeature([784], tf.int64), "label": tf.io.FixedLenFeature([], tf.int64)}
+        return ds.map(lambda batch: tf.io.parse_example(batch, features), num_parallel_calls=2)
+
+    return {
+        "data_overhead": lambda: drain(tf.data.Dataset.range(MILLION).map(lambda i: i).batch(1024)),
+        # A buffer of all elements is what shuffles exactly.
+        "data_shuffle": lambda: drain(tf.data.Dataset.range(MANY).shuffle(MANY, seed=1).batch(1024)),
+        "data_first": lambda: lambda: next(iter(training())),
+        "data_resume": resumed,
+        "data_tfrecord": lambda: drain(parsed()),
+    }
+
+
+def torch_rows():
+    import torch
+
+    class Numbers(torch.utils.data.Dataset):
+        def __init__(self, n, f=lambda i: i):
+            self.n, self.f = n, f
+
+        def __len__(self):
+            return self.n
+
+        def __getitem__(self, i):
+            return self.f(i)
+
+    def loader(n, batch, f=lambda i: i, **options):
+        return torch.utils.data.DataLoader(Numbers(n, f), batch_size=batch, num_workers=2, **options)
+
+    return {
+        "data_overhead": lambda: drain(loader(MILLION, 1024)),
+        "data_shuffle": lambda: drain(loader(MANY, 1024, shuffle=True)),
+        "data_first": lambda: lambda: next(iter(loader(MANY, 128, lambda i: torch.full((8,), float(i)), shuffle=True))),
+    }
+
+
+def grain_rows():
+    import grain.python as grain
+    import numpy as np
+
+    def training():
+        ds = grain.MapDataset.range(MANY).shuffle(seed=1).map(lambda i: np.full((8,), i, np.float32))
+        return ds.batch(128).to_iter_dataset()
+
+    def resumed():
+        it = iter(training())
+        for _ in range(1_000_000 // 128):
+            next(it)
+        state = it.get_state()
+
+        def run():
+            later = iter(training())
+            later.set_state(state)
+            next(later)
+
+        return run
+
+    return {
+        "data_overhead": lambda: drain(grain.MapDataset.range(MILLION).map(lambda i: i).batch(1024)),
+        "data_shuffle": lambda: drain(grain.MapDataset.range(MANY).shuffle(seed=1).batch(1024)),
+        "data_first": lambda: lambda: next(iter(training())),
+        "data_resume": resumed,
+    }
+
+
+rows = {"tf": tf_rows, "torch": torch_rows, "grain": grain_rows}[library]()
+common.serve({name: (lambda row=row: {"tf.data" if library == "tf" else library: row()}) for name, row in rows.items()})
