@@ -36,8 +36,11 @@ inline constexpr bool is_dataset = false;
 template <class T>
 inline constexpr bool is_dataset<Dataset<T>> = true;
 
-template <class T, class F>
-using MappedBy = std::remove_cvref_t<decltype(call_with(std::declval<F&>(), std::declval<T&>()))>;
+// Where a function does not take the elements: the one thing that the compiler says.
+#define RILL_DATA_TAKES(op)                                                                                \
+  static_assert(detail::takes<F, T>(), op                                                                  \
+                "(f): f does not take this dataset's elements, nor their parts (the members of a pair or " \
+                "tuple, a struct's fields). look at the types of its parameters")
 
 // An element of a pipeline and its type, back and forth.
 template <class T>
@@ -93,67 +96,89 @@ class Dataset {
   template <class F>
   auto map(F f, const MapOptions& options = {}, Where where = Where::current()) const {
     using R = detail::MappedBy<T, F>;
-    static_assert(!std::is_void_v<R>,
-                  "map(f): f gives nothing. for_each element, write a loop: for (auto& x : dataset)");
-    return Dataset<R>(stages::map(
-        stage_, [f = std::move(f)](Item& x) mutable { return Item::of<R>(detail::call_with(f, x.as<T>())); }, options,
-        where));
+    RILL_DATA_TAKES("map");
+    static_assert(!std::is_void_v<R>, "map(f): f returns nothing. to do something with each element, use for_each(f)");
+    if constexpr (detail::takes<F, T>() && !std::is_void_v<R>)
+      return Dataset<R>(stages::map(
+          stage_, [f = std::move(f)](Item& x) mutable { return Item::of<R>(detail::call_with(f, x.as<T>())); }, options,
+          where));
+    else return *this;
   }
-  // The elements for which keep(element) is true: a bool, or a bool tensor of one element.
+  // The elements for which f(element) is true: a bool, or a bool tensor of one element.
   template <class F>
-  Dataset filter(F keep, Where where = Where::current()) const {
-    return Dataset(stages::filter(stage_, test(std::move(keep)), where));
+  Dataset filter(F f, Where where = Where::current()) const {
+    RILL_DATA_TAKES("filter");
+    return Dataset(stages::filter(stage_, test(std::move(f)), where));
   }
   // Those before the first for which it is false.
   template <class F>
-  Dataset take_while(F goes_on, Where where = Where::current()) const {
-    return Dataset(stages::take_while(stage_, test(std::move(goes_on)), where));
+  Dataset take_while(F f, Where where = Where::current()) const {
+    RILL_DATA_TAKES("take_while");
+    return Dataset(stages::take_while(stage_, test(std::move(f)), where));
   }
   // f(state, element) gives the next state and what comes out: {state, result}. Begins with `initial`.
   template <class S, class F>
   auto scan(S initial, F f, Where where = Where::current()) const {
-    using R = typename std::remove_cvref_t<decltype(f(std::declval<S&>(), std::declval<T&>()))>::second_type;
-    return Dataset<R>(stages::scan(
-        stage_, Item::of<S>(std::move(initial)),
-        [f = std::move(f)](Item& state, Item& x) mutable {
-          auto [next, result] = f(state.as<S>(), x.as<T>());
-          state.as<S>() = std::move(next);
-          return Item::of<R>(std::move(result));
-        },
-        [](Item& state, StateWriter& w) { detail::save_value(state.as<S>(), w); },
-        [](Item& state, StateReader& r) { detail::read_value(state.as<S>(), r); }, where));
+    constexpr bool fits = requires(S& s, T& x) {
+      s = std::get<0>(f(s, x));
+      std::get<1>(f(s, x));
+    };
+    static_assert(fits,
+                  "scan(initial, f): f takes the state and an element, and gives the next state and a result, as "
+                  "std::pair(state, result)");
+    if constexpr (fits) {
+      using R = std::tuple_element_t<1, std::remove_cvref_t<decltype(f(std::declval<S&>(), std::declval<T&>()))>>;
+      return Dataset<R>(stages::scan(
+          stage_, Item::of<S>(std::move(initial)),
+          [f = std::move(f)](Item& state, Item& x) mutable {
+            auto [next, result] = f(state.as<S>(), x.as<T>());
+            state.as<S>() = std::move(next);
+            return Item::of<R>(std::move(result));
+          },
+          [](Item& state, StateWriter& w) { detail::save_value(state.as<S>(), w); },
+          [](Item& state, StateReader& r) { detail::read_value(state.as<S>(), r); }, where));
+    } else {
+      return *this;
+    }
   }
   // The elements of the dataset that f gives for each element, one dataset after the other.
   template <class F>
   auto flat_map(F f, Where where = Where::current()) const {
     using D = detail::MappedBy<T, F>;
-    static_assert(detail::is_dataset<D>, "flat_map(f) and interleave(f): f gives a Dataset for each element");
-    return D(stages::flat_map("flat_map", stage_, recipe(std::move(f)), where));
+    RILL_DATA_TAKES("flat_map");
+    static_assert(!detail::takes<F, T>() || detail::is_dataset<D>, "flat_map(f): f gives a Dataset for each element");
+    if constexpr (detail::is_dataset<D>) return D(stages::flat_map("flat_map", stage_, recipe(std::move(f)), where));
+    else return *this;
   }
   // As flat_map(), but several datasets are open at once and give elements in turn: files that are read side by side.
   template <class F>
   auto interleave(F f, const InterleaveOptions& options = {}, Where where = Where::current()) const {
     using D = detail::MappedBy<T, F>;
-    static_assert(detail::is_dataset<D>, "flat_map(f) and interleave(f): f gives a Dataset for each element");
-    return D(stages::interleave(stage_, recipe(std::move(f)), options, where));
+    RILL_DATA_TAKES("interleave");
+    static_assert(!detail::takes<F, T>() || detail::is_dataset<D>, "interleave(f): f gives a Dataset for each element");
+    if constexpr (detail::is_dataset<D>) return D(stages::interleave(stage_, recipe(std::move(f)), options, where));
+    else return *this;
   }
   // f(element) of each, in order.
   template <class F>
   void for_each(F f, Where where = Where::current()) const {
+    RILL_DATA_TAKES("for_each");
     detail::require_end(*stage_, "for_each", where);
     auto it = iterator({}, where);
-    while (std::optional<T> x = it.next(where)) detail::call_with(f, *x);
+    if constexpr (detail::takes<F, T>())
+      while (std::optional<T> x = it.next(where)) detail::call_with(f, *x);
   }
   // f(... f(f(initial, first), second) ..., last).
   template <class S, class F>
   S reduce(S initial, F f, Where where = Where::current()) const {
-    static_assert(
-        requires { S(f(std::move(initial), std::declval<T&>())); },
-        "reduce(initial, f): f takes what was made so far and an element, and gives what comes next, of the "
-        "type of `initial`");
+    constexpr bool fits = requires(T& x) { initial = f(std::move(initial), x); };
+    static_assert(fits,
+                  "reduce(initial, f): f takes what was made so far and an element, and gives what comes next, of "
+                  "the type of `initial`");
     detail::require_end(*stage_, "reduce", where);
     auto it = iterator({}, where);
-    while (std::optional<T> x = it.next(where)) initial = f(std::move(initial), *x);
+    if constexpr (fits)
+      while (std::optional<T> x = it.next(where)) initial = f(std::move(initial), *x);
     return initial;
   }
   // The elements whose value has not come before in the pass. Keeps 16 bytes of each; a pass that is restored goes
@@ -166,10 +191,7 @@ class Dataset {
   template <class F>
   Dataset rejection_resample(F class_of, const std::vector<double>& target, const RejectionOptions& options = {},
                              Where where = Where::current()) const {
-    return Dataset(stages::rejection_resample(
-        stage_,
-        [f = std::move(class_of)](Item& x) mutable { return detail::integer_of(detail::call_with(f, x.as<T>())); },
-        target, options, where));
+    return Dataset(stages::rejection_resample(stage_, measure(std::move(class_of)), target, options, where));
   }
   // {0, first}, {1, second}, ...
   Dataset<std::pair<int64_t, T>> enumerate(int64_t start = 0, Where where = Where::current()) const {
@@ -205,8 +227,8 @@ class Dataset {
     detail::check_buckets(options, where);
     return Dataset<typename detail::BatchOf<T>::type>(stages::group_by(
         "bucket_by_length", stage_,
-        [length = std::move(length), bounds = options.bounds](Item& x) mutable {
-          return detail::bucket_of(detail::integer_of(detail::call_with(length, x.as<T>())), bounds);
+        [length = measure(std::move(length)), bounds = options.bounds](Item& x) {
+          return detail::bucket_of(length(x), bounds);
         },
         [batches = options.batches](int64_t bucket) { return batches[batches.size() == 1 ? 0 : size_t(bucket)]; },
         options.partial,
@@ -223,8 +245,7 @@ class Dataset {
     requires std::invocable<G&, int64_t>
   auto group_by_window(F key, G size, const BatchOptions& options = {}, Where where = Where::current()) const {
     return Dataset<typename detail::BatchOf<T>::type>(stages::group_by(
-        "group_by_window", stage_,
-        [key = std::move(key)](Item& x) mutable { return detail::integer_of(detail::call_with(key, x.as<T>())); },
+        "group_by_window", stage_, measure(std::move(key)),
         [size = std::move(size)](int64_t k) mutable { return int64_t(size(k)); }, options.partial,
         detail::joining<T>(detail::stacking()), where));
   }
@@ -386,11 +407,24 @@ class Dataset {
  private:
   template <class F>
   static stages::Test test(F f) {
-    return [f = std::move(f)](Item& x) mutable {
-      auto holds = detail::call_with(f, x.as<T>());
-      if constexpr (std::is_same_v<decltype(holds), Tensor>) return holds.template item<bool>();
-      else return bool(holds);
-    };
+    constexpr bool fits = detail::Truth<detail::MappedBy<T, F>>;
+    static_assert(fits || !detail::takes<F, T>(), "filter(f) and take_while(f): f gives a bool, or a tensor of one");
+    if constexpr (fits)
+      return [f = std::move(f)](Item& x) mutable {
+        auto holds = detail::call_with(f, x.as<T>());
+        if constexpr (std::is_same_v<decltype(holds), Tensor>) return holds.template item<bool>();
+        else return bool(holds);
+      };
+    else return {};
+  }
+  template <class F>
+  static stages::Measure measure(F f) {
+    RILL_DATA_TAKES("bucket_by_length(f), group_by_window(f), rejection_resample");
+    constexpr bool fits = detail::Integer<detail::MappedBy<T, F>>;
+    static_assert(fits || !detail::takes<F, T>(), "a length, key or class is an integer, or a tensor of one");
+    if constexpr (fits)
+      return [f = std::move(f)](Item& x) mutable { return detail::integer_of(detail::call_with(f, x.as<T>())); };
+    else return {};
   }
   template <class F>
   static Callback<StagePtr(Item&)> recipe(F f) {
@@ -468,6 +502,7 @@ Dataset<T> sample_from(const std::vector<Dataset<T>>& datasets, const std::vecto
   return Dataset<T>(stages::sample_from(detail::stages_of(datasets), weights, options, where));
 }
 
+#undef RILL_DATA_TAKES
 }  // namespace rill::data
 
 #pragma GCC visibility pop

@@ -2,6 +2,7 @@
 // function is given. An element is anything that rill/ops/tree.h walks.
 #pragma once
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -271,32 +272,46 @@ Codec codec() {
 template <class R>
 int64_t integer_of(const R& r) {
   if constexpr (std::is_same_v<R, Tensor>) return r.template item<int64_t>();
-  else {
-    static_assert(std::is_integral_v<R> || std::is_enum_v<R> || std::is_convertible_v<R, int64_t>,
-                  "this function is to give an integer, or a tensor of one");
-    return int64_t(r);
-  }
+  else return int64_t(r);
 }
 
-// Calls f with an element, or with its parts where it takes these: the members of a pair or tuple, a struct's fields.
+// Whether f takes the members of a tuple, given as references.
+template <class F, class Parts>
+inline constexpr bool takes_each = false;
+template <class F, class... P>
+inline constexpr bool takes_each<F, std::tuple<P...>> = std::is_invocable_v<F&, P...>;
+template <class T>
+auto element_parts(T& x) {
+  if constexpr (TupleLike<T>) return std::apply([](auto&... part) { return std::tie(part...); }, x);
+  else if constexpr (Fields<T>) return std::apply([](auto&... field) { return std::tie(field...); }, fields_of(x));
+  else return std::tuple<T&>(x);
+}
+// Whether f takes an element, or its parts: the members of a pair or tuple, a struct's fields.
+template <class F, class T>
+constexpr bool takes() {
+  if constexpr (std::is_invocable_v<F&, T&>) return true;
+  else return takes_each<F, decltype(element_parts(std::declval<T&>()))>;
+}
+// Calls it so.
 template <class F, class T>
 decltype(auto) call_with(F& f, T& x) {
-  if constexpr (std::is_invocable_v<F&, T&>) {
-    return f(x);
-  } else if constexpr (TupleLike<T>) {
-    static_assert(
-        requires { std::apply(f, x); },
-        "a function of a dataset's elements takes the element, or its members: look at the types of its parameters");
-    return std::apply(f, x);
-  } else if constexpr (Fields<T>) {
-    static_assert(
-        requires { std::apply(f, fields_of(x)); },
-        "a function of a dataset's elements takes the element, or its fields: look at the types of its parameters");
-    return std::apply(f, fields_of(x));
-  } else {
-    static_assert(!sizeof(T*), "this function does not take the dataset's elements: look at the type of its parameter");
-  }
+  if constexpr (std::is_invocable_v<F&, T&>) return std::invoke(f, x);
+  else return std::apply(f, element_parts(x));
 }
+// What it gives; NotTaken where it does not take T.
+struct NotTaken {};
+template <class T, class F>
+auto mapped_by() {
+  if constexpr (!takes<F, T>()) return std::type_identity<NotTaken>();
+  else return std::type_identity<std::remove_cvref_t<decltype(call_with(std::declval<F&>(), std::declval<T&>()))>>();
+}
+template <class T, class F>
+using MappedBy = typename decltype(mapped_by<T, F>())::type;
+// For what f may give, and nothing else is compiled where it does not.
+template <class R>
+concept Integer = std::is_same_v<R, Tensor> || std::is_convertible_v<R, int64_t> || std::is_enum_v<R>;
+template <class R>
+concept Truth = std::is_same_v<R, Tensor> || std::is_constructible_v<bool, R>;
 
 }  // namespace detail
 }  // namespace rill::data

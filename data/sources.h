@@ -43,14 +43,24 @@ Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step = 1, Where wher
 template <class F>
   requires std::invocable<F&>
 auto from_generator(F f, Where where = Where::current()) {
-  using T = typename std::remove_cvref_t<decltype(f())>::value_type;
-  auto make = [f = std::move(f)]() -> Callback<Item()> {
-    return [g = f]() mutable {
-      auto x = g();
-      return x ? Item::of<T>(std::move(*x)) : Item();
-    };
+  constexpr bool fits = requires {
+    typename std::remove_cvref_t<decltype(f())>::value_type;
+    bool(f());
+    *f();
   };
-  return Dataset<T>(stages::generator(std::move(make), where));
+  static_assert(fits, "from_generator(f): f gives a std::optional: an element, or std::nullopt at the end");
+  if constexpr (fits) {
+    using T = typename std::remove_cvref_t<decltype(f())>::value_type;
+    auto make = [f = std::move(f)]() -> Callback<Item()> {
+      return [g = f]() mutable {
+        auto x = g();
+        return x ? Item::of<T>(std::move(*x)) : Item();
+      };
+    };
+    return Dataset<T>(stages::generator(std::move(make), where));
+  } else {
+    return range(0);
+  }
 }
 // The elements of a C++ range, which is copied; of two iterators.
 template <std::ranges::input_range R>
