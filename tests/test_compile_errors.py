@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-HEAD = """#include <rill/nn.h>
+HEAD = """#include <rill/data.h>
+#include <rill/nn.h>
 #include <rill/rill.h>
 using namespace rill;
 const Tensor x = ones({2, 3}), y = x;
@@ -20,6 +21,8 @@ Tensor v = x;
 Variable w(x, "w");
 struct Weights { Tensor w, b; };
 struct Layer { Variable w, b; };
+const auto numbers = data::range(4);
+const auto pairs = data::from_tensors(std::pair(x, y));
 """
 # What compilers say of a call that nothing fits, and of a conversion that there is not.
 NO_MATCH = "no match|no viable|could not convert|conversion"
@@ -30,6 +33,18 @@ MISTAKES = [
     ("std::vector<float> m(3); from_buffer(m.data(), {3}, m.data());", "a plain pointer owns nothing"),
     ("std::vector<float> m(3); from_buffer(m);", "deleted"),
     ("auto s = strided_span<float, 2>(x + y);", "deleted"),
+    # Functions of a dataset's elements.
+    ("pairs.map([](const Tensor& a) { return a; });", r"map\(f\): f does not take this dataset's elements"),
+    ("numbers.batch(2).filter([](int64_t i) { return i > 0; }).map([](std::string s) { return s; });",
+     r"f does not take this dataset's elements"),
+    ("numbers.map([](int64_t) {});", r"map\(f\): f returns nothing"),
+    ('numbers.filter([](int64_t) { return std::string("x"); });', "f gives a bool, or a tensor of one"),
+    ("numbers.flat_map([](int64_t i) { return i; });", "f gives a Dataset for each element"),
+    ("numbers.scan(0, [](int s, int64_t i) { return s + int(i); });", r"as std::pair\(state, result\)"),
+    ("numbers.reduce(0, [](int, int64_t) { return std::string(); });", "of the type of `initial`"),
+    ('numbers.group_by_window([](int64_t) { return std::string(); }, 3);', "is an integer, or a tensor of one"),
+    ("data::from_generator([] { return 3; });", "f gives a std::optional"),
+    ("numbers.map([](int64_t i) { return i; }, {4});", NO_MATCH),
     # Options have names: what stands in braces without one may mean another.
     ("attention(x, x, x, {true});", NO_MATCH + "|invalid initialization"),
     ("layer_norm(x, {4});", NO_MATCH),
