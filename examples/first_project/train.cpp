@@ -51,13 +51,12 @@ void train(const Network& network, const Flowers& training, const Flowers& valid
     return mean(argmax(network(flowers.sizes), -1) == flowers.species).item<double>();
   };
 
-  data::Batches batches(training.sizes.dim(0), 32);
+  const auto batches = data::from_tensors(training).shuffle({.seed = 3}).batch(32);
   for (int epoch = 1; epoch <= 30; ++epoch) {
     double loss = 0;
-    for (int64_t i = 0; i < batches.per_epoch(); ++i) {
-      const Flowers batch = take_rows(training, batches.next());
-      loss += step(batch.sizes, batch.species).item<double>() / double(batches.per_epoch());
-    }
+    auto pass = batches.iterator({.epoch = uint64_t(epoch)});  // each epoch has an order of its own
+    while (const auto batch = pass.next())
+      loss += step(batch->sizes, batch->species).item<double>() / double(*batches.size());
     if (epoch % 10 == 0)
       std::printf("epoch %d: loss %.2f, accuracy %.2f, validation %.2f\n", epoch, loss, accuracy(training),
                   accuracy(validation));
