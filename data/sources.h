@@ -7,6 +7,7 @@
 
 #include "rill/data/dataset.h"
 #include "rill/data/files/arrays.h"
+#include "rill/data/files/arrow.h"
 #include "rill/data/files/audio.h"
 #include "rill/data/files/csv.h"
 #include "rill/data/files/text.h"

@@ -567,6 +567,66 @@ TEST_CASE("data files: IDX files") {
   CHECK(has(message_of([&] { data::idx(folder / "bad"); }), "truncated"));
 }
 
+// --- Arrow -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: Arrow files and streams, batch by batch") {
+  Folder folder;
+  const auto part = [](int64_t from, int64_t to) {
+    std::vector<std::string> texts;
+    for (int64_t i = from; i < to; ++i) texts.push_back("t" + std::to_string(i));
+    return Table{{"i", "x", "t"}, {arange(from, to), arange(from, to).astype(f32) / 2, tensor(texts)}};
+  };
+  write_arrow(folder / "1.arrow", part(0, 100)), write_arrow(folder / "2.arrow", part(100, 130));
+  // A stream of several batches: the schema of one, the batches of all, the end.
+  std::string stream;
+  for (int k = 0; k < 5; ++k) {
+    write_arrow(folder / "p.arrows", part(20 * k, 20 * k + 20));
+    const std::string one = contents(folder / "p.arrows");
+    const size_t schema = 8 + size_t(uint8_t(one[4])) + 256 * size_t(uint8_t(one[5]));
+    stream += one.substr(k ? schema : 0, one.size() - 8 - (k ? schema : 0));
+  }
+  stream += std::string("\xFF\xFF\xFF\xFF\0\0\0\0", 8);
+  put_file(folder / "s.arrows", stream);
+  put_file(folder / "s.arrows.gz", gzipped(stream)), put_file(folder / "s.arrows.zst", zstd_of(stream));
+  put_file(folder / "f.arrow.gz", gzipped(contents(folder / "1.arrow")));
+  using Row = std::tuple<int64_t, float, std::string>;
+  const auto same = [](const Row& a, const Row& b) { return a == b; };
+  for (const char* name : {"1.arrow", "s.arrows", "s.arrows.gz", "s.arrows.zst", "f.arrow.gz"}) {
+    INFO(name);
+    const auto ds = data::arrow<Row>({folder / name, folder / "2.arrow"});
+    const std::vector<Row> rows = ds.collect();
+    REQUIRE(rows.size() == 130);
+    for (int64_t i = 0; i < 130; ++i) CHECK(rows[size_t(i)] == Row(i, float(i) / 2, "t" + std::to_string(i)));
+    check_resumes(ds, same);
+    int64_t seen = 0;
+    for (const auto& [i, x, t] : ds.batch(33)) {
+      CHECK(array_equal(i, arange(seen, seen + i.dim(0))));
+      CHECK(t.item<std::string>(0) == "t" + std::to_string(seen));
+      seen += i.dim(0);
+    }
+    CHECK(seen == 130);
+  }
+  const Table t = data::arrow(folder / "s.arrows", {.columns = {"t", "i"}}).skip(50).batch(30).first();
+  CHECK(t.names == Texts{"t", "i"});
+  CHECK(array_equal(t.at("i"), arange(50, 80)));
+  CHECK(has(message_of([&] { data::arrow<std::pair<Tensor, float>>(folder / "1.arrow").count(); }),
+            "3 columns for a row of 2"));
+  CHECK(has(message_of([&] { data::arrow<float>(folder / "1.arrow", {.columns = {"i"}}).count(); }),
+            "the field that takes its rows is f32"));
+  CHECK(has(message_of([&] { data::arrow(folder / "1.arrow", {.columns = {"z"}}).count(); }), "[data::arrow]"));
+  for (size_t n = 0; n + 8 < stream.size(); n += 97) {
+    put_file(folder / "cut.arrows", stream.substr(0, n));
+    put_file(folder / "cut.arrows.gz", gzipped(stream.substr(0, n)));
+    for (const char* name : {"cut.arrows", "cut.arrows.gz"}) {
+      int64_t count = 0;
+      message_of([&] {
+        for (const Row& row : data::arrow<Row>(folder / name)) count += std::get<0>(row) == count;
+      });
+      CHECK(count % 20 == 0);
+    }
+  }
+}
+
 // --- Audio -----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("data files: WAV files as samples") {
