@@ -295,6 +295,10 @@ TEST_CASE("data files: options of CSV") {
   CHECK(data::csv<Two>(path, {.header = false}).collect() == std::vector<Two>{{1, 2}, {3, 4}});
   CHECK(data::csv<int64_t>(path, {.header = false, .columns = {"1"}}).collect() == std::vector<int64_t>{2, 4});
   CHECK(data::csv(path, {.header = false}).first().names == Texts{"0", "1"});
+  put_file(path, "a,b\n1,\n,2.5\n");
+  const Table filled = data::csv(path, {.defaults = {{"a", "0"}}}).batch(2).first();
+  CHECK(filled.at("a").dtype() == i64);
+  CHECK(filled.at("b").dtype() == f64);
   put_file(path, "a,b\r1,2\r3,4\r");  // the ends of lines of old Macs
   CHECK(data::csv<Two>(path).collect() == std::vector<Two>{{1, 2}, {3, 4}});
   put_file(path, "a,b\r\n1,\"\"\r\n3,");
@@ -544,6 +548,8 @@ TEST_CASE("data files: arrays side by side in .npz and .safetensors") {
   const auto pairs = data::npz<std::pair<Tensor, int64_t>>(folder / "a.npz", {.names = {"x", "y"}});
   CHECK(pairs.skip(4).first().second == 4);
   CHECK(has(message_of([&] { data::npz(folder / "a.npz"); }), "they must have as many"));
+  save(folder / "none.npz", NamedTensors{});
+  CHECK(has(message_of([&] { data::npz(folder / "none.npz"); }), "has no arrays"));
   CHECK(has(message_of([&] { data::npz(folder / "a.npz", {.names = {"z"}}); }), "has no array 'z'"));
   CHECK(has(message_of([&] { data::npz<std::pair<Tensor, float>>(folder / "p.npz"); }),
             "the field that takes them is f32"));
@@ -666,4 +672,30 @@ TEST_CASE("data files: WAV files as samples") {
   }
   CHECK(has(message_of([&] { data::audio({folder / "none.wav", folder / "a.wav"}).count(); }), "none.wav"));
   CHECK(data::audio({folder / "cut.wav", folder / "a.wav"}).ignore_errors({.log = false}).count() == 1);
+}
+
+TEST_CASE("data files: FLAC, Ogg, MP3 and packed WAV, by libsndfile") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/formats/");
+  const auto [wav, wav_rate] = read_audio(folder + "tone.wav");
+  CHECK(wav_rate == 8000);
+  CHECK(wav.shape() == Shape{400, 2});
+  CHECK(wav.item<float>(399, 1) == 399 * 16 / 32768.f);
+  const std::string refused = message_of([&] { read_audio(folder + "tone.flac"); });
+  if (has(refused, "feature audio")) return skip_case("a build without libsndfile");
+  CHECK(array_equal(read_audio(folder + "tone.flac").first, wav));
+  const auto ds = data::audio(folder + "tone.{flac,wav}");
+  CHECK(ds.size() == 2);
+  CHECK(ds.batch(2).first().second.to_vector<int64_t>() == std::vector<int64_t>{8000, 8000});
+  CHECK(allclose(read_audio(folder + "tone.ogg").first, wav, {.rtol = 0, .atol = 0.05}));
+  const Tensor adpcm = slice_axis(read_audio(folder + "adpcm.wav").first, 0, 0, 400);  // which errs most at the start
+  CHECK(mean(abs(adpcm - wav)).item<float>() < 0.01f);
+  const std::string mp3 = message_of([&] { CHECK(read_audio(folder + "tone.mp3").second == 8000); });
+  CHECK((mp3.empty() || has(mp3, "libsndfile reads")));  // before libsndfile 1.1
+  const Folder own;
+  const std::string flac = contents(folder + "tone.flac");
+  for (size_t n = 0; n < flac.size(); n += 5) {
+    put_file(own / "cut.flac", flac.substr(0, n));
+    CHECK(has(message_of([&] { read_audio(own / "cut.flac"); }), "cut.flac"));
+  }
 }

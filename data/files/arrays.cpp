@@ -39,7 +39,7 @@ std::vector<std::string> chosen_names(const std::string& op, const std::string& 
   };
   std::vector<std::string> names = o.names;
   if (names.empty() && maker.all) names = there;
-  if (names.empty() && !maker.fields[0].name.empty())
+  if (names.empty() && !maker.fields.empty() && !maker.fields[0].name.empty())
     for (const auto& f : maker.fields) names.push_back(f.name);
   if (names.empty()) names = there;
   if (names.empty()) fail(op, fmt::format("'{}' has no arrays", path), where);

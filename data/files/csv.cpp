@@ -205,8 +205,6 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
   }
   at_ = hold_, holds_ = false, line_ = line, ended_ = false;
   if (needs_rows && rows == 0) return;
-  if (!options_.header)
-    for (size_t i = 0; i < found_.size(); ++i) found_[i].name = std::to_string(i);
   auto schema =
       std::make_shared<const CsvSchema>(detail::make_schema(found_, options_, shared_->maker, path_, where()));
   const std::lock_guard lock(shared_->mutex);
@@ -382,11 +380,14 @@ void CsvReader::take(size_t column, std::string_view text, bool quoted) {
     const auto k = size_t(slots_[column]);
     fill_slot(schema_->slots[k], values_[k], text, quoted);
   } else if constexpr (mode == survey) {
-    if (fields_ == 0 && column >= found_.size()) found_.emplace_back().name = text;
-    if (column >= found_.size()) return;
-    if (fields_ == 0 && options_.header) return;
-    if (is_missing(text)) found_[column].gaps = true;
-    else found_[column].see(text);
+    if (fields_ == 0 && column >= found_.size())
+      found_.emplace_back().name = options_.header ? std::string(text) : std::to_string(column);
+    if (column >= found_.size() || (fields_ == 0 && options_.header)) return;
+    csv::Column& c = found_[column];
+    if (!is_missing(text)) return c.see(text);
+    const auto instead = options_.defaults.find(c.name);
+    if (instead == options_.defaults.end()) c.gaps = true;
+    else c.see(instead->second);
   }
 }
 

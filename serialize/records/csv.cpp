@@ -13,6 +13,7 @@
 #include "rill/ops/apply.h"
 #include "rill/serialize/csv.h"
 #include "rill/serialize/files.h"
+#include "rill/serialize/records/byte_stream.h"
 #include "rill/serialize/records/csv_values.h"
 
 namespace rill {
@@ -275,7 +276,11 @@ Table read_csv(const std::string& path, CsvOptions options, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   check_options("read_csv", options, where);
-  const std::string bytes = read_file(path, "read_csv", where, Accepts::streams);
+  ByteStream in(path, "read_csv", where);
+  if (const Packing p = packing_by_mark(in.start()); p != Packing::none) in.unpack(p, where);
+  std::string bytes;
+  in.read(bytes, SIZE_MAX, where);
+  if (in.is_cut()) in.reject("the packed bytes end before their stream does. the file is not complete", where);
   Survey survey(path, options, where);
   survey.read(bytes);
   for (const auto& [name, dtype] : options.dtypes)
