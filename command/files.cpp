@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "command.h"
+#include "inspect.h"
 
 namespace command {
 namespace {
@@ -36,7 +37,9 @@ Kind kind_of_folder(const std::string& path) {
   if (holds_saved_model(path)) return Kind::model;
   if (fs::exists(fs::path(path) / "checkpoint", none)) return Kind::checkpoint;
   if (holds_events(path)) return Kind::events;
-  throw rill::Error(fmt::format("'{}': this folder holds no model, no checkpoint and no event file", path));
+  if (holds_pictures(path)) return Kind::pictures;
+  throw rill::Error(
+      fmt::format("'{}': this folder holds no model, no checkpoint, no event file and no pictures", path));
 }
 
 }  // namespace
@@ -53,6 +56,10 @@ bool ends_in(const std::string& path, std::initializer_list<std::string_view> ex
   return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view one) { return one == e; });
 }
 
+std::string unpacked_name(const std::string& path) {
+  return ends_in(path, {".gz", ".zst"}) ? path.substr(0, path.size() - extension_of(path).size()) : path;
+}
+
 bool is_event_file(const std::string& path) {
   return fs::path(path).filename().string().find(".tfevents.") != std::string::npos;
 }
@@ -64,18 +71,19 @@ Kind kind_of(const std::string& path) {
     throw rill::Error(fmt::format("'{}': no such file", path));
   }
   if (fs::is_directory(path, none)) return kind_of_folder(path);
-  const bool packed = ends_in(path, {".gz"});  // records may be
-  const std::string plain = packed ? path.substr(0, path.size() - 3) : path;
+  const std::string plain = unpacked_name(path);
   if (ends_in(plain, {".tfrecord", ".tfrecords", ".tfrec", ".record", ".records"})) return Kind::records;
   if (ends_in(path, {".npy", ".npz", ".safetensors", ".gguf"})) return Kind::tensors;
-  if (is_table(path)) return Kind::table;
+  if (is_table(plain)) return Kind::table;
+  if (is_idx(path)) return Kind::idx;
+  if (ends_in(path, {".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".au"})) return Kind::audio;
   if (ends_in(path, {".onnx", ".rill", ".pb"})) return Kind::model;
   if (ends_in(path, {".index"}) || fs::exists(path + ".index", none)) return Kind::checkpoint;
   if (is_event_file(path)) return Kind::events;
   throw rill::Error(
       fmt::format("'{}': its name says nothing of what it is. known are models (.onnx, .rill, .pb, folders of "
-                  "SavedModels), tensors (.npy, .npz, .safetensors, .gguf), checkpoints, event files, .tfrecord, .csv "
-                  "and .arrow",
+                  "SavedModels), tensors (.npy, .npz, .safetensors, .gguf), checkpoints, event files, .tfrecord, .csv, "
+                  ".arrow, IDX, audio, and folders of pictures",
                   path));
 }
 
@@ -110,11 +118,11 @@ int64_t bytes_at(const std::string& path) {
   return sum;
 }
 
-bool is_table(const std::string& path) { return ends_in(path, {".csv", ".arrow", ".arrows", ".feather"}); }
+bool is_table(const std::string& path) { return ends_in(path, {".csv", ".tsv", ".arrow", ".arrows", ".feather"}); }
 
 rill::Table read_table(const std::string& path) {
   if (ends_in(path, {".arrow", ".arrows", ".feather"})) return rill::read_arrow(path, {.masks = true}, rill::Where());
-  return rill::read_csv(path, {}, rill::Where());
+  return rill::read_csv(path, {.delimiter = ends_in(unpacked_name(path), {".tsv"}) ? '\t' : ','}, rill::Where());
 }
 
 rill::NamedTensors load_tensors(const std::string& path) {

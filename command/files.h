@@ -17,10 +17,15 @@ std::string extension_of(const std::string& path);
 // Whether that is one of `extensions`.
 bool ends_in(const std::string& path, std::initializer_list<std::string_view> extensions);
 
+// Without ".gz" or ".zst".
+std::string unpacked_name(const std::string& path);
+// Whether it is called as an IDX file is, gzipped or not.
+bool is_idx(const std::string& path);
+
 // Whether it is called as an event file is: events.out.tfevents.TIME.HOST.
 bool is_event_file(const std::string& path);
 
-enum class Kind { model, tensors, checkpoint, events, records, table };
+enum class Kind { model, tensors, checkpoint, events, records, table, idx, audio, pictures };
 
 // What `path` is, by its name and by what stands beside it. Throws rill::Error where it is missing or nothing known.
 Kind kind_of(const std::string& path);
@@ -32,7 +37,7 @@ void require_tensor_file(const std::string& path, size_t count);
 // All bytes of a file, or of the files of a folder.
 int64_t bytes_at(const std::string& path);
 
-// Whether it is called as a table is: .csv, also packed (.csv.gz), .arrow, .arrows or .feather.
+// Whether it is called as a table is: .csv, .tsv, .arrow, .arrows or .feather.
 bool is_table(const std::string& path);
 // A table; of an Arrow column with missing values a second column says which rows have one.
 rill::Table read_table(const std::string& path);

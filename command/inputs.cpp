@@ -62,12 +62,6 @@ std::string read_all(const std::string& path) {
 }
 
 bool is_picture(const std::string& path) { return ends_in(path, {".png"}); }
-// As MNIST's files are called: train-images-idx3-ubyte.gz, or with the ending .idx.
-bool is_idx(const std::string& path) {
-  const std::string plain = ends_in(path, {".gz"}) ? path.substr(0, path.size() - 3) : path;
-  return plain.ends_with("-ubyte") || ends_in(plain, {".idx", ".idx1-ubyte", ".idx3-ubyte"});
-}
-
 // The one tensor of a file, or the one called `name` in it.
 Tensor read_tensor(const std::string& path, const std::string& name) {
   if (!std::filesystem::exists(path)) throw rill::Error(fmt::format("'{}': no such file", path));
@@ -165,6 +159,12 @@ Tensor fitted(const ValueInfo& v, Tensor x, bool cast) {
 }
 
 }  // namespace
+
+// As MNIST's files are called: train-images-idx3-ubyte.gz, or with the ending .idx.
+bool is_idx(const std::string& path) {
+  const std::string plain = ends_in(path, {".gz"}) ? path.substr(0, path.size() - 3) : path;
+  return plain.ends_with("-ubyte") || ends_in(plain, {".idx", ".idx1-ubyte", ".idx3-ubyte"});
+}
 
 // --- Shapes ----------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// rill inspect FILE: what is in a file of tensors, a checkpoint, an event file, a TFRecord or CSV file. The last three
-// are in inspect_logs.cpp.
+// rill inspect FILE: what is in a file of tensors or a checkpoint. Event files are in inspect_logs.cpp, tables, records,
+// audio and pictures in inspect_data.cpp.
 #include "inspect.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ using rill::Tensor;
 
 struct InspectSettings {
   std::string path, tensor;
-  bool stats = false, sorted = false;
+  bool sorted = false;
+  DataSettings data;
 };
 
 // Smallest, largest, mean, and how many are not finite.
@@ -54,9 +55,9 @@ void show_tensors(const InspectSettings& s, Kind kind) {
   if (s.sorted)
     std::stable_sort(entries.begin(), entries.end(),
                      [](auto& a, auto& b) { return bytes_of(a.second) > bytes_of(b.second); });
-  const rill::NamedTensors values = s.stats ? load_tensors(s.path) : rill::NamedTensors();
-  Table table(s.stats ? "<<>>>><" : "<<>");
-  if (s.stats) table.add({dim("name"), "", dim("bytes"), dim("min"), dim("max"), dim("mean"), ""});
+  const rill::NamedTensors values = s.data.stats ? load_tensors(s.path) : rill::NamedTensors();
+  Table table(s.data.stats ? "<<>>>><" : "<<>");
+  if (s.data.stats) table.add({dim("name"), "", dim("bytes"), dim("min"), dim("max"), dim("mean"), ""});
   Progress progress("reading", int64_t(entries.size()));
   int64_t numbers = 0, bytes = 0, done = 0;
   for (const auto& [name, spec] : entries) {
@@ -64,7 +65,7 @@ void show_tensors(const InspectSettings& s, Kind kind) {
     bytes += bytes_of(spec);
     std::vector<std::string> row = {green(name.empty() ? "(no name)" : name), rill::to_string(spec),
                                     bytes_text(double(bytes_of(spec)))};
-    if (s.stats)
+    if (s.data.stats)
       for (std::string& cell : stats_of(values.at(name))) row.push_back(std::move(cell));
     table.add(std::move(row));
     progress.show(++done);
@@ -83,8 +84,11 @@ int inspect(const InspectSettings& s) {
     case Kind::tensors:
     case Kind::checkpoint: show_tensors(s, kind); break;
     case Kind::events: show_events(s.path); break;
-    case Kind::records: show_records(s.path); break;
-    case Kind::table: show_table(s.path); break;
+    case Kind::records: show_records(s.path, s.data); break;
+    case Kind::table: show_table(s.path, s.data); break;
+    case Kind::idx: show_idx(s.path, s.data); break;
+    case Kind::audio: show_audio(s.path, s.data); break;
+    case Kind::pictures: show_pictures(s.path, s.data); break;
     case Kind::model: throw UsageError(fmt::format("'{}' is a model: rill show {}", s.path, s.path));
   }
   return succeeded;
@@ -98,14 +102,17 @@ void add_inspect(Program& program) {
                       {"rill inspect weights.safetensors --largest", "rill inspect data.npz --tensor x",
                        "rill inspect ckpt/step-100 --stats", "rill inspect ckpt                # the latest there",
                        "rill inspect logs/mnist          # an event file, or a folder of such",
-                       "rill inspect train.tfrecord", "rill inspect houses.csv", "rill inspect houses.arrow"});
+                       "rill inspect train.tfrecord --stats", "rill inspect houses.csv.gz --head 5",
+                       "rill inspect houses.arrow", "rill inspect speech.flac", "rill inspect pictures/"});
   sub->add_option(
          "FILE", s->path,
          ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv, "
-         ".arrow")
+         ".tsv, .arrow, IDX, audio, a folder of pictures")
       ->required();
   sub->add_option("--tensor", s->tensor, "print this one's elements");
-  sub->add_flag("--stats", s->stats, "smallest and largest number, mean, and what is not finite");
+  sub->add_flag("--stats", s->data.stats, "smallest and largest number, mean, what is not finite or missing");
+  sub->add_option("--head", s->data.head, "print so many of the first elements: rows, records, frames")
+      ->check(CLI::NonNegativeNumber);
   sub->add_flag("--largest", s->sorted, "the largest first");
   on_call(program, sub, [s] { return inspect(*s); });
 }

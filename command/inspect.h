@@ -1,14 +1,28 @@
 // What `rill inspect` prints of files that hold no named tensors.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace command {
 
+struct DataSettings {
+  bool stats = false;  // smallest and largest number, mean, what is missing
+  int64_t head = 0;    // how many of the first elements are printed
+};
+
 // An event file, or those of a folder: each tag with its steps and, of scalars, the last value.
 void show_events(const std::string& path);
-// A TFRecord file: how many records, and the features of the first where that is a tf.Example.
-void show_records(const std::string& path);
-// A table: its columns.
-void show_table(const std::string& path);
+// Each record of a file; a last one that is cut short, as of a program that still writes, is the end.
+void each_record(const std::string& path, const std::function<void(const std::string&)>& take);
+// A TFRecord file: how many records, and the features of the first where that is a tf.Example; of all for statistics.
+void show_records(const std::string& path, const DataSettings& s);
+// A table: its columns. Rows that do not fit are counted.
+void show_table(const std::string& path, const DataSettings& s);
+void show_idx(const std::string& path, const DataSettings& s);
+void show_audio(const std::string& path, const DataSettings& s);
+// A folder of pictures, and folders in it: how many each has.
+bool holds_pictures(const std::string& folder);
+void show_pictures(const std::string& folder, const DataSettings& s);
 
 }  // namespace command

@@ -1,4 +1,4 @@
-// Event files, record files and tables; see inspect.h.
+// Event files; see inspect.h.
 #include <rill/rill.h>
 #include <rill/serialize.h>
 
@@ -65,14 +65,6 @@ struct Log {
   }
 };
 
-// Each record of a file; a last one that is cut short, as of a program that still writes, is the end.
-void each_record(const std::string& path, const std::function<void(const std::string&)>& take) {
-  rill::RecordReader in(path, {.cut_end = true}, rill::Where());
-  Progress progress("records of " + std::filesystem::path(path).filename().string(), 0);
-  int64_t count = 0;
-  for (std::string bytes; in.next(bytes, rill::Where()); progress.show(++count)) take(bytes);
-}
-
 void show_file(const std::string& path) {
   Log log;
   each_record(path, [&](const std::string& bytes) { log.add(bytes); });
@@ -92,6 +84,13 @@ void show_file(const std::string& path) {
 
 }  // namespace
 
+void each_record(const std::string& path, const std::function<void(const std::string&)>& take) {
+  rill::RecordReader in(path, {.cut_end = true}, rill::Where());
+  Progress progress("records of " + std::filesystem::path(path).filename().string(), 0);
+  int64_t count = 0;
+  for (std::string bytes; in.next(bytes, rill::Where()); progress.show(++count)) take(bytes);
+}
+
 void show_events(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_directory(path, none)) return show_file(path);
@@ -100,40 +99,6 @@ void show_events(const std::string& path) {
     if (is_event_file(entry.path().string())) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) show_file(file);
-}
-
-void show_records(const std::string& path) {
-  int64_t count = 0, bytes = 0, longest = 0;
-  std::string first;
-  each_record(path, [&](const std::string& record) {
-    if (count++ == 0) first = record;
-    bytes += int64_t(record.size());
-    longest = std::max(longest, int64_t(record.size()));
-  });
-  print("{}  {}\n", bold(path),
-        dim(fmt::format("{} records, {} unpacked, the longest {}", count_text(count), bytes_text(double(bytes)),
-                        bytes_text(double(longest)))));
-  std::map<std::string, rill::Tensor> features;
-  if (count > 0) try {
-      features = rill::read_example(first, rill::Where());
-    } catch (const rill::Error&) {
-      print("  the first record is no tf.Example\n");
-    }
-  Table table("<<");
-  for (const auto& [name, x] : features) table.add({green(name), spec_text(x)});
-  if (!table.empty()) print("  the first, a tf.Example:\n{}", table.text(4));
-}
-
-void show_table(const std::string& path) {
-  const rill::Table t = read_table(path);
-  Table table("<<");
-  for (size_t i = 0; i < t.names.size(); ++i) {
-    rill::Spec row = t.columns[i].spec();  // of one row: "f32", of lists "f32[3]"
-    row.shape = rill::Shape(row.shape.begin() + 1, row.shape.end());
-    table.add({green(t.names[i]), row.shape.empty() ? std::string(rill::name(row.dtype)) : rill::to_string(row)});
-  }
-  print("{}", table.text(0));
-  print("{} rows\n", count_text(t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0))));
 }
 
 }  // namespace command

@@ -16,6 +16,7 @@
 #include "rill/ops/creation.h"
 #include "rill/ops/ragged.h"
 #include "rill/ops/tree.h"
+#include "rill/serialize/table.h"
 #include "rill/trace/control_flow.h"
 #include "rill/trace/function.h"
 
@@ -95,6 +96,7 @@ class Joiner {
 };
 
 [[noreturn]] void fail_lengths(size_t one, size_t other);
+[[noreturn]] void fail_names(const std::vector<std::string>& one, const std::vector<std::string>& other);
 Tensor vector_of(const void* numbers, int64_t n, DType dtype);
 
 // rows[i] of each element -> one value.
@@ -138,6 +140,11 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
       return B{part(std::type_identity<std::tuple_element_t<k, T>>(),
                     [](const T& x) -> auto& { return std::get<k>(x); })...};
     }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (std::is_same_v<T, Table>) {
+    for (const T* row : rows)
+      if (row->names != rows[0]->names) fail_names(rows[0]->names, row->names);
+    return B{rows[0]->names,
+             part(std::type_identity<std::vector<Tensor>>(), [](const T& x) -> auto& { return x.columns; })};
   } else if constexpr (Fields<T>) {
     B out = *rows[0];  // for fields that are no tensors
     auto fields = fields_of(out);

@@ -6,6 +6,11 @@
 #include <vector>
 
 #include "rill/data/dataset.h"
+#include "rill/data/files/arrays.h"
+#include "rill/data/files/arrow.h"
+#include "rill/data/files/audio.h"
+#include "rill/data/files/csv.h"
+#include "rill/data/files/text.h"
 #include "rill/serialize/table.h"
 
 #pragma GCC visibility push(default)
@@ -79,43 +84,9 @@ auto from_generator(I begin, I end, Where where = Where::current()) {
   return Dataset<T>(stages::from_items("from_generator", std::move(items), where));
 }
 
-// --- Files (they need librill_io) ------------------------------------------------------------------------------------
-
-struct ListFilesOptions {
-  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  bool shuffle = false;               // otherwise sorted by name
-  std::optional<uint64_t> seed = {};  // of that shuffle, as in ShuffleOptions
-};
-// The paths that patterns match, each a string tensor of one element: * and ? within a name, [abc], ** for folders of any
-// depth. Throws where a pattern matches nothing.
-Dataset<Tensor> list_files(const std::vector<std::string>& patterns, const ListFilesOptions& options = {},
-                           Where where = Where::current());
-Dataset<Tensor> list_files(const std::string& pattern, const ListFilesOptions& options = {},
-                           Where where = Where::current());
-
-// The lines of the files, one after the other, without their ends ("\n" or "\r\n"): string tensors of one element. Files
-// may be packed by gzip or zlib.
-Dataset<Tensor> text_lines(const std::vector<std::string>& paths, Where where = Where::current());
-Dataset<Tensor> text_lines(const std::string& path, Where where = Where::current());
-
-// The records of TFRecord files, one file after the other: string tensors of one element. parse_examples() and its like
-// (rill/serialize/examples.h) read what is in them.
-Dataset<Tensor> tfrecords(const std::vector<std::string>& paths, Where where = Where::current());
-Dataset<Tensor> tfrecords(const std::string& path, Where where = Where::current());
-
 // The rows of a table: for each a vector of its columns' rows, in order.
 Dataset<std::vector<Tensor>> from_table(const Table& table, Where where = Where::current());
 
 }  // namespace rill::data
-
-namespace rill {
-
-// The bytes of a file, as a string tensor of one element; of each path in `path`, as many. Throws rill::Error, which
-// names it, where a file cannot be read.
-Tensor read_file(const Tensor& path, Where where = Where::current());
-// Writes the one string of `bytes` to the file at `path`, as a whole or not at all.
-void write_file(const std::string& path, const Tensor& bytes, Where where = Where::current());
-
-}  // namespace rill
 
 #pragma GCC visibility pop

@@ -27,7 +27,7 @@ struct CsvOptions {
   std::vector<std::string> missing = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"};
 };
 
-// Reads a file, or a pipe to its end, twice, once for the dtypes; takes little more memory than the columns. Throws
+// Reads a file, which may be packed by gzip or zstd, or a pipe to its end, twice, once for the dtypes; takes little more memory than the columns. Throws
 // rill::Error, which names the row, where one has more or fewer fields than the first, where quotes do not end, and
 // where a text is no `dtypes`.
 Table read_csv(const std::string& path, CsvOptions options = {}, Where where = Where::current());

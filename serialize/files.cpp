@@ -188,10 +188,12 @@ FolderLock::~FolderLock() {
 
 // --- Reading ---------------------------------------------------------------------------------------------------------
 
+// Where it accepts files alone it does not wait for the writer of a pipe.
 FileReader::FileReader(const std::string& path, std::string_view op, const Where& where, Accepts accepts)
     : path_(path), op_(op), where_(where) {
   const bool streams = accepts == Accepts::streams;
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | (streams ? 0 : O_NONBLOCK));  // which does not wait for a writer
+  fd_ = streams && path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                               : open(path.c_str(), O_RDONLY | O_CLOEXEC | (streams ? 0 : O_NONBLOCK));
   if (fd_ < 0) fail_file(op, "cannot read", path, where);
   struct stat facts = {};
   const bool known = fstat(fd_, &facts) == 0;

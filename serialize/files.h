@@ -63,8 +63,8 @@ class SetAside {
   std::string path_, aside_;  // aside_: "" where nothing is
 };
 
-// What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once. To open a
-// pipe takes until somebody opens its other end.
+// What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once, and "-",
+// the standard input. To open a pipe takes until somebody opens its other end.
 enum class Accepts { files, streams };
 
 // A file as it was when it was opened, also when another takes its name later. Its bytes are read by place, or from the

@@ -70,7 +70,13 @@ struct RecordReaderOptions {
   bool cut_end = false;
 };
 
-// Reads a file, or a pipe, record by record; it finds out by itself whether and how it is packed. A file may grow while
+// Where a record begins: how many are before it, and the byte of what is unpacked.
+struct RecordPlace {
+  int64_t number = 0, offset = 0;
+};
+
+// Reads a file, a pipe, or "-", the standard input, record by record; it finds out by itself whether and how it is packed
+// (zlib, gzip, zstd). A file may grow while
 // it is read, as TensorBoard reads those of a run: next() goes on where it found the end. Not for several threads at
 // once.
 class RecordReader {
@@ -85,6 +91,12 @@ class RecordReader {
   // rill::Error, which names the file, the place in what is unpacked of it and the record, where a checksum is wrong, a
   // length is impossible or the file ends too early.
   bool next(std::string& bytes, Where where = Where::current());
+  // Goes past the next record, of which only the length is checked; false at the end.
+  bool skip(Where where = Where::current());
+  // That of the next record; and goes to one that this file's reader gave: at once in a plain file, in a packed one by
+  // unpacking it up to there.
+  RecordPlace place() const;
+  void go_to(const RecordPlace& place, Where where = Where::current());
 
  private:
   struct Impl;

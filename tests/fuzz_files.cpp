@@ -31,6 +31,7 @@
 
 #include "fuzz_damage.h"
 #include "fuzz_models.h"
+#include "rill/data.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
 #include "rill/serialize/rill_file/package.h"
@@ -94,15 +95,53 @@ void limit_memory() {
 
 // --- Readers ---------------------------------------------------------------------------------------------------------
 
+// Goes through a dataset to its end, by rows and by batches, whatever rows are wrong; throws the first error.
+template <class T>
+int64_t go_through(const data::Dataset<T>& ds) {
+  constexpr int64_t most = 5000;
+  std::string refused;
+  int64_t rows = 0, wrong = 0;
+  const auto all = [&](auto it) {
+    for (int64_t n = 0; n < most; ++n) try {
+        if (!it.next()) return;
+        ++rows;
+      } catch (const Error& e) {
+        refused = e.what();
+        ++wrong;
+      }
+  };
+  all(ds.iterator());
+  const int64_t singles = rows;
+  if (ds.size()) all(ds.shuffle({.seed = 1}).iterator());
+  auto it = ds.iterator();
+  try {
+    it.next();
+  } catch (const Error&) {
+  }
+  auto other = ds.iterator();
+  other.restore(it.save());
+  all(ds.batch(7).iterator());
+  all(ds.skip(singles / 2).iterator());
+  if (!refused.empty()) throw Error(refused);
+  return singles;
+}
+
 // Looks at every element, read and mapped.
 void read_tensors(const std::string& path) {
   static bool mapped = false;
   mapped = !mapped;
-  for (const auto& [name, t] : load(path, {.mapped = mapped})) {
+  const NamedTensors all = load(path, {.mapped = mapped});
+  for (const auto& [name, t] : all) {
     if (t.dtype() == rill::string) t.to_vector<std::string>();
     else if (t.size() < 1 << 20) t.to_vector<double>();
   }
   load_metadata(path);
+  for (const auto& [name, t] : all) try {
+      if (path.ends_with(".npy")) go_through(data::npy(path));
+      if (path.ends_with(".npz")) go_through(data::npz<Tensor>(path, {.names = {name}}));
+      if (path.ends_with(".safetensors")) go_through(data::safetensors<Tensor>(path, {.names = {name}}));
+    } catch (const Error&) {  // a scalar
+    }
 }
 
 std::string all_of(const std::string& path) {
@@ -138,6 +177,7 @@ void read_record_file(const std::string& path) {
   std::vector<std::string> records;
   for (std::string r; in.next(r);) records.push_back(r);
   if (!records.empty()) parse(records);
+  go_through(data::tfrecords(path));
 }
 void read_bare_example(const std::string& path) { parse({all_of(path)}); }
 void read_bare_sequence(const std::string& path) {
@@ -150,11 +190,46 @@ void read_table(const std::string& path) {
   const Table t = read_csv(path);
   for (const std::string& name : t.names) t.at(name);
 }
+// Both readers take the same files, or else the whole reader takes less.
+void read_csv_files(const std::string& path) {
+  int64_t rows = -1;
+  try {
+    const Table t = read_csv(path);
+    rows = t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0));
+  } catch (const Error&) {
+  }
+  std::map<std::string, DType> texts;
+  if (rows >= 0)
+    for (const std::string& name : read_csv(path).names) texts[name] = rill::string;
+  if (texts.size() > 0 && int64_t(read_csv(path).names.size()) == int64_t(texts.size())) {
+    const int64_t others = go_through(data::csv(path, {.dtypes = texts}));
+    if (rows < 5000 && others != rows) throw std::runtime_error("data::csv() reads another number of rows");
+  }
+  go_through(data::csv(path));
+  read_table(path);
+}
+void read_lines(const std::string& path) {
+  std::string refused;
+  try {
+    go_through(data::csv<std::tuple<int64_t, double, std::string>>(path, {.columns = {"0", "1", "2"}}));
+  } catch (const Error&) {
+  }
+  go_through(data::text_lines(path));
+}
+void read_sound(const std::string& path) { go_through(data::audio(path)); }
+void read_idx_file(const std::string& path) { go_through(data::idx(path)); }
 
 void read_columns(const std::string& path) {
   static bool masks = false;
   masks = !masks;
+  std::string refused;
+  try {
+    go_through(data::arrow(path, {.masks = masks}));
+  } catch (const Error& e) {
+    refused = e.what();
+  }
   read_arrow(path, {.masks = masks});
+  if (!refused.empty()) throw Error(refused);
 }
 
 // A model that computes for long or asks for much is no fault of the reader's: import_model() has returned.
@@ -285,7 +360,12 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".tfrecord", read_record_file},
                               {".tfexample", read_bare_example, true},
                               {".tfsequence", read_bare_sequence, true},
-                              {".csv", read_table},
+                              {".csv", read_csv_files},
+                              {".gz", read_lines},
+                              {".zst", read_lines},
+                              {".wav", read_sound},
+                              {".flac", read_sound},
+                              {".idx", read_idx_file},
                               {".arrow", read_columns},
                               {".arrows", read_columns},
                               {".feather", read_columns},

@@ -5,6 +5,7 @@
 
 #include "command_helpers.h"
 #include "rill/nn.h"
+#include "rill/serialize/wav_audio.h"
 #include "rill/summary.h"
 
 using namespace command_tests;
@@ -67,6 +68,25 @@ TEST_CASE("inspect") {
   const std::string examples = at.rill("inspect x.tfrecord").out;
   CHECK(has(examples, "3 records"));
   CHECK(has(examples, "label  i64[1]"));
+  CHECK(has(at.rill("inspect x.tfrecord --stats").out, "label    i64[1]    0    2     1"));
+  CHECK(has(at.rill("inspect x.tfrecord --head 2").out, "label=[1]"));
+  put_file(at / "g.csv", "n,x,t\n1,0.5,a\n2,,bb\n7,2.5,\n");
+  const std::string table = at.rill("inspect g.csv --stats --head 1").out;
+  INFO(table);
+  for (const char* part :
+       {"n     i64       1    7  3.333", "x     f64     0.5  2.5    1.5  1 missing", "3 rows", "1  0.5  a"})
+    CHECK(has(table, part));
+  put_file(at / "s.tsv", "n\tm\n1\t2\nx\t3\n4.5\t5\n");
+  const Done tabs = at.rill("inspect s.tsv");
+  CHECK(has(tabs.out, "n  string\nm  i64\n3 rows"));
+  put_file(at / "train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\3abc", 11));
+  CHECK(has(at.rill("inspect train-labels-idx1-ubyte --stats").out, "u8[3]   97   99    98"));
+  const std::vector<float> tone(16000, 0.25f);
+  put_file(at / "tone.wav", encode_wav(tone, 2, 8000));
+  CHECK(has(at.rill("inspect tone.wav --stats").out, "8,000 frames of 2 channels, 8,000 a second: 1"));
+  std::filesystem::create_directories(at / "pets/cats");
+  put_file(at / "pets/cats/1.png", "no picture");
+  CHECK(has(at.rill("inspect pets").out, "1 pictures in 1 folders"));
   put_file(at / "t.csv", "a,b\n1,x\n2,y\n");
   CHECK(has(at.rill("inspect t.csv").out, "b  string\n2 rows"));
   try {

@@ -2,6 +2,7 @@
 #include "rill/data/joiners.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,6 +16,11 @@ void fail_lengths(size_t one, size_t other) {
   fail("data::batch", fmt::format("an element holds {} values where another holds {}: vectors of one batch must have "
                                   "one length. map() to tensors, which padded_batch() pads",
                                   one, other));
+}
+
+void fail_names(const std::vector<std::string>& one, const std::vector<std::string>& other) {
+  fail("data::batch", fmt::format("the tables of a batch have the columns {} and {}: they must be the same",
+                                  fmt::join(one, ", "), fmt::join(other, ", ")));
 }
 
 Tensor vector_of(const void* numbers, int64_t n, DType dtype) {

@@ -19,7 +19,7 @@ using Measure = Callback<int64_t(Item&)>;
 // Of several elements: one.
 using Join = Callback<Item(std::span<Item>)>;
 
-// --- Sources (sources.cpp, files.cpp) ---
+// --- Sources (sources.cpp; those that read files are in data/files) ---
 StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where);
 // `size` elements, each made by `at`, which several threads may call.
 StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where,

@@ -254,7 +254,7 @@ Array taken(const Array& from, const std::vector<int64_t>& indices, std::string 
 
 }  // namespace
 
-void Source::reject(const std::string& what) const { fail("read_arrow", fmt::format("'{}': {}", path, what), where); }
+void Source::reject(const std::string& what) const { fail(op, fmt::format("'{}': {}", path, what), where); }
 
 std::string name_of(const format::Field& field) { return field.name() ? field.name()->str() : std::string(); }
 

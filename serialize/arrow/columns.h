@@ -28,7 +28,8 @@ struct Source {
   const std::string& path;
   const Where& where;
   uint64_t file_bytes = 0;
-  // Throws "[read_arrow] 'path': what".
+  std::string_view op = "read_arrow";
+  // Throws "[op] 'path': what".
   [[noreturn]] void reject(const std::string& what) const;
 };
 

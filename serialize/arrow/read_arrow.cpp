@@ -10,7 +10,9 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/creation.h"
 #include "rill/serialize/arrow.h"
+#include "rill/serialize/arrow/batches.h"
 #include "rill/serialize/arrow/columns.h"
+#include "rill/serialize/records/byte_stream.h"
 #include "rill/serialize/tensors/elements.h"
 #include "rill/tensor/limits.h"
 
@@ -86,14 +88,19 @@ class Reader {
       if (f->dictionary()) add_dictionary(*f);
     }
   }
-  bool has_schema() const { return schema_ != nullptr; }
-
   void take(const Message& m) {
     if (const format::RecordBatch* r = m.meta->header_as_RecordBatch()) take_rows(*r, m.body);
     else if (const format::DictionaryBatch* d = m.meta->header_as_DictionaryBatch()) take_dictionary(*d, m.body);
     else source_.reject("a message that is neither a record batch nor a dictionary");
   }
 
+  // The rows of a batch alone; those that were taken before are gone.
+  Table table_of(const format::RecordBatch& meta, std::string_view body) {
+    for (auto& column : columns_)
+      if (column) column = Array{column->dtype, column->row};
+    take_rows(meta, body);
+    return table();
+  }
   Table table() {
     Table t;
     std::vector<std::string> order = options_.columns;
@@ -205,6 +212,148 @@ Table read_file_format(std::string_view bytes, Reader& reader, const Source& sou
 }
 
 }  // namespace
+
+// --- Batch by batch --------------------------------------------------------------------------------------------------
+
+struct Batches::Impl {
+  Impl(const std::string& file, ArrowOptions o, std::string_view name, const Where& place)
+      : path(file), op(name), where(place), options(std::move(o)), reader(options, source) {}
+
+  void open() {
+    in = std::make_unique<ByteStream>(path, op, where);
+    const Packing packing = packing_by_mark(in->start());
+    if (packing != Packing::none) in->unpack(packing, where);
+    if (!in->is_packed() && !in->is_pipe() && path != "-") {
+      const FileReader file(path, op, where);
+      mapping = file.map();
+      bytes = {mapping.get(), size_t(file.size())};
+      source.file_bytes = bytes.size();
+    }
+    check_start(mapping ? std::string(bytes.substr(0, magic.size())) : std::string(in->start()));
+    if (mapping && is_file) read_footer();
+    else read_schema();
+  }
+  void check_start(std::string start) {
+    if (!mapping && in->is_packed()) {
+      start.clear();
+      in->read(start, magic.size(), where);
+      in->unread(start);
+    }
+    if (start.starts_with(old_feather))
+      source.reject("is a Feather file of version 1, which rill does not read. write it anew as version 2");
+    is_file = start.starts_with(magic);
+  }
+  // The places of all batches, of a file that has places.
+  void read_footer() {
+    const size_t end = bytes.size() - magic.size();
+    if (bytes.size() < 8 + 4 + magic.size() || bytes.substr(end) != magic) source.reject("an Arrow file that is cut");
+    const auto length = little_endian<uint32_t>(bytes.data() + end - 4);
+    if (length > end - 12) source.reject(fmt::format("its last {} bytes cannot be what they should be", length));
+    footer.emplace(bytes.substr(end - 4 - length, length), "the end of the file,", source);
+    reader.set((*footer)->schema());
+    bytes = bytes.substr(0, end);
+    for (const auto* all : {(*footer)->dictionaries(), (*footer)->batches()})
+      for (uint32_t i = 0; all && i < all->size(); ++i) {
+        const format::Block b = item(*all, i);
+        if (b.offset() < 0 || uint64_t(b.offset()) >= end)
+          source.reject(fmt::format("a record batch at byte {} of {}", b.offset(), bytes.size()));
+        places.push_back(size_t(b.offset()));
+      }
+  }
+  void read_schema() {
+    if (is_file && mapping) at = 8;
+    if (is_file && !mapping) {
+      std::string start;
+      in->read(start, 8, where);
+    }
+    schema = next_of_stream();
+    if (!schema) source.reject("has no schema");
+    reader.set(schema->meta->header_as_Schema());
+  }
+  // The bytes of a schema are kept: the reader looks into it.
+  std::optional<Message> next_of_stream() {
+    if (mapping) return next_message(bytes, at, source);
+    std::string& text = schema ? held : schema_bytes;
+    text.clear();
+    in->read(text, 4, where);
+    if (text.empty()) return {};
+    uint32_t length = text.size() == 4 ? little_endian<uint32_t>(text.data()) : continuation;
+    if (length == continuation) {
+      in->read(text, 4, where);
+      if (text.size() < 8) source.reject("the length of a message is cut");
+      length = little_endian<uint32_t>(text.data() + 4);
+    }
+    if (length == 0) return {};
+    const size_t head = text.size();
+    in->read(text, length, where);
+    if (text.size() - head < length) source.reject(fmt::format("a message of {} bytes is cut", length));
+    const Checked<format::Message> meta(std::string_view(text).substr(head), "a message", source);
+    if (meta->body_length() < 0) source.reject("a message of a negative length");
+    in->read(text, size_t(meta->body_length()), where);
+    source.file_bytes = uint64_t(in->offset());
+    size_t start = 0;
+    return next_message(text, start, source);
+  }
+  std::optional<Message> next_any() {
+    if (!footer) return next_of_stream();
+    if (place == places.size()) return {};
+    at = places[place++];
+    std::optional<Message> m = next_message(bytes, at, source);
+    if (!m) source.reject(fmt::format("no record batch at byte {}", places[place - 1]));
+    return m;
+  }
+  // The next message that has rows; dictionaries before it are read.
+  bool find() {
+    while (!ahead) {
+      std::optional<Message> m = ended ? std::nullopt : next_any();
+      ended = !m;  // behind the end of a stream a file has its footer
+      if (ended) return false;
+      if (m->meta->header_as_RecordBatch()) ahead = std::move(m);
+      else reader.take(*m);
+    }
+    return true;
+  }
+
+  std::string path;
+  std::string_view op;
+  Where where;
+  ArrowOptions options;
+  Source source{path, where, 0, op};
+  Reader reader;
+  std::unique_ptr<ByteStream> in;
+  std::shared_ptr<char> mapping;  // of a file that has places
+  std::string_view bytes;
+  bool is_file = false, ended = false;
+  std::optional<Checked<format::Footer>> footer;
+  std::vector<size_t> places;
+  size_t at = 0, place = 0;
+  std::string schema_bytes, held;
+  std::optional<Message> schema, ahead;
+};
+
+Batches::Batches(const std::string& path, ArrowOptions options, std::string_view op, const Where& where)
+    : impl_(std::make_unique<Impl>(path, std::move(options), op, where)) {
+  impl_->open();
+}
+Batches::~Batches() = default;
+
+std::optional<int64_t> Batches::rows() {
+  if (!impl_->find()) return {};
+  const int64_t n = impl_->ahead->meta->header_as_RecordBatch()->length();
+  if (n < 0) impl_->source.reject(fmt::format("a record batch of {} rows", n));
+  return n;
+}
+void Batches::pass() {
+  if (impl_->find()) impl_->ahead.reset();
+}
+Table Batches::next() {
+  const EagerScope eager;
+  if (!impl_->find()) return {};
+  const Message m = std::move(*impl_->ahead);
+  impl_->ahead.reset();
+  return impl_->reader.table_of(*m.meta->header_as_RecordBatch(), m.body);
+}
+
 }  // namespace arrow
 
 Table read_arrow(const std::string& path, ArrowOptions options, Where where) {

@@ -13,10 +13,15 @@
 #include "rill/ops/apply.h"
 #include "rill/serialize/csv.h"
 #include "rill/serialize/files.h"
-#include "rill/serialize/numbers.h"
+#include "rill/serialize/records/byte_stream.h"
+#include "rill/serialize/records/csv_values.h"
 
 namespace rill {
 namespace {
+
+using csv::Column;
+using csv::number;
+using csv::truth;
 
 // What reads a file's fields: at(column, text) in order, then end_of_row(columns).
 class FieldReader {
@@ -85,48 +90,11 @@ class FieldReader {
   std::exception_ptr caught_;
 };
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-template <class T>
-std::optional<T> number(std::string_view text) {
-  return parse_number<T>(trimmed(text));
-}
-
-std::optional<bool> truth(std::string_view text) {
-  text = trimmed(text);
-  if (text == "true" || text == "True" || text == "TRUE") return true;
-  if (text == "false" || text == "False" || text == "FALSE") return false;
-  return std::nullopt;
-}
-
 std::string shortened(std::string_view text) {
   return text.size() <= 40 ? std::string(text) : std::string(text.substr(0, 40)) + "...";
 }
 
 // --- The first reading -----------------------------------------------------------------------------------------------
-
-struct Column {
-  std::string name;
-  bool whole = true, natural = true;  // all are i64, u64
-  bool real = true, truth = true, gaps = false;
-  bool integers = true, rounds = false;  // all are integers of any size; an f64 does not hold one of them
-};
-
-// "123" of "+00123"; empty where `text` is no integer, and "0" where it is 0.
-std::string_view digits_of(std::string_view text) {
-  text = trimmed(text);
-  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-  if (text.find_first_not_of("0123456789") != text.npos) return {};
-  while (text.size() > 1 && text[0] == '0') text.remove_prefix(1);
-  return text;
-}
-bool rounds_in_f64(std::string_view digits) {
-  return digits.size() > 15 && fmt::format("{:.0f}", number<double>(digits).value_or(0)) != digits;
-}
 
 class Survey final : public FieldReader {
  public:
@@ -142,13 +110,7 @@ class Survey final : public FieldReader {
       c.gaps = true;
       return;
     }
-    if (c.whole && !number<int64_t>(text)) c.whole = false;
-    if (c.natural && !number<uint64_t>(text)) c.natural = false;
-    if (c.real && !number<double>(text)) c.real = false;
-    const std::string_view digits = c.integers ? digits_of(text) : std::string_view();
-    c.integers = !digits.empty();
-    c.rounds = c.rounds || (c.integers && rounds_in_f64(digits));
-    if (c.truth && !truth_of(text)) c.truth = false;
+    c.see(text);
   }
   void end_of_row(size_t n) override {
     if (n != columns.size())
@@ -158,18 +120,11 @@ class Survey final : public FieldReader {
   }
   std::vector<Column> columns;
   size_t rows = 0;
-
- private:
-  static bool truth_of(std::string_view text) { return rill::truth(text).has_value(); }
 };
 
 DType dtype_of(const Column& c, const CsvOptions& options) {
-  if (const auto named = options.dtypes.find(c.name); named != options.dtypes.end()) return named->second;
-  const bool number = c.whole || c.natural || c.real;
-  if (c.truth && !number) return c.gaps ? DType::f64 : DType::boolean;
-  if (!number) return DType::string;
-  if (!c.gaps && (c.whole || c.natural)) return c.whole ? DType::i64 : DType::u64;
-  return c.integers && c.rounds ? DType::string : DType::f64;
+  const auto named = options.dtypes.find(c.name);
+  return named == options.dtypes.end() ? c.dtype() : named->second;
 }
 
 // --- The second reading ----------------------------------------------------------------------------------------------
@@ -321,7 +276,11 @@ Table read_csv(const std::string& path, CsvOptions options, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   check_options("read_csv", options, where);
-  const std::string bytes = read_file(path, "read_csv", where, Accepts::streams);
+  ByteStream in(path, "read_csv", where);
+  if (const Packing p = packing_by_mark(in.start()); p != Packing::none) in.unpack(p, where);
+  std::string bytes;
+  in.read(bytes, SIZE_MAX, where);
+  if (in.is_cut()) in.reject("the packed bytes end before their stream does. the file is not complete", where);
   Survey survey(path, options, where);
   survey.read(bytes);
   for (const auto& [name, dtype] : options.dtypes)

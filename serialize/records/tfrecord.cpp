@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "rill/serialize/files.h"
@@ -27,15 +28,14 @@ T get(std::string_view bytes) {
 }
 
 // How a file that starts so is packed. What a plain file starts with, a length and its sum, settles it.
-Compression packing_of(std::string_view start) {
-  if (start.size() >= 12 && masked_crc32c(start.substr(0, 8)) == get<uint32_t>(start.substr(8)))
-    return Compression::none;
-  if (start.size() >= 2 && start[0] == '\x1f' && start[1] == '\x8b') return Compression::gzip;
+Packing packing_of(std::string_view start) {
+  if (start.size() >= 12 && masked_crc32c(start.substr(0, 8)) == get<uint32_t>(start.substr(8))) return Packing::none;
+  if (const Packing marked = packing_by_mark(start); marked != Packing::none) return marked;
   // RFC 1950: method 8, a window of at most 2^15, and a multiple of 31 as a big-endian number.
   if (start.size() >= 2 && (start[0] & 0x0F) == 8 && uint8_t(start[0]) <= 0x78 &&
       (uint8_t(start[0]) * 256 + uint8_t(start[1])) % 31 == 0)
-    return Compression::zlib;
-  return Compression::none;
+    return Packing::zlib;
+  return Packing::none;
 }
 
 }  // namespace
@@ -155,6 +155,9 @@ struct RecordReader::Impl {
   Impl(const std::string& path, RecordReaderOptions o, std::string_view op, const Where& where)
       : in(path, op, where), options(o) {}
   bool next(std::string& bytes, const Where& where);
+  bool skip(const Where& where);
+  // The length of the next record; nothing at the end, or where the file ends within one.
+  std::optional<uint64_t> next_length(std::string& head, const Where& where);
   void look_at_start(const Where& where);
   // The file ends within a record, of which `taken` was read. More of it may come.
   bool cut(const std::string& what, std::string taken, const Where& where) {
@@ -183,29 +186,55 @@ struct RecordReader::Impl {
 // Of fewer than 12 bytes, a plain file that is still written, nothing is known but that they may be an empty stream.
 void RecordReader::Impl::look_at_start(const Where& where) {
   const std::string_view start = in.start();
-  const Compression packing = packing_of(start);
-  known = start.size() >= 12 || packing == Compression::zlib;
-  if (known && packing != Compression::none) in.unpack(packing, where);
+  const Packing packing = packing_of(start);
+  known = start.size() >= 12 || packing == Packing::zlib;
+  if (known && packing != Packing::none) in.unpack(packing, where);
 }
 
-bool RecordReader::Impl::next(std::string& bytes, const Where& where) {
+std::optional<uint64_t> RecordReader::Impl::next_length(std::string& head, const Where& where) {
   if (!known) look_at_start(where);
-  if (const size_t left = known ? 0 : in.start().size(); !known)
-    return left ? cut("12 bytes of length expected, " + std::to_string(left) + " are left", "", where) : false;
-  std::string head;
+  if (const size_t left = known ? 0 : in.start().size(); !known) {
+    if (left) cut("12 bytes of length expected, " + std::to_string(left) + " are left", "", where);
+    return {};
+  }
   in.read(head, 12, where);
-  if (head.empty()) return in.is_cut() ? cut("the packed stream has no end", "", where) : false;
-  if (head.size() < 12)
-    return cut("12 bytes of length expected, " + std::to_string(head.size()) + " are left", head, where);
+  if (head.empty()) {
+    if (in.is_cut()) cut("the packed stream has no end", "", where);
+    return {};
+  }
+  if (head.size() < 12) {
+    cut("12 bytes of length expected, " + std::to_string(head.size()) + " are left", head, where);
+    return {};
+  }
   check(std::string_view(head).substr(0, 8), std::string_view(head).substr(8), "length", where);
   const uint64_t length = get<uint64_t>(head);
-  if (length > uint64_t(INT64_MAX) - 4 || !in.may_have(length + 4))
-    return cut(std::to_string(length) + " bytes and a checksum expected, " + std::to_string(in.left()) + " are left",
-               head, where);
+  if (length > uint64_t(INT64_MAX) - 4 || !in.may_have(length + 4)) {
+    cut(std::to_string(length) + " bytes and a checksum expected, " + std::to_string(in.left()) + " are left", head,
+        where);
+    return {};
+  }
   if (length > uint64_t(options.largest))
     in.reject("record " + std::to_string(count) + " has " + std::to_string(length) + " bytes, and no more than " +
                   std::to_string(options.largest) + " are read. RecordReaderOptions::largest permits more",
               where);
+  return length;
+}
+
+// Only the length is checked.
+bool RecordReader::Impl::skip(const Where& where) {
+  std::string head;
+  const auto length = next_length(head, where);
+  if (!length) return false;
+  in.seek(in.offset() + int64_t(*length) + 4, where);
+  ++count;
+  return true;
+}
+
+bool RecordReader::Impl::next(std::string& bytes, const Where& where) {
+  std::string head;
+  const auto known_length = next_length(head, where);
+  if (!known_length) return false;
+  const uint64_t length = *known_length;
   bytes.clear();
   in.read(bytes, size_t(length) + 4, where);
   if (bytes.size() < length + 4) {
@@ -225,6 +254,13 @@ RecordReader::~RecordReader() = default;
 RecordReader::RecordReader(RecordReader&&) noexcept = default;
 RecordReader& RecordReader::operator=(RecordReader&&) noexcept = default;
 bool RecordReader::next(std::string& bytes, Where where) { return impl_->next(bytes, where); }
+bool RecordReader::skip(Where where) { return impl_->skip(where); }
+RecordPlace RecordReader::place() const { return {impl_->count, impl_->in.offset()}; }
+void RecordReader::go_to(const RecordPlace& place, Where where) {
+  if (!impl_->known) impl_->look_at_start(where);
+  impl_->in.seek(place.offset, where);
+  impl_->count = place.number;
+}
 
 std::vector<std::string> read_records(const std::string& path, Where where) {
   RecordReader reader(path, {.cut_end = true}, where);

@@ -57,23 +57,6 @@ Tensor encode_strings(const SaveRequest& request, const Tensor& t, NpyType& type
   return bytes;
 }
 
-std::string decode_string(const char* bytes, const NpyType& type, const RejectAt& reject, uint64_t at) {
-  std::string text;
-  if (!type.unicode) {
-    text.assign(bytes, type.item_bytes);
-  } else {
-    for (uint64_t i = 0; i < type.item_bytes; i += 4) {
-      uint32_t c = 0;
-      std::memcpy(&c, bytes + i, 4);
-      if (type.swapped) c = __builtin_bswap32(c);
-      if (!is_code_point(c)) reject(at + i, "expected a character of Unicode, and it is " + std::to_string(c));
-      append_utf8(text, c);
-    }
-  }
-  text.resize(text.find_last_not_of('\0') + 1);
-  return text;
-}
-
 Tensor read_strings(const NpySource& source, const NpyType& type, const StoredElements& stored) {
   const uint64_t n = uint64_t(stored.spec.shape.numel()), bytes = n * type.item_bytes;
   constexpr uint64_t most_empty = 1 << 20;
@@ -85,7 +68,7 @@ Tensor read_strings(const NpySource& source, const NpyType& type, const StoredEl
   auto* out = reinterpret_cast<std::string*>(t.mutable_rep()->data);
   for (uint64_t i = 0; i < n; ++i) {
     const uint64_t from = i * type.item_bytes;
-    out[i] = decode_string(raw.data() + from, type, source.reject, stored.at + from);
+    out[i] = decode_npy_string(raw.data() + from, type, source.reject, stored.at + from);
   }
   return t;
 }
@@ -119,6 +102,23 @@ StoredElements find_elements(const NpySource& source, const NpyHeader& h, uint64
 }
 
 }  // namespace
+
+std::string decode_npy_string(const char* bytes, const NpyType& type, const RejectAt& reject, uint64_t at) {
+  std::string text;
+  if (!type.unicode) {
+    text.assign(bytes, type.item_bytes);
+  } else {
+    for (uint64_t i = 0; i < type.item_bytes; i += 4) {
+      uint32_t c = 0;
+      std::memcpy(&c, bytes + i, 4);
+      if (type.swapped) c = __builtin_bswap32(c);
+      if (!is_code_point(c)) reject(at + i, "expected a character of Unicode, and it is " + std::to_string(c));
+      append_utf8(text, c);
+    }
+  }
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
+}
 
 NpyArray to_npy(const SaveRequest& request, const std::string& name, const Tensor& t) {
   require_elements("save", t, name, request.where);

@@ -8,6 +8,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // What lies in an array: numbers, or text of a fixed length.
@@ -38,4 +40,9 @@ uint64_t npy_dictionary_bytes(std::string_view before);
 // Reads the dictionary, which stands at `prefix`.
 NpyHeader parse_npy_header(std::string_view dictionary, uint64_t prefix, const RejectAt& reject);
 
+// An element of an array of strings, `type.item_bytes` bytes of it; `at`: its place, for the message.
+std::string decode_npy_string(const char* bytes, const NpyType& type, const RejectAt& reject, uint64_t at);
+
 }  // namespace rill
+
+#pragma GCC visibility pop

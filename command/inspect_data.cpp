@@ -1,0 +1,340 @@
+// Files that pipelines read (tables, records, audio, IDX, folders of pictures): what is in them, the first elements, and
+// statistics, without more than some rows in memory. See inspect.h.
+#include <rill/data.h>
+#include <rill/rill.h>
+#include <rill/serialize.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "files.h"
+#include "inspect.h"
+#include "terminal.h"
+
+namespace command {
+namespace {
+
+using rill::DType;
+using rill::Tensor;
+
+constexpr int64_t rows_at_once = 4096;
+
+std::string shown_number(double x, DType dtype) {
+  if (rill::is_integer(dtype) && std::fabs(x) < 1e15) return fmt::format("{:.0f}", x);
+  return fmt::format("{:.4g}", x);
+}
+
+// What the values of a column have been so far.
+struct Statistics {
+  DType dtype = DType::string;
+  rill::Shape row;
+  int64_t values = 0, missing = 0, odd = 0, longest = 0;
+  double least = INFINITY, most = -INFINITY, sum = 0;
+  bool whole = true;
+
+  void add(const Tensor& x) {
+    values += x.size();
+    if (x.dtype() == DType::string) {
+      for (const std::string& s : x.to_vector<std::string>()) {
+        missing += s.empty();
+        longest = std::max(longest, int64_t(s.size()));
+      }
+      return;
+    }
+    if (x.size() == 0 || rill::is_complex(x.dtype())) return;
+    for (const double v : x.astype(rill::f64).to_vector<double>()) {
+      if (!std::isfinite(v)) {
+        ++odd;
+        continue;
+      }
+      least = std::min(least, v), most = std::max(most, v), sum += v;
+      whole = whole && v == std::floor(v);
+    }
+  }
+  // min, max, mean, and how many there are not.
+  std::vector<std::string> cells() const {
+    const std::string lacks = missing ? red(fmt::format("{} missing", count_text(missing))) : "";
+    if (dtype == DType::string)
+      return {"", "", longest ? fmt::format("up to {}", bytes_text(double(longest))) : "", lacks};
+    const std::string infinite = odd ? red(fmt::format("{} not finite", count_text(odd))) : "";
+    const std::string both = lacks.empty() || infinite.empty() ? lacks + infinite : lacks + ", " + infinite;
+    const int64_t n = values - missing - odd;
+    if (n <= 0 || least > most) return {"", "", "", both};
+    return {shown_number(least, dtype), shown_number(most, dtype), fmt::format("{:.4g}", sum / double(n)), both};
+  }
+};
+
+std::string row_text(DType dtype, const rill::Shape& row) {
+  return row.empty() ? std::string(rill::name(dtype)) : rill::to_string(rill::Spec{row, dtype, false, {}});
+}
+
+// An element on a line.
+std::string element_text(const Tensor& x) {
+  constexpr size_t longest = 60;
+  std::string text = x.dtype() == DType::string && x.size() == 1 ? x.to_vector<std::string>()[0] : rill::to_string(x);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  if (text.size() > longest) text = text.substr(0, longest) + "...";
+  return text;
+}
+
+void print_statistics(const std::vector<std::string>& names, const std::vector<Statistics>& all, bool stats) {
+  Table table(stats ? "<<>>><" : "<<");
+  if (stats) table.add({dim("name"), "", dim("min"), dim("max"), dim("mean"), ""});
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::vector<std::string> row = {green(names[i]), row_text(all[i].dtype, all[i].row)};
+    if (stats)
+      for (std::string& cell : all[i].cells()) row.push_back(std::move(cell));
+    table.add(std::move(row));
+  }
+  print("{}", table.text(0));
+}
+
+// --- Tables ----------------------------------------------------------------------------------------------------------
+
+bool is_arrow(const std::string& path) { return ends_in(unpacked_name(path), {".arrow", ".arrows", ".feather"}); }
+
+rill::data::CsvRowOptions csv_options(const std::string& path) {
+  return {.delimiter = ends_in(unpacked_name(path), {".tsv"}) ? '\t' : ','};
+}
+
+// The dtypes of a CSV file's columns by their first rows. Numbers are then read as f64, so that a later row may be missing
+// a value, or have a fraction.
+struct CsvColumns {
+  explicit CsvColumns(const std::string& path) : options(csv_options(path)) {
+    auto first = rill::data::csv(path, options, rill::Where()).ignore_errors({.log = false}).iterator();
+    const std::optional<rill::Table> row = first.next(rill::Where());
+    if (!row) return;
+    for (size_t i = 0; i < row->names.size(); ++i) {
+      const DType d = row->columns[i].dtype();
+      dtypes[row->names[i]] = d;
+      options.dtypes[row->names[i]] = d == DType::string ? d : DType::f64;
+    }
+  }
+  rill::data::CsvRowOptions options;
+  std::map<std::string, DType> dtypes;
+};
+
+// What the rows of tables are, batch by batch. Of Arrow's a column NAME.valid says which rows of NAME have a value.
+class TableReport {
+ public:
+  explicit TableReport(bool has_masks) : has_masks_(has_masks) {}
+
+  void add(const rill::Table& t) {
+    if (names.empty()) start(t);
+    rows += t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0));
+    for (size_t k = 0; k < columns_.size(); ++k) {
+      const size_t c = columns_[k];
+      all[k].add(t.columns[c]);
+      if (!is_mask(t, c + 1)) continue;
+      const int64_t gaps = t.columns[c + 1].size() - rill::count_nonzero(t.columns[c + 1]).item<int64_t>();
+      if (rill::is_floating(all[k].dtype)) all[k].odd -= gaps;    // they stand as NaN
+      if (all[k].dtype == DType::string) all[k].missing -= gaps;  // and as ""
+      all[k].missing += gaps;
+    }
+  }
+  std::vector<std::string> names;
+  std::vector<Statistics> all;
+  int64_t rows = 0;
+
+ private:
+  bool is_mask(const rill::Table& t, size_t c) const {
+    return has_masks_ && c > 0 && c < t.names.size() && t.names[c] == t.names[c - 1] + ".valid";
+  }
+  void start(const rill::Table& t) {
+    for (size_t i = 0; i < t.names.size(); ++i) {
+      if (is_mask(t, i)) continue;
+      names.push_back(t.names[i]);
+      columns_.push_back(i);
+      const rill::Shape& shape = t.columns[i].shape();
+      Statistics& s = all.emplace_back();
+      s.dtype = t.columns[i].dtype(), s.row = rill::Shape(shape.begin() + 1, shape.end());
+    }
+  }
+  bool has_masks_;
+  std::vector<size_t> columns_;
+};
+
+// In a column of floats of a CSV file NaN stands for no value. The dtype that is told is that of all rows.
+void finish_csv(TableReport& report, const CsvColumns& columns) {
+  for (size_t i = 0; i < report.names.size(); ++i) {
+    Statistics& s = report.all[i];
+    if (s.dtype == DType::string) continue;
+    const DType found = columns.dtypes.at(report.names[i]);
+    s.missing = std::exchange(s.odd, 0);
+    const bool fits = rill::is_floating(found) || (s.whole && s.missing == 0);
+    s.dtype = fits ? found : DType::f64;
+  }
+}
+
+// Batches of rows; those that are wrong are counted.
+template <class Take>
+void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string& path, Take&& take) {
+  auto it = rows.batch(rows_at_once).iterator();
+  Progress progress("rows of " + std::filesystem::path(path).filename().string(), 0);
+  int64_t wrong = 0, done = 0;
+  std::string first_wrong;
+  for (bool more = true; more;) try {
+      const std::optional<rill::Table> t = it.next(rill::Where());
+      more = bool(t);
+      if (!t || t->columns.empty()) continue;
+      take(*t);
+      progress.show(done += int64_t(t->columns[0].dim(0)));
+    } catch (const rill::Error& e) {
+      if (wrong++ == 0) first_wrong = e.what();
+      if (done == 0 && wrong > 1000) throw;
+    }
+  if (wrong && done == 0) throw rill::Error(first_wrong);
+  if (wrong) note(fmt::format("{} rows do not fit. the first: {}", count_text(wrong), first_wrong));
+}
+
+void print_first(const rill::data::Dataset<rill::Table>& rows, int64_t head) {
+  Table table("");
+  for (const rill::Table& row : rows.ignore_errors({.log = false}).take(head)) {
+    std::vector<std::string> names, cells;
+    for (size_t i = 0; i < row.names.size(); ++i)
+      names.push_back(dim(row.names[i])), cells.push_back(element_text(row.columns[i]));
+    if (table.empty()) table = Table(std::string(names.size(), '<')), table.add(names);
+    table.add(cells);
+  }
+  print("{}", table.text(0));
+}
+
+// --- Records ---------------------------------------------------------------------------------------------------------
+
+// Of Examples: each feature with its dtype and lengths.
+struct Feature {
+  Statistics statistics;
+  int64_t in = 0, shortest = INT64_MAX, longest = 0;
+};
+
+// --- Pictures --------------------------------------------------------------------------------------------------------
+
+bool is_picture(const std::string& path) { return ends_in(path, {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"}); }
+
+}  // namespace
+
+void show_table(const std::string& path, const DataSettings& s) {
+  const bool arrow = is_arrow(path);
+  TableReport report(arrow);
+  const auto take = [&](const rill::Table& t) { report.add(t); };
+  rill::data::Dataset<rill::Table> rows = rill::data::arrow(path, {.masks = true}, rill::Where());
+  if (arrow) {
+    each_batch(rows, path, take);
+  } else {
+    const CsvColumns columns(path);
+    each_batch(rill::data::csv(path, columns.options, rill::Where()), path, take);
+    finish_csv(report, columns);
+    rows = rill::data::csv(path, csv_options(path), rill::Where());
+  }
+  print_statistics(report.names, report.all, s.stats);
+  print("{} rows\n", count_text(report.rows));
+  if (s.head > 0) print_first(rows, s.head);
+}
+
+void show_records(const std::string& path, const DataSettings& s) {
+  int64_t count = 0, bytes = 0, longest = 0, others = 0;
+  std::map<std::string, Feature> features;
+  std::string first;
+  each_record(path, [&](const std::string& record) {
+    bytes += int64_t(record.size());
+    longest = std::max(longest, int64_t(record.size()));
+    if (count++ > 0 && !s.stats) return;
+    std::map<std::string, Tensor> all;
+    try {
+      all = rill::read_example(record, rill::Where());
+    } catch (const rill::Error&) {
+      ++others;
+      return;
+    }
+    for (const auto& [name, x] : all) {
+      Feature& f = features[name];
+      f.statistics.dtype = x.dtype();
+      f.statistics.add(x);
+      const auto n = int64_t(x.size());
+      ++f.in, f.shortest = std::min(f.shortest, n), f.longest = std::max(f.longest, n);
+    }
+  });
+  print("{}  {}\n", bold(path),
+        dim(fmt::format("{} records, {} unpacked, the longest {}", count_text(count), bytes_text(double(bytes)),
+                        bytes_text(double(longest)))));
+  if (others)
+    print("  {}\n", s.stats ? fmt::format("{} records are no tf.Example", count_text(others))
+                            : "the first record is no tf.Example");
+  Table table(s.stats ? "<<>>><" : "<<");
+  if (s.stats && !features.empty()) table.add({dim("feature"), "", dim("min"), dim("max"), dim("mean"), ""});
+  for (auto& [name, f] : features) {
+    const std::string size =
+        f.shortest == f.longest ? std::to_string(f.longest) : fmt::format("{}..{}", f.shortest, f.longest);
+    std::vector<std::string> row = {green(name), fmt::format("{}[{}]", rill::name(f.statistics.dtype), size)};
+    if (s.stats) {
+      std::vector<std::string> cells = f.statistics.cells();
+      if (const int64_t without = count - others - f.in)
+        cells[3] = red(fmt::format("missing in {}", count_text(without)));
+      row.insert(row.end(), cells.begin(), cells.end());
+    }
+    table.add(std::move(row));
+  }
+  if (!table.empty()) print("  {}\n{}", s.stats ? "tf.Examples:" : "the first, a tf.Example:", table.text(4));
+  for (const Tensor& record : rill::data::tfrecords(path, rill::Where()).take(s.head)) {
+    const std::string text = record.item<std::string>();
+    try {
+      std::string line;
+      for (const auto& [name, x] : rill::read_example(text, rill::Where()))
+        line += (line.empty() ? "" : "  ") + dim(name + "=") + element_text(x);
+      print("{}\n", visible(line));
+    } catch (const rill::Error&) {
+      print("{}\n", visible(text.substr(0, 80)));
+    }
+  }
+}
+
+void show_idx(const std::string& path, const DataSettings& s) {
+  const Tensor x = rill::data::read_idx(path, rill::Where());
+  Statistics all{x.dtype(), x.shape()};
+  all.add(x);
+  print_statistics({std::filesystem::path(path).filename().string()}, {all}, s.stats);
+  if (x.ndim() > 0) print("{} rows\n", count_text(int64_t(x.dim(0))));
+  for (int64_t i = 0; x.ndim() > 0 && i < std::min<int64_t>(s.head, int64_t(x.dim(0))); ++i)
+    print("{}\n", rill::to_string(x(i)));
+}
+
+void show_audio(const std::string& path, const DataSettings& s) {
+  const auto [samples, rate] = rill::read_audio(path, rill::Where());
+  Statistics all{samples.dtype(), samples.shape()};
+  all.add(samples);
+  print_statistics({std::filesystem::path(path).filename().string()}, {all}, s.stats);
+  print("{} frames of {} channels, {} a second: {}\n", count_text(int64_t(samples.dim(0))), int64_t(samples.dim(1)),
+        count_text(rate), seconds_text(double(int64_t(samples.dim(0))) / double(rate)));
+  if (s.head > 0)
+    print("{}\n", rill::to_string(rill::slice_axis(samples, 0, 0, std::min(s.head, int64_t(samples.dim(0))))));
+}
+
+bool holds_pictures(const std::string& folder) {
+  for (const auto& e : std::filesystem::recursive_directory_iterator(folder))
+    if (e.is_regular_file() && is_picture(e.path().string())) return true;
+  return false;
+}
+
+void show_pictures(const std::string& folder, const DataSettings& s) {
+  std::map<std::string, std::pair<int64_t, int64_t>> classes;  // files and bytes, by folder
+  std::vector<std::string> files;
+  int64_t bytes = 0;
+  for (const auto& e : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!e.is_regular_file() || !is_picture(e.path().string())) continue;
+    auto& [count, size] = classes[e.path().parent_path().lexically_relative(folder).string()];
+    ++count, size += int64_t(e.file_size()), bytes += int64_t(e.file_size());
+    files.push_back(e.path().string());
+  }
+  Table table("<>>");
+  for (const auto& [name, c] : classes) table.add({green(name), count_text(c.first), bytes_text(double(c.second))});
+  print("{}", table.text(0));
+  print("{} pictures in {} folders, {}\n", count_text(int64_t(files.size())), count_text(int64_t(classes.size())),
+        bytes_text(double(bytes)));
+  std::sort(files.begin(), files.end());
+  for (size_t i = 0; i < files.size() && int64_t(i) < s.head; ++i) print("{}\n", visible(files[i]));
+}
+
+}  // namespace command

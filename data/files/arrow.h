@@ -1,0 +1,37 @@
+// Arrow IPC files and streams as rows. They need librill_io, in a build with the arrow feature.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "rill/data/files/paths.h"
+#include "rill/data/files/rows.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::data {
+
+struct ArrowRowOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  // Which columns, in this order: of a Table; or for the fields of a row, one for each, whatever these are called.
+  std::vector<std::string> columns = {};
+  // What becomes of missing values in a Table, which are an error otherwise: 0, NaN or "", and another column, NAME.valid,
+  // says which rows have one. Of other rows, a std::optional is empty, a float NaN, and else it is an error.
+  bool masks = false;
+};
+
+namespace detail {
+StagePtr arrow_stage(const Paths& paths, const ArrowRowOptions& options, RowMaker maker, const Where& where);
+}  // namespace detail
+
+// The rows of Arrow files (.arrow, .feather of version 2) and streams (.arrows), one file after the other: as Tables of one
+// row each, structs, tuples or values (rows.h); batch() takes whole columns. One record batch is in memory at once. What
+// read_arrow() reads is read. A stream may be packed by gzip or zstd, a pipe, or "-", the standard input. Throws
+// rill::Error, which names the file, as read_arrow() does, and where a column has another dtype than its field.
+template <class Row = Table>
+Dataset<Row> arrow(const Paths& paths, const ArrowRowOptions& options = {}, Where where = Where::current()) {
+  return Dataset<Row>(detail::arrow_stage(paths, options, detail::row_maker<Row>(), where));
+}
+
+}  // namespace rill::data
+
+#pragma GCC visibility pop

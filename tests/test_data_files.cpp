@@ -1,0 +1,701 @@
+// Sources that read files: what they give, how they are resumed, and what they say of files that are wrong. Lists of
+// files are in test_data.cpp.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <fstream>
+
+#include "catch.h"
+#include "io_helpers.h"
+#include "messages.h"
+#include "rill/data.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+
+using namespace rill;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts texts_of(const data::Dataset<Tensor>& ds) {
+  Texts all;
+  for (const Tensor& t : ds) all.push_back(t.item<std::string>());
+  return all;
+}
+
+std::string gzipped(const std::string& bytes) {
+  z_stream s = {};
+  deflateInit2(&s, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(bytes.size() + 1000, '\0');
+  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data())), s.avail_in = uInt(bytes.size());
+  s.next_out = reinterpret_cast<Bytef*>(out.data()), s.avail_out = uInt(out.size());
+  deflate(&s, Z_FINISH);
+  out.resize(s.total_out);
+  deflateEnd(&s);
+  return out;
+}
+// Frames of zstd that hold the bytes as they are: blocks of kind "raw" (RFC 8878, 3.1.1.2).
+std::string zstd_of(const std::string& bytes) {
+  std::string out("\x28\xB5\x2F\xFD\x00\x58", 6);  // a window of 2 MiB
+  constexpr size_t block = 100000;
+  for (size_t at = 0; at == 0 || at < bytes.size(); at += block) {
+    const size_t n = std::min(block, bytes.size() - at);
+    const uint32_t head = uint32_t(n) << 3 | (at + n == bytes.size());
+    for (int i = 0; i < 3; ++i) out += char(head >> 8 * i & 0xFF);
+    out.append(bytes, at, n);
+  }
+  return out;
+}
+
+// Two passes give the same elements: one from the beginning, and one that is saved and restored at each element.
+template <class T, class Same>
+void check_resumes(const data::Dataset<T>& ds, Same same) {
+  const std::vector<T> all = ds.collect();
+  auto it = ds.iterator();
+  const size_t step = 1 + all.size() / 50;
+  for (size_t i = 0; i <= all.size(); ++i) {
+    INFO("after element " << i);
+    if (i % step == 0) {
+      const std::string state = it.save();
+      CHECK(state.size() < 4000);
+      auto other = ds.iterator();
+      if (i % 3 == 0) other.next();
+      other.restore(state);
+      for (size_t k = i; k < all.size() && k < i + 40; ++k) {
+        const auto x = other.next();
+        REQUIRE(x);
+        REQUIRE(same(*x, all[k]));
+      }
+      auto far = ds.iterator();
+      far.restore(state);
+      auto skipped = ds.skip(int64_t(i)).iterator();
+      const auto x = far.next(), y = skipped.next();
+      REQUIRE(bool(x) == (i < all.size()));
+      REQUIRE(bool(y) == (i < all.size()));
+      if (x) REQUIRE((same(*x, *y) && same(*x, all[i])));
+    }
+    const auto x = it.next();
+    REQUIRE(bool(x) == (i < all.size()));
+    if (x) REQUIRE(same(*x, all[i]));
+  }
+}
+bool same_text(const Tensor& a, const Tensor& b) { return a.item<std::string>() == b.item<std::string>(); }
+
+struct House {
+  float area;
+  int64_t rooms;
+  std::string city;
+  std::optional<double> price;
+};
+
+struct Columns {
+  Tensor rooms, area;
+};
+
+constexpr const char* houses =
+    "rooms,area,city,price\n"
+    "2,41.5,Ulm,100\n"
+    "\n"
+    "3,72,\"Kiel, \"\"Nord\"\"\",\r\n"
+    "4,90.25,\"two\nlines\",3e2\n"
+    "1,NaN,,NA";
+
+void put_houses(const std::string& path) { put_file(path, houses); }
+
+}  // namespace
+
+// --- Lines and records -----------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: lines, whatever they end in and the file is packed by") {
+  Folder folder;
+  std::string text;
+  Texts lines;
+  for (int i = 0; i < 30000; ++i) {
+    lines.push_back(std::string(size_t(i * 7 % 40), 'x') + std::to_string(i));
+    text += lines.back() + (i % 3 ? "\n" : "\r\n");
+  }
+  text += "last", lines.push_back("last");
+  put_file(folder / "a.txt", text);
+  put_file(folder / "a.txt.gz", gzipped(text.substr(0, 300000)) + gzipped(text.substr(300000)));
+  put_file(folder / "a.txt.zst", zstd_of(text.substr(0, 300000)) + zstd_of(text.substr(300000)));
+  for (const char* name : {"a.txt", "a.txt.gz", "a.txt.zst"}) {
+    INFO(name);
+    const auto ds = data::text_lines(folder / name);
+    CHECK(texts_of(ds) == lines);
+    CHECK(texts_of(ds.batch(4096).unbatch()) == lines);
+    check_resumes(ds.skip(29900), same_text);
+    check_resumes(ds.batch(997), [](const Tensor& a, const Tensor& b) { return array_equal(a, b); });
+  }
+  const auto all = data::text_lines({folder / "a.txt", folder / "a.txt.gz"});
+  CHECK(all.count() == 60002);
+  CHECK(all.skip(30001).first().item<std::string>() == lines[0]);
+  CHECK(all.batch(20000).collect()[1].dim(0) == 20000);  // over the end of a file
+  put_file(folder / "empty.txt", "");
+  put_file(folder / "lines.txt", "\n\na\n");
+  CHECK(texts_of(data::text_lines({folder / "empty.txt", folder / "lines.txt"})) == Texts{"", "", "a"});
+}
+
+TEST_CASE("data files: a packed file that is cut or damaged says so, behind the lines before") {
+  Folder folder;
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += std::to_string(i) + "\n";
+  for (const std::string& packed : {gzipped(text), zstd_of(text)}) {
+    put_file(folder / "cut", packed.substr(0, packed.size() - 9));
+    auto it = data::text_lines(folder / "cut").iterator();
+    int64_t n = 0;
+    const std::string wrong = message_of([&] {
+      while (it.next()) ++n;
+    });
+    CHECK(has(wrong, "cut' at byte"));
+    CHECK(has(wrong, "of what is unpacked"));
+    CHECK(n > 1000);
+    CHECK(!it.next());  // once
+    std::string broken = packed;
+    broken[packed.size() / 2] = char(broken[packed.size() / 2] ^ 0x55);
+    put_file(folder / "cut", broken.substr(0, 6) + "~~~~" + broken.substr(10));
+    CHECK(has(message_of([&] { data::text_lines(folder / "cut").count(); }), "damaged"));
+  }
+  put_file(folder / "good.txt", "a\n");
+  const auto both = data::text_lines({folder / "none.txt", folder / "good.txt"});
+  CHECK(has(message_of([&] { both.count(); }), "none.txt"));
+  CHECK(both.ignore_errors({.log = false}).count() == 1);
+}
+
+TEST_CASE("data files: patterns") {
+  Folder folder;
+  for (const char* name : {"a/1.txt", "a/2.csv", "b/c/3.txt", "b/c/x{y", "b/z.log"}) {
+    std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
+    put_file(folder / name, std::string(name) + "\n");
+  }
+  const auto found = [&](const std::string& pattern) {
+    Texts names = texts_of(data::list_files(folder / pattern));
+    for (std::string& n : names) n = n.substr(folder.path().size() + 1);
+    return names;
+  };
+  CHECK(found("**/*.txt") == Texts{"a/1.txt", "b/c/3.txt"});
+  CHECK(found("{a,b}/**/*.{txt,csv}") == Texts{"a/1.txt", "a/2.csv", "b/c/3.txt"});
+  CHECK(found("{a/[12].*,b/z.log}") == Texts{"a/1.txt", "a/2.csv", "b/z.log"});
+  CHECK(found("{a,b/{c,d}}/*t") == Texts{"a/1.txt", "b/c/3.txt"});
+  CHECK(found("b/**").size() == 3);
+  CHECK(found("b/c/x{y") == Texts{"b/c/x{y"});  // braces that do not fit are none
+  CHECK(texts_of(data::text_lines(folder / "*/*.txt")) == Texts{"a/1.txt"});
+  CHECK(texts_of(data::text_lines(folder / "b/c/x{y")) == Texts{"b/c/x{y"});
+  CHECK(texts_of(data::text_lines(tensor({folder / "a/1.txt", folder / "b/z.log"}))) == Texts{"a/1.txt", "b/z.log"});
+  CHECK(has(message_of([&] { data::text_lines(folder / "*.md"); }), "[data::text_lines] no file matches"));
+  CHECK(has(message_of([&] { data::text_lines(Texts()); }), "there are no files"));
+  CHECK(has(message_of([&] { data::text_lines(arange(3)); }), "paths are strings"));
+  const auto shuffled = texts_of(data::list_files(folder / "**/*.{txt,csv,log}", {.shuffle = true, .seed = 5}));
+  CHECK(shuffled == texts_of(data::list_files(folder / "**/*.{txt,csv,log}", {.shuffle = true, .seed = 5})));
+  CHECK(shuffled.size() == 4);
+}
+
+TEST_CASE("data files: records are read in batches, skipped without their sums, and resumed by place") {
+  Folder folder;
+  Texts bytes;
+  for (const Compression c : {Compression::none, Compression::gzip, Compression::zlib}) {
+    RecordWriter out(folder / ("r" + std::to_string(int(c))), {.compression = c});
+    bytes.clear();
+    for (int i = 0; i < 500; ++i) {
+      bytes.push_back(make_example({{"x", full({3}, i, f32)}, {"label", tensor({int64_t(i)})}}));
+      out.write(bytes.back());
+    }
+    out.close();
+  }
+  put_file(folder / "r3", zstd_of(contents(folder / "r0")));
+  for (int c = 0; c < 4; ++c) {
+    INFO(c);
+    const auto ds = data::tfrecords(folder / ("r" + std::to_string(c)));
+    CHECK(texts_of(ds) == bytes);
+    check_resumes(ds, same_text);
+    const auto parsed = ds.batch(64).map([](const Tensor& records) {
+      ParsedExamples p = parse_examples(records.to_vector<std::string>(),
+                                        {{"x", fixed_feature(f32, {3})}, {"label", fixed_feature(i64)}});
+      return std::pair(p.tensors.at("x"), p.tensors.at("label"));
+    });
+    int64_t next = 0;
+    for (const auto& [x, label] : parsed) {
+      CHECK(array_equal(slice_axis(x, 1, 1, 2).reshape({-1}), label.astype(f32)));
+      CHECK(label.item<int64_t>(0) == next);
+      next += label.dim(0);
+    }
+    CHECK(next == 500);
+  }
+  std::string damaged = contents(folder / "r0");
+  damaged[damaged.size() - 6] ^= 1;
+  put_file(folder / "bad", damaged);
+  const auto bad = data::tfrecords({folder / "bad", folder / "r0"});
+  const std::string wrong = message_of([&] { bad.count(); });
+  CHECK(has(wrong, "bad' at byte"));
+  CHECK(has(wrong, "record 499"));
+  CHECK(bad.ignore_errors({.log = false}).count() == 999);
+  CHECK(bad.skip(500).count() == 500);
+  CHECK(bad.ignore_errors({.log = false}).batch(100).count() == 10);
+}
+
+// --- CSV -------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: rows of CSV files are structs, tuples, values and tables") {
+  Folder folder;
+  put_houses(folder / "h.csv");
+  const std::vector<House> all = data::csv<House>(folder / "h.csv").collect();
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].rooms == 2);
+  CHECK(all[0].area == 41.5f);
+  CHECK(all[0].price == 100.0);
+  CHECK(all[1].city == "Kiel, \"Nord\"");
+  CHECK(!all[1].price);
+  CHECK(all[2].city == "two\nlines");
+  CHECK(all[2].price == 300);
+  CHECK(std::isnan(all[3].area));
+  CHECK(!all[3].price);
+
+  const Table t = data::csv(folder / "h.csv").batch(10).first(), read = read_csv(folder / "h.csv");
+  CHECK(t.names == read.names);
+  for (size_t i = 0; i < t.columns.size(); ++i) {
+    CHECK(t.columns[i].dtype() == read.columns[i].dtype());
+    if (t.columns[i].dtype() == rill::string)
+      CHECK(t.columns[i].to_vector<std::string>() == read.columns[i].to_vector<std::string>());
+    else CHECK(array_equal(nan_to_num(t.columns[i].astype(f64), -1), nan_to_num(read.columns[i].astype(f64), -1)));
+  }
+  const Table row = data::csv(folder / "h.csv").skip(1).first();
+  CHECK(row.at("rooms").item<int64_t>() == 3);
+  CHECK(row.at("area").shape() == Shape{});
+
+  int64_t rows = 0;
+  for (const auto& [rooms, area] : data::csv<Columns>(folder / "h.csv").batch(3)) {
+    CHECK(area.dtype() == f64);
+    rows += rooms.dim(0);
+  }
+  CHECK(rows == 4);
+  using Pair = std::pair<float, int64_t>;
+  const auto pairs = data::csv<Pair>(folder / "h.csv", {.columns = {"area", "rooms"}});
+  CHECK(pairs.first() == Pair(41.5f, 2));
+  const auto [area, rooms] = pairs.batch(4).first();
+  CHECK(rooms.dtype() == i64);
+  CHECK(area.dtype() == f32);
+  CHECK(sum(rooms).item<int64_t>() == 10);
+  CHECK(data::csv<std::string>(folder / "h.csv", {.columns = {"city"}}).collect()[3] == "");
+  CHECK(data::csv(folder / "h.csv", {.columns = {"price"}, .dtypes = {{"price", f32}}}).first().columns[0].dtype() ==
+        f32);
+}
+
+TEST_CASE("data files: options of CSV") {
+  Folder folder;
+  const std::string path = folder / "o.csv";
+  put_file(path, "made by hand\n# a comment\na;b;c\n1;'x;y';\n# another\n2;z;7\n");
+  const data::CsvRowOptions o = {
+      .delimiter = ';', .quote = '\'', .comment = '#', .skip_lines = 1, .defaults = {{"c", "-1"}}};
+  using Row = std::tuple<int32_t, std::string, int8_t>;
+  CHECK(data::csv<Row>(path, o).collect() == std::vector<Row>{{1, "x;y", -1}, {2, "z", 7}});
+  put_file(path, "1,2\n3,4\n");
+  using Two = std::pair<int64_t, int64_t>;
+  CHECK(data::csv<Two>(path, {.header = false}).collect() == std::vector<Two>{{1, 2}, {3, 4}});
+  CHECK(data::csv<int64_t>(path, {.header = false, .columns = {"1"}}).collect() == std::vector<int64_t>{2, 4});
+  CHECK(data::csv(path, {.header = false}).first().names == Texts{"0", "1"});
+  put_file(path, "a,b\n1,\n,2.5\n");
+  const Table filled = data::csv(path, {.defaults = {{"a", "0"}}}).batch(2).first();
+  CHECK(filled.at("a").dtype() == i64);
+  CHECK(filled.at("b").dtype() == f64);
+  put_file(path, "a,b\r1,2\r3,4\r");  // the ends of lines of old Macs
+  CHECK(data::csv<Two>(path).collect() == std::vector<Two>{{1, 2}, {3, 4}});
+  put_file(path, "a,b\r\n1,\"\"\r\n3,");
+  CHECK(data::csv<std::pair<int64_t, std::optional<std::string>>>(path).collect() ==
+        std::vector<std::pair<int64_t, std::optional<std::string>>>{{1, ""}, {3, {}}});
+  put_file(path,
+           "\xEF\xBB\xBF"
+           "a,t\n1,true\n2,0\n");
+  CHECK(data::csv<std::pair<int64_t, bool>>(path).collect() ==
+        std::vector<std::pair<int64_t, bool>>{{1, true}, {2, false}});
+  put_file(path, "a\n");
+  CHECK(data::csv(path).count() == 0);
+  put_file(path, "");
+  CHECK(data::csv(path).count() == 0);
+  CHECK(data::csv<Two>(path, {.header = false}).count() == 0);
+  // Columns are found by name in each file; one that has no rows says nothing of dtypes.
+  put_file(folder / "1.csv", "b,a\n");
+  put_file(folder / "2.csv", "a,b\n1,2.5\n");
+  put_file(folder / "3.csv", "b,a\n3.5,4\n");
+  const Table both = data::csv(folder / "[123].csv", {.columns = {"a", "b"}}).batch(5).first();
+  CHECK(array_equal(both.at("a"), tensor({int64_t(1), int64_t(4)})));
+  CHECK(array_equal(both.at("b"), tensor({2.5, 3.5})));
+}
+
+TEST_CASE("data files: what is wrong with a CSV file is said with its line, and the next row follows") {
+  Folder folder;
+  const std::string path = folder / "w.csv";
+  put_file(path, "a,b\n1,x\n\n2\n\"3\",\"li\nne\"\nfour,y\n5,z,9\n6,\"q\"q\n7,a\"b\n,m\n8,n\n");
+  using Row = std::pair<int64_t, std::string>;
+  auto it = data::csv<Row>(path).iterator();
+  std::vector<int64_t> good;
+  Texts wrong;
+  for (bool more = true; more;) {
+    const std::string message = message_of([&] {
+      const auto x = it.next();
+      more = bool(x);
+      if (x) good.push_back(x->first);
+    });
+    if (!message.empty()) wrong.push_back(message);
+  }
+  CHECK(good == std::vector<int64_t>{1, 3, 8});
+  REQUIRE(wrong.size() == 6);
+  CHECK(has(wrong[0], "w.csv', line 4: has 1 field. expected 2"));
+  CHECK(has(wrong[1], "line 7: 'four' in the column 'a' is no i64"));
+  CHECK(has(wrong[2], "line 8: has 3 fields"));
+  CHECK(has(wrong[3], "line 9: something stands behind the quotes"));
+  CHECK(has(wrong[4], "line 10: a quote within the field"));
+  CHECK(has(wrong[5], "line 11: '' in the column 'a' stands for no value"));
+  CHECK(data::csv<Row>(path).ignore_errors({.log = false}).count() == 3);
+  CHECK(data::csv<Row>(path).skip(8).first().first == 8);
+  CHECK(has(message_of([&] { data::csv<Row>(path).batch(20).count(); }), "line 4"));
+  CHECK(data::csv<Row>(path).ignore_errors({.log = false}).batch(2).count() == 2);
+
+  put_file(path, "a,b\n1,\"x\n2,y\n");
+  CHECK(has(message_of([&] { data::csv<Row>(path).count(); }), "line 2: quotes that do not end"));
+  CHECK(data::csv<Row>(path).ignore_errors({.log = false}).count() == 0);
+  put_file(path, "n\n1\n2\n3.5\n");
+  const std::string later = message_of([&] { data::csv(path, {.infer_rows = 2}).count(); });
+  CHECK(has(later, "'3.5' in the column 'n' is no i64, which the first rows are"));
+  CHECK(has(later, "{\"n\", f64}"));
+  CHECK(has(message_of([&] { data::csv<Row>(path).count(); }), "1 columns for a row of 2 fields"));
+  CHECK(has(message_of([&] { data::csv<House>(path).count(); }), "has no column 'area'. it has 'n'"));
+  CHECK(has(message_of([&] { data::csv(path, {.dtypes = {{"m", f32}}}).count(); }), "no column 'm'"));
+  CHECK(has(message_of([&] { data::csv(path, {.defaults = {{"n", "x"}}}).count(); }), "default 'x'"));
+  CHECK(has(message_of([&] { data::csv(path, {.delimiter = '"'}); }), "two different characters"));
+  CHECK(has(message_of([&] { data::csv(path, {.delimiter = '1'}); }), "part of numbers"));
+  CHECK(has(message_of([&] { data::csv(path, {.dtypes = {{"n", c64}}}); }), "cannot be read as c64"));
+  CHECK(has(message_of([&] { data::csv(folder / "none.csv").count(); }), "none.csv"));
+  put_file(path, "a,a\n1,2\n");
+  CHECK(has(message_of([&] { data::csv(path).count(); }), "two columns 'a'"));
+}
+
+TEST_CASE("data files: CSV is resumed at any row, of any packing, and batches are those of the rows") {
+  Folder folder;
+  std::string text = "i,s,x\n";
+  for (int i = 0; i < 20000; ++i)
+    text += std::to_string(i) + (i % 7 ? ",plain," : ",\"two\nlines, and \"\"quotes\"\"\",") +
+            std::to_string(i * 0.25) + (i % 5 ? "\n" : "\r\n\n");
+  put_file(folder / "t.csv", text);
+  put_file(folder / "t.csv.gz", gzipped(text));
+  put_file(folder / "t.csv.zst", zstd_of(text));
+  using Row = std::tuple<int64_t, std::string, double>;
+  for (const char* name : {"t.csv", "t.csv.gz", "t.csv.zst"}) {
+    INFO(name);
+    const auto ds = data::csv<Row>({folder / name, folder / name});
+    const std::vector<Row> rows = ds.collect();
+    REQUIRE(rows.size() == 40000);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      REQUIRE(std::get<0>(rows[i]) == int64_t(i % 20000));
+      REQUIRE(std::get<2>(rows[i]) == double(i % 20000) * 0.25);
+    }
+    CHECK(std::get<1>(rows[7]) == "two\nlines, and \"quotes\"");
+    check_resumes(ds.skip(19960).take(100), [](const Row& a, const Row& b) { return a == b; });
+    int64_t seen = 0;
+    for (const auto& [i, s, x] : ds.batch(3001)) {
+      CHECK(array_equal(i, remainder(arange(seen, seen + i.dim(0)), int64_t(20000))));
+      seen += i.dim(0);
+    }
+    CHECK(seen == 40000);
+    const auto batches = ds.batch(777);
+    auto it = batches.iterator();
+    for (int i = 0; i < 30; ++i) it.next();
+    auto other = batches.iterator();
+    other.restore(it.save());
+    CHECK(array_equal(std::get<0>(*other.next()), std::get<0>(*it.next())));
+  }
+  check_resumes(data::csv(folder / "t.csv").take(60), [](const Table& a, const Table& b) {
+    return array_equal(a.at("i"), b.at("i")) && a.at("s").item<std::string>() == b.at("s").item<std::string>();
+  });
+  // In another process: the schema is that of the first file.
+  put_file(folder / "f1.csv", "v\n1.5\n");
+  put_file(folder / "f2.csv", "v\n2\n3\n4\n");
+  const auto make = [&] { return data::csv({folder / "f1.csv", folder / "f2.csv"}); };
+  auto it = make().iterator();
+  it.next(), it.next();
+  auto other = make().iterator();
+  other.restore(it.save());
+  CHECK(other.next()->at("v").dtype() == f64);
+}
+
+TEST_CASE("data files: rows come from pipes and from the standard input") {
+  Folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const auto fed = [&](const std::string& text, auto&& use) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::ofstream(pipe) << text;
+      _exit(0);
+    }
+    use();
+    waitpid(child, nullptr, 0);
+  };
+  fed(houses, [&] { CHECK(data::csv<House>(pipe).count() == 4); });
+  fed("a\nb\nc", [&] { CHECK(texts_of(data::text_lines(pipe)) == Texts{"a", "b", "c"}); });
+  fed(record("one") + record("two"), [&] { CHECK(texts_of(data::tfrecords(pipe)) == Texts{"one", "two"}); });
+  const pid_t child = fork();  // with another standard input
+  if (child == 0) {
+    put_file(folder / "in", "x\n1\n2\n");
+    const bool opened = freopen((folder / "in").c_str(), "r", stdin) != nullptr;
+    const auto ds = data::csv<int64_t>("-");
+    const bool twice = ds.count() == 2 && ds.count() == 2;  // a file can be read again
+    _exit(opened && twice ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("data files: interleaved and divided among workers") {
+  Folder folder;
+  for (int f = 0; f < 5; ++f) {
+    std::string text = "v\n";
+    for (int i = 0; i < 40; ++i) text += std::to_string(100 * f + i) + "\n";
+    put_file(folder / ("p" + std::to_string(f) + ".csv"), text);
+  }
+  const auto files = data::list_files(folder / "p*.csv");
+  std::vector<int64_t> all;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto part = files.shard(2, rank).interleave([](const Tensor& path) { return data::csv<int64_t>(path); },
+                                                      {.cycle = 2, .block = 3, .threads = 2});
+    const auto one = files.shard(2, rank).interleave([](const Tensor& path) { return data::csv<int64_t>(path); },
+                                                     {.cycle = 2, .block = 3});
+    CHECK(part.collect() == one.collect());
+    check_resumes(part, [](int64_t a, int64_t b) { return a == b; });
+    for (const int64_t v : part) all.push_back(v);
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(all.size() == 200);
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+  const auto rows = data::csv<int64_t>(folder / "p*.csv").shard(7, 3).collect();
+  CHECK(rows.size() == 29);
+  CHECK(rows[1] == 10);
+}
+
+// --- Arrays ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: .npy files as rows, in whatever order they lie") {
+  Folder folder;
+  const Tensor x = arange(60).reshape({5, 3, 4});
+  for (const DType d : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64, c64, c128}) {
+    INFO(name(d));
+    const Tensor t = x.astype(d);
+    save(folder / "x.npy", t);
+    const auto ds = data::npy(folder / "x.npy");
+    CHECK(ds.size() == 5);
+    CHECK(array_equal(ds.batch(5).first(), t));
+    CHECK(array_equal(ds.skip(3).first(), t(3)));
+    // The same as numpy writes it in Fortran order and with the highest byte first.
+    const Tensor turned = transpose(t, {2, 1, 0}).contiguous();
+    std::string file = contents(folder / "x.npy");
+    const size_t body = file.size() - size_t(t.size()) * size_of(d);
+    std::string bytes(turned.rep()->data, size_t(t.size()) * size_of(d));
+    const size_t word = size_of(real_of(d));
+    for (size_t i = 0; i < bytes.size(); i += word) std::reverse(bytes.begin() + i, bytes.begin() + i + word);
+    std::string head = file.substr(0, body);
+    head.replace(head.find("False"), 5, "True ");
+    if (word > 1) head.replace(head.find('<'), 1, ">");
+    put_file(folder / "y.npy", head + bytes);
+    CHECK(array_equal(data::npy(folder / "y.npy").batch(2).collect()[1], slice_axis(t, 0, 2, 4)));
+    CHECK(array_equal(data::npy(folder / "y.npy").skip(4).first(), t(4)));
+  }
+  save(folder / "s.npy", tensor({"one", "zwei", "drei"}));
+  CHECK(texts_of(data::npy(folder / "s.npy")) == Texts{"one", "zwei", "drei"});
+  save(folder / "1.npy", arange(7)), save(folder / "2.npy", arange(7, 12));
+  const auto both = data::npy({folder / "1.npy", folder / "2.npy"});
+  CHECK(array_equal(both.batch(20).first(), arange(12)));
+  const Tensor shuffled = both.shuffle(2, {.seed = 3}).batch(12).first();
+  CHECK(!array_equal(shuffled, arange(12)));
+  CHECK(array_equal(sort(shuffled), arange(12)));
+  check_resumes(both.shuffle({.seed = 1}), [](const Tensor& a, const Tensor& b) { return array_equal(a, b); });
+  CHECK(has(message_of([&] { data::npy({folder / "1.npy", folder / "s.npy"}); }), "rows of string"));
+  save(folder / "0.npy", tensor(3.f));
+  CHECK(has(message_of([&] { data::npy(folder / "0.npy"); }), "scalar"));
+  const std::string file = contents(folder / "1.npy");
+  for (size_t n = 0; n < file.size(); ++n) {
+    put_file(folder / "cut.npy", file.substr(0, n));
+    CHECK(has(message_of([&] { data::npy(folder / "cut.npy"); }), "cut.npy"));
+  }
+}
+
+TEST_CASE("data files: arrays side by side in .npz and .safetensors") {
+  Folder folder;
+  const Tensor x = arange(30).reshape({10, 3}).astype(f32), y = arange(10);
+  struct Example {
+    Tensor x, y;
+  };
+  save(folder / "a.npz", NamedTensors{{"x", x}, {"y", y}, {"other", arange(3)}}, {.compress = false});
+  save(folder / "p.npz", NamedTensors{{"x", x}, {"y", y}}, {.compress = true});
+  save(folder / "a.safetensors", NamedTensors{{"x", x}, {"y", y}});
+  const auto check = [&](const data::Dataset<Example>& ds) {
+    CHECK(ds.size() == 10);
+    const Example all = ds.batch(10).first();
+    CHECK(array_equal(all.x, x));
+    CHECK(array_equal(all.y, y));
+    CHECK(array_equal(ds.skip(7).first().x, x(7)));
+    const Example s = ds.shuffle(3, {.seed = 2}).batch(10).first();
+    CHECK(array_equal(take(x, s.y, 0), s.x));
+    CHECK(!array_equal(s.y, y));
+  };
+  check(data::npz<Example>(folder / "a.npz"));
+  check(data::npz<Example>(folder / "p.npz"));
+  check(data::safetensors<Example>(folder / "a.safetensors"));
+  const Table t = data::npz(folder / "p.npz").batch(4).first();
+  CHECK(t.names == Texts{"x", "y"});
+  CHECK(t.at("x").shape() == Shape{4, 3});
+  const auto pairs = data::npz<std::pair<Tensor, int64_t>>(folder / "a.npz", {.names = {"x", "y"}});
+  CHECK(pairs.skip(4).first().second == 4);
+  CHECK(has(message_of([&] { data::npz(folder / "a.npz"); }), "they must have as many"));
+  save(folder / "none.npz", NamedTensors{});
+  CHECK(has(message_of([&] { data::npz(folder / "none.npz"); }), "has no arrays"));
+  CHECK(has(message_of([&] { data::npz(folder / "a.npz", {.names = {"z"}}); }), "has no array 'z'"));
+  CHECK(has(message_of([&] { data::npz<std::pair<Tensor, float>>(folder / "p.npz"); }),
+            "the field that takes them is f32"));
+  CHECK(has(message_of([&] { data::npz<Tensor>(folder / "p.npz"); }), "2 arrays for a row of 1 fields"));
+  const std::string file = contents(folder / "a.npz");
+  for (size_t n = 0; n < file.size(); n += 7) {
+    put_file(folder / "cut.npz", file.substr(0, n));
+    CHECK(message_of([&] { data::npz(folder / "cut.npz"); }) != "");
+  }
+}
+
+TEST_CASE("data files: IDX files") {
+  Folder folder;
+  const std::string bytes("\0\0\x08\x02\0\0\0\3\0\0\0\2abcdef", 18);
+  put_file(folder / "i", bytes), put_file(folder / "i.gz", gzipped(bytes));
+  const auto ds = data::idx({folder / "i", folder / "i.gz"});
+  CHECK(ds.size() == 6);
+  CHECK(array_equal(ds.skip(4).first(), tensor({'c', 'd'}).astype(u8)));
+  CHECK(data::zip(ds, ds).shuffle({.seed = 1}).batch(6).first().first.shape() == Shape{6, 2});
+  put_file(folder / "bad", bytes.substr(0, 14));
+  CHECK(has(message_of([&] { data::idx(folder / "bad"); }), "truncated"));
+}
+
+// --- Arrow -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: Arrow files and streams, batch by batch") {
+  Folder folder;
+  const auto part = [](int64_t from, int64_t to) {
+    std::vector<std::string> texts;
+    for (int64_t i = from; i < to; ++i) texts.push_back("t" + std::to_string(i));
+    return Table{{"i", "x", "t"}, {arange(from, to), arange(from, to).astype(f32) / 2, tensor(texts)}};
+  };
+  write_arrow(folder / "1.arrow", part(0, 100)), write_arrow(folder / "2.arrow", part(100, 130));
+  // A stream of several batches: the schema of one, the batches of all, the end.
+  std::string stream;
+  for (int k = 0; k < 5; ++k) {
+    write_arrow(folder / "p.arrows", part(20 * k, 20 * k + 20));
+    const std::string one = contents(folder / "p.arrows");
+    const size_t schema = 8 + size_t(uint8_t(one[4])) + 256 * size_t(uint8_t(one[5]));
+    stream += one.substr(k ? schema : 0, one.size() - 8 - (k ? schema : 0));
+  }
+  stream += std::string("\xFF\xFF\xFF\xFF\0\0\0\0", 8);
+  put_file(folder / "s.arrows", stream);
+  put_file(folder / "s.arrows.gz", gzipped(stream)), put_file(folder / "s.arrows.zst", zstd_of(stream));
+  put_file(folder / "f.arrow.gz", gzipped(contents(folder / "1.arrow")));
+  using Row = std::tuple<int64_t, float, std::string>;
+  const auto same = [](const Row& a, const Row& b) { return a == b; };
+  for (const char* name : {"1.arrow", "s.arrows", "s.arrows.gz", "s.arrows.zst", "f.arrow.gz"}) {
+    INFO(name);
+    const auto ds = data::arrow<Row>({folder / name, folder / "2.arrow"});
+    const std::vector<Row> rows = ds.collect();
+    REQUIRE(rows.size() == 130);
+    for (int64_t i = 0; i < 130; ++i) CHECK(rows[size_t(i)] == Row(i, float(i) / 2, "t" + std::to_string(i)));
+    check_resumes(ds, same);
+    int64_t seen = 0;
+    for (const auto& [i, x, t] : ds.batch(33)) {
+      CHECK(array_equal(i, arange(seen, seen + i.dim(0))));
+      CHECK(t.item<std::string>(0) == "t" + std::to_string(seen));
+      seen += i.dim(0);
+    }
+    CHECK(seen == 130);
+  }
+  const Table t = data::arrow(folder / "s.arrows", {.columns = {"t", "i"}}).skip(50).batch(30).first();
+  CHECK(t.names == Texts{"t", "i"});
+  CHECK(array_equal(t.at("i"), arange(50, 80)));
+  CHECK(has(message_of([&] { data::arrow<std::pair<Tensor, float>>(folder / "1.arrow").count(); }),
+            "3 columns for a row of 2"));
+  CHECK(has(message_of([&] { data::arrow<float>(folder / "1.arrow", {.columns = {"i"}}).count(); }),
+            "the field that takes its rows is f32"));
+  CHECK(has(message_of([&] { data::arrow(folder / "1.arrow", {.columns = {"z"}}).count(); }), "[data::arrow]"));
+  for (size_t n = 0; n + 8 < stream.size(); n += 97) {
+    put_file(folder / "cut.arrows", stream.substr(0, n));
+    put_file(folder / "cut.arrows.gz", gzipped(stream.substr(0, n)));
+    for (const char* name : {"cut.arrows", "cut.arrows.gz"}) {
+      int64_t count = 0;
+      message_of([&] {
+        for (const Row& row : data::arrow<Row>(folder / name)) count += std::get<0>(row) == count;
+      });
+      CHECK(count % 20 == 0);
+    }
+  }
+}
+
+// --- Audio -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("data files: WAV files as samples") {
+  Folder folder;
+  std::vector<float> samples;
+  for (int i = 0; i < 200; ++i) samples.push_back(float(i - 100) / 128);
+  put_file(folder / "a.wav", encode_wav(samples, 2, 8000));
+  const auto ds = data::audio(folder / "*.wav");
+  const auto [x, rate] = ds.first();
+  CHECK(rate == 8000);
+  CHECK(x.shape() == Shape{100, 2});
+  for (int i = 0; i < 200; ++i) CHECK(x.reshape({200}).item<float>(i) == samples[size_t(i)]);
+  CHECK(ds.padded_batch(2).first().first.shape() == Shape{1, 100, 2});
+  const auto wav = [](int kind, int bits, const std::string& data) {
+    std::string out("RIFF\0\0\0\0WAVEfmt \x10\0\0\0", 20);
+    const auto put = [&](uint32_t v, int n) {
+      for (int i = 0; i < n; ++i) out += char(v >> 8 * i & 0xFF);
+    };
+    put(uint32_t(kind), 2), put(1, 2), put(16000, 4), put(uint32_t(16000 * bits / 8), 4), put(uint32_t(bits / 8), 2);
+    put(uint32_t(bits), 2);
+    out += std::string("LIST\3\0\0\0abc\0", 12) + "data";
+    put(uint32_t(data.size()), 4);
+    return out + data;
+  };
+  const auto one = [&](int kind, int bits, const std::string& data) {
+    return decode_audio(tensor(wav(kind, bits, data))).first.reshape({-1}).to_vector<float>();
+  };
+  CHECK(one(1, 8, std::string("\0\x80\xff", 3)) == std::vector<float>{-1, 0, 127.f / 128});
+  CHECK(one(1, 24, std::string("\0\0\x80\1\0\0", 6)) == std::vector<float>{-1, 1.f / 8388608});
+  CHECK(one(1, 32, std::string("\0\0\0\x80\0\0\0\x40", 8)) == std::vector<float>{-1, 0.5f});
+  CHECK(one(3, 32, std::string("\0\0\0\x3f", 4)) == std::vector<float>{0.5f});
+  CHECK(one(3, 64, std::string("\0\0\0\0\0\0\xe0\xbf", 8)) == std::vector<float>{-0.5f});
+  const std::string good = wav(1, 16, "abcd");
+  for (size_t n = 0; n < good.size(); ++n) {
+    put_file(folder / "cut.wav", good.substr(0, n));
+    CHECK(has(message_of([&] { read_audio(folder / "cut.wav"); }), "cut.wav"));
+  }
+  CHECK(has(message_of([&] { data::audio({folder / "none.wav", folder / "a.wav"}).count(); }), "none.wav"));
+  CHECK(data::audio({folder / "cut.wav", folder / "a.wav"}).ignore_errors({.log = false}).count() == 1);
+}
+
+TEST_CASE("data files: FLAC, Ogg, MP3 and packed WAV, by libsndfile") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/formats/");
+  const auto [wav, wav_rate] = read_audio(folder + "tone.wav");
+  CHECK(wav_rate == 8000);
+  CHECK(wav.shape() == Shape{400, 2});
+  CHECK(wav.item<float>(399, 1) == 399 * 16 / 32768.f);
+  const std::string refused = message_of([&] { read_audio(folder + "tone.flac"); });
+  if (has(refused, "feature audio")) return skip_case("a build without libsndfile");
+  CHECK(array_equal(read_audio(folder + "tone.flac").first, wav));
+  const auto ds = data::audio(folder + "tone.{flac,wav}");
+  CHECK(ds.size() == 2);
+  CHECK(ds.batch(2).first().second.to_vector<int64_t>() == std::vector<int64_t>{8000, 8000});
+  CHECK(allclose(read_audio(folder + "tone.ogg").first, wav, {.rtol = 0, .atol = 0.05}));
+  const Tensor adpcm = slice_axis(read_audio(folder + "adpcm.wav").first, 0, 0, 400);  // which errs most at the start
+  CHECK(mean(abs(adpcm - wav)).item<float>() < 0.01f);
+  const std::string mp3 = message_of([&] { CHECK(read_audio(folder + "tone.mp3").second == 8000); });
+  CHECK((mp3.empty() || has(mp3, "libsndfile reads")));  // before libsndfile 1.1
+  const Folder own;
+  const std::string flac = contents(folder + "tone.flac");
+  for (size_t n = 0; n < flac.size(); n += 5) {
+    put_file(own / "cut.flac", flac.substr(0, n));
+    CHECK(has(message_of([&] { read_audio(own / "cut.flac"); }), "cut.flac"));
+  }
+}
