@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "rill/serialize/tensorflow/interpreter.h"
 
@@ -121,6 +122,27 @@ Values static_replace_rule(const Call& c) {
       strings::regex_replace(c.known(0), c.text("pattern", ""), c.text("rewrite", ""), c.flag("replace_global", true))};
 }
 
+// Of dense operands [rows, n]: each combination of a row's values, as a SparseTensor that lists all.
+Values sparse_cross_rule(const Call& c) {
+  if (c.integer("N", 0) != 0 || !c.flag("hashed_output")) c.reject("it is understood of dense operands, hashed");
+  if (c.count() == 0) c.reject("there is nothing to cross");
+  std::vector<Tensor> parts;
+  Shape counts;
+  for (size_t i = 0; i < c.count(); ++i) {
+    const Tensor x = c.known(i);
+    if (x.ndim() != 2 || x.dim(0) != c.known(0).dim(0)) c.reject("its operands should have as many rows");
+    Shape shape(1 + c.count(), 1);
+    shape[0] = x.dim(0), shape[1 + i] = x.dim(1);
+    counts.push_back(x.dim(1));
+    parts.push_back(reshape(x, shape));
+  }
+  const int64_t buckets = c.integer("num_buckets", 0);
+  const Tensor ids = strings::to_cross_bucket(parts, buckets > 0 ? buckets : std::numeric_limits<int64_t>::max(),
+                                              uint64_t(c.integer("hash_key", 0)));
+  const int64_t rows = c.known(0).dim(0), n = counts.numel();
+  return {stack(unravel_index(arange(rows * n), {rows, n}), -1), ravel(ids), tensor({rows, n})};
+}
+
 }  // namespace
 
 const RuleTable& string_rules() {
@@ -137,6 +159,7 @@ const RuleTable& string_rules() {
       {"ReduceJoin", reduce_join_rule},
       {"StringSplitV2", split_texts_rule},
       {"RaggedTensorToSparse", sparse_rule},
+      {"SparseCross", sparse_cross_rule},
       {"StringToNumber", number_rule},
       {"AsString", as_string_rule},
       {"Substr", substr_rule},
