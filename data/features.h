@@ -45,8 +45,7 @@ class Column {
   bool is_categorical() const;      // whether it gives ids, which indicator() and embedding() make numbers of
   int64_t buckets() const;          // of ids. Throws where it gives none
   int64_t width() const;            // in a Columns: of an embedding its dimension, of ids their buckets
-  const Node& node() const { return *node_; }
-  const std::shared_ptr<const Node>& shared() const { return node_; }
+  const Node& node() const { return *node_; }  // what the library sees of it
 
  private:
   std::shared_ptr<const Node> node_;
@@ -144,12 +143,12 @@ class Columns {
   }
   Table table(const std::vector<Tensor>& raw, Where where = Where::current()) const;
 
-  int64_t width() const;                   // of the result
-  std::vector<int64_t> widths() const;     // of each column
-  std::vector<std::string> names() const;  // of each column
-  const std::vector<Column>& columns() const { return columns_; }
-  Columns sorted() const;                   // by name, as TensorFlow has them
-  std::vector<std::string> inputs() const;  // the raw columns, each once
+  int64_t width() const;                                           // of the result
+  std::vector<int64_t> widths() const;                             // of each column
+  std::vector<std::string> names() const;                          // of each column
+  const std::vector<Column>& columns() const { return columns_; }  // as they were given
+  Columns sorted() const;                                          // by name, as TensorFlow has them
+  std::vector<std::string> inputs() const;                         // the raw columns, each once
   // What a traced function of the raw columns takes, by their names, of any number of rows.
   std::vector<ArgSpec> signature(Where where = Where::current()) const;
   // Tables of embeddings, each once.
@@ -170,8 +169,8 @@ class SequenceColumns {
  public:
   explicit SequenceColumns(const std::vector<Column>& columns, Where where = Where::current());
   Sequence operator()(const Table& table, Where where = Where::current()) const;
-  int64_t width() const { return columns_.width(); }  // of a step
-  const Columns& columns() const { return columns_; }
+  int64_t width() const { return columns_.width(); }                        // of a step
+  const Columns& columns() const { return columns_; }                       // of a step
   std::vector<Variable> variables() const { return columns_.variables(); }  // tables of embeddings, each once
   void name_variables(VariablePaths& paths) const { columns_.name_variables(paths); }
 

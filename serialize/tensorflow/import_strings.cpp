@@ -86,18 +86,17 @@ Values sparse_rule(const Call& c) {
   if (count != int64_t(rows.values.dim(0))) c.reject("its rows do not end where the values do");
   return sparse_of(rows);
 }
-// rill's functions know the letters of ASCII, which other encodings have more than.
-template <Tensor (*f)(const Tensor&, Where)>
+// With an encoding, of all letters. ASCII's are the same in both, and need no tables of Unicode.
+template <Tensor (*of_ascii)(const Tensor&, Where), Tensor (*of_all)(const Tensor&, Where)>
 Values letters_rule(const Call& c) {
   const Tensor x = c.known(0);
-  const std::string encoding = c.text("encoding", "");
-  if (!encoding.empty()) {
+  bool ascii = true;
+  if (!c.text("encoding", "").empty()) {
     const EagerScope eager;
     for (const std::string& s : x.to_vector<std::string>())
-      if (std::ranges::any_of(s, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; }))
-        c.reject(fmt::format("with encoding '{}' it is understood of ASCII letters alone", encoding));
+      ascii = ascii && std::ranges::none_of(s, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; });
   }
-  return {f(x, Where::current())};
+  return {ascii ? of_ascii(x, Where::current()) : of_all(x, Where::current())};
 }
 Values number_rule(const Call& c) { return {strings::to_number(c.known(0), out_type(c, f32))}; }
 Values as_string_rule(const Call& c) {
@@ -147,8 +146,8 @@ Values sparse_cross_rule(const Call& c) {
 
 const RuleTable& string_rules() {
   static const RuleTable table = {
-      {"StringLower", letters_rule<strings::lower>},
-      {"StringUpper", letters_rule<strings::upper>},
+      {"StringLower", letters_rule<strings::lower, strings::lower_utf8>},
+      {"StringUpper", letters_rule<strings::upper, strings::upper_utf8>},
       OF_STRINGS("StringStrip", strings::strip(x)),
       OF_STRINGS("StringLength", strings::length(x, unit_of(c)).astype(i32)),
       OF_STRINGS("StringToHashBucketFast", strings::to_hash_bucket(x, c.integer("num_buckets", 1))),
