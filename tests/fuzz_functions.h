@@ -196,6 +196,8 @@ const Function functions[] = {
     RUN("strings::as_string", strings::as_string(x...), Tensor), UNARY(strings::fingerprint),
     FN(strings::to_hash_bucket, Tensor, int64_t), FN(strings::decode_raw, Tensor, DType, bool),
     FN(strings::encode_raw, Tensor, bool),
+    UNARY(strings::lower_utf8), UNARY(strings::upper_utf8), UNARY(strings::case_fold), UNARY(strings::strip_accents),
+    FN(strings::regex_split, Tensor, std::string), FN(strings::to_cross_bucket, List, int64_t),
     {"SparseTensor",
      [](Arguments& a) {
        return call<Tensor, Tensor, Shape>(

@@ -28,7 +28,8 @@ REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "beta", "beta
            "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
            "log_gamma_sample_slope", "lstsq", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
            "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "slogdet",
-           "solve", "spherical_jn", "svd", "svdvals", "tgamma", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
+           "solve", "spherical_jn", "string_cross_bucket", "string_fingerprint", "string_hash_bucket", "string_length",
+           "string_lower", "string_of_number", "string_replace", "string_strip", "string_upper", "svd", "svdvals", "tgamma", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
 NOT_IMPLEMENTED = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
 
 

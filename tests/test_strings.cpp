@@ -259,8 +259,8 @@ TEST_CASE("mistakes are told with the caller's line") {
   told([] { str::as_string(tensor(1.), {.fill = 'x'}); }, "fill must be");
   told([] { str::encode_raw(tensor(1)); }, "with an axis");
   told([] { str::decode_raw(tensor("a"), DType::string); }, "must be one of numbers");
-  told([] { function("f", [](const Tensor& x) { return str::length(x); })(tensor("a")); }, "known only when");
-  told([] { vmap([](const Tensor& x) { return str::as_string(x); })(ones({3})); }, "known only when");
+  told([] { function("f", [](const Tensor& x) { return str::split(x); })(tensor("a")); }, "known only when");
+  told([] { vmap([](const Tensor& x) { return str::encode_raw(x); })(ones({3, 2})); }, "known only when");
   // What a function finds outside is known.
   const Tensor words = tensor({"a", "bb"});
   CHECK(counts(function("g", [&](const Tensor& x) { return x + str::length(words); })(arange(2))) == Counts{1, 3});

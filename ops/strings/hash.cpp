@@ -1,11 +1,15 @@
 // FarmHash's Fingerprint64 (Pike 2014, "FarmHash", which TensorFlow hashes strings with): of up to 16, 32, 64 bytes by
 // a formula of each, of longer strings in blocks of 64.
+#include <fmt/format.h>
+
 #include <bit>
 #include <string_view>
 #include <utility>
 
+#include "rill/ops/creation.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/strings.h"
+#include "rill/ops/strings/records.h"
 #include "rill/ops/strings/string_maps.h"
 
 namespace rill::strings {
@@ -108,6 +112,17 @@ uint64_t hash_blocks(std::string_view text) {
              factor);
 }
 
+// TensorFlow's FingerprintCat64 (core/platform/fingerprint.h): two fingerprints as one, MurmurHash's way.
+uint64_t chained(uint64_t first, uint64_t next) {
+  constexpr uint64_t factor = 0xc6a4a7935bd1e995;
+  uint64_t all = first ^ factor;
+  all ^= folded(next * factor) * factor;
+  all *= factor;
+  return folded(folded(all) * factor);
+}
+
+}  // namespace
+
 uint64_t farm_hash(std::string_view text) {
   return text.size() <= 16   ? hash_up_to_16(text)
          : text.size() <= 32 ? hash_up_to_32(text)
@@ -115,18 +130,49 @@ uint64_t farm_hash(std::string_view text) {
                              : hash_blocks(text);
 }
 
-}  // namespace
-
 Tensor fingerprint(const Tensor& x, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(fingerprint_op, {&x}, {}, where);
   return mapped<uint64_t>("fingerprint", x, where, farm_hash);
 }
 
 Tensor to_hash_bucket(const Tensor& x, int64_t buckets, Where where) {
   CallerScope caller(where);
   require_option(buckets > 0, "to_hash_bucket", "buckets", buckets, "at least 1", where);
+  if (is_later(x)) return apply1(hash_bucket_op, {&x}, BucketParams{buckets}, where);
   return mapped<int64_t>("to_hash_bucket", x, where,
                          [=](std::string_view s) { return farm_hash(s) % uint64_t(buckets); });
+}
+
+Tensor to_cross_bucket(const std::vector<Tensor>& parts, int64_t buckets, uint64_t key, Where where) {
+  CallerScope caller(where);
+  require_option(buckets > 0, "to_cross_bucket", "buckets", buckets, "at least 1", where);
+  if (parts.empty()) fail("to_cross_bucket", "there are no tensors to cross", where);
+  bool later = false;
+  for (const Tensor& t : parts) later |= is_later(t);
+  if (later) {
+    std::vector<const Tensor*> in;
+    for (const Tensor& t : parts) in.push_back(&t);
+    return apply1(cross_bucket_op, Operands(in.data(), in.size()), CrossParams{buckets, int64_t(key)}, where);
+  }
+  Shape shape;
+  std::vector<Tensor> prints;  // a number is its own
+  for (const Tensor& t : parts) {
+    require_known("to_cross_bucket", t, where);
+    if (t.dtype() != DType::string && !is_integer(t.dtype()))
+      fail("to_cross_bucket", fmt::format("an operand is {} and must be of strings or integers", to_string(t.spec())),
+           where);
+    shape = broadcast_shapes(shape, t.shape(), where);
+    const EagerScope eager;
+    prints.push_back(t.dtype() == DType::string ? fingerprint(t, where) : t.astype(DType::u64, where));
+  }
+  std::vector<Elements<uint64_t>> all;
+  for (const Tensor& t : prints) all.emplace_back(t, shape);
+  return made<int64_t>(shape, [&](int64_t i) {
+    uint64_t print = key;
+    for (const auto& part : all) print = chained(print, part[i]);
+    return int64_t(print % uint64_t(buckets));
+  });
 }
 
 }  // namespace rill::strings

@@ -17,4 +17,6 @@ Tensor regex_replace(const Tensor&, std::string_view, std::string_view, bool, Wh
   fail_to_match("regex_replace", where);
 }
 
+Ragged regex_split(const Tensor&, std::string_view, Where where) { fail_to_match("regex_split", where); }
+
 }  // namespace rill::strings

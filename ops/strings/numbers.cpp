@@ -9,6 +9,7 @@
 
 #include "rill/devices/kernel/convert.h"
 #include "rill/ops/strings.h"
+#include "rill/ops/strings/records.h"
 #include "rill/ops/strings/string_maps.h"
 #include "rill/tensor/limits.h"
 #include "rill/tensor/visit_dtype.h"
@@ -130,8 +131,10 @@ size_t part_size(DType d) { return is_complex(d) ? size_of(d) / 2 : size_of(d); 
 
 Tensor to_number(const Tensor& x, DType dtype, Where where) {
   CallerScope caller(where);
-  require_texts("to_number", x, where);
   require_dtype("to_number", dtype, where);
+  if (is_later(x) && (is_integer(dtype) || is_floating(dtype)))
+    return apply1(to_number_op, {&x}, NumberParams{dtype}, where);
+  require_texts("to_number", x, where);
   return visit_dtype(dtype, [&]<class T>(T) -> Tensor {
     if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string> || requires(T z) { z.imag(); })
       fail("to_number", fmt::format("the dtype is {} and must be an integer or floating one", name(dtype)), where);
@@ -141,12 +144,17 @@ Tensor to_number(const Tensor& x, DType dtype, Where where) {
 
 Tensor as_string(const Tensor& x, const FormatOptions& options, Where where) {
   CallerScope caller(where);
-  require_known("as_string", x, where);
   if (options.precision && (*options.precision < 0 || *options.precision > 1000))
     fail("as_string", fmt::format("precision is {} and must be 0 to 1000", *options.precision), where);
   if (options.width < 0 || options.width > 1 << 20)
     fail("as_string", fmt::format("width is {} and must be 0 to 1048576", options.width), where);
   if (options.fill != ' ' && options.fill != '0') fail("as_string", "fill must be ' ' or '0'", where);
+  if (is_later(x))
+    return apply1(
+        as_string_op, {&x},
+        FormatParams{options.precision.value_or(-1), options.scientific, options.width, std::string(1, options.fill)},
+        where);
+  require_known("as_string", x, where);
   return visit_dtype(x.dtype(), [&]<class T>(T) -> Tensor {
     const Elements<T> values(x, x.shape());
     return made<std::string>(x.shape(), [&](int64_t i) {

@@ -7,6 +7,7 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/shaping.h"
 #include "rill/tensor/tensor.h"
 
@@ -37,6 +38,9 @@ using Texts = Elements<std::string>;
 // Throws unless `t` is defined and its elements can be read; for `texts` also unless it is of strings.
 void require_known(std::string_view op, const Tensor& t, const Where& where);
 void require_texts(std::string_view op, const Tensor& t, const Where& where);
+
+// Whether a trace carries the call out, by a record (records.h): an operand is known only when the function is called.
+inline bool is_later(const Tensor& t) { return t.defined() && t.is_symbolic() && !compute_delayed(t); }
 
 // The place of element `i` of a tensor, for messages: "[1, 2]".
 std::string place_in(const Shape& shape, int64_t i);

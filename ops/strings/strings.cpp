@@ -7,8 +7,10 @@
 
 #include "rill/ops/call_replay.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/elementwise.h"
 #include "rill/ops/index/from_front.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/strings/records.h"
 #include "rill/ops/strings/string_maps.h"
 
 namespace rill::strings {
@@ -91,8 +93,16 @@ void require_utf8(std::string_view op, std::string_view s, const Shape& shape, i
     CallerScope caller(where);                                                                                      \
     return mapped<bool>(#name, a, b, where, [](const std::string& x, const std::string& y) { return x symbol y; }); \
   }
-RILL_COMPARE(equal, ==)
-RILL_COMPARE(not_equal, !=)
+Tensor equal(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  if (is_later(a) || is_later(b)) return apply1(equal_op, {&a, &b}, {}, where);
+  return mapped<bool>("equal", a, b, where, [](const std::string& x, const std::string& y) { return x == y; });
+}
+Tensor not_equal(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  if (is_later(a) || is_later(b)) return logical_not(strings::equal(a, b, where), where);
+  return mapped<bool>("not_equal", a, b, where, [](const std::string& x, const std::string& y) { return x != y; });
+}
 RILL_COMPARE(less, <)
 RILL_COMPARE(less_equal, <=)
 RILL_COMPARE(greater, >)
@@ -103,6 +113,7 @@ RILL_COMPARE(greater_equal, >=)
 
 Tensor length(const Tensor& x, Unit unit, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(length_op, {&x}, UnitParams{unit}, where);
   require_texts("length", x, where);
   const Texts texts(x, x.shape());
   return made<int64_t>(
@@ -181,12 +192,18 @@ Ragged split(const Tensor& x, std::string_view separator, int64_t max_splits, Wh
 
 Tensor add(const Tensor& a, const Tensor& b, Where where) {
   CallerScope caller(where);
+  if (is_later(a) || is_later(b)) return apply1(join_op, {&a, &b}, JoinParams{}, where);
   return mapped<std::string>("add", a, b, where, [](const std::string& x, const std::string& y) { return x + y; });
 }
 
 Tensor join(const std::vector<Tensor>& parts, std::string_view separator, Where where) {
   CallerScope caller(where);
   if (parts.empty()) fail("join", "there are no tensors to join", where);
+  if (std::ranges::any_of(parts, is_later)) {
+    std::vector<const Tensor*> in;
+    for (const Tensor& t : parts) in.push_back(&t);
+    return apply1(join_op, Operands(in.data(), in.size()), JoinParams{std::string(separator)}, where);
+  }
   Shape shape;
   for (const Tensor& t : parts) {
     require_texts("join", t, where);
@@ -250,14 +267,17 @@ Tensor stripped(std::string_view op, const Tensor& x, std::string_view bytes, bo
 
 Tensor lower(const Tensor& x, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(lower_op, {&x}, {}, where);
   return moved_letters("lower", x, 'A', 'Z', 'a' - 'A', where);
 }
 Tensor upper(const Tensor& x, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(upper_op, {&x}, {}, where);
   return moved_letters("upper", x, 'a', 'z', 'A' - 'a', where);
 }
 Tensor strip(const Tensor& x, std::string_view bytes, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(strip_op, {&x}, BytesParams{std::string(bytes)}, where);
   return stripped("strip", x, bytes, true, true, where);
 }
 Tensor lstrip(const Tensor& x, std::string_view bytes, Where where) {
@@ -271,6 +291,7 @@ Tensor rstrip(const Tensor& x, std::string_view bytes, Where where) {
 
 Tensor replace(const Tensor& x, std::string_view part, std::string_view by, int64_t count, Where where) {
   CallerScope caller(where);
+  if (is_later(x)) return apply1(replace_op, {&x}, ReplaceParams{std::string(part), std::string(by), count}, where);
   return mapped<std::string>("replace", x, where, [=](std::string_view s) {
     std::string out;
     for (int64_t left = count;; --left) {

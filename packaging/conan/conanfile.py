@@ -53,6 +53,7 @@ class Rill(ConanFile):
         self.requires("highway/[>=1.0]")
         self.requires("zlib/[>=1.2.11]")
         self.requires("re2/[>=20200101]")
+        self.requires("utf8proc/[>=2.6]")
         if self.options.llvm:
             self.requires("llvm-core/[>=16 <22]")
         if self.options.lapack:

@@ -4,7 +4,7 @@
 
 # What is needed, by what it is for: this is said before anything is installed.
 needs=(
-  'the library: g++ pkg-config python3 python3-venv zlib1g-dev libhwy-dev libfmt-dev libre2-dev'
+  'the library: g++ pkg-config python3 python3-venv zlib1g-dev libhwy-dev libfmt-dev libre2-dev libutf8proc-dev'
   'matrices: libopenblas-dev'
   'files: nlohmann-json3-dev libprotobuf-dev protobuf-compiler libpng-dev libzip-dev libcsv-dev libleveldb-dev
           libflatbuffers-dev flatbuffers-compiler liblz4-dev libzstd-dev'

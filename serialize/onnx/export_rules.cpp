@@ -16,7 +16,7 @@ const std::unordered_map<std::string_view, Rule>& all_rules() {
   static const std::unordered_map<std::string_view, Rule> rules = [] {
     std::unordered_map<std::string_view, Rule> all;
     for (auto part : {elementwise_rules(), shape_rules(), index_rules(), matrix_rules(), reduce_rules(), neural_rules(),
-                      window_rules(), control_rules()})
+                      window_rules(), control_rules(), string_rules()})
       for (const Rule& r : part) all.emplace(r.op, r);
     for (const Op* op : all_ops())
       if (op->kind == OpKind::elementwise && !op->exported.onnx.empty())

@@ -58,6 +58,6 @@ std::string einsum_of(const Call& c);
 
 // The files of rules.
 std::span<const Rule> elementwise_rules(), shape_rules(), index_rules(), matrix_rules(), reduce_rules(), neural_rules(),
-    window_rules(), control_rules();
+    window_rules(), control_rules(), string_rules();
 
 }  // namespace rill::onnx_out

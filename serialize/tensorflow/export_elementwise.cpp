@@ -80,8 +80,8 @@ std::span<const onnx_out::Rule> elementwise_rules() {
 const onnx_out::Rule* rule_of(const Op& op) {
   static const auto all = [] {
     std::unordered_map<std::string_view, onnx_out::Rule> table;
-    for (auto part :
-         {elementwise_rules(), matrix_rules(), moving_rules(), reduce_rules(), window_rules(), control_rules()})
+    for (auto part : {elementwise_rules(), matrix_rules(), moving_rules(), reduce_rules(), window_rules(),
+                      control_rules(), string_rules()})
       for (const onnx_out::Rule& r : part) table.emplace(r.op, r);
     return table;
   }();

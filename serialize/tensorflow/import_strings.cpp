@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "rill/serialize/tensorflow/interpreter.h"
 
@@ -85,18 +86,17 @@ Values sparse_rule(const Call& c) {
   if (count != int64_t(rows.values.dim(0))) c.reject("its rows do not end where the values do");
   return sparse_of(rows);
 }
-// rill's functions know the letters of ASCII, which other encodings have more than.
-template <Tensor (*f)(const Tensor&, Where)>
+// With an encoding, of all letters. ASCII's are the same in both, and need no tables of Unicode.
+template <Tensor (*of_ascii)(const Tensor&, Where), Tensor (*of_all)(const Tensor&, Where)>
 Values letters_rule(const Call& c) {
   const Tensor x = c.known(0);
-  const std::string encoding = c.text("encoding", "");
-  if (!encoding.empty()) {
+  bool ascii = true;
+  if (!c.text("encoding", "").empty()) {
     const EagerScope eager;
     for (const std::string& s : x.to_vector<std::string>())
-      if (std::ranges::any_of(s, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; }))
-        c.reject(fmt::format("with encoding '{}' it is understood of ASCII letters alone", encoding));
+      ascii = ascii && std::ranges::none_of(s, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; });
   }
-  return {f(x, Where::current())};
+  return {ascii ? of_ascii(x, Where::current()) : of_all(x, Where::current())};
 }
 Values number_rule(const Call& c) { return {strings::to_number(c.known(0), out_type(c, f32))}; }
 Values as_string_rule(const Call& c) {
@@ -121,12 +121,33 @@ Values static_replace_rule(const Call& c) {
       strings::regex_replace(c.known(0), c.text("pattern", ""), c.text("rewrite", ""), c.flag("replace_global", true))};
 }
 
+// Of dense operands [rows, n]: each combination of a row's values, as a SparseTensor that lists all.
+Values sparse_cross_rule(const Call& c) {
+  if (c.integer("N", 0) != 0 || !c.flag("hashed_output")) c.reject("it is understood of dense operands, hashed");
+  if (c.count() == 0) c.reject("there is nothing to cross");
+  std::vector<Tensor> parts;
+  Shape counts;
+  for (size_t i = 0; i < c.count(); ++i) {
+    const Tensor x = c.known(i);
+    if (x.ndim() != 2 || x.dim(0) != c.known(0).dim(0)) c.reject("its operands should have as many rows");
+    Shape shape(1 + c.count(), 1);
+    shape[0] = x.dim(0), shape[1 + i] = x.dim(1);
+    counts.push_back(x.dim(1));
+    parts.push_back(reshape(x, shape));
+  }
+  const int64_t buckets = c.integer("num_buckets", 0);
+  const Tensor ids = strings::to_cross_bucket(parts, buckets > 0 ? buckets : std::numeric_limits<int64_t>::max(),
+                                              uint64_t(c.integer("hash_key", 0)));
+  const int64_t rows = c.known(0).dim(0), n = counts.numel();
+  return {stack(unravel_index(arange(rows * n), {rows, n}), -1), ravel(ids), tensor({rows, n})};
+}
+
 }  // namespace
 
 const RuleTable& string_rules() {
   static const RuleTable table = {
-      {"StringLower", letters_rule<strings::lower>},
-      {"StringUpper", letters_rule<strings::upper>},
+      {"StringLower", letters_rule<strings::lower, strings::lower_utf8>},
+      {"StringUpper", letters_rule<strings::upper, strings::upper_utf8>},
       OF_STRINGS("StringStrip", strings::strip(x)),
       OF_STRINGS("StringLength", strings::length(x, unit_of(c)).astype(i32)),
       OF_STRINGS("StringToHashBucketFast", strings::to_hash_bucket(x, c.integer("num_buckets", 1))),
@@ -137,6 +158,7 @@ const RuleTable& string_rules() {
       {"ReduceJoin", reduce_join_rule},
       {"StringSplitV2", split_texts_rule},
       {"RaggedTensorToSparse", sparse_rule},
+      {"SparseCross", sparse_cross_rule},
       {"StringToNumber", number_rule},
       {"AsString", as_string_rule},
       {"Substr", substr_rule},

@@ -102,6 +102,17 @@ constexpr OpForm others[] = {
     {"ComplexAbs", "y", "T=0 Tout>0"},
     {"Complex", "out", "T=0 Tout>0"},
     {"Conj", "output"},
+    {"StringLower", "output", ""},
+    {"StringUpper", "output", ""},
+    {"StringStrip", "output", ""},
+    {"StringLength", "output", ""},
+    {"StringJoin", "output", ""},
+    {"StringToNumber", "output", "out_type>0"},
+    {"AsString", "output"},
+    {"StaticRegexReplace", "output", ""},
+    {"StaticRegexFullMatch", "output", ""},
+    {"StringToHashBucketFast", "output", ""},
+    {"SparseCross", "output_indices output_values output_shape", ""},
 };
 
 std::unordered_map<std::string_view, OpForm> make_table() {

@@ -10,6 +10,6 @@ namespace rill::tensorflow_out {
 const onnx_out::Rule* rule_of(const Op& op);
 
 std::span<const onnx_out::Rule> elementwise_rules(), matrix_rules(), moving_rules(), reduce_rules(), window_rules(),
-    control_rules();
+    control_rules(), string_rules();
 
 }  // namespace rill::tensorflow_out
