@@ -113,6 +113,7 @@ class FunctionReader {
     guard.b = number(field(g, "b"));
     guard.outcome = flag(g, "outcome");
     guard.place = text_or(g, "where", "");
+    guard.costs = flag(g, "costs");
     dims_->add_guard(guard);
   }
 

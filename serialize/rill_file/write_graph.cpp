@@ -47,6 +47,7 @@ class FunctionWriter {
         json entry = {{"test", test_names[int(guard.test)]}, {"a", number(guard.a)}, {"b", number(guard.b)}};
         entry["outcome"] = guard.outcome;
         if (!guard.place.empty()) entry["where"] = guard.place;
+        if (guard.costs) entry["costs"] = true;
         guards.push_back(std::move(entry));
       }
     json f = {{"name", name}, {"outputs", outputs}};

@@ -74,6 +74,8 @@ class Inliner {
     for (const DimTable::Guard& g : dims_.guards()) {
       const std::optional<Dim> a = find(g.a), b = find(g.b);
       if (!all_known && !(a && b)) continue;
+      std::optional<CostDims> costs;
+      if (g.costs) costs.emplace();
       if (!(a && b) || test(g.test, *a, *b) != g.outcome) throw NotOpen(dims_, g);
     }
   }
