@@ -6,6 +6,7 @@
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/user_scope.h"
 
 namespace rill::detail {
 
@@ -54,7 +55,12 @@ Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span
   auto [value, own] = call_custom("custom_jvp", f, where);
   const Listeners& now = listeners();
   const TangentRule rule = [own = std::move(own), spec = value.spec(), where](std::span<const Tensor> tangents) {
-    return checked(own(tangents), spec, where);
+    Tensor along;
+    {
+      const UserScope user;
+      along = own(tangents);
+    }
+    return checked(along, spec, where);
   };
   const GradientRule gradient = [rule, arguments](const Tensor& g) { return transpose(rule, arguments, g); };
   if (auto* trace = dynamic_cast<TangentTracer*>(now.trace))

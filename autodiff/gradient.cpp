@@ -8,6 +8,7 @@
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 
@@ -187,7 +188,11 @@ Dim rows_at_a_time(const Tensor& target, std::span<const Source> sources, Dim ro
   Dim widest = target.size();
   for (const Source& s : sources) widest = larger(widest, spec_of(s).shape.numel());
   const Dim row = larger(widest * int64_t(size_of(target.dtype())), 1);
-  return row * rows <= bytes ? rows : larger(bytes / row, 1);
+  {
+    const CostDims either_is_right;
+    if (row * rows <= bytes) return rows;
+  }
+  return larger(bytes / row, 1);
 }
 
 // Rows [start, stop) of the identity matrix of size n.

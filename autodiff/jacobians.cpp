@@ -8,6 +8,8 @@
 #include "rill/autodiff/vmap.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/dim_table.h"
+#include "rill/tensor/user_scope.h"
 
 namespace rill::detail {
 
@@ -37,7 +39,13 @@ bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arg
   for (const Tensor* t : results) count(*t, rows);
   for (const Tensor* t : arguments)
     if (is_source(*t)) count(*t, columns);
+  const CostDims either_is_right;
   return alike && columns > 0 && columns < rows;
+}
+
+static bool fits_at_once(Dim bytes, int64_t most) {
+  const CostDims either_is_right;
+  return bytes <= most;
 }
 
 std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Tensor>(const std::vector<Tensor>&)>& f,
@@ -50,11 +58,15 @@ std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Te
     for (const Dim d : by.shape()) shape.push_back(d);
     return shape;
   };
+  const auto of_user = [&](const std::vector<Tensor>& v) {
+    const UserScope user;
+    return f(v);
+  };
   Dim n = 0, widest = 1;  // columns, and the bytes of one
   for (const Tensor& t : x) n = n + t.size(), widest = larger(widest, t.size() * int64_t(size_of(t.dtype())));
   std::vector<std::vector<Tensor>> all;
   if (n == 0) {
-    for (const Tensor& y : f(x)) {
+    for (const Tensor& y : of_user(x)) {
       all.emplace_back();
       for (const Tensor& t : x) all.back().push_back(zeros(joined(y.shape(), t), {y.dtype(), y.device()}));
     }
@@ -72,13 +84,13 @@ std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Te
     start = start + t.size();
   }
   const auto column = [&](const std::vector<Tensor>& tangents) {
-    auto [y, dy] = jvp([&](const std::vector<Tensor>& v) { return f(v); }, x, tangents, where);
+    auto [y, dy] = jvp(of_user, x, tangents, where);
     for (size_t k = 0; k < y.size(); ++k)
       if (!dy[k].defined()) dy[k] = zeros_like(y[k]);
     return dy;
   };
   VmapOptions options{.out_axes = -1, .randomness = Randomness::same};
-  if (n * widest > chunk_bytes) options.chunk = std::max<int64_t>(1, chunk_bytes / widest);
+  if (!fits_at_once(n * widest, chunk_bytes)) options.chunk = std::max<int64_t>(1, chunk_bytes / widest);
   for (const Tensor& columns : vmap(column, options, where)(units)) {
     all.emplace_back();
     const Shape of_result(columns.shape().begin(), columns.shape().end() - 1);

@@ -6,6 +6,7 @@
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/user_scope.h"
 
 namespace rill::detail {
 
@@ -73,7 +74,12 @@ Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands
   const std::vector<Spec> arguments = specs_of("custom_gradient", in, where);
   auto [value, own] = call_custom("custom_gradient", f, where);
   GradientRule rule = [own = std::move(own), arguments, where](const Tensor& g) {
-    return checked(own(g), arguments, where);
+    Tensors back;
+    {
+      const UserScope user;
+      back = own(g);
+    }
+    return checked(std::move(back), arguments, where);
   };
   return with_rule(value, in, rule, where);
 }

@@ -7,6 +7,7 @@
 #include "rill/autodiff/batching.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 
@@ -96,7 +97,11 @@ std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& i
   if (options.chunk < 0) fail("vmap", fmt::format(".chunk is {} and must not be negative", options.chunk), where);
   const Mapped m = arguments_of(in, argument_of, arguments, options, where);
   std::vector<Tensor> out;
-  if (options.chunk == 0 || options.chunk >= m.size) {
+  const auto at_once = [&] {
+    const CostDims either_is_right;
+    return options.chunk == 0 || options.chunk >= m.size;
+  };
+  if (at_once()) {
     out = run_rows(f, m, 0, m.size, options, where);
   } else {
     std::vector<std::vector<Tensor>> parts;  // by result

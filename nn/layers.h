@@ -17,6 +17,7 @@
 #include "rill/ops/names.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/callback.h"
+#include "rill/tensor/user_scope.h"
 
 #pragma GCC visibility push(default)
 
@@ -52,6 +53,7 @@ class Activation {
   Activation(F f) {
     if (detail::is_empty_callable(f)) return;
     f_ = [f = std::move(f)](const Tensor& x, [[maybe_unused]] Where where) -> Tensor {
+      const UserScope user;
       if constexpr (TakesPlace<F>) return f(x, where);
       else return f(x);
     };
@@ -369,7 +371,10 @@ class Sequential {
     requires(Layer<L> || TensorFunction<L>)
   Sequential& add(L layer) {
     if constexpr (Layer<L>) {
-      layers_.push_back({[layer](const Tensor& x, Mode mode, Where where) { return layer(x, mode, where); },
+      layers_.push_back({[layer](const Tensor& x, Mode mode, Where where) -> Tensor {
+                           const detail::UserScopeOf<L> scope;
+                           return layer(x, mode, where);
+                         },
                          [layer] { return layer.variables(); },
                          [layer](VariablePaths& paths, size_t place) {
                            rill::detail::name_part(const_cast<L&>(layer), place, paths);
@@ -377,6 +382,9 @@ class Sequential {
     } else {
       layers_.push_back({[layer](const Tensor& x, Mode, [[maybe_unused]] Where where) -> Tensor {
                            detail::require_callable("Sequential", layer, "a layer", where);
+                           constexpr bool is_public_function = TakesPlace<L> && std::is_pointer_v<L>;
+                           std::optional<UserScope> user;
+                           if constexpr (!is_public_function) user.emplace();
                            if constexpr (TakesPlace<L>) return layer(x, where);
                            else return layer(x);
                          },

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -183,6 +184,37 @@ void walk(T& value, LeafVisitor& v) {
 }
 
 namespace detail {
+
+// The tensors of a value, in order.
+class TensorList final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { tensors.push_back(t); }
+  void constant(const void*, size_t) override {}
+  std::vector<Tensor> tensors;
+};
+
+// Puts tensors in the place of a value's own: copies of them, or, where T is not const, the tensors themselves.
+template <class T>
+class Refiller final : public LeafVisitor {
+ public:
+  explicit Refiller(std::span<T> from) : from_(from) {}
+  void tensor(Tensor& t) override {
+    if constexpr (std::is_const_v<T>) t = from_[next_++];
+    else t = std::move(from_[next_++]);
+  }
+  void constant(const void*, size_t) override {}
+
+ private:
+  std::span<T> from_;
+  size_t next_ = 0;
+};
+// `like` with these tensors in the place of its own.
+template <class T>
+T refill(T like, std::span<const Tensor> tensors) {
+  Refiller<const Tensor> r(tensors);
+  walk(like, r);
+  return like;
+}
 
 // What a value holds, to see whether a callable has written to it.
 class Contents final : public LeafVisitor {

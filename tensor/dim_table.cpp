@@ -154,9 +154,10 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
 void DimTable::guard(Dim::Test test, Dim a, Dim b, bool was) {
   const Where where = caller_or(Where());
   // The same test by the user's code and inside of a function are two: who asks says what hangs on it.
-  std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b) + (where.line() ? " inside" : "");
+  std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b) + (where.line() ? " inside" : "") +
+                     (costs_ ? " costs" : "");
   if (!seen_.emplace(std::move(what), was).second) return;
-  guards_.push_back({test, a, b, was, where.line() ? to_string(where) : std::string()});
+  guards_.push_back({test, a, b, was, where.line() ? to_string(where) : std::string(), costs_});
 }
 
 int64_t DimTable::look(Dim d) {

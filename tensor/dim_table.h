@@ -39,7 +39,8 @@ class DimTable {
     Dim::Test test;
     Dim a, b;
     bool outcome;
-    std::string place;  // the user's line, where it is known
+    std::string place;   // the user's line, where it is known
+    bool costs = false;  // the trace is right whichever way it is, and may be slow, or large, where it does not hold
   };
 
   enum class Kind : uint8_t { symbol, place, computed };
@@ -105,6 +106,7 @@ class DimTable {
   friend class DimValues;
   friend class InferDims;
   friend class ExactDims;
+  friend class CostDims;
   void write(Dim d, std::string& out) const;
   int64_t look(Dim d);
   Dim compute(Dim::Op op, Dim a, Dim b);
@@ -118,7 +120,7 @@ class DimTable {
   std::unordered_map<std::string, bool> seen_;    // guards
   std::vector<Guard> guards_;
   int symbols_ = 0;
-  bool inferring_ = false, computed_ = false;
+  bool inferring_ = false, computed_ = false, costs_ = false;
   const uint64_t serial_;
 };
 
@@ -160,6 +162,22 @@ class ExactDims {
     if (table_) table_->inferring_ = outer_;
   }
   ExactDims(const ExactDims&) = delete;
+
+ private:
+  DimTable* table_;
+  bool outer_;
+};
+
+// While this lives, tests of sizes choose between ways that are all right for every size, by what they cost. A call with
+// sizes for which the answer is another gets a trace of its own, as after any test; but a model, which cannot ask, may
+// have the one for all of them.
+class CostDims {
+ public:
+  CostDims() : table_(OpenDims::now()), outer_(table_ && std::exchange(table_->costs_, true)) {}
+  ~CostDims() {
+    if (table_) table_->costs_ = outer_;
+  }
+  CostDims(const CostDims&) = delete;
 
  private:
   DimTable* table_;

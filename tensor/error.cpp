@@ -8,6 +8,7 @@
 
 #include "rill/tensor/callback.h"
 #include "rill/tensor/later_errors.h"
+#include "rill/tensor/user_scope.h"
 
 namespace rill {
 
@@ -92,6 +93,14 @@ CallerScope::CallerScope(const Where& where, const char* function) : set_(!calle
 }
 CallerScope::~CallerScope() {
   if (set_) caller.reset();
+}
+
+UserScope::UserScope()
+    : where_(caller ? caller->where : Where()), function_(caller ? caller->function : ""), any_(caller.has_value()) {
+  caller.reset();
+}
+UserScope::~UserScope() {
+  if (any_) caller = {where_, function_};
 }
 
 Where caller_or(const Where& where) { return caller ? caller->where : where; }

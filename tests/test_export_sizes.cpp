@@ -6,6 +6,7 @@
 #include "catch.h"
 #include "io_helpers.h"
 #include "messages.h"
+#include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/serialize/export_model.h"
 #include "rill/trace/graph/guard_proof.h"
@@ -146,6 +147,70 @@ TEST_CASE("a decision is seen wherever the code that makes it runs") {
     INFO(k);
     CHECK(has(refusal(bodies[k]), not_for_all));
   }
+}
+
+TEST_CASE("what is chosen for its cost alone leaves a model right for every size") {
+  const auto f = [](const Tensor& v) { return sum(sin(v) * v, 0); };
+  check_model([&](const Tensor& x) { return jacrev(f)(x); });
+  check_model([&](const Tensor& x) { return jacfwd(f)(x); });
+  check_model([&](const Tensor& x) { return jacobian(f)(x); });
+  check_model(
+      [](const Tensor& x) { return jacobian([](const Tensor& v) { return concat({sin(v), v * v}); })(sum(x, 0)); });
+  check_model(
+      [](const Tensor& x) { return vmap([](const Tensor& r) { return sum(r * r); }, {.chunk = int64_t(1) << 40})(x); });
+  // A call still asks: one for which the other way is cheaper has a trace of its own.
+  const auto rows = function("rows", [](const Tensor& x) { return jacrev([](const Tensor& v) { return v * v; })(x); },
+                             {.signature = {spec(f32, {any}, "x")}});
+  CHECK(allclose(rows(ones({4})), diag(full({4}, 2.f))));
+  CHECK(has(rows.explain(), "only where"));
+  // Parts of a given number of rows are of one size.
+  CHECK(has(refusal([](const Tensor& x) { return vmap([](const Tensor& r) { return r * r; }, {.chunk = 2})(x); }),
+            not_for_all));
+}
+
+TEST_CASE("what the user's code decides inside of rill's functions is the user's") {
+  // Inside of rill's own code, to look whether a size is 1 is no decision.
+  const auto pick = [](const Tensor& x) { return x.dim(0) == 1 ? x * 2 : x; };
+  struct Picks {
+    Tensor operator()(const Tensor& x, nn::Mode, Where) const { return x.dim(0) == 1 ? x * 2 : x; }
+    std::vector<Variable> variables() const { return {}; }
+  };
+  struct PicksTensor {
+    static Tensor of(const Tensor& x) { return x.dim(0) == 1 ? x * 2 : x; }
+  };
+  const auto inner = function("inner", pick);
+  const nn::Dense dense(3, 3, {.activation = pick});
+  const auto ruled = [](const Tensor& x) {
+    return custom_gradient([](const Tensor& v) {
+      return std::pair(v * 2, [v](const Tensor& g) { return v.dim(0) == 1 ? g * 3 : g * 2; });
+    })(x);
+  };
+  const auto pushed = [](const Tensor& x) {
+    return custom_jvp([](const Tensor& v) {
+      return std::pair(v * 2, [v](const Tensor& t) { return v.dim(0) == 1 ? t * 3 : t * 2; });
+    })(x);
+  };
+  const std::vector<Body> bodies = {
+      [&](const Tensor& x) { return nn::Sequential(pick)(x); },
+      [&](const Tensor& x) { return nn::Sequential(Picks())(x); },
+      [&](const Tensor& x) { return nn::Sequential(&PicksTensor::of)(x); },
+      [&](const Tensor& x) { return nn::Sequential(inner)(x); },
+      [&](const Tensor& x) { return nn::Sequential(nn::Sequential(pick), relu)(x); },
+      [&](const Tensor& x) { return nn::Sequential(pick, pick).recompute()(x); },
+      [&](const Tensor& x) { return dense(x); },
+      [&](const Tensor& x) { return jacfwd([&](const Tensor& v) { return sum(pick(v), 0); })(x); },
+      [&](const Tensor& x) { return jacrev([&](const Tensor& v) { return sum(pick(v), 0); })(x); },
+      [&](const Tensor& x) { return grad([&](const Tensor& v) { return sum(ruled(v)); })(x); },
+      [&](const Tensor& x) { return jvp(pushed, x, ones_like(x)).second; },
+      [&](const Tensor& x) {
+        return triplet_margin_loss(
+            x, x + 1, x * 2, {.distance = [&](const Tensor& a, const Tensor& b) { return sum(pick(a) * b, -1); }});
+      }};
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    INFO(k);
+    CHECK(has(refusal(bodies[k]), not_for_all));
+  }
+  CHECK(refusal([](const Tensor& x) { return nn::Sequential(nn::Dense(3, 3), relu)(x); }) == "");
 }
 
 TEST_CASE("what is proved of sizes is so") {

@@ -85,24 +85,6 @@ Flat flat_of(T value) {
   return std::move(f.flat);
 }
 
-// `like` with these tensors in the place of its own.
-class Refiller final : public LeafVisitor {
- public:
-  explicit Refiller(std::span<const Tensor> from) : from_(from) {}
-  void tensor(Tensor& t) override { t = from_[next_++]; }
-  void constant(const void*, size_t) override {}
-
- private:
-  std::span<const Tensor> from_;
-  size_t next_ = 0;
-};
-template <class T>
-T refill(T like, std::span<const Tensor> tensors) {
-  Refiller r(tensors);
-  walk(like, r);
-  return like;
-}
-
 // Callables and results without their types; control/choices.cpp and control/loops.cpp do the rest with them.
 using FlatFn = Callback<Flat(std::span<const Tensor>)>;
 struct FlatStep {

@@ -282,26 +282,6 @@ class TypedBody final : public FunctionCore::Body {
 template <class A>
 using Given = std::conditional_t<is_writable<A>, A, std::decay_t<A>>;
 
-// The tensors of a value.
-class TensorList final : public LeafVisitor {
- public:
-  void tensor(Tensor& t) override { tensors.push_back(t); }
-  void constant(const void*, size_t) override {}
-  std::vector<Tensor> tensors;
-};
-
-// Puts tensors into a copy of a result.
-class FillResult final : public LeafVisitor {
- public:
-  explicit FillResult(std::vector<Tensor>& from) : from_(from) {}
-  void tensor(Tensor& t) override { t = std::move(from_[next_++]); }
-  void constant(const void*, size_t) override {}
-
- private:
-  std::vector<Tensor>& from_;
-  size_t next_ = 0;
-};
-
 }  // namespace detail
 
 // The type of a traced function, by what it takes and gives: Function<Tensor(Tensor)>, as a member of a class, say. One
@@ -386,7 +366,7 @@ class Function<R(A...)> {
       return std::move(tensors[0]);
     } else if constexpr (!std::is_void_v<R>) {
       std::decay_t<R> result = *static_cast<const std::decay_t<R>*>(prototype.get());
-      detail::FillResult fill(tensors);
+      detail::Refiller fill{std::span<Tensor>(tensors)};
       walk(result, fill);
       return result;
     }

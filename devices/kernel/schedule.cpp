@@ -7,7 +7,7 @@ namespace rill::kernel {
 
 namespace {
 
-// A value that takes at most so many instructions to compute from memory is recomputed rather than kept.
+// A value that takes at most so many instructions to compute from memory is computed again rather than kept.
 constexpr int cheap = 4;
 
 class Scheduler {

@@ -11,6 +11,7 @@
 #include "rill/ops/numeric.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
+#include "rill/tensor/user_scope.h"
 
 namespace rill {
 
@@ -209,7 +210,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   const Worked w = worked("triplet_margin_loss", {&anchor, &positive, &negative}, where);
   require_option(o.margin > 0, "triplet_margin_loss", "margin", o.margin, "more than 0", where);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
-    return o.distance ? o.distance(x, y) : pairwise_distance(x, y, {.p = o.p, .epsilon = o.epsilon}, where);
+    if (!o.distance) return pairwise_distance(x, y, {.p = o.p, .epsilon = o.epsilon}, where);
+    const UserScope user;
+    return o.distance(x, y);
   };
   Tensor far = distance(w.in[0], w.in[2]);
   if (o.swap) far = minimum(far, distance(w.in[1], w.in[2]));

@@ -71,8 +71,8 @@ auto run_on_constants(const Rule& rule, const Call& c) {
   return out;
 }
 
-// One node, about to be run, and its operands.
-template <class Value, class Node>
+// One node, about to be run, and its operands. `Call`, which derives from this, finds attributes: attribute(name).
+template <class Call, class Value, class Node>
 class NodeCall {
  public:
   explicit NodeCall(const Node& node) : node(node) {}
@@ -119,12 +119,28 @@ class NodeCall {
   double number(size_t i) const { return only(i, numbers(i)); }
   std::vector<std::string> texts(size_t i) const { return elements<std::string>(i); }
 
+  int64_t integer(const std::string& name, int64_t otherwise) const {
+    const auto* a = attribute_of_call(name);
+    return a ? a->i() : otherwise;
+  }
+  double real(const std::string& name, double otherwise) const {
+    const auto* a = attribute_of_call(name);
+    return a ? double(a->f()) : otherwise;
+  }
+  std::string text(const std::string& name, const std::string& otherwise) const {
+    const auto* a = attribute_of_call(name);
+    return a ? a->s() : otherwise;
+  }
+
   [[noreturn]] void reject(const std::string& why) const { fail_import(fmt::format("{}: {}", described(node), why)); }
   [[noreturn]] void needs_values(const std::string& what) const {
     throw NeedsValues(fmt::format("[import_model] {} depends on the elements of {}", described(node), what));
   }
 
  private:
+  const auto* attribute_of_call(const std::string& name) const {
+    return static_cast<const Call&>(*this).attribute(name);
+  }
   template <class T>
   std::vector<T> elements(size_t i) const {
     const Tensor t = known(i);
@@ -147,6 +163,20 @@ auto naming_node(const Call& c, F&& run) {
     if (is_kind<ImportError>(e)) throw;
     c.reject(e.what());
   }
+}
+
+// `x` cut along an axis into parts of these sizes, which add up to it.
+template <class Call>
+std::vector<Tensor> cut(const Call& c, const Tensor& x, int64_t axis, const Dims& sizes) {
+  std::vector<Tensor> parts;
+  Dim start = 0;
+  for (Dim n : sizes) {
+    if (!n.is_open() && n < 0) c.reject("a part of negative size");
+    parts.push_back(slice_axis(x, axis, start, start + n));
+    start += n;
+  }
+  if (start != x.dim(axis)) c.reject("the parts do not add up to the size of the axis");
+  return parts;
 }
 
 // `axis` of `ndim`, counted from the front.

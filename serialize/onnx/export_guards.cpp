@@ -25,7 +25,7 @@ const DimTable::Guard* first_unproved(const DimTable& dims, size_t traced) {
   GuardProof of_all(dims, 0), of_several(dims, 2);
   for (size_t i = 0; i < dims.guards().size(); ++i) {
     const DimTable::Guard& g = dims.guards()[i];
-    if (of_all.always(g)) continue;
+    if (g.costs || of_all.always(g)) continue;
     if (i < traced && g.place.empty()) return &g;
     if (of_several.always_of_as_many(g)) continue;
     const bool agree = g.test == Dim::Test::equal && g.outcome && dims.knows(g.a) && dims.knows(g.b);

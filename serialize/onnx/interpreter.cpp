@@ -203,18 +203,6 @@ const onnx::AttributeProto* Call::attribute(const std::string& name) const {
   }
   return nullptr;
 }
-int64_t Call::integer(const std::string& name, int64_t otherwise) const {
-  const onnx::AttributeProto* a = attribute(name);
-  return a ? a->i() : otherwise;
-}
-double Call::real(const std::string& name, double otherwise) const {
-  const onnx::AttributeProto* a = attribute(name);
-  return a ? double(a->f()) : otherwise;
-}
-std::string Call::text(const std::string& name, const std::string& otherwise) const {
-  const onnx::AttributeProto* a = attribute(name);
-  return a ? a->s() : otherwise;
-}
 Dims Call::integers(const std::string& name, const Dims& otherwise) const {
   const onnx::AttributeProto* a = attribute(name);
   if (!a) return otherwise;

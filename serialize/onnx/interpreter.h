@@ -75,7 +75,7 @@ struct Program {
 };
 
 // One node, about to be run.
-class Call : public imported::NodeCall<Value, onnx::NodeProto> {
+class Call : public imported::NodeCall<Call, Value, onnx::NodeProto> {
  public:
   Call(const Program& program, const onnx::NodeProto& node, const Scope& scope, int64_t opset)
       : NodeCall(node), program(program), scope(scope), opset(opset) {}
@@ -89,10 +89,7 @@ class Call : public imported::NodeCall<Value, onnx::NodeProto> {
   // --- Attributes ---
   const onnx::AttributeProto* attribute(const std::string& name) const;
   bool has_attribute(const std::string& name) const { return attribute(name) != nullptr; }
-  int64_t integer(const std::string& name, int64_t otherwise) const;
   bool flag(const std::string& name, bool otherwise = false) const { return integer(name, otherwise) != 0; }
-  double real(const std::string& name, double otherwise) const;
-  std::string text(const std::string& name, const std::string& otherwise) const;
   Dims integers(const std::string& name, const Dims& otherwise = {}) const;
   std::vector<double> reals(const std::string& name, const std::vector<double>& otherwise = {}) const;
   std::vector<std::string> strings(const std::string& name) const;

@@ -40,17 +40,6 @@ Values unsqueeze_rule(const Call& c) { return {expand_dims(c.x(), c.either(1, "a
 
 Values concat_rule(const Call& c) { return {concat(c.tensors(), c.integer("axis", 1))}; }
 
-std::vector<Tensor> cut(const Call& c, const Tensor& x, int64_t axis, const Dims& sizes) {
-  std::vector<Tensor> parts;
-  Dim start = 0;
-  for (Dim n : sizes) {
-    if (!n.is_open() && n < 0) c.reject("a part of negative size");
-    parts.push_back(slice_axis(x, axis, start, start + n));
-    start += n;
-  }
-  if (start != x.dim(axis)) c.reject("the parts do not add up to the size of the axis");
-  return parts;
-}
 // `parts` of equal size, but the last where the axis does not divide.
 Dims equal_parts(Dim size, int64_t parts) {
   const Dim each = (size + (parts - 1)) / parts;
@@ -64,7 +53,8 @@ Values split_rule(const Call& c) {
   const bool given = c.has(1) || c.has_attribute("split");
   const int64_t parts = c.integer("num_outputs", int64_t(c.outputs()));
   if (!given && parts <= 0) c.reject("cuts into no parts");
-  const std::vector<Tensor> out = cut(c, x, axis, given ? c.either(1, "split") : equal_parts(x.dim(axis), parts));
+  const std::vector<Tensor> out =
+      imported::cut(c, x, axis, given ? c.either(1, "split") : equal_parts(x.dim(axis), parts));
   return {out.begin(), out.end()};
 }
 

@@ -6,7 +6,7 @@
 //              stands: {"symbol": "x.dim(0)"}, a size of an argument; {"op": "add", "a": N, "b": N}; {"place": [trace,
 //              node, output, axis]}, a size of a node's output that its op infers. "value" is what it was when traced.
 //   "guards"   what must hold of them for the trace to serve: {"test": "less", "a": N, "b": N, "outcome": true,
-//              "where": "train.cpp:12"}
+//              "where": "train.cpp:12"}; with "costs": true it is right where it does not hold, too, and may be slow
 //   "regions"  of recompute(): {"products": true, "names": [...]}, what is kept
 //   "graphs"   graphs, each before those whose nodes hold it; the last one is the function's
 //   "outputs"  the names of its results
@@ -18,7 +18,8 @@
 //     "in"        operands
 //     "out"       "f32[s0,8]", one an output
 //     "attrs"     by name, as the op's struct lists them
-//     "control"   of control flow and gradient rules in place of these: see ControlAttrs
+//     "control"   of control flow and gradient rules in place of these: what trace/control/control_nodes.h says is stored of each, its graphs and
+//                 what it gives
 //     "scope", "where", "function", "region", "backward": of Node, where they are set
 //   "inputs"   {"node": N, "argument": K}, or "captured": a tensor, or "variable": a Variable of the file
 //   "outputs"  values

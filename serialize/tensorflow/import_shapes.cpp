@@ -154,20 +154,15 @@ Values unpack_rule(const Call& c) {
   for (int64_t i = 0; i < n; ++i) out.emplace_back(squeeze(slice_axis(x, axis, i, i + 1), axis));
   return out;
 }
-Values cut(const Tensor& x, int64_t axis, const Dims& sizes) {
-  Values out;
-  Dim start = 0;
-  for (Dim n : sizes) {
-    out.emplace_back(slice_axis(x, axis, start, start + n));
-    start = start + n;
-  }
-  return out;
+Values parts_of(const Call& c, const Tensor& x, int64_t axis, const Dims& sizes) {
+  const std::vector<Tensor> parts = imported::cut(c, x, axis, sizes);
+  return {parts.begin(), parts.end()};
 }
 Values split_rule(const Call& c) {
   const Tensor x = c.x(1);
   const int64_t axis = axis_of(c, int64_t(c.dim(0)), x.ndim()), n = c.integer("num_split", 0);
   if (n < 1 || n > 100000) c.reject("splits into no parts");
-  return cut(x, axis, Dims(size_t(n), x.dim(axis) / n));
+  return parts_of(c, x, axis, Dims(size_t(n), x.dim(axis) / n));
 }
 Values split_sizes_rule(const Call& c) {
   const Tensor x = c.x(0);
@@ -178,7 +173,7 @@ Values split_sizes_rule(const Call& c) {
     if (d.is_open() || d != -1) rest = rest - d;
   for (Dim& d : sizes)
     if (!d.is_open() && d == -1) d = rest;
-  return cut(x, axis, sizes);
+  return parts_of(c, x, axis, sizes);
 }
 
 // --- Order and indices -----------------------------------------------------------------------------------------------

@@ -267,21 +267,9 @@ const proto::AttrValue* Call::attribute(const std::string& name) const {
   auto found = node.attr().find(name);
   return found == node.attr().end() ? nullptr : &found->second;
 }
-int64_t Call::integer(const std::string& name, int64_t otherwise) const {
-  const proto::AttrValue* a = attribute(name);
-  return a ? a->i() : otherwise;
-}
-double Call::real(const std::string& name, double otherwise) const {
-  const proto::AttrValue* a = attribute(name);
-  return a ? double(a->f()) : otherwise;
-}
 bool Call::flag(const std::string& name, bool otherwise) const {
   const proto::AttrValue* a = attribute(name);
   return a ? a->b() : otherwise;
-}
-std::string Call::text(const std::string& name, const std::string& otherwise) const {
-  const proto::AttrValue* a = attribute(name);
-  return a ? a->s() : otherwise;
 }
 std::vector<int64_t> Call::integers(const std::string& name) const {
   const proto::AttrValue* a = attribute(name);

@@ -107,7 +107,7 @@ class Run {
 };
 
 // One node, about to be run.
-class Call : public imported::NodeCall<Value, proto::NodeDef> {
+class Call : public imported::NodeCall<Call, Value, proto::NodeDef> {
  public:
   Call(const Program& program, const Body& body, const proto::NodeDef& node)
       : NodeCall(node), program(program), body(body) {}
@@ -117,10 +117,7 @@ class Call : public imported::NodeCall<Value, proto::NodeDef> {
   Axes axes(size_t i) const;
 
   const proto::AttrValue* attribute(const std::string& name) const;
-  int64_t integer(const std::string& name, int64_t otherwise) const;
-  double real(const std::string& name, double otherwise) const;
   bool flag(const std::string& name, bool otherwise = false) const;
-  std::string text(const std::string& name, const std::string& otherwise) const;
   std::vector<int64_t> integers(const std::string& name) const;
   DType dtype(const std::string& name) const;
   std::string function(const std::string& name) const;

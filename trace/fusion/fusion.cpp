@@ -55,7 +55,7 @@ class Condenser {
  public:
   Condenser(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel&))
       : g_(g), compile_(compile), groups_(find_groups(g)), group_of_(g.nodes().size(), -1), map_(g.nodes().size()) {
-    recompute(g, groups_);
+    repeat_cheap_nodes(g, groups_);
     for (size_t k = 0; k < groups_.size(); ++k)
       for (int32_t i : groups_[k].nodes) group_of_[size_t(i)] = int(k);
     find_readers();
@@ -100,7 +100,7 @@ class Condenser {
       }
     }
     for (const FusionGroup& group : groups_)
-      for (int32_t i : group.again)
+      for (int32_t i : group.repeated)
         for (ValueId v : g_.nodes()[size_t(i)].inputs) read_from(group, v);
     for (size_t i = 0; i < needed.size(); ++i)
       if (!needed[i]) group_of_[i] = dropped;

@@ -129,7 +129,8 @@ std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
 }
 
 bool FusionGroup::holds(int32_t node) const {
-  return std::binary_search(nodes.begin(), nodes.end(), node) || std::binary_search(again.begin(), again.end(), node);
+  return std::binary_search(nodes.begin(), nodes.end(), node) ||
+         std::binary_search(repeated.begin(), repeated.end(), node);
 }
 
 namespace {
@@ -178,7 +179,7 @@ bool sums_fit(const Graph& g, const FusionGroup& group) {
 bool accesses_fit(const Graph& g, const FusionGroup& group) {
   auto fits = [&](int32_t i) { return accesses_fit(g, group, i); };
   return sums_fit(g, group) && std::all_of(group.nodes.begin(), group.nodes.end(), fits) &&
-         std::all_of(group.again.begin(), group.again.end(), fits);
+         std::all_of(group.repeated.begin(), group.repeated.end(), fits);
 }
 
 namespace {

@@ -18,24 +18,24 @@ enum class Form : uint8_t {
 };
 
 struct FusionGroup {
-  std::vector<int32_t> nodes;  // ascending
-  std::vector<int32_t> again;  // nodes of other groups that this one recomputes, ascending: see recompute()
-  std::vector<int64_t> space;  // sizes, none of them 1
-  int row_axes = 0;            // the last so many are folded over; 0: no member folds
-  int32_t outer_fold = -1;     // without row axes: the one member of that form; nothing in the group reads its result
-  std::vector<int32_t> sums;   // with row axes: the members of that form, each the sum of all rows
-  bool makes = false;          // whether a member is of form `make`
-  int instructions = 0;        // that its members take, about
+  std::vector<int32_t> nodes;     // ascending
+  std::vector<int32_t> repeated;  // nodes of other groups that this one computes too, ascending: repeat_cheap_nodes()
+  std::vector<int64_t> space;     // sizes, none of them 1
+  int row_axes = 0;               // the last so many are folded over; 0: no member folds
+  int32_t outer_fold = -1;    // without row axes: the one member of that form; nothing in the group reads its result
+  std::vector<int32_t> sums;  // with row axes: the members of that form, each the sum of all rows
+  bool makes = false;         // whether a member is of form `make`
+  int instructions = 0;       // that its members take, about
 
   bool holds(int32_t node) const;
 };
 
 // The groups of two nodes and more.
 std::vector<FusionGroup> find_groups(const Graph& g);
-// Fills `again`: what a group reads from another one, made there by cheap arithmetic and stored for its sake alone, is
-// computed again where that moves less memory. So gelu's gradient reads gelu's operand and tanh, and not every step
-// between. (recompute.cpp)
-void recompute(const Graph& g, std::vector<FusionGroup>& groups);
+// Fills `repeated`: what a group reads from another one, made there by cheap arithmetic and stored for its sake alone, is
+// computed in both where that moves less memory. So gelu's gradient reads gelu's operand and tanh, and not every step
+// between. (repeated_nodes.cpp)
+void repeat_cheap_nodes(const Graph& g, std::vector<FusionGroup>& groups);
 
 // --- What lowering needs too -----------------------------------------------------------------------------------------
 

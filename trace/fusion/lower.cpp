@@ -38,7 +38,7 @@ class Lowering {
     fused_->row_axes = group_.row_axes;
     if (group_.outer_fold >= 0) reserve_outer_fold();
     std::vector<int32_t> nodes;
-    std::merge(group_.nodes.begin(), group_.nodes.end(), group_.again.begin(), group_.again.end(),
+    std::merge(group_.nodes.begin(), group_.nodes.end(), group_.repeated.begin(), group_.repeated.end(),
                std::back_inserter(nodes));
     for (int32_t i : nodes) {
       const Node& n = g_.nodes()[size_t(i)];
@@ -60,7 +60,7 @@ class Lowering {
           continue;
         }
         values_[key_of(v)] = recorder_.convert(results[k], n.outputs[k].dtype);
-        if (read && !std::binary_search(group_.again.begin(), group_.again.end(), i)) add_output(v);
+        if (read && !std::binary_search(group_.repeated.begin(), group_.repeated.end(), i)) add_output(v);
       }
     }
     fused_->kernel = recorder_.finish();

@@ -1,4 +1,4 @@
-// Rematerialisation: cheap values of the forward groups are computed again in the backward groups instead of stored.
+// Repeated nodes: cheap values of the forward groups are computed in the backward groups too, instead of being stored.
 #include <set>
 
 #include "rill/ops/op.h"
@@ -20,9 +20,9 @@ int cost_of(const Graph& g, const Node& n) {
   return cost;
 }
 
-class Recomputer {
+class Repeater {
  public:
-  Recomputer(const Graph& g, std::vector<FusionGroup>& groups)
+  Repeater(const Graph& g, std::vector<FusionGroup>& groups)
       : g_(g), groups_(groups), group_of_(g.nodes().size(), -1), readers_(g.nodes().size()) {
     for (size_t k = 0; k < groups.size(); ++k)
       for (int32_t i : groups[k].nodes) group_of_[size_t(i)] = int(k);
@@ -67,11 +67,11 @@ class Recomputer {
         if (group.holds(base.node) || !reads.insert({base.node, base.index}).second) continue;
         if (stored_for(base.node, k)) pending.push_back(base.node), saved += 2 * bytes(base);
       }
-    std::set<int32_t> again;
+    std::set<int32_t> repeated;
     while (!pending.empty()) {
       const int32_t i = pending.back();
       pending.pop_back();
-      if (!again.insert(i).second) continue;
+      if (!repeated.insert(i).second) continue;
       for (ValueId v : g_.nodes()[size_t(i)].inputs) {
         const ValueId base = access_of(g_, v).base;
         if (group.holds(base.node)) return;
@@ -85,9 +85,9 @@ class Recomputer {
       const bool stored = group_of_[size_t(node)] < 0 || readers_[size_t(node)].count(-1);
       added += bytes({node, index}) * (stored ? 1 : 2);
     }
-    if (again.empty() || added >= saved) return;
+    if (repeated.empty() || added >= saved) return;
     FusionGroup with = group;
-    with.again.assign(again.begin(), again.end());
+    with.repeated.assign(repeated.begin(), repeated.end());
     if (!accesses_fit(g_, with)) return;
     group = std::move(with);
     for (auto [node, index] : leaves) readers_[size_t(node)].insert(k);
@@ -101,6 +101,6 @@ class Recomputer {
 
 }  // namespace
 
-void recompute(const Graph& g, std::vector<FusionGroup>& groups) { Recomputer(g, groups).run(); }
+void repeat_cheap_nodes(const Graph& g, std::vector<FusionGroup>& groups) { Repeater(g, groups).run(); }
 
 }  // namespace rill
