@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <fmt/format.h>
+#include <rill/data.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -118,10 +119,16 @@ int64_t bytes_at(const std::string& path) {
   return sum;
 }
 
-bool is_table(const std::string& path) { return ends_in(path, {".csv", ".tsv", ".arrow", ".arrows", ".feather"}); }
+bool is_table(const std::string& path) {
+  return ends_in(path, {".csv", ".tsv", ".arrow", ".arrows", ".feather", ".parquet"});
+}
 
 rill::Table read_table(const std::string& path) {
   if (ends_in(path, {".arrow", ".arrows", ".feather"})) return rill::read_arrow(path, {.masks = true}, rill::Where());
+  if (ends_in(path, {".parquet"})) {
+    constexpr int64_t all = int64_t(1) << 40;
+    return rill::data::parquet(path, {.masks = true}, rill::Where()).batch(all).first(rill::Where());
+  }
   return rill::read_csv(path, {.delimiter = ends_in(unpacked_name(path), {".tsv"}) ? '\t' : ','}, rill::Where());
 }
 

@@ -37,7 +37,7 @@ void require_tensor_file(const std::string& path, size_t count);
 // All bytes of a file, or of the files of a folder.
 int64_t bytes_at(const std::string& path);
 
-// Whether it is called as a table is: .csv, .tsv, .arrow, .arrows or .feather.
+// Whether it is called as a table is: .csv, .tsv, .arrow, .arrows, .feather or .parquet.
 bool is_table(const std::string& path);
 // A table; of an Arrow column with missing values a second column says which rows have one.
 rill::Table read_table(const std::string& path);

@@ -107,7 +107,7 @@ void add_inspect(Program& program) {
   sub->add_option(
          "FILE", s->path,
          ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv, "
-         ".tsv, .arrow, IDX, audio, a folder of pictures")
+         ".tsv, .arrow, .parquet, IDX, audio, a folder of pictures")
       ->required();
   sub->add_option("--tensor", s->tensor, "print this one's elements");
   sub->add_flag("--stats", s->data.stats, "smallest and largest number, mean, what is not finite or missing");

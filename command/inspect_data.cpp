@@ -31,12 +31,11 @@ std::string shown_number(double x, DType dtype) {
 struct Statistics {
   DType dtype = DType::string;
   rill::Shape row;
-  int64_t values = 0, missing = 0, odd = 0, longest = 0;
+  int64_t finite = 0, missing = 0, odd = 0, longest = 0;
   double least = INFINITY, most = -INFINITY, sum = 0;
   bool whole = true;
 
   void add(const Tensor& x) {
-    values += x.size();
     if (x.dtype() == DType::string) {
       for (const std::string& s : x.to_vector<std::string>()) {
         missing += s.empty();
@@ -50,6 +49,7 @@ struct Statistics {
         ++odd;
         continue;
       }
+      ++finite;
       least = std::min(least, v), most = std::max(most, v), sum += v;
       whole = whole && v == std::floor(v);
     }
@@ -61,9 +61,8 @@ struct Statistics {
       return {"", "", longest ? fmt::format("up to {}", bytes_text(double(longest))) : "", lacks};
     const std::string infinite = odd ? red(fmt::format("{} not finite", count_text(odd))) : "";
     const std::string both = lacks.empty() || infinite.empty() ? lacks + infinite : lacks + ", " + infinite;
-    const int64_t n = values - missing - odd;
-    if (n <= 0 || least > most) return {"", "", "", both};
-    return {shown_number(least, dtype), shown_number(most, dtype), fmt::format("{:.4g}", sum / double(n)), both};
+    if (finite == 0) return {"", "", "", both};
+    return {shown_number(least, dtype), shown_number(most, dtype), fmt::format("{:.4g}", sum / double(finite)), both};
   }
 };
 
@@ -94,6 +93,7 @@ void print_statistics(const std::vector<std::string>& names, const std::vector<S
 
 // --- Tables ----------------------------------------------------------------------------------------------------------
 
+bool is_parquet(const std::string& path) { return ends_in(path, {".parquet"}); }
 bool is_arrow(const std::string& path) { return ends_in(unpacked_name(path), {".arrow", ".arrows", ".feather"}); }
 
 rill::data::CsvRowOptions csv_options(const std::string& path) {
@@ -127,12 +127,16 @@ class TableReport {
     rows += t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0));
     for (size_t k = 0; k < columns_.size(); ++k) {
       const size_t c = columns_[k];
-      all[k].add(t.columns[c]);
-      if (!is_mask(t, c + 1)) continue;
-      const int64_t gaps = t.columns[c + 1].size() - rill::count_nonzero(t.columns[c + 1]).item<int64_t>();
-      if (rill::is_floating(all[k].dtype)) all[k].odd -= gaps;    // they stand as NaN
-      if (all[k].dtype == DType::string) all[k].missing -= gaps;  // and as ""
-      all[k].missing += gaps;
+      if (!is_mask(t, c + 1)) {
+        all[k].add(t.columns[c]);
+        continue;
+      }
+      std::vector<int64_t> there;
+      const std::vector<bool> mask = t.columns[c + 1].to_vector<bool>();
+      for (size_t i = 0; i < mask.size(); ++i)
+        if (mask[i]) there.push_back(int64_t(i));
+      if (!there.empty()) all[k].add(rill::take(t.columns[c], rill::tensor(there), 0));
+      all[k].missing += int64_t(mask.size() - there.size());
     }
   }
   std::vector<std::string> names;
@@ -187,7 +191,8 @@ void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string&
       if (done == 0 && wrong > 1000) throw;
     }
   if (wrong && done == 0) throw rill::Error(first_wrong);
-  if (wrong) note(fmt::format("{} rows do not fit. the first: {}", count_text(wrong), first_wrong));
+  if (wrong)
+    note(fmt::format("{} row{} not fit. the first: {}", count_text(wrong), wrong == 1 ? " does" : "s do", first_wrong));
 }
 
 void print_first(const rill::data::Dataset<rill::Table>& rows, int64_t head) {
@@ -217,10 +222,11 @@ bool is_picture(const std::string& path) { return ends_in(path, {".png", ".jpg",
 }  // namespace
 
 void show_table(const std::string& path, const DataSettings& s) {
-  const bool arrow = is_arrow(path);
+  const bool arrow = is_arrow(path) || is_parquet(path);
   TableReport report(arrow);
   const auto take = [&](const rill::Table& t) { report.add(t); };
-  rill::data::Dataset<rill::Table> rows = rill::data::arrow(path, {.masks = true}, rill::Where());
+  rill::data::Dataset<rill::Table> rows = is_parquet(path) ? rill::data::parquet(path, {.masks = true}, rill::Where())
+                                                           : rill::data::arrow(path, {.masks = true}, rill::Where());
   if (arrow) {
     each_batch(rows, path, take);
   } else {

@@ -3,6 +3,8 @@
 #pragma once
 #include <string>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Where `file` ("librill_llvm.so") is: beside this library, as in a build folder, or in the folder of its version
@@ -18,3 +20,5 @@ struct Module {
 Module open_module(const std::string& path, const char* version_name, const std::string& version);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -633,6 +633,40 @@ TEST_CASE("data files: Arrow files and streams, batch by batch") {
   }
 }
 
+TEST_CASE("data files: Parquet files, row group by row group") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/parquet/");
+  using Row = std::tuple<int64_t, double, std::string>;
+  const auto ds = data::parquet<Row>(folder + "{groups,zstd}.parquet", {.columns = {"i", "x", "t"}});
+  const std::string refused = message_of([&] { ds.first(); });
+  if (has(refused, "librill_parquet") || has(refused, "lacks the feature")) return skip_case(refused);
+  const std::vector<Row> rows = ds.collect();
+  REQUIRE(rows.size() == 2000);
+  for (int64_t i = 0; i < 2000; ++i)
+    CHECK(rows[size_t(i)] == Row(i % 1000, double(i % 1000) / 4, "t" + std::to_string(i % 1000 % 7)));
+  check_resumes(ds, [](const Row& a, const Row& b) { return a == b; });
+  int64_t seen = 0;
+  for (const auto& [i, x, t] : ds.batch(130)) {
+    CHECK(i.item<int64_t>(0) == seen % 1000);
+    seen += i.dim(0);
+  }
+  CHECK(seen == 2000);
+  using Gap = std::optional<int32_t>;
+  const std::vector<Gap> gaps = data::parquet<Gap>(folder + "groups.parquet", {.columns = {"gap"}}).take(6).collect();
+  CHECK(gaps == std::vector<Gap>{0, {}, 2, 3, 4, {}});
+  CHECK(has(message_of([&] { data::parquet<int32_t>(folder + "groups.parquet", {.columns = {"gap"}}).first(); }),
+            "no value in row 1"));
+  const Table t = data::parquet(folder + "groups.parquet", {.columns = {"x", "i"}}).skip(999).first();
+  CHECK(t.at("i").item<int64_t>() == 999);
+  const Folder own;
+  const std::string bytes = contents(folder + "zstd.parquet");
+  for (size_t n = 0; n < bytes.size(); n += 101) {
+    put_file(own / "cut.parquet", bytes.substr(0, n));
+    CHECK(has(message_of([&] { data::parquet<Row>(own / "cut.parquet", {.columns = {"i", "x", "t"}}).count(); }),
+              "cut.parquet"));
+  }
+}
+
 // --- Audio -----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("data files: WAV files as samples") {

@@ -1,4 +1,4 @@
-// Arrow IPC files and streams as rows. They need librill_io, in a build with the arrow feature.
+// Arrow IPC files and streams, and Parquet files, as rows. They need librill_io, in a build with the arrow feature.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,6 +21,7 @@ struct ArrowRowOptions {
 
 namespace detail {
 StagePtr arrow_stage(const Paths& paths, const ArrowRowOptions& options, RowMaker maker, const Where& where);
+StagePtr parquet_stage(const Paths& paths, const ArrowRowOptions& options, RowMaker maker, const Where& where);
 }  // namespace detail
 
 // The rows of Arrow files (.arrow, .feather of version 2) and streams (.arrows), one file after the other: as Tables of one
@@ -30,6 +31,13 @@ StagePtr arrow_stage(const Paths& paths, const ArrowRowOptions& options, RowMake
 template <class Row = Table>
 Dataset<Row> arrow(const Paths& paths, const ArrowRowOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::arrow_stage(paths, options, detail::row_maker<Row>(), where));
+}
+
+// The same of Parquet files, by Arrow's libparquet (the feature parquet); only the columns that are asked for are read, and
+// 65536 rows at once. A pass that is restored begins at a row group.
+template <class Row = Table>
+Dataset<Row> parquet(const Paths& paths, const ArrowRowOptions& options = {}, Where where = Where::current()) {
+  return Dataset<Row>(detail::parquet_stage(paths, options, detail::row_maker<Row>(), where));
 }
 
 }  // namespace rill::data

@@ -8,4 +8,9 @@ StagePtr detail::arrow_stage(const Paths&, const ArrowRowOptions&, RowMaker, con
        where);
 }
 
+StagePtr detail::parquet_stage(const Paths&, const ArrowRowOptions&, RowMaker, const Where& where) {
+  fail("data::parquet", "this build of rill has no Parquet: it lacks the feature arrow, which that is read through",
+       where);
+}
+
 }  // namespace rill::data

@@ -16,6 +16,9 @@ class Batches {
  public:
   // `op` outlives this.
   Batches(const std::string& path, ArrowOptions options, std::string_view op, const Where& where);
+  // A stream that is in memory, and stays there; `path` names it.
+  Batches(std::string_view stream, const std::string& path, ArrowOptions options, std::string_view op,
+          const Where& where);
   ~Batches();
   Batches(const Batches&) = delete;
   // How many rows the next batch has; nothing at the end. What is in it is not looked at.

@@ -335,6 +335,14 @@ Batches::Batches(const std::string& path, ArrowOptions options, std::string_view
     : impl_(std::make_unique<Impl>(path, std::move(options), op, where)) {
   impl_->open();
 }
+Batches::Batches(std::string_view stream, const std::string& path, ArrowOptions options, std::string_view op,
+                 const Where& where)
+    : impl_(std::make_unique<Impl>(path, std::move(options), op, where)) {
+  impl_->mapping = std::shared_ptr<char>(const_cast<char*>(stream.data()), [](char*) {});  // it is only read
+  impl_->bytes = stream;
+  impl_->source.file_bytes = stream.size();
+  impl_->read_schema();
+}
 Batches::~Batches() = default;
 
 std::optional<int64_t> Batches::rows() {
