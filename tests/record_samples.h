@@ -21,6 +21,7 @@ inline DType main_dtype(const Sample& s) {
 // The sample in another dtype, or nothing where the op does not take it.
 inline std::optional<Inputs> in_dtype(const Op& op, const Sample& s, DType d) {
   DType main = main_dtype(s);
+  if ((main == DType::string) != (d == DType::string)) return std::nullopt;  // neither is cast to the other
   Inputs out;
   for (const Tensor& t : s.in) out.push_back(t.dtype() == main ? t.astype(d) : t);
   if (!out.empty() && !contains(op.dtypes, out[0].dtype())) return std::nullopt;

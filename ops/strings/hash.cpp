@@ -151,8 +151,10 @@ Tensor to_cross_bucket(const std::vector<Tensor>& parts, int64_t buckets, uint64
   bool later = false;
   for (const Tensor& t : parts) later |= is_later(t);
   if (later) {
+    std::vector<Tensor> here;
+    for (const Tensor& t : parts) here.push_back(t.to(Device(), where));
     std::vector<const Tensor*> in;
-    for (const Tensor& t : parts) in.push_back(&t);
+    for (const Tensor& t : here) in.push_back(&t);
     return apply1(cross_bucket_op, Operands(in.data(), in.size()), CrossParams{buckets, int64_t(key)}, where);
   }
   Shape shape;

@@ -149,11 +149,13 @@ Tensor as_string(const Tensor& x, const FormatOptions& options, Where where) {
   if (options.width < 0 || options.width > 1 << 20)
     fail("as_string", fmt::format("width is {} and must be 0 to 1048576", options.width), where);
   if (options.fill != ' ' && options.fill != '0') fail("as_string", "fill must be ' ' or '0'", where);
-  if (is_later(x))
+  if (is_later(x)) {
+    const Tensor here = x.to(Device(), where);
     return apply1(
-        as_string_op, {&x},
+        as_string_op, {&here},
         FormatParams{options.precision.value_or(-1), options.scientific, options.width, std::string(1, options.fill)},
         where);
+  }
   require_known("as_string", x, where);
   return visit_dtype(x.dtype(), [&]<class T>(T) -> Tensor {
     const Elements<T> values(x, x.shape());
