@@ -5,4 +5,6 @@
 #include "rill/data/batches.h"
 #include "rill/data/dataset.h"
 #include "rill/data/idx.h"
+#include "rill/data/image_folder.h"
+#include "rill/data/images.h"
 #include "rill/data/sources.h"

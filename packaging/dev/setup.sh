@@ -8,6 +8,7 @@ needs=(
   'matrices: libopenblas-dev'
   'files: nlohmann-json3-dev libprotobuf-dev protobuf-compiler libpng-dev libzip-dev libcsv-dev libleveldb-dev
           libflatbuffers-dev flatbuffers-compiler liblz4-dev libzstd-dev'
+  'pictures: libturbojpeg0-dev libgif-dev libwebp-dev'
   'the command rill, the demo: libcli11-dev'
   'tests and benchmarks: catch2 libmpfr-dev cmake libbenchmark-dev'
 )
