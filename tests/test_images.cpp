@@ -1,6 +1,9 @@
 // Pictures: what is read and made of them, held to Pillow, TensorFlow, torchvision and scikit-image by the cases of
 // fixtures/images (make.py there), and what is said of files that are none.
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <functional>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -160,7 +163,7 @@ TEST_CASE("images: errors say what is wrong") {
   says([] { images::decode_image(""); }, {"empty"});
   says([&] { images::decode_png(jpg); }, {"[decode_png]", "are no PNG file"});
   says([&] { images::decode_jpeg(png); }, {"[decode_jpeg]", "are no JPEG file"});
-  says([&] { images::decode_jpeg(jpg.substr(0, jpg.size() / 2)); }, {"a damaged JPEG file", "remature end"});
+  says([&] { images::decode_jpeg(jpg.substr(0, jpg.size() - 60)); }, {"a damaged JPEG file", "remature end"});
   says([&] { images::decode_png(png.substr(0, png.size() / 2)); }, {"damaged PNG"});
   for (const char* name : {"still.gif", "lossless.webp", "rgb.bmp"}) {
     const std::string whole = contents(fixture(name));
@@ -218,8 +221,10 @@ TEST_CASE("images: Pillow's bits") {
   pillow.check("rotate 90", images::rotate(x, 90, {.bilinear = false}));
   pillow.check("rotate 180", images::rotate(x, 180, {.bilinear = false}));
   pillow.check("rotate 20", images::rotate(x, 20, {.bilinear = false}));
-  pillow.check("rotate 30 expand", images::rotate(x, 30, {.bilinear = false, .expand = true}));
-  pillow.check("warp", images::warp(x, tensor({0.9, 0.1, 0.4, -0.1, 1.1, 0.3, 0.002, 0.003}),
+  for (int degrees : {10, 15, 40})
+    pillow.check(fmt::format("rotate {} expand", degrees),
+                 images::rotate(x, degrees, {.bilinear = false, .expand = true}));
+  pillow.check("warp", images::warp(x, tensor({0.93, 0.11, 0.37, -0.13, 1.07, 0.29, 0.0021, 0.0033}),
                                     {.bilinear = false, .size = {25, 20}}));
   for (double factor : {0.3, 1.7}) {
     const std::string by = factor < 1 ? " 0.3" : " 1.7";
@@ -248,14 +253,16 @@ TEST_CASE("images: TensorFlow's numbers") {
                                                           {"lanczos5", ResizeMethod::lanczos5},
                                                           {"gaussian", ResizeMethod::gaussian},
                                                           {"mitchellcubic", ResizeMethod::mitchellcubic}};
-  constexpr double error = 2e-6;  // its weights are f32, ours f64 until they are used
+  // Its weights are f32, ours f64 until they are used; of areas its places are f32, too.
+  constexpr double error = 2e-6, error_of_areas = 3e-6;
   for (const auto& [name, method] : methods)
     for (const auto& [how, size] : {std::pair("down", Dims{9, 11}), std::pair("up", Dims{40, 31})}) {
       const std::string what = std::string("resize ") + name + " " + how;
       if (method != ResizeMethod::area)
         tensorflow.check(what + " antialias", images::resize(x, size, {.method = method}), error);
       if (method != ResizeMethod::bicubic)
-        tensorflow.check(what, images::resize(x, size, {.method = method, .antialias = false}), error);
+        tensorflow.check(what, images::resize(x, size, {.method = method, .antialias = false}),
+                         method == ResizeMethod::area ? error_of_areas : error);
     }
   tensorflow.check("resize keeps", images::resize(x, {30, 30}, {.antialias = false, .preserve_aspect_ratio = true}),
                    error);
@@ -265,9 +272,8 @@ TEST_CASE("images: TensorFlow's numbers") {
   tensorflow.check("rot90", images::rotate90(u));
   tensorflow.check("rgb_to_yuv", images::rgb_to_yuv(x), error);
   tensorflow.check("yuv_to_rgb", images::yuv_to_rgb(images::rgb_to_yuv(x)), error);
-  tensorflow.check("rgb_to_yiq", images::rgb_to_yiq(x),
-                   2e-5);  // 0.2115 where the inverse of its inverse has 0.21153661
-  tensorflow.check("yiq_to_rgb", images::yiq_to_rgb(images::rgb_to_yiq(x)), 1e-4);
+  tensorflow.check("rgb_to_yiq", images::rgb_to_yiq(x), error);
+  tensorflow.check("yiq_to_rgb", images::yiq_to_rgb(images::rgb_to_yiq(x)), error);
   tensorflow.check("rgb_to_hsv", images::rgb_to_hsv(x), error);
   tensorflow.check("hsv_to_rgb", images::hsv_to_rgb(images::rgb_to_hsv(x)), error);
   tensorflow.check("brightness", images::adjust_brightness(x, 0.2), error);

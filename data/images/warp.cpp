@@ -79,13 +79,16 @@ Tensor rotate(const Tensor& x, double degrees, const RotateOptions& o, Where whe
   require_image("images::rotate", x, where);
   require_finite("images::rotate", "the angle", degrees, where);
   const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x))), angle = -radians(degrees);
-  const double c = std::cos(angle), s = std::sin(angle);
+  // To 15 digits, so that quarters are exact.
+  const auto rounded = [](double v) { return std::round(v * 1e15) / 1e15; };
+  const double c = rounded(std::cos(angle)), s = rounded(std::sin(angle));
   Map m = {c, s, w / 2, -s, c, h / 2, 0, 0};
   WarpOptions warped = {.bilinear = o.bilinear, .fill = o.fill};
   double columns = w, rows = h;
-  if (o.expand) {  // what the turned corners reach
-    columns = std::ceil(std::abs(c) * w + std::abs(s) * h - 1e-6),
-    rows = std::ceil(std::abs(s) * w + std::abs(c) * h - 1e-6);
+  if (o.expand) {  // the whole pixels that the turned corners reach into, as Pillow
+    const double across = (std::abs(c) * w + std::abs(s) * h) / 2, down = (std::abs(s) * w + std::abs(c) * h) / 2;
+    columns = std::ceil(w / 2 + across) - std::floor(w / 2 - across);
+    rows = std::ceil(h / 2 + down) - std::floor(h / 2 - down);
     warped.size = {int64_t(rows), int64_t(columns)};
   }
   move_first(m, -columns / 2, -rows / 2);
