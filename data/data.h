@@ -7,5 +7,7 @@
 #include "rill/data/dataset.h"
 #include "rill/data/features.h"
 #include "rill/data/idx.h"
+#include "rill/data/image_folder.h"
+#include "rill/data/images.h"
 #include "rill/data/sources.h"
 #include "rill/data/vocabulary.h"

@@ -232,6 +232,12 @@ void read_columns(const std::string& path) {
   if (!refused.empty()) throw Error(refused);
 }
 
+void read_picture(const std::string& path) {
+  static bool all_frames = false;
+  all_frames = !all_frames;
+  images::read_image(path, {.all_frames = all_frames, .max_pixels = 1 << 20});
+}
+
 // A model that computes for long or asks for much is no fault of the reader's: import_model() has returned.
 void call_if_small(const Model& model) {
   start_clock();
@@ -369,6 +375,11 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".arrow", read_columns},
                               {".arrows", read_columns},
                               {".feather", read_columns},
+                              {".jpg", read_picture},
+                              {".png", read_picture},
+                              {".gif", read_picture},
+                              {".webp", read_picture},
+                              {".bmp", read_picture},
                               {".onnx", read_model, true},
                               {".rill", read_model},
                               {".rillgraph", read_graph},

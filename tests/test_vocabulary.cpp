@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "catch.h"
+#include "io_helpers.h"
 #include "messages.h"
 #include "rill/data.h"
 #include "rill/rill.h"
@@ -70,11 +71,12 @@ TEST_CASE("vocabularies are counted, written and read") {
   const Vocabulary v = Vocabulary::counted(lines, {.special = {"[UNK]"}, .ids = {.otherwise = 0}});
   CHECK(texts(v.keys()) == Texts{"[UNK]", "x", "y", "z"});
   CHECK(counts(v(tensor({"z", "q"}))) == Counts{3, 0});
-  v.write("words.txt");
-  CHECK(texts(Vocabulary::from_file("words.txt").keys()) == texts(v.keys()));
-  CHECK(texts(Vocabulary::from_file("words.txt", 2).keys()) == Texts{"[UNK]", "x"});
-  std::ofstream("dos.txt") << "a\r\nb";
-  CHECK(texts(Vocabulary::from_file("dos.txt").keys()) == Texts{"a", "b"});
+  const Folder folder;
+  v.write(folder / "words.txt");
+  CHECK(texts(Vocabulary::from_file(folder / "words.txt").keys()) == texts(v.keys()));
+  CHECK(texts(Vocabulary::from_file(folder / "words.txt", 2).keys()) == Texts{"[UNK]", "x"});
+  std::ofstream(folder / "dos.txt") << "a\r\nb";
+  CHECK(texts(Vocabulary::from_file(folder / "dos.txt").keys()) == Texts{"a", "b"});
   const auto ids = lines.map([v](const Tensor& words) { return v(words); }, {.threads = 2}).collect();
   CHECK(counts(ids[1]) == Counts{2, 3, 1});
 }

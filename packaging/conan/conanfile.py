@@ -61,7 +61,8 @@ class Rill(ConanFile):
         if self.options.io:
             for wanted in ("nlohmann_json/[>=3.10]", "protobuf/[>=3.12 <4]", "libpng/[>=1.6]", "libzip/[>=1.7]",
                            "leveldb/[>=1.20]", "flatbuffers/[>=2]", "lz4/[>=1.9]", "zstd/[>=1.5]",
-                           "libsndfile/[>=1.0.31]", "cli11/[>=2.1]"):
+                           "libsndfile/[>=1.0.31]", "cli11/[>=2.1]",
+                           "libjpeg-turbo/[>=2.0]", "giflib/[>=5.2]", "libwebp/[>=1.0]"):
                 self.requires(wanted)
 
     def build_requirements(self):

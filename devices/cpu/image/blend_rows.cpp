@@ -1,0 +1,129 @@
+// See blend_rows.h. Sums stay in registers, four vectors at a time.
+#include "rill/devices/cpu/image/blend_rows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "rill/devices/cpu/move/transpose.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/image/blend_rows.cpp"
+#include "rill/devices/kernel/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct BlendBytes {
+  using T = uint8_t;
+  using W = int32_t;
+  using D = hn::ScalableTag<int32_t>;
+  using DT = hn::Rebind<uint8_t, D>;
+  using V = hn::Vec<D>;
+  static HWY_INLINE V load(const T* from) { return hn::PromoteTo(D(), hn::LoadU(DT(), from)); }
+  static HWY_INLINE V first(const T* from, W w) {
+    return hn::Add(hn::Set(D(), 1 << (blend_bits - 1)), hn::Mul(load(from), hn::Set(D(), w)));
+  }
+  static HWY_INLINE V next(V sum, const T* from, W w) { return hn::Add(sum, hn::Mul(load(from), hn::Set(D(), w))); }
+  static HWY_INLINE void store(V sum, T* to) {
+    hn::StoreU(hn::DemoteTo(DT(), hn::ShiftRight<blend_bits>(sum)), DT(), to);
+  }
+  static T one(const T* from, int64_t step, const W* weights, int64_t count) {
+    W sum = 1 << (blend_bits - 1);
+    for (int64_t k = 0; k < count; ++k) sum += weights[k] * W(from[k * step]);
+    return T(std::clamp(sum >> blend_bits, 0, 255));
+  }
+};
+
+struct BlendFloats {
+  using T = float;
+  using W = float;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  static HWY_INLINE V first(const T* from, W w) { return hn::Mul(hn::LoadU(D(), from), hn::Set(D(), w)); }
+  static HWY_INLINE V next(V sum, const T* from, W w) { return hn::Add(sum, first(from, w)); }
+  static HWY_INLINE void store(V sum, T* to) { hn::StoreU(sum, D(), to); }
+  static T one(const T* from, int64_t step, const W* weights, int64_t count) {
+    float sum = from[0] * weights[0];
+    for (int64_t k = 1; k < count; ++k) sum += from[k * step] * weights[k];
+    return sum;
+  }
+};
+
+template <class B>
+void blend(const typename B::T* rows, int64_t step, const typename B::W* weights, int64_t count, typename B::T* out,
+           int64_t n) {
+  const int64_t lanes = int64_t(hn::Lanes(typename B::D()));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto* from = rows + i;
+    auto a = B::first(from, weights[0]), b = B::first(from + lanes, weights[0]),
+         c = B::first(from + 2 * lanes, weights[0]), d = B::first(from + 3 * lanes, weights[0]);
+    for (int64_t k = 1; k < count; ++k) {
+      from += step;
+      a = B::next(a, from, weights[k]), b = B::next(b, from + lanes, weights[k]);
+      c = B::next(c, from + 2 * lanes, weights[k]), d = B::next(d, from + 3 * lanes, weights[k]);
+    }
+    B::store(a, out + i), B::store(b, out + i + lanes);
+    B::store(c, out + i + 2 * lanes), B::store(d, out + i + 3 * lanes);
+  }
+  for (; i + lanes <= n; i += lanes) {
+    auto a = B::first(rows + i, weights[0]);
+    for (int64_t k = 1; k < count; ++k) a = B::next(a, rows + k * step + i, weights[k]);
+    B::store(a, out + i);
+  }
+  for (; i < n; ++i) out[i] = B::one(rows + i, step, weights, count);
+}
+
+// out[i] = the sum over k of weights[k] rows[k * step + i], i < n.
+template <class T, class W>
+using BlendRows = void (*)(const T* rows, int64_t step, const W* weights, int64_t count, T* out, int64_t n);
+using BlendLoops = std::pair<BlendRows<uint8_t, int32_t>, BlendRows<float, float>>;
+BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>}; }
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+
+HWY_EXPORT(make_blend_loops);
+
+namespace {
+
+// Rows of `inner` numbers are blended. Short ones, of a pixel, are put side by side for several of the outer ones first.
+template <class T, class W, class Blend>
+void blend_any(Blend blend, const T* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<W>& taps, T* to) {
+  const int64_t together = inner >= 64 ? 1 : std::min<int64_t>(outer, 16), old = in * inner, made = taps.out * inner;
+  std::vector<T> side(together > 1 ? size_t(old * together) : 0), mixed(together > 1 ? size_t(made * together) : 0);
+  for (int64_t o = 0; o < outer; o += together) {
+    const int64_t n = std::min(together, outer - o), row = n * inner;
+    const T* const source = together > 1 ? side.data() : from + o * old;
+    T* const target = together > 1 ? mixed.data() : to + o * made;
+    if (together > 1) transpose(from + o * old, old, n, old, side.data(), n);
+    for (int64_t i = 0; i < taps.out; ++i)
+      blend(source + taps.first[i] * row, row, taps.weights + i * taps.count, taps.count, target + i * row, row);
+    if (together > 1) transpose(mixed.data(), n, made, n, to + o * made, made);
+  }
+}
+
+auto blend_loops() {
+  static const auto loops = HWY_DYNAMIC_DISPATCH(make_blend_loops)();
+  return loops;
+}
+
+}  // namespace
+
+void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<int32_t>& taps,
+                uint8_t* to) {
+  blend_any(blend_loops().first, from, outer, in, inner, taps, to);
+}
+void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to) {
+  blend_any(blend_loops().second, from, outer, in, inner, taps, to);
+}
+
+}  // namespace rill::cpu
+#endif

@@ -1,0 +1,27 @@
+// Rows of numbers that are weighed and added up: what resizing an image comes to (blend_rows.cpp).
+#pragma once
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+
+namespace rill::cpu {
+
+// The bits after the point of weights of bytes.
+inline constexpr int blend_bits = 22;
+
+// For each new pixel the first old one that it is made of, and `count` weights from there on.
+template <class W>
+struct BlendTaps {
+  int64_t out = 0, count = 0;
+  const int64_t* first = nullptr;  // [out]
+  const W* weights = nullptr;      // [out, count]
+};
+// [outer, in, inner] to [outer, out, inner]. Bytes: (2^21 + sum of weights times pixels) / 2^22, rounded down and kept
+// from 0 to 255. Floats: the products added up one by one, each rounded.
+void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<int32_t>& taps,
+                uint8_t* to);
+void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to);
+
+}  // namespace rill::cpu
+
+#pragma GCC visibility pop
