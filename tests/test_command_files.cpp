@@ -74,7 +74,7 @@ TEST_CASE("inspect") {
   const std::string table = at.rill("inspect g.csv --stats --head 1").out;
   INFO(table);
   for (const char* part :
-       {"n     i64       1    7  3.333", "x     f64     0.5  2.5    1.5  1 missing", "3 rows", "1  0.5  a"})
+       {"n     i64       1    7      3.333", "x     f64     0.5  2.5        1.5  1 missing", "3 rows", "1  0.5  a"})
     CHECK(has(table, part));
   put_file(at / "s.tsv", "n\tm\n1\t2\nx\t3\n4.5\t5\n");
   const Done tabs = at.rill("inspect s.tsv");
