@@ -12,7 +12,7 @@
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/tensor/text.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/passes.h"
 
@@ -129,7 +129,8 @@ bool on_tapes_alone(const Tensor& t) {
 bool has_endless_loop(const Graph& g) {
   return std::ranges::any_of(g.nodes(), [](const Node& n) {
     if (n.kind != Node::Kind::op || !n.op->graphs) return false;
-    if (n.op == &while_loop_op && n.attrs.as<ControlAttrs>().length < 0) return true;
+    const auto endless = control_of(*n.op).endless;
+    if (endless && endless(n.attrs)) return true;
     return std::ranges::any_of(n.op->graphs(n.attrs),
                                [](const auto& inner) { return has_endless_loop(*inner.second); });
   });

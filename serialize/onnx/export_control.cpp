@@ -37,7 +37,7 @@ Values chosen(Call& c, const Value& which, onnx::GraphProto& yes, onnx::GraphPro
 }
 void fill_branch(Call& c, Inner& inner, size_t i) {
   Values results;
-  c.e.write_inner(inner.scope, c.attrs<ControlAttrs>().graphs[i]->graph, {c.in.begin() + 1, c.in.end()}, results);
+  c.e.write_inner(inner.scope, c.attrs<ChoiceAttrs>().graphs[i]->graph, {c.in.begin() + 1, c.in.end()}, results);
   inner.outputs(results, c.node.outputs);
 }
 Values write_cond(Call& c) {
@@ -51,7 +51,7 @@ Values write_cond(Call& c) {
 // Number `i` or one of those after it; the last serves every other index.
 Values choose_from(Call& c, const Value& index, size_t i) {
   Exporter& e = c.e;
-  const size_t last = c.attrs<ControlAttrs>().graphs.size() - 1;
+  const size_t last = c.attrs<ChoiceAttrs>().graphs.size() - 1;
   const Value is = e.op("Equal", {index, e.number(double(i), index.dtype)}, {}, DType::boolean);
   Inner yes(e, "branch"), no(e, "otherwise");
   fill_branch(c, yes, i);
@@ -65,7 +65,7 @@ Values choose_from(Call& c, const Value& index, size_t i) {
 }
 Values write_switch(Call& c) {
   if (c.node.outputs.empty()) return {};
-  if (c.attrs<ControlAttrs>().graphs.size() > 1) return choose_from(c, c.e.cast(c.in[0], DType::i64), 0);
+  if (c.attrs<ChoiceAttrs>().graphs.size() > 1) return choose_from(c, c.e.cast(c.in[0], DType::i64), 0);
   Inner yes(c.e, "branch"), no(c.e, "otherwise");
   fill_branch(c, yes, 0);
   fill_branch(c, no, 0);
@@ -78,7 +78,7 @@ const Spec flag{Shape{}, DType::boolean, false, Device()}, counter{Shape{}, DTyp
 
 Values write_while(Call& c) {
   Exporter& e = c.e;
-  const ControlAttrs& a = plain_loop(c);
+  const WhileAttrs& a = plain_while(c);
   const size_t carried = size_t(a.carried);
   Inner body(e, "body");
   body.input("step", counter);
@@ -99,7 +99,7 @@ Values write_while(Call& c) {
 
 Values write_scan(Call& c) {
   Exporter& e = c.e;
-  const ControlAttrs& a = plain_loop(c);
+  const ScanAttrs& a = plain_scan(c);
   const size_t carried = size_t(a.carried), scanned = size_t(a.scanned), all = carried + scanned;
   const size_t ys = c.node.outputs.size() - carried;
   if (!a.length.is_open() && a.length == 0) {  // which Scan does not take

@@ -57,10 +57,19 @@ std::vector<DType> dtypes_of(std::span<const Spec> specs) {
   for (const Spec& s : specs) out.push_back(s.dtype);
   return out;
 }
-const ControlAttrs& plain_loop(Call& c) {
-  const ControlAttrs& a = c.attrs<ControlAttrs>();
-  if (a.saves || a.counted)
-    c.e.refuse(c.node, "it keeps what a gradient of the loop needs. export the function without the gradient");
+namespace {
+void refuse_gradients(Call& c, bool keeps) {
+  if (keeps) c.e.refuse(c.node, "it keeps what a gradient of the loop needs. export the function without the gradient");
+}
+}  // namespace
+const WhileAttrs& plain_while(Call& c) {
+  const WhileAttrs& a = c.attrs<WhileAttrs>();
+  refuse_gradients(c, a.saves);
+  return a;
+}
+const ScanAttrs& plain_scan(Call& c) {
+  const ScanAttrs& a = c.attrs<ScanAttrs>();
+  refuse_gradients(c, a.saves || a.counted);
   return a;
 }
 

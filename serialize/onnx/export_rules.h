@@ -48,7 +48,8 @@ bool is_empty(const Call& c);
 Values zeros_of(Call& c, DType dtype);
 std::vector<DType> dtypes_of(std::span<const Spec> specs);
 // A loop's attributes; refuses one that keeps what its gradient needs.
-const ControlAttrs& plain_loop(Call& c);
+const WhileAttrs& plain_while(Call& c);
+const ScanAttrs& plain_scan(Call& c);
 // Of a record some of whose operands or results are complex: pairs of real numbers along one more axis, the last. Null
 // where there is none.
 const Rule* pair_rule_of(const Op& op);

@@ -18,7 +18,8 @@
 //     "in"        operands
 //     "out"       "f32[s0,8]", one an output
 //     "attrs"     by name, as the op's struct lists them
-//     "control"   of control flow and gradient rules in place of these: see ControlAttrs
+//     "control"   of control flow and gradient rules in place of these: what trace/control/control_nodes.h says is stored of each, its graphs and
+//                 what it gives
 //     "scope", "where", "function", "region", "backward": of Node, where they are set
 //   "inputs"   {"node": N, "argument": K}, or "captured": a tensor, or "variable": a Variable of the file
 //   "outputs"  values

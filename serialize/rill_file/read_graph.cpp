@@ -11,7 +11,7 @@
 #include "rill/serialize/rill_file/fields.h"
 #include "rill/serialize/rill_file/graph_json.h"
 #include "rill/tensor/dim_table.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/spec_text.h"
 
 namespace rill::rill_file {
@@ -167,22 +167,20 @@ class FunctionReader {
     return out;
   }
 
+  AttrValue attr(const std::string& key, const json& v) const {
+    if (v.is_array()) {
+      Dims dims;
+      for (const json& d : v) dims.push_back(number(d));
+      return dims;
+    }
+    if (v.is_boolean()) return v.get<bool>();
+    if (v.is_string()) return key == "device" ? to_string(device_here(Device(text(v, "text")))) : text(v, "text");
+    return whole(v, smallest, largest, "an attribute");
+  }
   AttrList attr_list(const json& attrs) const {
     AttrList out;
     if (!attrs.is_object()) reject("expected attributes by name");
-    for (const auto& [key, v] : attrs.items()) {
-      if (v.is_array()) {
-        Dims dims;
-        for (const json& d : v) dims.push_back(number(d));
-        out.emplace_back(key, std::move(dims));
-      } else if (v.is_boolean()) {
-        out.emplace_back(key, v.get<bool>());
-      } else if (v.is_string()) {
-        out.emplace_back(key, key == "device" ? to_string(device_here(Device(text(v, "text")))) : text(v, "text"));
-      } else {
-        out.emplace_back(key, whole(v, smallest, largest, "an attribute"));
-      }
-    }
+    for (const auto& [key, v] : attrs.items()) out.emplace_back(key, attr(key, v));
     return out;
   }
 
@@ -202,20 +200,28 @@ class FunctionReader {
     if (outer.nodes > 1000 + 100 * nodes_) reject("graphs hold the same graphs too often");
   }
 
-  ControlAttrs control(const json& c, Loaded& outer) {
-    ControlAttrs a;
-    for (const json& entry : list(c, "graphs")) a.graphs.push_back(inner(entry, outer));
-    a.outputs = specs(list(c, "outputs"));
-    a.carried = int(whole(field(c, "carried"), 0, most_inputs, "'carried'"));
-    a.scanned = int(whole(field(c, "scanned"), 0, most_inputs, "'scanned'"));
-    a.length = number(field(c, "length"));
-    a.reverse = flag(c, "reverse");
-    a.counted = flag(c, "counted");
-    a.saves = flag(c, "saves");
-    a.place = text_or(c, "place", "");
-    for (const json& k : list(c, "gives")) a.gives.push_back(int(whole(k, 0, most_inputs, "an argument")));
-    a.fault = text_or(c, "fault", "");
-    return a;
+  // What read() gives for the next node of `g`.
+  template <class F>
+  static Attrs naming_node(std::string_view name, const Graph& g, const F& read) {
+    try {
+      return read();
+    } catch (const Error& e) {
+      reject(fmt::format("node {}, {}: {}", g.nodes().size(), name, e.what()));
+    }
+  }
+
+  // Of a node that holds graphs. Files have attributes of other such nodes as well, which say nothing here.
+  Attrs control(const Op& op, const json& c, Loaded& outer) {
+    const ControlAttrs& of = control_of(op).attrs;
+    AttrList stored;
+    for (const auto& [key, value] : of.defaults())
+      if (const json* given = find(c, key.c_str())) stored.emplace_back(key, attr(key, *given));
+    const ReadDim read = read_dim();
+    AttrValues values(stored, DType::f32, read);
+    return of.changed(naming_node(op.name, outer.graph, [&] { return of.read(values); }), [&](HeldGraphs& held) {
+      for (const json& entry : list(c, "graphs")) held.graphs.push_back(inner(entry, outer));
+      held.outputs = specs(list(c, "outputs"));
+    });
   }
 
   void read_op(const json& j, const json& op, Node& n, Loaded& outer) {
@@ -229,16 +235,13 @@ class FunctionReader {
                       name.substr(0, 80)));
     for (const json& v : list(j, "in")) n.inputs.push_back(value(v, g));
     if (n.op->graphs) {
-      n.attrs = control(field(j, "control"), outer);
+      n.attrs = control(*n.op, field(j, "control"), outer);
       return;
     }
     const json* attrs = find(j, "attrs");
     const DType operand = n.inputs.empty() ? DType::f32 : g.spec(n.inputs[0]).dtype;
-    try {
-      n.attrs = read_attrs(*n.op, attrs ? attr_list(*attrs) : AttrList(), operand, read_dim());
-    } catch (const Error& e) {
-      reject(fmt::format("node {}, {}: {}", g.nodes().size(), name, e.what()));
-    }
+    n.attrs = naming_node(
+        name, g, [&] { return read_attrs(*n.op, attrs ? attr_list(*attrs) : AttrList(), operand, read_dim()); });
   }
 
   Node read_node(const json& j, Loaded& outer) {

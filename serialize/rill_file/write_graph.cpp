@@ -12,7 +12,7 @@
 #include "rill/serialize/rill_file/fields.h"
 #include "rill/serialize/rill_file/graph_json.h"
 #include "rill/tensor/dim_table.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/spec_text.h"
 
 namespace rill::rill_file {
@@ -98,44 +98,44 @@ class FunctionWriter {
     return out;
   }
 
+  json attr(const AttrValue& value) {
+    return std::visit(
+        [this](const auto& v) -> json {
+          using V = std::remove_cvref_t<decltype(v)>;
+          if constexpr (std::is_same_v<V, Dims>) {
+            json list = json::array();
+            for (Dim d : v) list.push_back(number(d));
+            return list;
+          } else if constexpr (std::is_same_v<V, DType>) {
+            return std::string(name(v));
+          } else if constexpr (std::is_same_v<V, double>) {
+            return fmt::format("{}", v);  // NaN and infinities too
+          } else {
+            return v;
+          }
+        },
+        value);
+  }
   json attrs(const Node& n) {
     attributes_of(*n.op);  // throws where a file cannot hold them
     json out = json::object();
-    for (const auto& [key, value] : list_of(n.attrs))
-      out[key] = std::visit(
-          [this](const auto& v) -> json {
-            using V = std::remove_cvref_t<decltype(v)>;
-            if constexpr (std::is_same_v<V, Dims>) {
-              json list = json::array();
-              for (Dim d : v) list.push_back(number(d));
-              return list;
-            } else if constexpr (std::is_same_v<V, DType>) {
-              return std::string(name(v));
-            } else if constexpr (std::is_same_v<V, double>) {
-              return fmt::format("{}", v);  // NaN and infinities too
-            } else {
-              return v;
-            }
-          },
-          value);
+    for (const auto& [key, value] : list_of(n.attrs)) out[key] = attr(value);
     for (const auto& [key, d] : open_fields(n.attrs)) out[key] = size_name(d);
     return out;
   }
 
-  json control(const ControlAttrs& a) {
-    json out, graphs = json::array();
-    for (const auto& inner : a.graphs) graphs.push_back({{"role", inner->role}, {"graph", add_inner(inner.get())}});
+  json control(const Node& n) {
+    // Earlier versions ask for all of these, whatever the node is.
+    json out = {{"carried", 0},   {"scanned", 0}, {"length", -1},           {"reverse", false}, {"counted", false},
+                {"saves", false}, {"place", ""},  {"gives", json::array()}, {"fault", ""}};
+    const ControlAttrs& of = control_of(*n.op).attrs;
+    const HeldGraphs& held = of.held(n.attrs);
+    json graphs = json::array();
+    for (const auto& inner : held.graphs) graphs.push_back({{"role", inner->role}, {"graph", add_inner(inner.get())}});
     out["graphs"] = std::move(graphs);
-    out["outputs"] = specs(a.outputs);
-    out["carried"] = a.carried;
-    out["scanned"] = a.scanned;
-    out["length"] = number(a.length);
-    out["reverse"] = a.reverse;
-    out["counted"] = a.counted;
-    out["saves"] = a.saves;
-    out["place"] = a.place;
-    out["gives"] = a.gives;
-    out["fault"] = a.fault;
+    out["outputs"] = specs(held.outputs);
+    for (const auto& [key, value] : of.stored(n.attrs)) out[key] = attr(value);
+    for (const auto& [key, d] : open_fields(n.attrs)) out[key] = number(d);
     return out;
   }
 
@@ -151,7 +151,7 @@ class FunctionWriter {
       json in = json::array();
       for (ValueId v : n.inputs) in.push_back(value_of(v));
       out["in"] = std::move(in);
-      if (n.op->graphs) out["control"] = control(n.attrs.as<ControlAttrs>());
+      if (n.op->graphs) out["control"] = control(n);
       else if (json a = attrs(n); !a.empty()) out["attrs"] = std::move(a);
     }
     out["out"] = specs(n.outputs);

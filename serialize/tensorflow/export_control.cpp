@@ -10,7 +10,7 @@ namespace rill::tensorflow_out {
 
 namespace {
 
-using onnx_out::dtypes_of, onnx_out::plain_loop;
+using onnx_out::dtypes_of, onnx_out::plain_scan, onnx_out::plain_while;
 
 std::vector<DType> dtypes_of(const Values& values) {
   std::vector<DType> out;
@@ -27,7 +27,7 @@ struct Branches {
 
   explicit Branches(Call& c) : operands(c.in.begin() + 1, c.in.end()) {
     GraphWriter& w = writer(c);
-    const auto& graphs = c.attrs<ControlAttrs>().graphs;
+    const auto& graphs = c.attrs<ChoiceAttrs>().graphs;
     Values before;
     std::vector<std::unique_ptr<GraphWriter::Function>> functions;
     std::vector<Values> results(graphs.size());
@@ -127,7 +127,7 @@ void append(Values& to, const Values& from, size_t first = 0) {
 // Carried: the steps that are done and their limit, whether to go on, and what the record carries.
 Values write_while(Call& c) {
   GraphWriter& w = writer(c);
-  const ControlAttrs& a = plain_loop(c);
+  const WhileAttrs& a = plain_while(c);
   const size_t carried = size_t(a.carried);
   const bool limited = a.length.is_open() || a.length >= 0;
   const Value limit = limited ? w.scalar(c.e.size(a.length)) : c.e.number(0, DType::i64);
@@ -159,7 +159,7 @@ Value row_shape(Call& c, size_t k) {
 // Carried: the row's number, how many there are, and then the record's; results of the rows are TensorLists.
 Values write_scan(Call& c) {
   GraphWriter& w = writer(c);
-  const ControlAttrs& a = plain_loop(c);
+  const ScanAttrs& a = plain_scan(c);
   const Graph& g = a.graphs[0]->graph;
   const size_t carried = size_t(a.carried), scanned = size_t(a.scanned), results = c.node.outputs.size() - carried;
   const Value count = w.scalar(c.e.size(a.length)), count32 = c.e.cast(count, DType::i32);

@@ -7,9 +7,9 @@
 #include "rill/tensor/fork_mutex.h"
 #include "rill/trace/call/function_key.h"
 #include "rill/trace/call/graph_call.h"
+#include "rill/trace/call/open_pattern.h"
 #include "rill/trace/call/variable_set.h"
 #include "rill/trace/function.h"
-#include "rill/trace/graph/open_pattern.h"
 
 namespace rill {
 

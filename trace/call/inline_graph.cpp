@@ -12,9 +12,9 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/stored_ops.h"
 #include "rill/trace/call/graph_call.h"
-#include "rill/trace/call/node_runner.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/node_runner.h"
 #include "rill/trace/graph/rewriter.h"
 
 namespace rill {
@@ -98,16 +98,10 @@ class Inliner {
   // --- Nodes -------------------------------------------------------------------------------------------------------
 
   Node with_sizes(Node n) {
-    if (n.op->graphs) {
-      ControlAttrs attrs = n.attrs.as<ControlAttrs>();
-      for (auto& inner : attrs.graphs) inner = copy_of(inner);
-      for (Spec& s : attrs.outputs) settle(s.shape);
-      attrs.length = at(attrs.length);
-      n.attrs = attrs;
-    } else {
-      DimRewriter rewrite([this](Dim d) { return at(d); });
-      n.attrs = n.attrs.rewritten(rewrite);
-    }
+    DimRewriter rewrite([this](Dim d) { return at(d); });
+    if (n.op->graphs)
+      n.attrs = with_graphs(*n.op, n.attrs, [this](const auto& inner) { return copy_of(inner); }, &rewrite);
+    else n.attrs = n.attrs.rewritten(rewrite);
     return n;
   }
 

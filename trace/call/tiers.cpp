@@ -21,9 +21,10 @@
 #include "rill/devices/registry.h"
 #include "rill/tensor/fork_condition.h"
 #include "rill/tensor/text.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/call/inner_call.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
 
@@ -213,8 +214,8 @@ std::string Tiers::state() const {
 namespace {
 std::string describe_inner(const Node& n, const std::string& indent) {
   std::string text;
-  for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) {
-    const GraphCall* call = inner->if_made();
+  for (const auto& inner : held_by(n).graphs) {
+    const GraphCall* call = call_if_made(*inner);
     text += call ? call->tiers().describe(indent, inner->role + ": ")
                  : fmt::format("{}{}: has not run\n", indent, inner->role);
   }

@@ -84,7 +84,7 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
   Slots operands = outside.captured;
   append(operands, outside.read_only);
   append(operands, outside.assigned);
-  ControlAttrs attrs;
+  ChoiceAttrs attrs;
   size_t results = graphs[0].outputs.size();
   for (ValueId v : graphs[0].outputs) attrs.outputs.push_back(graphs[0].spec(v));
   for (const Slot& s : outside.assigned) attrs.outputs.push_back(s.tensor.spec());
@@ -92,7 +92,7 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
     attrs.graphs.push_back(
         close(branch_name(kind, i), std::move(graphs[i]), operands, outside.assigned, results, false));
   std::vector<Tensor> out =
-      append_node(kind == Choice::cond ? cond_op : switch_case_op, {&which, 1}, operands, std::move(attrs), where);
+      append_node(kind == Choice::cond ? cond_op : switch_case_op, {&which, 1}, operands, attrs, where);
   outside.assign(std::span(out).subspan(results));
   out.resize(results);
   return out;

@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/trace/call/graph_call.h"
 #include "rill/trace/graph/tracer.h"
 
 namespace rill {
@@ -100,44 +103,45 @@ struct NodeGroups {
   size_t carried = 0;  // of each, the first so many belong together
 };
 
-NodeGroups groups_of(const Op& op, const ControlAttrs& a, size_t operands) {
-  NodeGroups n;
-  const size_t carried = size_t(a.carried), scanned = size_t(a.scanned), own = a.graphs[0]->graph.outputs.size();
-  if (&op == &cond_op || &op == &switch_case_op) {
-    n.lead = 1;
-    n.operands.sizes = {1, operands - 1};
-    n.inputs.sizes = {operands - 1};
-    n.results.sizes = n.outputs.sizes = {a.outputs.size()};
-  } else if (&op == &while_loop_op) {
-    n.lead = n.go_on = 1, n.carried = carried;
-    n.operands.sizes = {1, carried, operands - 1 - carried};
-    n.inputs.sizes = {carried, operands - 1 - carried};
-    n.outputs.sizes = {1, carried};
-    n.results.sizes = {carried};
-    if (a.saves) n.results.sizes.insert(n.results.sizes.end(), {1, carried});
-  } else {
-    n.lead = a.counted ? 1 : 0, n.carried = carried;
-    n.operands.sizes = {n.lead, carried, scanned, operands - n.lead - carried - scanned};
-    n.inputs.sizes = {carried, scanned, operands - n.lead - carried - scanned};
-    n.outputs.sizes = n.results.sizes = {carried, own - carried};
-    if (a.saves) n.results.sizes.push_back(carried);
-  }
-  n.operands.moving.resize(operands);
-  n.inputs.moving.resize(operands - n.lead);
-  n.outputs.moving.resize(own);
-  n.results.moving.resize(a.outputs.size());
+Groups groups_of(const RoleGroups& roles) {
+  Groups groups;
+  size_t members = 0;
+  for (const RoleGroup& p : roles) groups.sizes.push_back(p.count), members += p.count;
+  groups.moving.resize(members);
+  return groups;
+}
+
+NodeGroups groups_of(const NodeRoles& roles) {
+  NodeGroups n{groups_of(roles.operands), groups_of(roles.outputs), groups_of(roles.inputs), groups_of(roles.results)};
+  n.lead = count_of(roles.operands, Role::steers);
+  n.go_on = count_of(roles.results, Role::steers);
+  n.carried = count_of(roles.operands, Role::carried);
   return n;
+}
+
+// How many members each group has together with their tangents.
+std::vector<size_t> sizes_with_tangents(const Groups& groups) {
+  std::vector<size_t> sizes;
+  size_t first = 0;
+  for (const size_t n : groups.sizes) {
+    const auto from = groups.moving.begin() + long(first);
+    sizes.push_back(n + size_t(std::count(from, from + long(n), true)));
+    first += n;
+  }
+  return sizes;
 }
 
 }  // namespace
 
-Tensors apply_with_tangents(const Op& op, Operands in, const ControlAttrs& attrs, ForwardAccumulator::Impl& along,
+Tensors apply_with_tangents(const Op& op, Operands in, AttrsView attrs, ForwardAccumulator::Impl& along,
                             const Where& where) {
-  NodeGroups n = groups_of(op, attrs, in.size());
+  const ControlNode& node = control_of(op);
+  const HeldGraphs& held = node.attrs.held(attrs);
+  NodeGroups n = groups_of(node.roles(attrs, in.size()));
   for (size_t k = n.lead; k < in.size(); ++k)
     n.inputs.moving[k - n.lead] = is_differentiable(in[k]->dtype()) && along.watches(*in[k]);
 
-  ControlAttrs joint = attrs;
+  InnerGraphs graphs;
   const ForwardAccumulator::Impl::Outside outside(along);
   // Until every graph takes and gives the tangents that the steps before it, and the other branches, have brought.
   for (bool settled = false; !settled;) {
@@ -145,31 +149,29 @@ Tensors apply_with_tangents(const Op& op, Operands in, const ControlAttrs& attrs
       const bool moves = n.inputs.moving[k] || n.outputs.moving[n.go_on + k];
       n.inputs.moving[k] = n.outputs.moving[n.go_on + k] = moves;
     }
-    joint.graphs.clear();
-    for (const auto& g : attrs.graphs) joint.graphs.push_back(with_tangents(*g, n.inputs, n.outputs));
+    graphs.clear();
+    for (const auto& g : held.graphs) graphs.push_back(with_tangents(*g, n.inputs, n.outputs));
     settled = true;
-    for (const auto& g : joint.graphs) settled = settled && g->graph.outputs.size() == n.outputs.count();
+    for (const auto& g : graphs) settled = settled && g->graph.outputs.size() == n.outputs.count();
     for (size_t k = 0; k < n.carried; ++k) settled = settled && n.inputs.moving[k] == n.outputs.moving[n.go_on + k];
   }
   for (size_t k = n.lead; k < in.size(); ++k) n.operands.moving[k] = n.inputs.moving[k - n.lead];
-  for (size_t k = n.go_on; k < n.outputs.moving.size(); ++k) n.results.moving[k - n.go_on] = n.outputs.moving[k];
-  // What a loop saves for a walk back: carried values before each step.
-  const size_t saved = attrs.saves ? n.results.moving.size() - n.carried : n.results.moving.size();
+  // What a loop saves for a walk back stands last: carried values before each step.
+  const size_t own = n.outputs.moving.size() - n.go_on;
+  for (size_t k = 0; k < own; ++k) n.results.moving[k] = n.outputs.moving[n.go_on + k];
+  const size_t saved = n.results.moving.size() > own ? n.results.moving.size() - n.carried : n.results.moving.size();
   for (size_t k = saved; k < n.results.moving.size(); ++k) n.results.moving[k] = n.inputs.moving[k - saved];
 
   const std::vector<Tensor> operands = operands_of(in, n.operands, along);
   std::vector<Spec> specs;
-  const auto add = [&](size_t k) { specs.push_back(attrs.outputs[k]); };
+  const auto add = [&](size_t k) { specs.push_back(held.outputs[k]); };
   n.results.walk(add, add);
-  joint.outputs = std::move(specs);
-  if (n.carried)
-    for (size_t k = 0; k < n.carried; ++k) joint.carried += n.inputs.moving[k];
-  for (size_t k = 0; k < size_t(attrs.scanned); ++k) joint.scanned += n.inputs.moving[n.carried + k];
-
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& t : operands) pointers.push_back(&t);
-  const Tensors all = apply_control(op, pointers, std::move(joint), where);
-  Tensors out(attrs.outputs.size());
+  const Attrs joint = node.attrs.changed(node.resized(attrs, sizes_with_tangents(n.operands)), [&](HeldGraphs& with) {
+    with.graphs = std::move(graphs);
+    with.outputs = std::move(specs);
+  });
+  const Tensors all = apply_control(op, operands, joint, where);
+  Tensors out(held.outputs.size());
   size_t next = 0;
   n.results.walk([&](size_t k) { out[k] = all[next++]; }, [&](size_t k) { along.set(out[k], all[next++]); });
   return out;

@@ -7,7 +7,7 @@
 namespace rill {
 
 // Applies `op` to operands of which some have a tangent in `along`, which then has those of the results.
-Tensors apply_with_tangents(const Op& op, Operands in, const ControlAttrs& attrs, ForwardAccumulator::Impl& along,
+Tensors apply_with_tangents(const Op& op, Operands in, AttrsView attrs, ForwardAccumulator::Impl& along,
                             const Where& where);
 
 }  // namespace rill

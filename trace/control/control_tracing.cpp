@@ -168,14 +168,15 @@ std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& 
   return std::make_shared<InnerGraph>(std::move(role), std::move(g));
 }
 
-std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, ControlAttrs attrs,
+std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, AttrsView attrs,
                                 const Where& where) {
   SmallVec<const Tensor*, 8> in;
   for (const Tensor& t : first) in.push_back(&t);
   for (const Slot& s : operands) in.push_back(&s.tensor);
-  attrs.place = place_of(where);
-  size_t count = attrs.outputs.size();
-  Tensors out = apply_control(op, Operands(in.data(), in.size()), std::move(attrs), where);
+  const ControlAttrs& of = control_of(op).attrs;
+  const size_t count = of.held(attrs).outputs.size();
+  const Attrs placed = of.changed(attrs, [&](HeldGraphs& held) { held.place = place_of(where); });
+  Tensors out = apply_control(op, Operands(in.data(), in.size()), placed, where);
   return {out.begin(), out.begin() + long(count)};
 }
 

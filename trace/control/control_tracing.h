@@ -65,8 +65,9 @@ inline void append(Slots& slots, const Slots& more) { slots.insert(slots.end(), 
 std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& operands, const Slots& assigned,
                                         size_t place, bool is_step);
 
-// Appends the node to the trace; returns its outputs without those that are kept for a gradient.
-std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, ControlAttrs attrs,
+// Appends the node to the trace; returns its outputs without those that are kept for a gradient. The attributes lack the
+// user's line.
+std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, AttrsView attrs,
                                 const Where& where);
 
 }  // namespace rill::detail

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/rewriter.h"
 
 namespace rill {
@@ -45,17 +45,17 @@ class Spreader {
 
   void add_inner(Node& n, const std::string& scope_before) {
     if (n.kind != Node::Kind::op || !n.op->graphs) return;
-    const ControlAttrs& attrs = n.attrs.as<ControlAttrs>();
+    const HeldGraphs& held = held_by(n);
     const std::string place = fmt::format("{}{}{}_{}", n.scope, n.scope.empty() ? "" : "/", n.op->name, ++count_);
     const std::vector<ValueId> operands = n.inputs;  // before results of inner graphs are added to them
-    for (size_t k = 0; k < attrs.graphs.size(); ++k) {
-      const Graph& inner = attrs.graphs[k]->graph;
+    for (size_t k = 0; k < held.graphs.size(); ++k) {
+      const Graph& inner = held.graphs[k]->graph;
       std::vector<ValueId> given;
       for (size_t i = 0; i < inner.inputs.size(); ++i) {
-        const int operand = operand_of_input(*n.op, attrs, k, i);
+        const int operand = operand_of_input(*n.op, n.attrs, operands.size(), k, i);
         given.push_back(operand < 0 ? ValueId() : operands[size_t(operand)]);
       }
-      std::vector<int32_t> now = add(inner, scope_before, place + "/" + attrs.graphs[k]->role, given);
+      std::vector<int32_t> now = add(inner, scope_before, place + "/" + held.graphs[k]->role, given);
       for (ValueId v : inner.outputs) n.inputs.push_back({now[size_t(v.node)], v.index});
     }
   }

@@ -14,6 +14,8 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/trace/call/graph_call.h"
+#include "rill/trace/control/check_control.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
@@ -22,19 +24,71 @@ namespace rill {
 
 namespace {
 
+// --- What it holds ---------------------------------------------------------------------------------------------------
+
+NodeRoles roles_of_rule(AttrsView attrs, size_t operands) {
+  const size_t arguments = size_t(attrs.as<RuleAttrs>().arguments);
+  return {{{Role::value, 1}, {Role::argument, arguments}, {Role::read, operands - 1 - arguments}},
+          {{Role::value, 1}},
+          {},
+          {}};
+}
+
+// The first graph takes a cotangent and what it reads, the second tangents of the arguments and what it reads.
+int operand_of_rule(AttrsView attrs, size_t graph, size_t input) {
+  const RuleAttrs& a = attrs.as<RuleAttrs>();
+  const GraphInput& in = a.graphs[graph]->graph.inputs[input];
+  const bool is_gradient = graph == 0;
+  const int first_read = is_gradient ? 1 : a.arguments;
+  if (in.kind != GraphInput::Kind::argument || in.argument < first_read) return -1;
+  return in.argument + (is_gradient ? a.arguments : 1);
+}
+
+// An argument of a rule's graph: the node's operand of that number.
+void check_rule_inputs(const ControlCheck& check, const Graph& g, size_t shift, const Spec* first) {
+  for (const GraphInput& i : g.inputs) {
+    if (i.kind == GraphInput::Kind::variable) continue;
+    check.require(i.kind == GraphInput::Kind::argument && i.argument >= 0, "arguments");
+    const size_t operand = shift + size_t(i.argument);
+    const bool is_first = first && i.argument == 0;
+    check.require(is_first || operand < check.in.size(), "the number of operands");
+    check.require(check.fits(g.spec({i.node, 0}), is_first ? *first : *check.in[operand]), "what the rule reads");
+  }
+}
+
+void check_rule(const Op& op, std::span<const Spec* const> in, AttrsView attrs) {
+  const RuleAttrs& a = attrs.as<RuleAttrs>();
+  const ControlCheck check(op, in, a);
+  const size_t arguments = size_t(a.arguments);
+  check.require(!in.empty() && a.arguments >= 0 && arguments < in.size(), "the number of arguments");
+  check.require(a.outputs.size() == 1, "the number of results");
+  check.gives(0, *in[0]);
+  check.require(!a.graphs.empty() || !a.fault.empty(), "the rule");
+  check.require(a.graphs.size() <= 2, "the rule");
+  if (a.graphs.empty()) return;
+  const Graph& g = check.body();
+  check_rule_inputs(check, g, arguments, in[0]);
+  check.require(g.outputs.size() == a.gives.size(), "the number of cotangents");
+  for (size_t k = 0; k < a.gives.size(); ++k) {
+    const int64_t of = a.gives[k].plain();
+    check.require(of >= 0 && size_t(of) < arguments, "the arguments");
+    check.require(check.fits(check.result(g, k), *in[1 + size_t(of)]), "the cotangents");
+  }
+  if (a.graphs.size() < 2) return;
+  const Graph& t = a.graphs[1]->graph;
+  check_rule_inputs(check, t, 1, nullptr);
+  check.require(t.outputs.size() == 1 && check.fits(check.result(t, 0), *in[0]) && t.assigns.empty(), "the tangent");
+}
+
+// --- Running ---------------------------------------------------------------------------------------------------------
+
 OutSpecs infer_value(const InferArgs& args) { return OutSpecs{args[0]}; }
 
 Tensors call_value(Operands in, AttrsView) { return {make_alias(*in[0])}; }
 
-std::vector<std::pair<std::string, const Graph*>> rule_of(AttrsView attrs) {
-  std::vector<std::pair<std::string, const Graph*>> all;
-  for (const auto& g : attrs.as<ControlAttrs>().graphs) all.emplace_back(g->role, &g->graph);
-  return all;
-}
-
 // Runs the rule during a backward walk: variables that it assigns are read and assigned there.
 Tensors pull_back(const VjpArgs& a) {
-  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  const RuleAttrs& c = a.attrs.as<RuleAttrs>();
   Tensors back;
   for (size_t k = 0; k < a.in.size(); ++k) back.push_back(Tensor());
   if (!c.fault.empty()) {
@@ -45,10 +99,10 @@ Tensors pull_back(const VjpArgs& a) {
   std::vector<Tensor> inputs;
   for (const GraphInput& in : g.inputs) {
     if (in.kind == GraphInput::Kind::variable) inputs.push_back(Variable(in.variable).value());
-    else inputs.push_back(in.argument == 0 ? a.cotangent[0] : a.in[size_t(c.carried) + size_t(in.argument)]);
+    else inputs.push_back(in.argument == 0 ? a.cotangent[0] : a.in[size_t(c.arguments) + size_t(in.argument)]);
   }
   const std::vector<Tensor> given = interpret(g, inputs);
-  for (size_t k = 0; k < c.gives.size(); ++k) back[size_t(c.gives[k]) + 1] = given[k];
+  for (size_t k = 0; k < c.gives.size(); ++k) back[size_t(c.gives[k].plain()) + 1] = given[k];
   for (size_t k = 0; k < g.assigns.size(); ++k) Variable(g.assigns[k].variable).assign(given[c.gives.size() + k]);
   return back;
 }
@@ -60,7 +114,7 @@ Tensors batch_rule(const BatchArgs& a) {
     for (const Tensor& t : a.in) operands.push_back(&t);
     return apply(a.op, operands, a.attrs, a.where);
   }
-  const size_t arguments = size_t(a.attrs.as<ControlAttrs>().carried);
+  const size_t arguments = size_t(a.attrs.as<RuleAttrs>().arguments);
   const GradientRule rule = [op = &a.op, attrs = Attrs(a.attrs), in = Tensors(a.in.begin(), a.in.end()),
                              flags = SmallVec<char, 8>(a.batched.begin(), a.batched.end()), size = a.size,
                              arguments](const Tensor& cotangent) {
@@ -83,18 +137,18 @@ Tensors batch_rule(const BatchArgs& a) {
 
 // The user's rule for tangents; without one the gradient rule is transposed.
 Tensors push_forward(const JvpArgs& a) {
-  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  const RuleAttrs& c = a.attrs.as<RuleAttrs>();
   if (!c.fault.empty()) return refuse_gradient(c.fault), Tensors();
   if (c.graphs.size() < 2) return transposed_rule(a);
   const Graph& g = c.graphs[1]->graph;
-  const size_t carried = size_t(c.carried);
+  const size_t arguments = size_t(c.arguments);
   bool any = false;
-  for (size_t k = 0; k < carried; ++k) any = any || a.tangent[1 + k].defined();
+  for (size_t k = 0; k < arguments; ++k) any = any || a.tangent[1 + k].defined();
   if (!any) return {};  // only what the rule reads has a tangent
   std::vector<Tensor> inputs;
   for (const GraphInput& in : g.inputs) {
     const size_t operand = 1 + size_t(in.argument);
-    const bool is_tangent = size_t(in.argument) < carried;
+    const bool is_tangent = size_t(in.argument) < arguments;
     if (!is_tangent) inputs.push_back(a.in[operand]);
     else inputs.push_back(a.tangent[operand].defined() ? a.tangent[operand] : zeros_like(a.in[operand]));
   }
@@ -102,11 +156,11 @@ Tensors push_forward(const JvpArgs& a) {
 }
 
 // The rule's graph, with which arguments' cotangents it gives.
-Graph trace_rule(const Tensor& value, const GradientRule& rule, std::vector<int>& gives) {
+Graph trace_rule(const Tensor& value, const GradientRule& rule, Dims& gives) {
   Tracer tracer(inner_name("gradient"), Tracer::Nesting::inside);
   const Tensors back = rule(tracer.add_argument(value.spec(), "cotangent"));
   for (size_t k = 0; k < back.size(); ++k)
-    if (back[k].defined()) tracer.add_output(back[k]), gives.push_back(int(k));
+    if (back[k].defined()) tracer.add_output(back[k]), gives.push_back(int64_t(k));
   return tracer.finish();
 }
 
@@ -159,9 +213,15 @@ const Op custom_gradient_op({.name = "custom_gradient",
                              .batch = batch_rule,
                              .call = call_value,
                              .marker = true,
-                             .graphs = rule_of,
+                             .graphs = graphs_in<RuleAttrs>,
                              .exported = {"Identity", "IdentityN"},
                              .listed = false});
+
+static const ControlNode custom_gradient_node({.op = custom_gradient_op,
+                                               .attrs = control_attrs<RuleAttrs>,
+                                               .roles = roles_of_rule,
+                                               .check = check_rule,
+                                               .operand_of = operand_of_rule});
 
 Tensor Tracer::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
   return append_marked(value, in, rule, nullptr, where);
@@ -174,8 +234,8 @@ Tensor Tracer::append_tangent_rule(const Tensor& value, Operands in, const Tange
 
 Tensor Tracer::append_marked(const Tensor& value, Operands in, const GradientRule& gradient,
                              const TangentRule& tangents, const Where& where) {
-  ControlAttrs attrs;
-  attrs.carried = int(in.size());
+  RuleAttrs attrs;
+  attrs.arguments = int(in.size());
   attrs.outputs = {value.spec()};
   attrs.place = place_of(where);
   std::vector<Tensor> read;

@@ -8,7 +8,7 @@
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
-#include "rill/trace/control/control_gradients.h"
+#include "rill/trace/call/graph_call.h"
 #include "rill/trace/graph/tracer.h"
 #include "rill/trace/graph/value_key.h"
 #include "rill/trace/passes.h"

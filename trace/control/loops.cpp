@@ -84,14 +84,14 @@ std::vector<Tensor> trace_while(const Flat& init, const Tensor& go_on, const Fla
   size_t results = init.tensors.size();
   Slots operands = arguments_of(init.tensors);
   append(operands, outside.assigned);
-  ControlAttrs attrs;
+  WhileAttrs attrs;
   attrs.carried = int(operands.size());
   for (const Slot& s : operands) attrs.outputs.push_back(s.tensor.spec());
   append(operands, outside.captured);
   append(operands, outside.read_only);
   attrs.length = options.max_steps.value_or(-1);
   attrs.graphs = {close("body", graph, operands, outside.assigned, results + 1, true)};
-  std::vector<Tensor> out = append_node(while_loop_op, {&go_on, 1}, operands, std::move(attrs), where);
+  std::vector<Tensor> out = append_node(while_loop_op, {&go_on, 1}, operands, attrs, where);
   outside.assign(std::span(out).subspan(results));
   out.resize(results);
   return out;
@@ -181,7 +181,7 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn&
   size_t carried = init.tensors.size();
   Slots operands = arguments_of(init.tensors);
   append(operands, outside.assigned);
-  ControlAttrs attrs;
+  ScanAttrs attrs;
   attrs.carried = int(operands.size());
   attrs.scanned = int(xs.tensors.size());
   attrs.length = n;
@@ -193,7 +193,7 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn&
   append(operands, outside.captured);
   append(operands, outside.read_only);
   attrs.graphs = {close("body", std::move(body.graph), operands, outside.assigned, carried, true)};
-  std::vector<Tensor> out = append_node(scan_op, {}, operands, std::move(attrs), where);
+  std::vector<Tensor> out = append_node(scan_op, {}, operands, attrs, where);
   auto ys = out.end() - long(body.ys);
   outside.assign(std::span(out).subspan(carried));
   return {{out.begin(), out.begin() + long(carried)}, {ys, out.end()}};

@@ -7,9 +7,9 @@
 
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
-#include "rill/trace/call/node_runner.h"
 #include "rill/trace/graph/graph_names.h"
 #include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/node_runner.h"
 #include "rill/trace/graph/rewriter.h"
 #include "rill/trace/graph/spec_text.h"
 #include "rill/trace/graph/variable_values.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "rill/ops/stored_ops.h"
-#include "rill/trace/control/check_control.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/rewriter.h"
 
 namespace rill {
@@ -57,7 +57,7 @@ class Instantiator {
     for (Dim& d : sizes) d = at(d);
   }
   void make_op(Node& n, uint32_t trace, const Graph& g);
-  void make_graphs(Node& n);
+  std::shared_ptr<const InnerGraph> made(const std::shared_ptr<const InnerGraph>& inner);
 
   const DimTable& dims_;
   DimValues values_;
@@ -67,28 +67,21 @@ class Instantiator {
   std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> made_;
 };
 
-// A control-flow node holds graphs and the specs of its outputs.
-void Instantiator::make_graphs(Node& n) {
-  ControlAttrs attrs = n.attrs.as<ControlAttrs>();
-  for (auto& inner : attrs.graphs) {
-    std::shared_ptr<const InnerGraph>& once = made_[inner.get()];
-    if (!once) once = std::make_shared<const InnerGraph>(inner->role, run(inner->graph));
-    inner = once;
-  }
-  for (Spec& s : attrs.outputs) settle(s.shape);
-  attrs.length = at(attrs.length);
-  n.attrs = attrs;
+std::shared_ptr<const InnerGraph> Instantiator::made(const std::shared_ptr<const InnerGraph>& inner) {
+  if (const auto known = made_.find(inner.get()); known != made_.end()) return known->second;
+  auto once = std::make_shared<const InnerGraph>(inner->role, run(inner->graph));
+  return made_[inner.get()] = std::move(once);
 }
 
 void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
   const ReplayScope place(n.where, n.function);
   DimRewriter rewrite([this](Dim d) { return at(d); });
-  if (n.op->graphs) make_graphs(n);
+  if (n.op->graphs) n.attrs = with_graphs(*n.op, n.attrs, [this](const auto& inner) { return made(inner); }, &rewrite);
   else n.attrs = n.attrs.rewritten(rewrite);
   SmallVec<const Spec*, 8> in;
   for (ValueId v : n.inputs) in.push_back(&g.spec(v));
   OutSpecs out = checked_infer(*n.op, {in.data(), in.size()}, n.attrs);
-  if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs.as<ControlAttrs>());
+  if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs);
   std::vector<Shape> shapes;
   for (const Spec& s : out) shapes.push_back(s.shape);
   shapes_[key(trace, int32_t(g.nodes().size()))] = std::move(shapes);
@@ -176,12 +169,10 @@ Graph with_open_sizes(const Graph& traced) {
   for (Node n : traced.nodes()) {
     for (Spec& s : n.outputs) show.field("shape", s.shape);
     if (n.kind == Node::Kind::op && n.op->graphs) {
-      ControlAttrs attrs = n.attrs.as<ControlAttrs>();
-      for (auto& inner : attrs.graphs)
-        inner = std::make_shared<const InnerGraph>(inner->role, with_open_sizes(inner->graph));
-      for (Spec& s : attrs.outputs) show.field("outputs", s.shape);
-      show.field("length", attrs.length);
-      n.attrs = attrs;
+      const auto shown = [](const std::shared_ptr<const InnerGraph>& inner) {
+        return std::make_shared<const InnerGraph>(inner->role, with_open_sizes(inner->graph));
+      };
+      n.attrs = with_graphs(*n.op, n.attrs, shown, &show);
     } else {
       n.attrs = n.attrs.rewritten(show);
     }
@@ -202,7 +193,7 @@ bool holds_open_size(const Graph& g, const Node& n) {
   for (const Spec& s : n.outputs)
     if (is_open(s)) return true;
   if (n.kind != Node::Kind::op || !n.op->graphs) return false;
-  for (const Spec& s : n.attrs.as<ControlAttrs>().outputs)
+  for (const Spec& s : held_by(n).outputs)
     if (is_open(s)) return true;
   for (const auto& [role, inner] : inner_graphs(n))
     for (const Node& m : inner->nodes())

@@ -1,12 +1,9 @@
-// The passes of ../passes.h, but for those that have a file of their own. Start at pipeline, at the end.
+// The passes of ../passes.h, but for those that have a file of their own. ../fusion/pipeline.cpp runs them.
 #include "rill/trace/passes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -14,11 +11,6 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
-#include "rill/trace/fusion/channels_last.h"
-#include "rill/trace/fusion/epilogues.h"
-#include "rill/trace/fusion/fusion.h"
-#include "rill/trace/fusion/joined_pads.h"
-#include "rill/trace/fusion/thin_axes.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/layout.h"
 #include "rill/trace/graph/rewriter.h"
@@ -231,20 +223,7 @@ Graph insert_copies(const Graph& g) {
   return r.finish();
 }
 
-// --- The pipeline ----------------------------------------------------------------------------------------------------
-
-std::span<const Pass> pipeline() {
-  static constexpr Pass passes[] = {
-      {"markers", drop_markers},
-      {"dead code", eliminate_dead_code},
-      {"constant folding", fold_constants},
-      {"common subexpressions", share_common_subexpressions},
-      {"recomputation", rematerialize},
-      {"copies for views", insert_copies},
-      {"dead code", eliminate_dead_code},
-  };
-  return passes;
-}
+// --- Checking --------------------------------------------------------------------------------------------------------
 
 void verify(const Graph& g) {
   for (size_t i = 0; i < g.nodes().size(); ++i) {
@@ -264,56 +243,6 @@ void verify(const Graph& g) {
       fail("verify",
            fmt::format("{}: node %{} = {} gives other shapes or dtypes than recorded", g.name, i, n.op_name()));
   }
-}
-
-namespace {
-// A line on stderr: what a pass did to a graph, and below it the kernels that it fused.
-void log_pass(const Pass& pass, const Graph& before, const Graph& after, double us) {
-  const size_t from = before.nodes().size(), to = after.nodes().size();
-  std::string change = from != to                              ? fmt::format("{} -> {} nodes", from, to)
-                       : to_string(before) == to_string(after) ? "unchanged"
-                                                               : fmt::format("{} nodes, other ones", to);
-  std::string text = fmt::format("rill: {}: {} ({}) {:.0f} us\n", after.name, pass.name, change, us);
-  auto fused = [](const Node& n) { return n.kind == Node::Kind::op && n.op == &fused_op; };
-  if (std::none_of(before.nodes().begin(), before.nodes().end(), fused))
-    for (const Node& n : after.nodes())
-      if (fused(n))
-        text += fmt::format("rill: {}:   fused({}) -> {}\n", after.name, n.attrs.as<FusedParams>().fused->ops(),
-                            to_string(n.outputs[0]));
-  std::fputs(text.c_str(), stderr);  // at once: other threads log too
-}
-
-Graph run_passes(std::span<const Pass> passes, Graph g) {
-  static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "passes");
-  for (const Pass& pass : passes) {
-    auto start = std::chrono::steady_clock::now();
-    Graph next = pass.run(g);
-    if (log)
-      log_pass(pass, g, next,
-               std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-    g = std::move(next);
-#ifndef NDEBUG
-    verify(g);
-#endif
-  }
-  return g;
-}
-}  // namespace
-
-Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
-
-Graph compile_graph(const Graph& g) {
-  static constexpr Pass passes[] = {
-      {"channels last", channels_last},
-      {"copies for views", insert_copies},
-      {"joined pads", join_pads},
-      {"dead code", eliminate_dead_code},
-      {"thin axes", split_thin_axes},
-      {"library epilogues", fuse_epilogues},
-      {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
-      {"dead code", eliminate_dead_code},
-  };
-  return run_passes(passes, g);
 }
 
 }  // namespace rill

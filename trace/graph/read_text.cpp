@@ -9,8 +9,7 @@
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/stored_ops.h"
-#include "rill/trace/control/check_control.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/graph_text_parts.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/spec_text.h"
@@ -299,37 +298,35 @@ class Reader {
     g.inputs.push_back(std::move(in));
   }
 
-  ControlAttrs control(const AttrList& list, const Token& at) const {
+  // Of a node that holds graphs, from what stands in braces. What it gives is said there where that is not what stands
+  // behind the node.
+  Attrs control(const Node& n, AttrList list, InnerGraphs graphs, const Token& at) const {
     return at_place(at, [&] {
-      ControlAttrs a;
-      std::string outputs;
-      Dims gives;
+      std::vector<Spec> outputs;
+      if (const auto said = std::ranges::find(list, "outputs", &AttrList::value_type::first); said != list.end()) {
+        const auto* text = std::get_if<std::string>(&said->second);
+        if (!text) fail("parse_graph", "'outputs' are specs in quotes", Where());
+        outputs = specs_in(*text);
+        list.erase(said);
+      }
       const ReadDim read = read_open_size;
-      AttrValues v(list, DType::f32, read);
-      v.set_if_given("carried", a.carried);
-      v.set_if_given("scanned", a.scanned);
-      v.set_if_given("length", a.length);
-      v.set_if_given("reverse", a.reverse);
-      v.set_if_given("counted", a.counted);
-      v.set_if_given("saves", a.saves);
-      v.set_if_given("place", a.place);
-      v.set_if_given("gives", gives);
-      v.set_if_given("fault", a.fault);
-      v.set_if_given("outputs", outputs);
-      v.finish();
-      for (const Dim d : gives) {
-        if (d.plain() < 0 || d.plain() > most_inputs) fail("parse_graph", "'gives' are numbers of arguments", Where());
-        a.gives.push_back(int(d.plain()));
-      }
-      if (a.carried < 0 || a.scanned < 0 || a.carried > most_inputs || a.scanned > most_inputs)
-        fail("parse_graph", "'carried' and 'scanned' are numbers of operands", Where());
-      while (!outputs.empty()) {
-        const size_t end = std::min(outputs.find("; "), outputs.size());
-        a.outputs.push_back(read_spec(std::string_view(outputs).substr(0, end), read_open_size));
-        outputs.erase(0, std::min(end + 2, outputs.size()));
-      }
-      return a;
+      AttrValues values(list, DType::f32, read);
+      const ControlAttrs& of = control_of(*n.op).attrs;
+      return of.changed(of.read(values), [&](HeldGraphs& held) {
+        held.graphs = std::move(graphs);
+        held.outputs = outputs.empty() ? n.outputs : std::move(outputs);
+      });
     });
+  }
+  // Of "f32[2]; f32[?,3]".
+  static std::vector<Spec> specs_in(std::string_view text) {
+    std::vector<Spec> all;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find("; "), text.size());
+      all.push_back(read_spec(text.substr(0, end), read_open_size));
+      text.remove_prefix(std::min(end + 2, text.size()));
+    }
+    return all;
   }
 
   void call(Graph& g, Node& n, const std::string& name, const Token& at, int depth) {
@@ -346,15 +343,14 @@ class Reader {
       n.attrs = at_place(attrs_at, [&] { return read_attrs(*n.op, list, operand, read_open_size); });
       return infer_again(g, n, at);
     }
-    ControlAttrs a = control(list, attrs_at);
-    if (a.outputs.empty()) a.outputs = n.outputs;
+    InnerGraphs graphs;
     require("{");
     while (!take("}")) {
       std::string role = string("the role of a graph");
       require("=");
-      a.graphs.push_back(std::make_shared<const InnerGraph>(std::move(role), graph(depth + 1)));
+      graphs.push_back(std::make_shared<const InnerGraph>(std::move(role), graph(depth + 1)));
     }
-    n.attrs = a;
+    n.attrs = control(n, list, std::move(graphs), attrs_at);
     infer_again(g, n, at);
   }
 
@@ -365,7 +361,7 @@ class Reader {
       SmallVec<const Spec*, 8> in;
       for (const ValueId v : n.inputs) in.push_back(&g.spec(v));
       const OutSpecs out = checked_infer(*n.op, {in.data(), in.size()}, n.attrs);
-      if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs.as<ControlAttrs>());
+      if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs);
       bool same = out.size() == n.outputs.size();
       std::string gives;
       for (size_t k = 0; k < out.size(); ++k) {

@@ -9,7 +9,7 @@
 #include "rill/devices/params/attr_list.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/stored_ops.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/graph_text_parts.h"
 #include "rill/trace/graph/spec_text.h"
 #include "rill/trace/graph/unique_names.h"
@@ -139,7 +139,7 @@ class Writer {
     std::string text = fmt::format("{}(", n.op->name);
     for (size_t k = 0; k < n.inputs.size(); ++k) text += (k ? ", " : "") + value(g, n.inputs[k]);
     text += ")";
-    const std::string a = n.op->graphs ? control(n.attrs.as<ControlAttrs>(), n) : attrs(n);
+    const std::string a = n.op->graphs ? control(n) : attrs(n);
     return a.empty() ? text : text + " {" + a + "}";
   }
 
@@ -147,42 +147,45 @@ class Writer {
     list += fmt::format("{}{}={}", list.empty() ? "" : ", ", key, value);
   }
 
+  static std::string attr(const AttrValue& value) {
+    return std::visit(
+        [](const auto& v) -> std::string {
+          using V = std::remove_cvref_t<decltype(v)>;
+          if constexpr (std::is_same_v<V, Dims>) return dims_text(v, dim_text);
+          else if constexpr (std::is_same_v<V, DType>) return std::string(name(v));
+          else if constexpr (std::is_same_v<V, std::string>) return in_quotes(v);
+          else return fmt::format("{}", v);
+        },
+        value);
+  }
   std::string attrs(const Node& n) const {
     attributes_of(*n.op);  // throws where a text cannot hold them
     std::string list;
-    for (const auto& [key, value] : list_of(n.attrs))
-      add(list, key,
-          std::visit(
-              [](const auto& v) -> std::string {
-                using V = std::remove_cvref_t<decltype(v)>;
-                if constexpr (std::is_same_v<V, Dims>) return dims_text(v, dim_text);
-                else if constexpr (std::is_same_v<V, DType>) return std::string(name(v));
-                else if constexpr (std::is_same_v<V, std::string>) return in_quotes(v);
-                else return fmt::format("{}", v);
-              },
-              value));
+    for (const auto& [key, value] : list_of(n.attrs)) add(list, key, attr(value));
     return list;
   }
 
-  std::string control(const ControlAttrs& a, const Node& n) const {
+  // What is not as it is by default.
+  std::string control(const Node& n) const {
+    const ControlAttrs& of = control_of(*n.op).attrs;
+    const AttrList stored = of.stored(n.attrs), plain = of.defaults();
+    const auto open = open_fields(n.attrs);
     std::string list, outputs;
-    if (a.carried) add(list, "carried", std::to_string(a.carried));
-    if (a.scanned) add(list, "scanned", std::to_string(a.scanned));
-    if (a.length != -1) add(list, "length", a.length.is_open() ? "-1" : std::to_string(a.length.plain()));
-    for (const auto& [key, set] : {std::pair{"reverse", a.reverse}, {"counted", a.counted}, {"saves", a.saves}})
-      if (set) add(list, key, "true");
-    if (!a.place.empty()) add(list, "place", in_quotes(a.place));
-    if (!a.gives.empty()) add(list, "gives", dims_text(Dims(a.gives.begin(), a.gives.end()), dim_text));
-    if (!a.fault.empty()) add(list, "fault", in_quotes(a.fault));
-    if (std::equal(a.outputs.begin(), a.outputs.end(), n.outputs.begin(), n.outputs.end())) return list;
-    for (const Spec& s : a.outputs) outputs += (outputs.empty() ? "" : "; ") + spec_of(s);
+    for (size_t k = 0; k < stored.size(); ++k) {
+      const auto& [key, value] = stored[k];
+      if (std::ranges::count(open, key, &std::pair<std::string, Dim>::first)) add(list, key, "-1");
+      else if (value != plain[k].second) add(list, key, attr(value));
+    }
+    const HeldGraphs& held = of.held(n.attrs);
+    if (std::equal(held.outputs.begin(), held.outputs.end(), n.outputs.begin(), n.outputs.end())) return list;
+    for (const Spec& s : held.outputs) outputs += (outputs.empty() ? "" : "; ") + spec_of(s);
     add(list, "outputs", in_quotes(outputs));
     return list;
   }
 
   std::string graphs(const Node& n, const std::string& indent) {
     std::string text = " {\n";
-    for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
+    for (const auto& inner : held_by(n).graphs)
       text += fmt::format("{}  {} = {}\n", indent, in_quotes(inner->role), graph(inner->graph, indent + "  "));
     return text + indent + "}";
   }

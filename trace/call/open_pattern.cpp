@@ -1,5 +1,5 @@
 // Which sizes of arguments are open; see open_pattern.h. sizes_that_change decides it.
-#include "rill/trace/graph/open_pattern.h"
+#include "rill/trace/call/open_pattern.h"
 
 #include <fmt/format.h>
 

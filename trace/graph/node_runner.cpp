@@ -1,7 +1,7 @@
 // See node_runner.h.
-#include "rill/trace/call/node_runner.h"
+#include "rill/trace/graph/node_runner.h"
 
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/control_node.h"
 
 namespace rill {
 
@@ -23,10 +23,7 @@ Tensors NodeRunner::run(const Node& n, const std::vector<std::vector<Tensor>>& v
   const detail::MarkScope marked(marks_of(n));
   SmallVec<const Tensor*, 8> in;
   for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
-  Operands operands(in.data(), in.size());
-  if (n.op->graphs && !n.op->marker)
-    return apply_control(*n.op, operands, n.attrs.as<ControlAttrs>(), Where::current());
-  return apply(*n.op, operands, n.attrs, Where::current());
+  return apply_any(*n.op, Operands(in.data(), in.size()), n.attrs, Where::current());
 }
 
 }  // namespace rill

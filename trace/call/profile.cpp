@@ -14,11 +14,11 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/text.h"
-#include "rill/trace/call/tiers.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/call/inner_call.h"
+#include "rill/trace/call/profiled.h"
+#include "rill/trace/graph/control_node.h"
 #include "rill/trace/graph/spec_text.h"
 #include "rill/trace/jit.h"
-#include "rill/trace/run/profiled.h"
 
 namespace rill {
 
@@ -66,7 +66,7 @@ std::string kernel_name(const Node& n) {
 static void make_inner(const Graph& g) {
   for (const Node& n : g.nodes())
     if (n.kind == Node::Kind::op && n.op->graphs)
-      for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
+      for (const auto& inner : held_by(n).graphs) make_inner(call_of(*inner).graph());
 }
 
 std::shared_ptr<Tiers> compiled_tiers(Graph traced) {
@@ -144,8 +144,7 @@ class Times {
       p_.kernels.push_back(k);
       holds_others_.push_back(n.op->graphs != nullptr);
       if (n.op->graphs)
-        for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
-          list(inner->call().executable().graph(), &k, inner->role);
+        for (const auto& inner : held_by(n).graphs) list(call_of(*inner).executable().graph(), &k, inner->role);
     }
   }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "rill/ops/op.h"
+#include "rill/trace/call/profiled.h"
 #include "rill/trace/profile.h"
-#include "rill/trace/run/profiled.h"
 
 namespace rill {
 
