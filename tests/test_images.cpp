@@ -150,8 +150,9 @@ TEST_CASE("images: what is written reads back") {
   CHECK(off(images::read_image(folder / "x.jpg"), rgb) < 2);
   images::write_jpeg(folder / "p.jpg", grey, {.progressive = true});
   CHECK(off(images::read_image(folder / "p.jpg"), grey) < 2);
-  const Tensor many = tile(iota({64, 64, 1}, 1) * 4, {1, 1, 3}).astype(u8) + iota({64, 64, 3}, 0).astype(u8);
-  CHECK(off(images::decode_gif(images::encode_gif(many))(0), many) < 3);
+  const Tensor across = iota({64, 64, 1}, 1), down = iota({64, 64, 1}, 0);
+  const Tensor many = concat({across * 4, down * 4, (across + down) * 2}, -1).astype(u8);  // 4096 colours
+  CHECK(off(images::decode_gif(images::encode_gif(many))(0), many) < 6);
   CHECK(array_equal(images::decode_png(images::encode_png(rgb.astype(f32) / 255)), rgb));
 }
 
@@ -473,7 +474,7 @@ TEST_CASE("image_folder: a class for each folder, by name") {
   const auto [x, y] = ds.batch(20).first();
   CHECK(x.shape() == Shape{20, 4, 5, 3});
   CHECK(x.dtype() == u8);
-  CHECK(array_equal(y, arange(20) / 10 >= 1));
+  CHECK(array_equal(y, (arange(20) >= 10).astype(i64)));
   CHECK(array_equal(x(all, 0, 0, 0).astype(i64) % 2, y));
   const auto floats =
       data::image_folder(folder.path(), {.size = {4, 4}, .channels = 1, .dtype = f32, .crop_to_aspect_ratio = true});
