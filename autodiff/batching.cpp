@@ -130,11 +130,11 @@ void report_loop(const Op& op, Dim rows, const Where& where) {
   if (!log) return;
   static ForkMutex mutex;
   static std::set<std::pair<const Op*, std::string>> known;
-  const std::string place = place_of(where);
+  const std::string location = place_of(where);
   const std::lock_guard lock(mutex);
-  if (known.emplace(&op, place).second)
+  if (known.emplace(&op, location).second)
     std::fprintf(stderr, "rill: vmap: %s has no batch rule, and runs row by row, for %lld rows (%s)\n",
-                 std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), place.c_str());
+                 std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), location.c_str());
 }
 
 Tensors call_batched(const BatchArgs& a) {

@@ -32,49 +32,49 @@ uint32_t Impl::place_of(const Tensor& t) const {
 
 const Tensor& Impl::tangent_of(const Tensor& t) const {
   static const Tensor none;
-  const uint32_t place = place_of(t);
-  return place ? known_[place - 1].tangent : none;
+  const uint32_t slot = place_of(t);
+  return slot ? known_[slot - 1].tangent : none;
 }
 
 // Gives its place in known_ where it had none before.
 uint32_t Impl::keep(const Tensor& t, const Tensor& tangent) {
-  if (const uint32_t place = place_of(t)) {
-    known_[place - 1].tangent = tangent;
+  if (const uint32_t slot = place_of(t)) {
+    known_[slot - 1].tangent = tangent;
     return 0;
   }
   bytes_ += size_t(t.size().hint()) * size_of(t.dtype());
   if (known_.size() - free_.size() >= sweep_at_ || bytes_ > byte_limit_) sweep();
   if (free_.empty()) known_.emplace_back(), free_.push_back(uint32_t(known_.size()));
-  const uint32_t place = free_.back();
+  const uint32_t slot = free_.back();
   free_.pop_back();
-  known_[place - 1] = {t, tangent};
-  return place;
+  known_[slot - 1] = {t, tangent};
+  return slot;
 }
 
 void Impl::set(const Tensor& t, const Tensor& tangent) {
-  const uint32_t place = keep(t, tangent);
-  if (!place) return;
-  TensorRep* r = known_[place - 1].tensor.mutable_rep();
-  if (r->tape == 0) r->tape = serial_, r->tape_node = place;
-  else by_id_[r->id] = place;
+  const uint32_t slot = keep(t, tangent);
+  if (!slot) return;
+  TensorRep* r = known_[slot - 1].tensor.mutable_rep();
+  if (r->tape == 0) r->tape = serial_, r->tape_node = slot;
+  else by_id_[r->id] = slot;
 }
 
 // Other threads may hold it too, so that nothing is written into it.
 void Impl::watch(const Tensor& t, const Tensor& tangent) {
-  if (const uint32_t place = keep(t, tangent)) by_id_[t.rep()->id] = place;
+  if (const uint32_t slot = keep(t, tangent)) by_id_[t.rep()->id] = slot;
 }
 
 // Tangents of tensors that nobody else holds: nobody can ask for them. What is left may double until the next time, so
 // that a step of it is cheap.
 void Impl::sweep() {
   bytes_ = 0;
-  for (uint32_t place = 1; place <= known_.size(); ++place) {
-    Known& k = known_[place - 1];
+  for (uint32_t slot = 1; slot <= known_.size(); ++slot) {
+    Known& k = known_[slot - 1];
     if (!k.tensor.defined()) continue;
     if (k.tensor.ref().unique()) {
       by_id_.erase(k.tensor.rep()->id);
       k = {};
-      free_.push_back(place);
+      free_.push_back(slot);
     } else {
       bytes_ += size_t(k.tensor.size().hint()) * size_of(k.tensor.dtype());
     }

@@ -121,7 +121,7 @@ JacobianTable by_gradients(const FlatFunction& f, const std::vector<Tensor>& in,
 }
 
 // The place of element `i` of a shape.
-Shape place(const Shape& shape, int64_t i) {
+Shape index_of(const Shape& shape, int64_t i) {
   Shape at(shape);
   for (size_t k = shape.size(); k-- > 0;) {
     at[k] = i % int64_t(shape[k]);
@@ -168,8 +168,8 @@ void compare(GradCheck& check, const char* mode, const JacobianTable& given, con
       check.ok = false;
       check.mode = mode;
       check.output = rows[r].tensor, check.input = columns[c].tensor;
-      check.output_element = place(out[check.output].shape(), rows[r].element);
-      check.input_element = place(in[check.input].shape(), columns[c].element);
+      check.output_element = index_of(out[check.output].shape(), rows[r].element);
+      check.input_element = index_of(in[check.input].shape(), columns[c].element);
       check.given = got, check.expected = want, check.difference = got - want;
     }
 }

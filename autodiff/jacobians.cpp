@@ -30,17 +30,17 @@ void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, 
 bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments) {
   Dim rows = 0, columns = 0;
   std::optional<DType> dtype;
-  bool alike = true;
+  bool one_real_dtype = true;
   const auto count = [&](const Tensor& t, Dim& numbers) {
     numbers = numbers + t.size();
-    alike &= !is_complex(t.dtype()) && dtype.value_or(t.dtype()) == t.dtype();
+    one_real_dtype &= !is_complex(t.dtype()) && dtype.value_or(t.dtype()) == t.dtype();
     dtype = t.dtype();
   };
   for (const Tensor* t : results) count(*t, rows);
   for (const Tensor* t : arguments)
     if (is_source(*t)) count(*t, columns);
   const CostDims either_is_right;
-  return alike && columns > 0 && columns < rows;
+  return one_real_dtype && columns > 0 && columns < rows;
 }
 
 static bool fits_at_once(Dim bytes, int64_t most) {

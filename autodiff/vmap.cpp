@@ -105,10 +105,10 @@ std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& i
     out = run_rows(f, m, 0, m.size, options, where);
   } else {
     std::vector<std::vector<Tensor>> parts;  // by result
-    const bool alike = options.randomness == Randomness::same;
-    const Tensor state = alike ? random::state() : Tensor();
+    const bool same_draws = options.randomness == Randomness::same;
+    const Tensor state = same_draws ? random::state() : Tensor();
     for (int64_t start = 0, n = m.size; start < n; start += options.chunk) {
-      if (alike && start > 0) random::set_state(state, where);
+      if (same_draws && start > 0) random::set_state(state, where);
       const std::vector<Tensor> part = run_rows(f, m, start, std::min(start + options.chunk, n), options, where);
       parts.resize(part.size());
       for (size_t k = 0; k < part.size(); ++k) parts[k].push_back(part[k]);

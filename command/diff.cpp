@@ -70,10 +70,12 @@ Difference compare(const Tensor& a, const Tensor& b, double tolerance) {
 }
 
 int diff(const DiffSettings& s) {
-  const rill::NamedTensors a = load_tensors(s.a), b = load_tensors(s.b);
+  Unreadable unreadable;
+  const rill::NamedTensors a = load_tensors(s.a, &unreadable), b = load_tensors(s.b, &unreadable);
   std::set<std::string> names;
   for (const auto& [name, x] : a) names.insert(name);
   for (const auto& [name, x] : b) names.insert(name);
+  for (const auto& [name, why] : unreadable) names.erase(name);
   Table table("<<<");
   Progress progress("comparing", int64_t(names.size()));
   int64_t different = 0, equal = 0, done = 0;
@@ -96,9 +98,11 @@ int diff(const DiffSettings& s) {
   }
   if (!s.quiet) {
     print("{}", table.text(0));
-    print("{} equal, {} different\n", count_text(equal), count_text(different));
+    for (const auto& [name, why] : unreadable) print("{} {}: {}\n", red("? cannot be read:"), name, why);
+    print("{} equal, {} different{}\n", count_text(equal), count_text(different),
+          unreadable.empty() ? "" : fmt::format(", {} not compared", unreadable.size()));
   }
-  return different ? failed : succeeded;
+  return !unreadable.empty() ? wrong_usage : different ? failed : succeeded;
 }
 
 }  // namespace

@@ -132,10 +132,14 @@ rill::Table read_table(const std::string& path) {
   return rill::read_csv(path, {.delimiter = ends_in(unpacked_name(path), {".tsv"}) ? '\t' : ','}, rill::Where());
 }
 
-rill::NamedTensors load_tensors(const std::string& path) {
+rill::NamedTensors load_tensors(const std::string& path, Unreadable* unreadable) {
   switch (kind_of(path)) {
-    case Kind::tensors: return rill::load(path, {.mapped = true}, rill::Where());
-    case Kind::checkpoint: return rill::load_checkpoint(checkpoint_prefix(path), {}, rill::Where());
+    case Kind::tensors: return rill::load(path, {.mapped = true, .unreadable = unreadable}, rill::Where());
+    case Kind::checkpoint: {
+      const std::string prefix = checkpoint_prefix(path);
+      if (unreadable) rill::checkpoint_entries(prefix, *unreadable, rill::Where());
+      return rill::load_checkpoint(prefix, {}, rill::Where());
+    }
     case Kind::model: {
       rill::NamedTensors all;
       const rill::Model model = rill::import_model(path, {}, rill::Where());

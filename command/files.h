@@ -41,8 +41,10 @@ int64_t bytes_at(const std::string& path);
 bool is_table(const std::string& path);
 // A table; of an Arrow column with missing values a second column says which rows have one.
 rill::Table read_table(const std::string& path);
-// The named tensors of a file of tensors or a checkpoint, the columns of a table, and the weights of a model.
-rill::NamedTensors load_tensors(const std::string& path);
+// The named tensors of a file of tensors or a checkpoint, the columns of a table, and the weights of a model. Tensors of
+// a file or a checkpoint that cannot be read go into `unreadable`, with the reason; without it, the first is an error.
+using Unreadable = std::map<std::string, std::string>;
+rill::NamedTensors load_tensors(const std::string& path, Unreadable* unreadable = nullptr);
 
 // A model on the command line.
 struct ModelChoice {

@@ -35,27 +35,30 @@ std::vector<std::string> stats_of(const Tensor& x) {
 }
 
 // The tensors of a file by name, without their elements where the format can do that.
-std::vector<std::pair<std::string, Spec>> entries_of(const std::string& path, Kind kind) {
-  if (kind == Kind::checkpoint) return rill::checkpoint_entries(checkpoint_prefix(path), rill::Where());
+std::vector<std::pair<std::string, Spec>> entries_of(const std::string& path, Kind kind, Unreadable& unreadable) {
+  if (kind == Kind::checkpoint) return rill::checkpoint_entries(checkpoint_prefix(path), unreadable, rill::Where());
   std::vector<std::pair<std::string, Spec>> entries;
-  for (const auto& [name, x] : load_tensors(path)) entries.emplace_back(name, x.spec());
+  for (const auto& [name, x] : load_tensors(path, &unreadable)) entries.emplace_back(name, x.spec());
   return entries;
 }
 
 void show_one(const InspectSettings& s) {
-  const rill::NamedTensors all = load_tensors(s.path);
+  Unreadable unreadable;
+  const rill::NamedTensors all = load_tensors(s.path, &unreadable);
   const auto found = all.find(s.tensor);
+  if (const auto why = unreadable.find(s.tensor); why != unreadable.end()) throw rill::Error(why->second);
   if (found == all.end()) throw UsageError(fmt::format("'{}' holds no tensor '{}'", s.path, s.tensor));
   print("{}  {}\n{}\n", green(s.tensor), dim(spec_text(found->second)), rill::to_string(found->second));
 }
 
 void show_tensors(const InspectSettings& s, Kind kind) {
   if (!s.tensor.empty()) return show_one(s);
-  std::vector<std::pair<std::string, Spec>> entries = entries_of(s.path, kind);
+  Unreadable unreadable;
+  std::vector<std::pair<std::string, Spec>> entries = entries_of(s.path, kind, unreadable);
   if (s.sorted)
     std::stable_sort(entries.begin(), entries.end(),
                      [](auto& a, auto& b) { return bytes_of(a.second) > bytes_of(b.second); });
-  const rill::NamedTensors values = s.data.stats ? load_tensors(s.path) : rill::NamedTensors();
+  const rill::NamedTensors values = s.data.stats ? load_tensors(s.path, &unreadable) : rill::NamedTensors();
   Table table(s.data.stats ? "<<>>>><" : "<<>");
   if (s.data.stats) table.add({dim("name"), "", dim("bytes"), dim("min"), dim("max"), dim("mean"), ""});
   Progress progress("reading", int64_t(entries.size()));
@@ -73,6 +76,7 @@ void show_tensors(const InspectSettings& s, Kind kind) {
   print("{}", table.text(0));
   print("{} numbers in {} tensors, {}\n", count_text(numbers), count_text(int64_t(entries.size())),
         bytes_text(double(bytes)));
+  for (const auto& [name, why] : unreadable) print("{} {}: {}\n", red("? cannot be read:"), name, why);
   if (kind != Kind::tensors) return;
   for (const auto& [key, value] : rill::load_metadata(s.path, rill::Where()))
     print("{}\n", dim(fmt::format("{}: {}", key, value)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/kernel/schedule.h"
 #include "rill/devices/params/nn_params.h"
 #include "rill/tensor/error.h"
@@ -38,22 +39,19 @@ std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
 }
 
 // Axes [begin, end) of the space, neighbours joined where every operand walks them as one.
-struct Joined {
-  std::vector<int64_t> size;
-  std::vector<std::vector<int64_t>> stride;  // by axis, then by operand
+struct JoinedAxis {
+  int64_t size;
+  std::vector<int64_t> stride;  // by operand
 };
-Joined join(const std::vector<int64_t>& space, const std::vector<std::vector<int64_t>>& strides, size_t begin,
-            size_t end) {
-  Joined j;
+std::vector<JoinedAxis> joined(const std::vector<int64_t>& space, const std::vector<std::vector<int64_t>>& strides,
+                               size_t begin, size_t end) {
+  std::vector<JoinedAxis> axes;
   for (size_t i = begin; i < end; ++i) {
-    std::vector<int64_t> here;
-    for (const auto& s : strides) here.push_back(s[i]);
-    bool joins = !j.size.empty();
-    for (size_t k = 0; joins && k < here.size(); ++k) joins = j.stride.back()[k] == here[k] * space[i];
-    if (joins) j.size.back() *= space[i], j.stride.back() = here;
-    else j.size.push_back(space[i]), j.stride.push_back(here);
+    JoinedAxis here{space[i], {}};
+    for (const auto& s : strides) here.stride.push_back(s[i]);
+    append_axis(axes, here, &JoinedAxis::stride);
   }
-  return j;
+  return axes;
 }
 
 template <class F>
@@ -63,27 +61,29 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
   for (size_t k = 0; k < operands; ++k) strides.push_back(strides_of(f, k, element_strides));
   FusedLayout l;
   const size_t split = f.space.size() - size_t(f.row_axes);
-  Joined outer = join(f.space, strides, 0, split), row = join(f.space, strides, split, f.space.size());
+  std::vector<JoinedAxis> outer = joined(f.space, strides, 0, split),
+                          row = joined(f.space, strides, split, f.space.size());
   l.row_stride.assign(operands, 0);
   l.no_stride.assign(operands, 0);
-  if (f.row_axes == 0 && !outer.size.empty()) {  // a map's row is its innermost axis
-    l.n = outer.size.back();
-    l.row_stride = outer.stride.back();
-    outer.size.pop_back();
-    outer.stride.pop_back();
+  if (f.row_axes == 0 && !outer.empty()) {  // a map's row is its innermost axis
+    l.n = outer.back().size;
+    l.row_stride = std::move(outer.back().stride);
+    outer.pop_back();
   } else if (f.row_axes > 0) {
-    l.n = row.size.back();
-    l.row_stride = row.stride.back();
-    l.joined = row.size.size() == 1;
+    l.n = row.back().size;
+    l.row_stride = row.back().stride;
+    l.joined = row.size() == 1;
   }
   for (size_t k = 0; k < f.inputs.size(); ++k)
     l.gathers |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
                  l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
   if (l.n == 1) l.gathers = false;  // one point lies dense anyhow
   for (const FusedKernel::Access& a : f.inputs) l.gathers |= a.random;
-  l.outer = std::move(outer.size);
-  l.outer_stride = std::move(outer.stride);
-  for (int64_t s : l.outer) l.rows *= s;
+  for (JoinedAxis& axis : outer) {
+    l.rows *= axis.size;
+    l.outer.push_back(axis.size);
+    l.outer_stride.push_back(std::move(axis.stride));
+  }
   return l;
 }
 

@@ -124,7 +124,8 @@ class Optimizer {
         : optimizer_(&optimizer), variable_(std::move(variable)), rows_(std::move(rows)) {}
     Optimizer* optimizer_;
     Variable variable_;
-    Tensor rows_;  // i64 [n], of which no two are equal but those out of bounds, which are zeros and not assigned
+    Tensor
+        rows_;  // i64 [n], each row once; an index out of bounds may repeat: it reads zeros, and nothing is assigned there
   };
 
   Optimizer(std::string name, LearningRate rate, const Where& where = Where::current());

@@ -32,7 +32,7 @@ class Key {
   explicit Key(uint64_t seed);
   // From what value() gave: u64[2], {seed, draw}.
   explicit Key(const Tensor& value, Where where = Where::current());
-  const Tensor& value() const { return value_; }  // u64[2], {seed, draw}
+  Tensor value() const { return value_; }  // u64[2], {seed, draw}
   // n keys, independent of this one and of each other.
   std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;
   // The key that this one and `data` (an integer: a step, a rank) determine.

@@ -103,8 +103,12 @@ class Checkpoint {
 // those that are not asked for by their full name are left out.
 NamedMap<Tensor> load_checkpoint(const std::string& prefix, const std::vector<std::string>& only = {},
                                  Where where = Where::current());
-// Their names, dtypes and shapes.
+// Their names, dtypes and shapes. Where `unreadable` is given, those of dtypes that rill has not go there, with the
+// reason.
 std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix, Where where = Where::current());
+std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix,
+                                                             std::map<std::string, std::string>& unreadable,
+                                                             Where where = Where::current());
 // Writes tensors as a checkpoint.
 void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards = 1,
                      Where where = Where::current());

@@ -26,7 +26,8 @@ struct ExportOptions {
   // What Variables are called in the file: variables(model), or a checkpoint's variables(). Others have their own
   // names, and of two layers "dense" the second is dense_1, as in variables(model).
   NamedVariables variables = {};
-  // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB). A
+  // Weights in a file beside the model, "model.onnx.data" (over an older model that has one, "model.onnx.1.data" and so
+  // on, so that neither is ever beside the other's weights); without, only above what a model file can hold (2 GB). A
   // SavedModel's always are.
   bool external_data = false;
   bool freeze = false;  // Variables become constants (freeze() of graph.h), in formats that tell them apart

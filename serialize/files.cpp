@@ -151,15 +151,75 @@ void write_file(const std::string& path, std::string_view bytes, std::string_vie
   file.commit();
 }
 
-SetAside::SetAside(const std::string& path) : path_(target_of(path)), aside_(temporary_name(path_)) {
-  if (rename(path_.c_str(), aside_.c_str()) != 0) aside_.clear();
+// --- Folders ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The same file under another name too, or a copy where the file system has no such names.
+void copy_entry(const fs::path& from, const fs::path& to, std::error_code& error) {
+  if (fs::is_symlink(from, error)) return fs::copy_symlink(from, to, error);
+  if (fs::is_directory(from, error)) return void(fs::create_directories(to, error));
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, error);
 }
-SetAside::~SetAside() {
-  if (!aside_.empty()) rename(aside_.c_str(), path_.c_str());
+
+// Gives each of two folders the name of the other: at once, or, where the system cannot do that, one after the other.
+int exchange_names(const std::string& a, const std::string& b) {
+  if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  const std::string aside = temporary_name(b);
+  if (rename(b.c_str(), aside.c_str()) != 0) return -1;
+  if (rename(a.c_str(), b.c_str()) == 0) return rename(aside.c_str(), a.c_str());
+  const int reason = errno;
+  std::ignore = rename(aside.c_str(), b.c_str());
+  errno = reason;
+  return -1;
 }
-void SetAside::commit() {
-  if (!aside_.empty()) unlink(aside_.c_str());
-  aside_.clear();
+
+}  // namespace
+
+FolderWriter::FolderWriter(const std::string& path, std::string_view op, const Where& where)
+    : path_(target_of(fs::path(path).has_filename() ? path : fs::path(path).parent_path().string())),
+      op_(op),
+      where_(where) {
+  make_folders(fs::path(path_).parent_path().string(), op, where);
+  int status = 0;
+  do part_ = temporary_name(path_), status = mkdir(part_.c_str(), 0777);
+  while (status != 0 && errno == EEXIST);
+  if (status != 0) fail_file(op, "cannot make the folder", std::exchange(part_, {}), where);
+}
+
+FolderWriter::~FolderWriter() {
+  std::error_code none;
+  if (!part_.empty()) fs::remove_all(part_, none);
+}
+
+void FolderWriter::keep_others(const Callback<bool(const std::string&)>& replaced) const {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    const fs::path name = at->path().lexically_relative(path_);
+    if (replaced(name.string()) || fs::exists(fs::symlink_status(part_ / name, error))) continue;
+    copy_entry(at->path(), part_ / name, error);
+    if (error) break;
+  }
+  if (error) errno = error.value(), fail_file(op_, "cannot keep what is in the folder", path_, where_);
+}
+
+void FolderWriter::commit(const Callback<bool(const std::string&)>& replaced) {
+  struct stat before = {};
+  const bool exists = stat(path_.c_str(), &before) == 0;
+  if (exists && !S_ISDIR(before.st_mode)) errno = ENOTDIR, fail_file(op_, "cannot write", path_, where_);
+  if (exists) {
+    keep_others(replaced);
+    std::ignore = chmod(part_.c_str(), before.st_mode & 07777);
+  }
+  flush_folder(part_);
+  const int status = exists ? exchange_names(part_, path_) : rename(part_.c_str(), path_.c_str());
+  if (status != 0) fail_file(op_, "cannot write", path_, where_);
+  if (!exists) part_.clear();  // else what has this name now is the old one, which goes
+  flush_folder(fs::path(path_).parent_path());
 }
 
 bool is_part_name(

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "rill/tensor/callback.h"
 #include "rill/tensor/error.h"
 
 #pragma GCC visibility push(default)
@@ -50,17 +51,25 @@ class FileWriter {
   bool written_ = false;          // by write()
 };
 
-// A file that other files belong to, while these are replaced: it has another name then, so that nobody, also after a
-// kill, reads it with those of its successor. It comes back unless commit() says that the successor is there.
-class SetAside {
+// A folder that is written under another name beside `path`, and takes its place at once with commit(), so that whoever
+// reads there, also after a kill, finds the old one or the new one. Without commit() nothing is left of it. Where the
+// file system cannot exchange two names, a kill may leave the old one under that other name.
+class FolderWriter {
  public:
-  explicit SetAside(const std::string& path);  // does nothing where there is no such file
-  ~SetAside();
-  SetAside(const SetAside&) = delete;
-  void commit();
+  FolderWriter(const std::string& path, std::string_view op, const Where& where);
+  ~FolderWriter();
+  FolderWriter(const FolderWriter&) = delete;
+
+  const std::string& part() const { return part_; }  // where to write
+  // What else the old folder holds stays in the new one; `replaced` says what does not, of a path inside it.
+  void commit(const Callback<bool(const std::string&)>& replaced);
 
  private:
-  std::string path_, aside_;  // aside_: "" where nothing is
+  void keep_others(const Callback<bool(const std::string&)>& replaced) const;
+
+  std::string path_, part_;
+  std::string_view op_;
+  Where where_;
 };
 
 // What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once, and "-",
@@ -122,8 +131,8 @@ std::string extension_of(const std::string& path);
 std::string read_file(const std::string& path, std::string_view op, const Where& where,
                       Accepts accepts = Accepts::files);
 
-// Whether `name`, of a file in a folder, is what a FileWriter calls one that it has not committed. Whether its writer
-// still lives nobody can tell, in a folder that machines share: an old one is abandoned.
+// Whether a file of this name is one that a FileWriter has not committed. Its writer may run on another machine that
+// shares the folder, where nobody here can see whether it still does; so a file that is old counts as abandoned.
 bool is_part_name(std::string_view name);
 
 // While it lives, no other thread or process has a FolderLock of the folder: for those that read a file of it, change

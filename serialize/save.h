@@ -32,6 +32,9 @@ struct LoadOptions {
   // their values when the file is replaced or deleted, but not when another program changes or shortens it in place.
   bool mapped = false;
   std::vector<std::string> names = {};  // only these; empty: all
+  // Tensors that cannot be read, of a dtype that is none of rill's say, go here by name, with the reason; null: the
+  // first is an error.
+  std::map<std::string, std::string>* unreadable = nullptr;
 };
 
 // Writes `x` alone, under the name "". Formats by extension:

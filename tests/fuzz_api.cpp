@@ -18,6 +18,7 @@
 
 #include "fuzz_functions.h"
 #include "fuzz_transforms.h"
+#include "own_new.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -31,21 +32,11 @@
 
 namespace {
 constexpr size_t largest_allocation = size_t(256) << 20;
-void* allocate(size_t bytes) { return bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr; }
-void* allocate_or_throw(size_t bytes) {
-  void* p = allocate(bytes);
-  if (!p) throw std::bad_alloc();
-  return p;
-}
 }  // namespace
-void* operator new(size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new[](size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
+
+static void* memory_for_new(size_t bytes) {
+  return bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr;
+}
 
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
 

@@ -31,6 +31,7 @@
 
 #include "fuzz_damage.h"
 #include "fuzz_models.h"
+#include "own_new.h"
 #include "rill/data.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
@@ -41,23 +42,14 @@
 namespace {
 constexpr size_t largest_allocation = size_t(64) << 20;
 bool calling = false;  // a model: what it computes may be as large as it says, and may fail for that
-void* allocate(size_t bytes) { return bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr; }
-void* allocate_or_end(size_t bytes) {
-  void* p = allocate(bytes);
-  if (p) return p;
-  if (calling) throw std::bad_alloc();
+}  // namespace
+
+static void* memory_for_new(size_t bytes) {
+  if (bytes <= largest_allocation) return std::malloc(bytes ? bytes : 1);
+  if (calling) return nullptr;
   std::fprintf(stderr, "a reader asks for %zu bytes\n", bytes);
   std::abort();
 }
-}  // namespace
-void* operator new(size_t bytes) { return allocate_or_end(bytes); }
-void* operator new[](size_t bytes) { return allocate_or_end(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
 
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }

@@ -1,17 +1,20 @@
 // Work that grows as the size of what is walked, not as its square: checked by running the same walk at sizes that are
 // four times another. What is counted is what this thread asks of the heap, in blocks and bytes, which is the same in
 // every run; and its processor time, the least of several, for what looks at things without allocating. Time is
-// compared with itself alone, so that the machine and who else is busy on it do not matter much.
+// compared with itself alone, so that the machine and who else is busy on it do not matter much. Of a program that the
+// walk runs, the pages of memory and the time.
 // Included by one source of a program, whose operator new it is.
 #pragma once
+#include <sys/resource.h>
 #include <algorithm>
+
 #include <cstdlib>
 #include <ctime>
 #include <functional>
-#include <new>
 #include <string>
 
 #include "catch.h"
+#include "own_new.h"
 
 namespace growth {
 
@@ -33,12 +36,23 @@ inline double thread_seconds() {
 using Walk = std::function<void()>;
 using MakeWalk = std::function<Walk(int size)>;
 
+// What the programs that were run so far have taken: pages of memory, and processor time.
+inline Work of_children() {
+  rusage all{};
+  getrusage(RUSAGE_CHILDREN, &all);
+  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  return {0, 4096.0 * double(all.ru_minflt), seconds(all.ru_utime) + seconds(all.ru_stime)};
+}
+
 inline Work work_of(const MakeWalk& make, int size) {
   const Walk walk = make(size);
-  const Work before = taken;
+  const Work before = taken, others = of_children();
   const double start = thread_seconds();
   walk();
-  return {taken.blocks - before.blocks, taken.bytes - before.bytes, thread_seconds() - start};
+  const double seconds = thread_seconds() - start;
+  const Work after = of_children();
+  return {taken.blocks - before.blocks, taken.bytes - before.bytes + (after.bytes - others.bytes),
+          seconds + (after.seconds - others.seconds)};
 }
 
 // From 1,000 to 4,000 and 16,000: n log n makes 4.8 times as much of four times as many, n n makes 16.
@@ -59,22 +73,8 @@ inline void is_linear(const std::string& name, const MakeWalk& make, int least =
 
 }  // namespace growth
 
-static void* take_counted(size_t bytes) {
+static void* memory_for_new(size_t bytes) {
   ++growth::taken.blocks;
   growth::taken.bytes += double(bytes);
   return std::malloc(bytes ? bytes : 1);
 }
-void* operator new(size_t bytes) {
-  void* p = take_counted(bytes);
-  if (!p) throw std::bad_alloc();
-  return p;
-}
-void* operator new[](size_t bytes) { return operator new(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return take_counted(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return take_counted(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }

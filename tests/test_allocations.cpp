@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "messages.h"
+#include "own_new.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 
@@ -22,27 +23,10 @@ bool fails() {
   ++made;
   return left >= 0 && left-- == 0;
 }
-void* take(size_t bytes) {
-  if (fails()) return nullptr;
-  return std::malloc(bytes ? bytes : 1);
-}
-void* take_or_throw(size_t bytes) {
-  void* p = take(bytes);
-  if (!p) throw std::bad_alloc();
-  return p;
-}
 }  // namespace
 
-void* operator new(size_t bytes) { return take_or_throw(bytes); }
-void* operator new[](size_t bytes) { return take_or_throw(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return take(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return take(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
+static void* memory_for_new(size_t bytes) { return fails() ? nullptr : std::malloc(bytes ? bytes : 1); }
+
 // What tensors' memory is made of.
 extern "C" int posix_memalign(void** p, size_t alignment, size_t bytes) {
   *p = used_up || fails() ? nullptr : memalign(alignment, bytes);

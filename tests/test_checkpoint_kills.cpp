@@ -1,6 +1,7 @@
 // Checkpoints whose writer is killed: RILL_KILLS says how often (500 by hand). A program of its own, for it forks.
 #include "catch.h"
 
+#include <dlfcn.h>
 #include <rill/rill.h>
 #include <rill/serialize.h>
 #include <sys/wait.h>
@@ -8,10 +9,31 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 using namespace rill;
 namespace fs = std::filesystem;
+
+// What changes names or reaches the disk, of this program and the libraries in it, counted: a child can die at any.
+static long until_kill = -1;  // so many come before it
+static void step() {
+  if (until_kill >= 0 && until_kill-- == 0) kill(getpid(), SIGKILL);
+}
+#define RILL_STEP(result, name, parameters, ...)                                              \
+  extern "C" result name parameters noexcept {                                                \
+    step();                                                                                   \
+    static const auto real = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name)); \
+    return real(__VA_ARGS__);                                                                 \
+  }
+RILL_STEP(int, rename, (const char* from, const char* to), from, to)
+RILL_STEP(int, renameat2, (int a, const char* from, int b, const char* to, unsigned flags), a, from, b, to, flags)
+RILL_STEP(int, linkat, (int a, const char* from, int b, const char* to, int flags), a, from, b, to, flags)
+RILL_STEP(int, link, (const char* from, const char* to), from, to)
+RILL_STEP(int, unlink, (const char* path), path)
+RILL_STEP(int, unlinkat, (int folder, const char* path, int flags), folder, path, flags)
+RILL_STEP(int, remove, (const char* path), path)
+RILL_STEP(int, mkdir, (const char* path, mode_t mode), path, mode)
 
 TEST_CASE("kill -9 at any moment leaves the last checkpoint whole") {
   const fs::path folder = fs::temp_directory_path() / ("rill_kills_" + std::to_string(getpid()));
@@ -115,6 +137,67 @@ TEST_CASE("kill -9 at any moment leaves no graph beside the weights of another")
     }
     CHECK(whole > 0);
     close(done[0]), close(done[1]);
+  }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("an export over an old model that is killed at any step leaves the old one or the new one") {
+  const fs::path folder = fs::temp_directory_path() / ("rill_export_kills_" + std::to_string(getpid()));
+  const auto write = [](const std::string& path, float number) {
+    Variable w(full({4096}, number), "w");
+    const auto f =
+        function("f", [&](const Tensor& x) { return x * number + w; }, {.signature = {spec(f32, {4096}, "x")}});
+    export_model(f, path, {.outputs = {"y"}, .external_data = path.ends_with(".onnx")});
+  };
+  // 1 or 2, whichever both the graph and its weights have.
+  const auto number_of = [](const std::string& path) {
+    const Model m = import_model(path);
+    const float weight = m({{"x", zeros({4096})}}).at("y")(0).item<float>();
+    CHECK(m({{"x", ones({4096})}}).at("y")(0).item<float>() == 2 * weight);
+    return int(weight);
+  };
+  for (const char* name : {"model.onnx", "model.rill", "model.pb", "saved"}) {
+    INFO(name);
+    const std::string path = (folder / name).string();
+    int kills = 0, old = 0, fresh = 0;
+    for (bool ended = false; !ended; ++kills) {
+      REQUIRE(kills < 200);
+      fs::remove_all(folder);
+      fs::create_directories(folder);
+      write(path, 1);
+      const bool is_folder = fs::is_directory(path);
+      if (is_folder) {  // of the user's
+        fs::create_directories(path + "/assets");
+        std::ofstream(path + "/assets/words.txt") << "a b c";
+      }
+      const pid_t child = fork();
+      if (child == 0) {
+        until_kill = kills;
+        try {
+          write(path, 2);
+        } catch (...) {
+          _exit(1);
+        }
+        _exit(0);
+      }
+      REQUIRE(child > 0);
+      int status = 0;
+      waitpid(child, &status, 0);
+      ended = WIFEXITED(status);
+      REQUIRE((!ended || WEXITSTATUS(status) == 0));
+      const int number = number_of(path);
+      CHECK((number == 1 || number == 2));
+      (number == 1 ? old : fresh) += 1;
+      if (is_folder) CHECK(fs::exists(path + "/assets/words.txt"));
+      if (ended) CHECK(number == 2);
+      write(path, 2);  // which what was left does not hinder
+      CHECK(number_of(path) == 2);
+    }
+    CHECK(kills >= 3);
+    CHECK((old > 0 && fresh > 0));
+    int weights = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) weights += entry.path().extension() == ".data";
+    CHECK(weights == (path.ends_with(".onnx") ? 1 : 0));
   }
   fs::remove_all(folder);
 }

@@ -115,6 +115,43 @@ TEST_CASE("inspect and diff of checkpoints") {
   CHECK(has(done.out, "1 equal, 1 different"));
 }
 
+namespace {
+
+// A .safetensors file of f32 tensors, of which the second claims a dtype that nobody has yet.
+void write_with_unknown(const std::string& path) {
+  save(path, {{"a", ones({2})}, {"b", ones({3})}, {"c", zeros({4})}});
+  std::string bytes = contents(path);
+  const size_t at = bytes.find("F32", bytes.find("\"b\""));
+  REQUIRE(at != bytes.npos);
+  bytes.replace(at, 3, "F99");
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+TEST_CASE("tensors of an unknown dtype are named, and the others are listed and compared") {
+  const Workplace at;
+  write_with_unknown(at / "new.safetensors");
+  save(at / "old.safetensors", {{"a", ones({2})}, {"b", ones({3})}, {"c", ones({4})}});
+  Done done = at.rill("inspect new.safetensors");
+  CHECK(done.code == 0);
+  for (const char* part : {"a  f32[2]", "c  f32[4]", "6 numbers in 2 tensors", "? cannot be read: b: ", "F99"})
+    CHECK(has(done.out, part));
+  CHECK(has(at.rill("inspect new.safetensors --stats").out, "? cannot be read: b: "));
+  CHECK(has(at.rill("inspect new.safetensors --tensor b").err, "F99"));
+  CHECK(has(at.rill("inspect new.safetensors --tensor a").out, "[1. 1.]"));
+  for (const char* files : {"new.safetensors old.safetensors", "old.safetensors new.safetensors"}) {
+    done = at.rill(std::string("diff ") + files);
+    CHECK(done.code == 2);
+    for (const char* part : {"! c", "? cannot be read: b: ", "1 equal, 1 different, 1 not compared"})
+      CHECK(has(done.out, part));
+  }
+  CHECK_THROWS_AS(load(at / "new.safetensors"), Error);
+  std::map<std::string, std::string> unreadable;
+  CHECK(load(at / "new.safetensors", {.unreadable = &unreadable}).size() == 2);
+  CHECK(has(unreadable.at("b"), "F99"));
+}
+
 TEST_CASE("diff of texts") {
   const Workplace at;
   save(at / "a.npz", {{"names", tensor({"a", "b", "c"})}, {"same", tensor({"x", "y"})}});

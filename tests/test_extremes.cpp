@@ -229,3 +229,10 @@ TEST_CASE("directions and lengths of vectors whose squares overflow or vanish") 
   CHECK(all(isfinite(at_zero)).item<bool>());
   CHECK(near(gradient_of([](const Tensor& x) { return stddev(x); }, ones({3})), {0, 0, 0}, 0));
 }
+
+TEST_CASE("the average of more elements than f32 counts") {
+  constexpr int64_t n = 1 << 25;
+  const Tensor x = ones({n});
+  CHECK(avg_pool(reshape(x, {1, n, 1}), {n}).item<float>() == 1);
+  CHECK(avg_pool(reshape(x, {1, 1, n}), {n}, {.layout = Layout::nchw}).item<float>() == 1);
+}

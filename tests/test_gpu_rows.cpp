@@ -134,6 +134,22 @@ TEST_CASE("norms of layers and batches") {
   }
 }
 
+TEST_CASE("batch_norm where f32 holds no squares of deviations") {
+  const WithDevice here(host);
+  for (const float scale : {1e19f, 3e25f, 1e-18f})
+    for (const Shape& shape : {Shape{300, 5}, Shape{4, 50, 60}}) {
+      const Tensor x = numbers(shape) * scale;
+      const auto batch = [](const Tensor& x) {
+        const Tensor of_channels = ones({x.shape()[1]}, {.device = x.device()});
+        return batch_norm(x, of_channels * 2, of_channels, {.axis = 1, .epsilon = 1e-38}).y;
+      };
+      check_close(x, batch, 1e-5);
+      const auto gradient = grad([&](const Tensor& x) { return sum(sin(batch(x))); });
+      CHECK(max(abs(gradient(x) * scale)).item<float>() > 0.1f);
+      check_close(x, [&](const Tensor& x) { return gradient(x) * scale; }, 1e-4);
+    }
+}
+
 TEST_CASE("traced gradients of layer_norm have eager code's bits") {
   const WithDevice here(host);
   const Tensor x = numbers({2500, 6}).to(gpu), scale = numbers({6}).to(gpu);

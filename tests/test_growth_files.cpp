@@ -134,3 +134,34 @@ TEST_CASE("summaries and events by thousands") {
     };
   });
 }
+
+TEST_CASE("records and Examples by thousands") {
+  const auto write = [](int n, const Folder& folder) {
+    RecordWriter writer(folder / "r.tfrecord");
+    for (int i = 0; i < n; ++i) writer.write(make_example({{"x", full({2}, i)}}));
+    writer.close();
+  };
+  growth::is_linear("writing", [write](int n) -> growth::Walk {
+    auto folder = std::make_shared<Folder>();
+    return [=] { write(n, *folder); };
+  });
+  growth::is_linear("reading", of_file(write, [](const Folder& folder) {
+                      RecordReader reader(folder / "r.tfrecord");
+                      for (std::string bytes; reader.next(bytes);) {
+                      }
+                      parse_examples(read_records(folder / "r.tfrecord"), {{"x", fixed_feature(f32, {2})}});
+                    }));
+  growth::is_linear("an Example of many features", [](int n) -> growth::Walk {
+    std::map<std::string, Tensor> features;
+    std::map<std::string, FeatureSpec> specs;
+    for (int i = 0; i < n; ++i) {
+      features.emplace("f" + std::to_string(i), full({1}, i));
+      specs.emplace("f" + std::to_string(i), fixed_feature(f32, {1}));
+    }
+    return [=] {
+      const std::string bytes = make_example(features);
+      read_example(bytes);
+      parse_examples({bytes, bytes}, specs);
+    };
+  });
+}

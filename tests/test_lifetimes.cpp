@@ -8,6 +8,7 @@
 #include "catch.h"
 #include "messages.h"
 #include "needs.h"
+#include "own_new.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/nn/nn.h"
 #include "rill/rill.h"
@@ -16,21 +17,11 @@
 // Every `new` of the program, so that one of them can be made to fail.
 namespace {
 thread_local constinit long until_failure = -1;  // so many succeed before one fails; -1: all do
-
-void* allocate_or_throw(size_t n) {
-  if (until_failure >= 0 && until_failure-- == 0) throw std::bad_alloc();
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
 }  // namespace
-void* operator new(size_t n) { return allocate_or_throw(n); }
-void* operator new[](size_t n) { return allocate_or_throw(n); }
-void* operator new(size_t n, const std::nothrow_t&) noexcept { return std::malloc(n ? n : 1); }
-void* operator new[](size_t n, const std::nothrow_t&) noexcept { return std::malloc(n ? n : 1); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
+
+static void* memory_for_new(size_t bytes) {
+  return until_failure >= 0 && until_failure-- == 0 ? nullptr : std::malloc(bytes ? bytes : 1);
+}
 
 using namespace rill;
 
@@ -76,6 +67,8 @@ TEST_CASE("what a temporary is asked for outlives it") {
   CHECK(name == "g");
   const auto by_value = []<class T>(std::type_identity<T>) { return !std::is_reference_v<T>; };
 #define RILL_GIVES_A_COPY(expression) CHECK(by_value(std::type_identity<decltype(expression)>()))
+  RILL_GIVES_A_COPY(std::declval<random::Key>().value());
+  RILL_GIVES_A_COPY(std::declval<random::Key&>().value());  // as of an element of split()'s temporary vector
   RILL_GIVES_A_COPY(std::declval<Graph>().nodes());
   RILL_GIVES_A_COPY(std::declval<Graph>().spec({}));
   RILL_GIVES_A_COPY(std::declval<GraphRun>().graph());

@@ -292,6 +292,71 @@ TEST_CASE("gradients and tangents of real and complex matrices agree with finite
   check_gradients([](const Tensor& a) { return linalg::pinv(a); }, eye(3, -1, 0, {f64, {}}), 2);
 }
 
+namespace {
+
+// Exactly, by Laplace's expansion.
+std::complex<double> exact_det(const std::vector<std::complex<double>>& x, size_t n) {
+  if (n == 0) return 1;
+  std::complex<double> sum = 0;
+  for (size_t k = 0; k < n; ++k) {
+    std::vector<std::complex<double>> minor;
+    for (size_t i = 1; i < n; ++i)
+      for (size_t j = 0; j < n; ++j)
+        if (j != k) minor.push_back(x[i * n + j]);
+    sum += (k % 2 ? -1. : 1.) * x[k] * exact_det(minor, n - 1);
+  }
+  return sum;
+}
+// d^2 det / dx_a dx_b: det is of degree 1 in each element.
+std::complex<double> exact_second(const std::vector<std::complex<double>>& x, size_t n, size_t a, size_t b) {
+  std::complex<double> sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    auto y = x;
+    y[a] = k & 1 ? 1 : 0, y[b] = k >> 1 ? 1 : 0;
+    if (a == b) return 0;
+    sum += (k == 0 || k == 3 ? 1. : -1.) * exact_det(y, n);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("second derivatives of the determinant of a matrix of any rank") {
+  for (DType d : {f64, c128})
+    for (int64_t n : {2, 3, 4, 5})
+      for (int64_t rank = 0; rank <= n; ++rank)
+        for (double scale : {1., 1. / 3}) {  // with thirds, no pivot is exactly 0
+          INFO(name(d) << ", " << n << " x " << n << " of rank " << rank << ", scale " << scale);
+          Tensor x =
+              matmul(round(3 * random_matrix({n, rank}, f64, 0, 4)), round(3 * random_matrix({rank, n}, f64, 0, 5)));
+          x = x.astype(d);
+          if (is_complex(d)) x = x * tensor(std::complex<double>(1, 2));
+          x = x * scale;
+          const auto numbers = x.astype(c128).to_vector<std::complex<double>>();
+          const auto gradient = [](const Tensor& a) {
+            return parts(grad([](const Tensor& y) { return real(linalg::det(y)); })(a));
+          };
+          const size_t count = size_t(n * n);
+          double largest = 1e-300, wrong = 0;
+          for (size_t b = 0; b < count; ++b) {
+            Tensor along = zeros({n * n}, {d, {}});
+            along = reshape(along.at(int64_t(b)).set(1), {n, n});
+            const Tensor second = jvp(gradient, x, along).second;
+            for (size_t a = 0; a < count; ++a) {
+              // The gradient of Re det is conj(d det / dx).
+              const std::complex<double> right = std::conj(exact_second(numbers, size_t(n), a, b));
+              const int64_t i = int64_t(a) / n, j = int64_t(a) % n;
+              const std::complex<double> got =
+                  is_complex(d) ? std::complex<double>(second(0, i, j).item<double>(), second(1, i, j).item<double>())
+                                : second(i, j).item<double>();
+              largest = std::max(largest, std::abs(right)), wrong = std::max(wrong, std::abs(got - right));
+            }
+          }
+          const double size = std::pow(max(abs(x)).item<double>() + 1e-300, double(n - 2));
+          CHECK(wrong <= 1e-12 * std::max(largest, size));
+        }
+}
+
 TEST_CASE("a batch is its matrices, under vmap, in a trace and for any number of threads, bit for bit") {
   const Tensor x = random_matrix({64, 5, 5}, f32, 4), b = random_matrix({64, 5, 2}, f32);
   const auto all_of = [](const Tensor& a, const Tensor& y) {

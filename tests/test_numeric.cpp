@@ -147,8 +147,8 @@ TEST_CASE("messages name the function, the rule and the operands") {
   says("[logit] eps is 0.75", [&] { logit(v, 0.75); });
   says("[ldexp] exponents are integers", [&] { ldexp(v, v); });
   says("[cdist] takes rows of one size", [&] { cdist(m, zeros({2, 2})); });
-  says("[insert] place 4 is out of bounds for an axis of size 3", [&] { insert(v, {4}, 1.f); });
-  says("[erase] place 3 is out of bounds", [&] { erase(v, {3}); });
+  says("[insert] index 4 is out of bounds for an axis of size 3", [&] { insert(v, {4}, 1.f); });
+  says("[erase] index 3 is out of bounds", [&] { erase(v, {3}); });
   says("[select] takes a choice for each condition", [&] { select({v > 0}, {v, v}); });
   says("[masked_fill] the mask must be of bools", [&] { masked_fill(v, v, 1); });
   says("[masked_scatter] the mask is true in more places", [&] { masked_scatter(v, v == 0, ones({2})); });

@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "child.h"
+#include "rill/devices/cpu/product/onednn_defects.h"
 #include "rill/devices/guarded_blocks.h"
 #include "rill/rill.h"
 #include "same.h"
@@ -123,7 +124,7 @@ const memory::dims ones_2 = {1, 1}, twos = {2, 2}, none = {0, 0};
 const Raw strided_1x1{{1, 1, 256, 256}, {8, 1, 1, 1}, {1, 8, 128, 128}, twos, none};
 const Raw padded{{1, 16, 8, 8}, {16, 16, 3, 3}, {1, 16, 8, 8}, ones_2, ones_2};
 
-bool is_reference(const char* implementation) { return std::strstr(implementation, "ref") == implementation; }
+using cpu::onednn::adds_up_like, cpu::onednn::is_reference;
 
 // The processor has what a defect needs, and the environment leaves it.
 bool has(dnnl::cpu_isa isa) { return (int(dnnl::get_effective_cpu_isa()) & int(isa)) == int(isa); }
@@ -207,6 +208,51 @@ TEST_CASE("layouts that oneDNN has kernels for") {
   };
   CHECK_FALSE(is_reference(product({1, 64, 64}, {4096, 64, 1}).impl_info_str()));
   needed(is_reference(product({1, 64, 64}, {0, 64, 1}).impl_info_str()), "5. and 6. strides of axes of one element");
+}
+
+namespace {
+
+dnnl::matmul::primitive_desc product_of_halves(int64_t m, int64_t k, int64_t n, bool packs) {
+  const memory::data_type type = memory::data_type::bf16;
+  const auto plain = memory::format_tag::ab, any = memory::format_tag::any;
+  return {engine(), {{m, k}, type, plain}, {{k, n}, type, packs ? any : plain}, {{m, n}, type, plain}};
+}
+// By that implementation, of numbers whose sums are rounded.
+std::vector<uint16_t> run_product(const dnnl::matmul::primitive_desc& pd, int64_t m, int64_t k, int64_t n) {
+  const auto numbers = [](int64_t rows, int64_t columns, uint64_t seed) {
+    return random::normal({rows, columns}, {.dtype = bf16, .key = random::Key(seed)});
+  };
+  const Tensor x = numbers(m, k, 1), y = numbers(k, n, 2);
+  const memory::data_type type = memory::data_type::bf16;
+  memory a({{m, k}, type, memory::format_tag::ab}, engine(), x.rep()->data),
+      b({{k, n}, type, memory::format_tag::ab}, engine(), y.rep()->data), c(pd.dst_desc(), engine());
+  memory in_b = in_layout(b, pd.weights_desc());
+  dnnl::stream s(engine());
+  dnnl::matmul(pd).execute(s, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, in_b}, {DNNL_ARG_DST, c}});
+  s.wait();
+  const uint16_t* from = static_cast<const uint16_t*>(c.get_data_handle());
+  return {from, from + m * n};
+}
+
+}  // namespace
+
+TEST_CASE("names of implementations") {
+  // Loops without a kernel say so: columns of A and rows of B that both lie apart have none in any version.
+  const memory::data_type type = memory::data_type::f32;
+  const memory::desc gaps({64, 64}, type, memory::dims{192, 3}), dense({64, 64}, type, memory::format_tag::ab);
+  CHECK(is_reference(dnnl::matmul::primitive_desc(engine(), gaps, gaps, dense).impl_info_str()));
+  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return skip_case("a processor without bf16 packs no products of it");
+  int packed = 0;
+  for (int64_t k : {24, 100, 512, 1000, 3000})
+    for (int64_t n : {16, 72, 200}) {
+      const auto plain = product_of_halves(48, k, n, false), packs = product_of_halves(48, k, n, true);
+      INFO(k << " x " << n << ": " << plain.impl_info_str() << ", " << packs.impl_info_str());
+      CHECK_FALSE(is_reference(plain.impl_info_str()));
+      if (!adds_up_like(plain.impl_info_str(), packs.impl_info_str())) continue;
+      ++packed;
+      CHECK(run_product(plain, 48, k, n) == run_product(packs, 48, k, n));
+    }
+  CHECK(packed > 0);  // else no product is packed any more
 }
 
 TEST_CASE("relu of NaN") {

@@ -157,6 +157,45 @@ TEST_CASE("other distributions") {
   CHECK(random::categorical(zeros({4, 3}), {2}).shape() == Shape{2, 4});
 }
 
+TEST_CASE("bernoulli holds all 53 bits of a double") {
+  // A draw is one of the multiples of 2^-53 that uniform() gives with that key, and is below p or is not.
+  const Shape shape{1 << 20};
+  const random::Key key(21);
+  const Tensor u = random::uniform(shape, {.dtype = f64, .key = key});
+  const auto hits = [&](double p) { return sum(random::bernoulli(p, shape, {.key = key})).item<int64_t>(); };
+  const double least = min(u).item<double>(), most = max(u).item<double>();
+  CHECK(least > 0);
+  CHECK(most < 1 - 0x1p-24);
+  CHECK(hits(least) == 0);
+  CHECK(hits(std::nextafter(least, 1)) == 1);
+  CHECK(hits(most) == shape.numel() - 1);
+  CHECK(hits(std::nextafter(most, 1)) == shape.numel());
+  const double middle = u(12345).item<double>();
+  CHECK(hits(std::nextafter(middle, 1)) - hits(middle) == 1);
+  // Rarer than 24 bits tell: 2^27 draws are 2 of probability 2^-26, sigma 1.4, and would be 8, which the next one,
+  // 2^-24, is. Near 1 those that are not hit are as many.
+  const auto all_hits = [&](double p) {
+    int64_t n = 0;
+    for (int i = 0; i < 64; ++i)
+      n += sum(random::bernoulli(p, {1 << 21}, {.key = random::Key(22).fold_in(i)})).item<int64_t>();
+    return n;
+  };
+  CHECK(std::abs(double(all_hits(0x1p-26)) - 2) <= 3 * std::sqrt(2));
+  CHECK(std::abs(double((int64_t(1) << 27) - all_hits(1 - 0x1p-26)) - 2) <= 3 * std::sqrt(2));
+}
+
+TEST_CASE("categorical prefers none of many equal classes") {
+  // In f32 the largest noises of so many are equal, of which the first would be taken: 3 of 4 draws in the lower half.
+  // Of 32 draws sigma is 9 %.
+  constexpr int64_t classes = 1 << 24;
+  constexpr int draws = 32;
+  const Tensor logits = zeros({classes});
+  int lower = 0;
+  for (int i = 0; i < draws; ++i)
+    lower += random::categorical(logits, {}, {.key = random::Key(23).fold_in(i)}).item<int64_t>() < classes / 2;
+  CHECK(std::abs(double(lower) / draws - 0.5) <= 2 * 0.5 / std::sqrt(draws));
+}
+
 TEST_CASE("order and choice") {
   const Tensor p = random::permutation(1000, {.key = random::Key(18)});
   CHECK(array_equal(sort(p), arange(1000)));

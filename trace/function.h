@@ -164,9 +164,9 @@ template <class F>
 struct Callable<F> : Callable<decltype(&F::operator())> {};
 // grad(f), vmap(f) and their like take what f takes; one tensor where that is not known.
 template <class F, class Arguments>
-struct Taking;
+struct CallableWith;
 template <class F, class... A>
-struct Taking<F, std::tuple<A...>> : CallSignature<std::invoke_result_t<const F&, const A&...>, const A&...> {};
+struct CallableWith<F, std::tuple<A...>> : CallSignature<std::invoke_result_t<const F&, const A&...>, const A&...> {};
 template <class F>
 struct ArgumentsOf {
   using Type = std::tuple<Tensor>;
@@ -178,7 +178,7 @@ struct ArgumentsOf<F> {
 };
 template <class F>
   requires requires { typename F::TransformOf; }
-struct Callable<F> : Taking<F, typename ArgumentsOf<typename F::TransformOf>::Type> {};
+struct Callable<F> : CallableWith<F, typename ArgumentsOf<typename F::TransformOf>::Type> {};
 template <class R, class... A>
 struct Callable<R (*)(A...) noexcept> : Callable<R (*)(A...)> {};
 #define RILL_MEMBER(qualifiers)           \

@@ -40,6 +40,7 @@
 // NaN, which hardware picks by operand order: compare NaNs as equal.
 
 #include "rill/devices/kernel/targets.h"
+#include "rill/devices/kernel/vectors.h"
 
 #include <cmath>
 #include <cstddef>
@@ -182,35 +183,16 @@ HWY_INLINE void store(T v, T* p) {
   *p = v;
 }
 
-// AVX-512 has masked moves that never fault; elsewhere the tail goes through a small buffer.
 template <class V>
 HWY_INLINE V load_n(const scalar_t<V>* p, size_t n) {
   using T = scalar_t<V>;
-  if constexpr (Number<V>) {
-    return n ? *p : T(0);
-  } else {
-    const typename V::Tag d;
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    return V(hn::MaskedLoad(hn::FirstN(d, n < V::kLanes ? n : V::kLanes), d, p));
-#else
-    HWY_ALIGN T buffer[V::kLanes] = {};
-    std::memcpy(buffer, p, (n < V::kLanes ? n : V::kLanes) * sizeof(T));
-    return V(hn::Load(d, buffer));
-#endif
-  }
+  if constexpr (Number<V>) return n ? *p : T(0);
+  else return V(load_first(typename V::Tag(), p, n < V::kLanes ? n : V::kLanes));
 }
 
 template <class T>
 HWY_INLINE void store_n(Lane<T> v, T* p, size_t n) {
-  const typename Lane<T>::Tag d;
-  n = n < Lane<T>::kLanes ? n : Lane<T>::kLanes;
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  hn::BlendedStore(v.raw, hn::FirstN(d, n), d, p);
-#else
-  HWY_ALIGN T buffer[Lane<T>::kLanes];
-  hn::Store(v.raw, d, buffer);
-  std::memcpy(p, buffer, n * sizeof(T));
-#endif
+  store_first(typename Lane<T>::Tag(), v.raw, p, n < Lane<T>::kLanes ? n : Lane<T>::kLanes);
 }
 template <Number T>
 HWY_INLINE void store_n(T v, T* p, size_t n) {

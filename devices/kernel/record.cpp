@@ -43,23 +43,23 @@ int32_t Recorder::input(const Input& in) {
 
 Kernel Recorder::finish() {
   std::vector<Inst> ordered;
-  std::vector<int32_t> place(kernel.body.size(), -1), pending;
+  std::vector<int32_t> index(kernel.body.size(), -1), pending;
   for (auto o = kernel.outputs.rbegin(); o != kernel.outputs.rend(); ++o) pending.push_back(o->value);
   while (!pending.empty()) {  // operands first
     const int32_t at = pending.back();
     Inst i = kernel.body[size_t(at)];
     const size_t before = pending.size();
-    if (place[size_t(at)] < 0)
+    if (index[size_t(at)] < 0)
       for (int k = operand_count(i.code); k-- > 0;)
-        if (place[size_t(i.in[k])] < 0) pending.push_back(i.in[k]);
+        if (index[size_t(i.in[k])] < 0) pending.push_back(i.in[k]);
     if (pending.size() > before) continue;
     pending.pop_back();
-    if (place[size_t(at)] >= 0) continue;
-    for (int k = 0; k < operand_count(i.code); ++k) i.in[k] = place[size_t(i.in[k])];
-    place[size_t(at)] = int32_t(ordered.size());
+    if (index[size_t(at)] >= 0) continue;
+    for (int k = 0; k < operand_count(i.code); ++k) i.in[k] = index[size_t(i.in[k])];
+    index[size_t(at)] = int32_t(ordered.size());
     ordered.push_back(i);
   }
-  for (Output& o : kernel.outputs) o.value = place[size_t(o.value)];
+  for (Output& o : kernel.outputs) o.value = index[size_t(o.value)];
   kernel.body = std::move(ordered);
   return std::move(kernel);
 }

@@ -94,7 +94,7 @@ Value Fold::finish(Ops& o, const Values& acc) const {
   return last_nan(o, y, nan);
 }
 
-Value Fold::place(Ops& o, Value stack, Value at, int vector) const {
+Value Fold::address(Ops& o, Value stack, Value at, int vector) const {
   const int64_t element = int64_t(size_of(type));
   Value bytes = LLVMBuildMul(o.b, at, o.i64(all * element), "");
   bytes = LLVMBuildAdd(o.b, bytes, o.i64(vector * lanes * element), "");
@@ -104,12 +104,12 @@ Value Fold::place(Ops& o, Value stack, Value at, int vector) const {
 Values Fold::load(Ops& o, Value stack, Value at) const {
   Values acc;
   for (int v = 0; v < vectors(); ++v)
-    acc.push_back(LLVMBuildLoad2(o.b, o.type(type, lanes), place(o, stack, at, v), ""));
+    acc.push_back(LLVMBuildLoad2(o.b, o.type(type, lanes), address(o, stack, at, v), ""));
   return acc;
 }
 
 void Fold::store(Ops& o, Value stack, Value at, const Values& acc) const {
-  for (int v = 0; v < vectors(); ++v) LLVMBuildStore(o.b, acc[size_t(v)], place(o, stack, at, v));
+  for (int v = 0; v < vectors(); ++v) LLVMBuildStore(o.b, acc[size_t(v)], address(o, stack, at, v));
 }
 
 void Fold::merge(Ops& o, Value stack, Value below) const {

@@ -49,7 +49,7 @@ struct Fold {
  private:
   Value last_nan(Ops& o, Value a, Value b) const;
   Value join_bits(Ops& o, Value a, Value b) const;
-  Value place(Ops& o, Value stack, Value at, int vector) const;
+  Value address(Ops& o, Value stack, Value at, int vector) const;
 };
 
 }  // namespace rill::kernel

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/threads.h"
@@ -80,22 +81,16 @@ T conjugate(const T& x) {
   else return x;
 }
 
-// Matrices are walked through in squares of this size: where a row is a multiple of 4096 bytes, more lines of a column
-// would not stay in the first cache.
-constexpr int64_t tile = 8;
-
 // to[j, i] := from[i, j]: from rows to columns, and back with the sizes exchanged.
 template <class T>
 void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
-  for (int64_t i0 = 0; i0 < rows; i0 += tile)
-    for (int64_t j0 = 0; j0 < columns; j0 += tile)
-      for (int64_t j = j0; j < std::min(columns, j0 + tile); ++j)
-        for (int64_t i = i0; i < std::min(rows, i0 + tile); ++i) to[j * rows + i] = from[i * columns + j];
+  cpu::transpose(from, columns, rows, columns, to, rows);
 }
 
 // The Hermitian part of a square matrix, whose rows and columns may be exchanged by a conjugation.
 template <class T>
 void hermitian_part(const T* from, int64_t n, T* to) {
+  constexpr int64_t tile = 8;  // whose lines stay in the first cache, as cpu::transpose() has it
   for (int64_t i0 = 0; i0 < n; i0 += tile)
     for (int64_t j0 = 0; j0 <= i0; j0 += tile)
       for (int64_t i = i0; i < std::min(n, i0 + tile); ++i)

@@ -271,9 +271,9 @@ Matrix<W> eigenvectors(const Hessenberg<W>& schur) {
     for (size_t i = k; i-- > 0;) {
       W total = t(i, k);
       for (size_t j = i + 1; j < k; ++j) total += t(i, j) * y[j];
-      W apart = t(k, k) - t(i, i);
-      if (std::abs(apart) < least) apart = least;
-      y[i] = total / apart;
+      W gap = t(k, k) - t(i, i);
+      if (std::abs(gap) < least) gap = least;
+      y[i] = total / gap;
     }
     W* x = v.column(k);
     for (size_t j = 0; j <= k; ++j)

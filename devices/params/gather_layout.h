@@ -16,10 +16,13 @@ namespace rill {
 // Where an index that is skipped would be read or written.
 inline constexpr int64_t no_place = std::numeric_limits<int64_t>::min();
 
-// What is added to a negative index that may not count from the back (a label, a row's id), so that it lies outside of
-// every axis and can be named as it was.
-inline constexpr int64_t far_below = -(int64_t(1) << 62);
-inline int64_t index_as_given(int64_t i) { return i < far_below / 2 ? i - far_below : i; }
+// Negative indices that may not count from the back (labels, ids of rows) are moved out of every axis, by a distance by
+// which they are known and named as they were given. No axis has `most_from_back` elements, so those below it stay; and
+// the distance is no number that anybody has in an index by chance.
+inline constexpr int64_t far_below = -0x6123456789ABCDEF, most_from_back = int64_t(1) << 60;
+inline int64_t index_as_given(int64_t i) {
+  return i < far_below && i >= far_below - most_from_back ? i - far_below : i;
+}
 
 // numpy's rule: negative indices count from the back. Where there is no such element: numpy's error, or no_place.
 inline int64_t checked_index(int64_t i, int64_t axis, int64_t size, bool skips) {

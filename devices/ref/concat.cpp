@@ -9,7 +9,7 @@ namespace rill::ref {
 namespace {
 // Puts the elements of `from` into the dense `to`, `shift` places further along `axis`.
 template <class T>
-void place(const Tensor& from, T* to, const Strides& strides, int64_t axis, int64_t shift) {
+void copy_into(const Tensor& from, T* to, const Strides& strides, int64_t axis, int64_t shift) {
   const T* data = reinterpret_cast<const T*>(from.rep()->data);
   for_each_index(from.shape(), [&](const Ints& index) {
     Ints at(index);
@@ -24,7 +24,7 @@ void concat(const KernelArgs& a) {
   visit_dtype(moved_as(a.output().dtype()), [&](auto zero) {
     int64_t shift = 0;
     for (const Tensor* t : a.in) {
-      place(*t, a.out_data<decltype(zero)>(), a.output().strides(), axis, shift);
+      copy_into(*t, a.out_data<decltype(zero)>(), a.output().strides(), axis, shift);
       shift += t->shape()[size_t(axis)];
     }
   });

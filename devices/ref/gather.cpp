@@ -69,8 +69,8 @@ void gather(const KernelArgs& a) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     for_each_index(a.output().shape(), [&](const Ints& index) {
-      const auto place = place_of(g, x, index);
-      *out++ = place ? a.in_data<T>(0)[offset(x.strides(), *place)] : T();
+      const auto element = place_of(g, x, index);
+      *out++ = element ? a.in_data<T>(0)[offset(x.strides(), *element)] : T();
     });
   });
 }
@@ -84,9 +84,9 @@ void scatter(const KernelArgs& a) {
   visit_dtype(moved_as(x.dtype()), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(updates.shape(), [&](const Ints& index) {
-      const auto place = place_of(g, x, index);
-      if (!place) return;
-      T& out = a.out_data<T>()[offset(x.strides(), *place)];
+      const auto element = place_of(g, x, index);
+      if (!element) return;
+      T& out = a.out_data<T>()[offset(x.strides(), *element)];
       out = combined(out, a.in_data<T>(1)[offset(updates.strides(), index)], s.mode);
     });
   });

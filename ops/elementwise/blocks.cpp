@@ -58,11 +58,11 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
                      void* context) {
   if (!is_unobserved(in)) return Tensor();
   const Shape shape = common_shape(in);
-  const bool alike = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
+  const bool all_dense = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
   });
   // Several that are transposed alike: then only the result is copied into another order.
-  if (const Ints order = alike || in.size() == 1 ? Ints() : cpu::common_order(in, shape); !order.empty()) {
+  if (const Ints order = all_dense || in.size() == 1 ? Ints() : cpu::common_order(in, shape); !order.empty()) {
     SmallVec<Tensor, 4> views;
     SmallVec<const Tensor*, 4> pointers;
     for (const Tensor* t : in) views.push_back(cpu::in_order(*t, order));
@@ -70,14 +70,14 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
     const Tensor y = run_in_blocks(pointers, f, context);
     return y.defined() ? cpu::out_of_order(y, order).contiguous() : y;
   }
-  if (shape.empty() || shape.numel() < worth_blocks || (!alike && shape[0] < 2 * strided_rows)) return Tensor();
+  if (shape.empty() || shape.numel() < worth_blocks || (!all_dense && shape[0] < 2 * strided_rows)) return Tensor();
   Cut cut;
   for (const Tensor* t : in)
-    cut.in.push_back(alike && t->ndim() > 0 ? make_view(*t, Shape{t->size()}, Strides{1}, 0) : *t);
-  const int ndim = alike ? 1 : shape.ndim();
-  cut.n = alike ? shape.numel() : shape[0];
+    cut.in.push_back(all_dense && t->ndim() > 0 ? make_view(*t, Shape{t->size()}, Strides{1}, 0) : *t);
+  const int ndim = all_dense ? 1 : shape.ndim();
+  cut.n = all_dense ? shape.numel() : shape[0];
   cut.row = shape.numel() / cut.n;
-  cut.step = std::max(block / cut.row, alike ? 1 : strided_rows);
+  cut.step = std::max(block / cut.row, all_dense ? 1 : strided_rows);
   const bool repeats = std::all_of(cut.in.begin(), cut.in.end(),
                                    [&](const Tensor& t) { return !is_cut(t, cut, ndim) || t.strides()[0] == 0; });
   if (repeats) cut.step = 1;

@@ -46,13 +46,13 @@ Tensor cubic_near(const Tensor& d) { return (1.25 * d - 2.25) * d * d + 1; }
 Tensor cubic_far(const Tensor& d) { return ((-0.75 * d + 3.75) * d - 6) * d + 3; }
 
 std::vector<Corner> corners(const Tensor& grid, int64_t size, const GridSampleOptions& o) {
-  const Tensor place = to_pixels(grid, size, o.align_corners);
-  if (o.mode == SampleMode::nearest) return {{stop_gradient(round(brought_inside(place, size, o))), Tensor()}};
+  const Tensor position = to_pixels(grid, size, o.align_corners);
+  if (o.mode == SampleMode::nearest) return {{stop_gradient(round(brought_inside(position, size, o))), Tensor()}};
   if (o.mode == SampleMode::linear) {
-    const Tensor at = brought_inside(place, size, o), first = stop_gradient(floor(at)), beyond = at - first;
+    const Tensor at = brought_inside(position, size, o), first = stop_gradient(floor(at)), beyond = at - first;
     return {{first, 1 - beyond}, {first + 1, beyond}};
   }
-  const Tensor first = stop_gradient(floor(place)), beyond = place - first;
+  const Tensor first = stop_gradient(floor(position)), beyond = position - first;
   const auto pixel = [&](int step) { return stop_gradient(brought_inside(first + step, size, o)); };
   return {{pixel(-1), cubic_far(beyond + 1)},
           {pixel(0), cubic_near(beyond)},

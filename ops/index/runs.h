@@ -22,7 +22,7 @@ Unique unique_slices(const Tensor& x, int64_t axis, const Tensor& ids);
 // For integers on the host whose range is so small that a table of its numbers takes less than sorting; else none.
 struct ValueTable {
   Tensor least;  // i64, of the elements
-  Tensor place;  // i64[n]: where each one's number stands in the table
+  Tensor index;  // i64[n]: where each one's number stands in the table
   int64_t size;
 };
 std::optional<ValueTable> value_table(const Tensor& x);

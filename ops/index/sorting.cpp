@@ -223,8 +223,8 @@ Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
   };
   require_elements(is_sorted, "digitize", "edges must ascend or descend", edges, where);
   const Tensor falls = falls_somewhere(edges);
-  const Tensor place = searchsorted(rill::where(falls, reverse(edges), edges), x, !right, where);
-  return rill::where(falls, edges.shape()[0] - place, place);
+  const Tensor index = searchsorted(rill::where(falls, reverse(edges), edges), x, !right, where);
+  return rill::where(falls, edges.shape()[0] - index, index);
 }
 
 Tensor starts_of_runs(const Tensor& x) {
@@ -266,11 +266,11 @@ namespace {
 Unique unique_of(const ValueTable& t, const Tensor& x) {
   const Shape sizes{t.size};
   const TensorOptions numbers{DType::i64, x.device()};
-  const Tensor counts = zeros(sizes, numbers).at(t.place).add(1),
-               first = full(sizes, x.size(), numbers).at(t.place).min(arange(x.size(), numbers)), there = counts > 0,
+  const Tensor counts = zeros(sizes, numbers).at(t.index).add(1),
+               first = full(sizes, x.size(), numbers).at(t.index).min(arange(x.size(), numbers)), there = counts > 0,
                values = nonzero(there)[0];
   return {astype(values + t.least, x.dtype()), take(first, values, 0),
-          reshape(take(cumsum(there) - 1, t.place, 0), x.shape()), take(counts, values, 0)};
+          reshape(take(cumsum(there) - 1, t.index, 0), x.shape()), take(counts, values, 0)};
 }
 }  // namespace
 

@@ -25,6 +25,14 @@ Tensor glu(const Tensor& x, Axis axis, Where where) {
 
 // --- Dropout, labels, tables -----------------------------------------------------------------------------------------
 
+namespace {
+// Where an element of `shape` stays: where 32 random bits, as a whole number, are not below rate * 2^32.
+Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Key>& key, Device device) {
+  const Tensor bits = random::bits(shape, {.key = key, .device = device});
+  return bits >= tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = device});
+}
+}  // namespace
+
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
   CallerScope caller(where);
   if (!(rate >= 0 && rate < 1))
@@ -32,10 +40,37 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Wher
   require_operand("dropout", x, where);
   const auto [result, work] = floating_dtypes(x);
   if (!options.training || rate == 0) return astype(x, result);
-  // An element stays where 32 random bits, as a whole number, are not below rate * 2^32.
-  const Tensor bits = random::bits(x.shape(), {.key = options.key, .device = x.device()});
-  const Tensor threshold = tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = x.device()});
-  return astype(rill::where(bits >= threshold, astype(x, work) * (1 / (1 - rate)), 0), result);
+  const Tensor stays = draw_kept(x.shape(), rate, options.key, x.device());
+  return astype(rill::where(stays, astype(x, work) * (1 / (1 - rate)), 0), result);
+}
+
+Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("channel_dropout", x, where);
+  require_fraction("channel_dropout", "rate", rate, where);
+  const int64_t axis = normal_axis(options.axis, x, "channel_dropout", where);
+  if (axis == 0)
+    fail("channel_dropout",
+         fmt::format("axis 0 is that of the examples, and channels need another. operands: {}", to_string(x.spec())),
+         where);
+  const auto [result, work] = floating_dtypes(x);
+  if (!options.training || rate == 0) return astype(x, result);
+  Shape channels(size_t(x.ndim()), 1);
+  channels[0] = x.shape()[0], channels[size_t(axis)] = x.shape()[size_t(axis)];
+  const Tensor stays = draw_kept(channels, rate, options.key, x.device());
+  return astype(rill::where(stays, astype(x, work) * (1 / (1 - rate)), 0), result);
+}
+
+Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("alpha_dropout", x, where);
+  require_fraction("alpha_dropout", "rate", rate, where);
+  if (!options.training || rate == 0) return astype(x, to_floating(x.dtype()));
+  constexpr double lowest = -1.7580993408473766;  // what selu tends to
+  const double kept = 1 - rate, scale = 1 / std::sqrt(kept * (1 + rate * lowest * lowest)),
+               shift = -scale * lowest * rate;
+  const Tensor w = to_work(x), stays = draw_kept(x.shape(), rate, options.key, x.device());
+  return from_work(rill::where(stays, w, lowest) * scale + shift, x.dtype());
 }
 
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, Where where) {

@@ -78,7 +78,8 @@ OutSpecs infer_max_grad(const InferArgs& args) {
 }
 // (x, something like x): like the pool.
 OutSpecs infer_max_pick(const InferArgs& args) {
-  if (!(args[0].shape == args[1].shape) || args[1].dtype != args[0].dtype) args.reject("operands must be alike");
+  if (!(args[0].shape == args[1].shape) || args[1].dtype != args[0].dtype)
+    args.reject("operands must have one shape and dtype");
   return infer_pool(args);
 }
 OutSpecs infer_avg_grad(const InferArgs& args) {

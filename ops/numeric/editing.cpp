@@ -28,11 +28,11 @@ Along along(const Tensor& x, std::optional<Axis> axis, std::string_view op, cons
   return {x, normal_axis(*axis, x, op, where)};
 }
 
-// `place` of `size`, from the front. `end`: whether the place behind the last is one.
-int64_t normal_place(int64_t place, int64_t size, bool end, std::string_view op, const Where& where) {
-  const int64_t at = place < 0 ? place + size : place;
+// `index` of `size` elements, from the front. `end`: whether the one behind the last counts.
+int64_t normal_index(int64_t index, int64_t size, bool end, std::string_view op, const Where& where) {
+  const int64_t at = index < 0 ? index + size : index;
   if (at < 0 || at >= size + int64_t(end))
-    fail(op, fmt::format("place {} is out of bounds for an axis of size {}", place, size), where);
+    fail(op, fmt::format("index {} is out of bounds for an axis of size {}", index, size), where);
   return at;
 }
 
@@ -63,7 +63,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor&
   {
     std::vector<std::pair<int64_t, int64_t>> all;  // the place in x before which it stands, and where it is found
     for (int64_t i = 0; i < count; ++i)
-      all.emplace_back(normal_place(places[places.size() == 1 ? 0 : size_t(i)], n, true, "insert", where), n + i);
+      all.emplace_back(normal_index(places[places.size() == 1 ? 0 : size_t(i)], n, true, "insert", where), n + i);
     for (int64_t i = 0; i < n; ++i) all.emplace_back(i, n + count);
     // Stable: inserted ones of one place keep their order, and stand before the element that was there.
     std::stable_sort(all.begin(), all.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
@@ -81,7 +81,7 @@ Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<
   const int64_t n = a.shape()[size_t(at)];
   require_few_numbers("erase", multiply_sizes(n, 3), where);
   std::vector<bool> gone(size_t(n), false);
-  for (int64_t p : places) gone[size_t(normal_place(p, n, false, "erase", where))] = true;
+  for (int64_t p : places) gone[size_t(normal_index(p, n, false, "erase", where))] = true;
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < n; ++i)
     if (!gone[size_t(i)]) kept.push_back(i);
@@ -461,7 +461,7 @@ Tensor unpackbits(const Tensor& x, std::optional<Axis> axis, Where where) {
   if (a.dtype() != DType::u8) fail("unpackbits", fmt::format("takes u8. got {}", to_string(x.spec())), where);
   std::vector<uint8_t> bits;  // of each byte, which is a row of them
   for (int byte = 0; byte < 256; ++byte)
-    for (int place = 7; place >= 0; --place) bits.push_back(uint8_t(byte >> place & 1));
+    for (int bit = 7; bit >= 0; --bit) bits.push_back(uint8_t(byte >> bit & 1));
   const Tensor last = moveaxis(a, at, -1), rows = reshape(tensor(bits, {.device = a.device()}), {256, 8});
   Shape shape(last.shape());
   shape[shape.size() - 1] = shape[shape.size() - 1] * 8;

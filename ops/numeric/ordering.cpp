@@ -60,8 +60,8 @@ ValuesAt kthvalue(const Tensor& x, int64_t k, Axis axis, bool keepdims, Where wh
   require_operand("kthvalue", x, where);
   const int64_t at = normal_axis(axis, x, "kthvalue", where), n = x.shape()[size_t(at)];
   require_option(k >= 1 && k <= n, "kthvalue", "k", k, fmt::format("from 1 to the axis's size, {}", n), where);
-  const Tensor place = slice_axis(argsort(x, at), at, k - 1, k);
-  return {without_axis(take_along_axis(x, place, at), at, keepdims), without_axis(place, at, keepdims)};
+  const Tensor index = slice_axis(argsort(x, at), at, k - 1, k);
+  return {without_axis(take_along_axis(x, index, at), at, keepdims), without_axis(index, at, keepdims)};
 }
 
 ModeResult mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
@@ -72,7 +72,7 @@ ModeResult mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
   if (n == 0) fail("mode", fmt::format("there is no element along axis {} of {}", at, to_string(x.spec())), where);
   const Tensor sorted = moveaxis(sort(x, at), at, -1), starts = starts_of_runs(sorted);
   // Of each element, the place in its run of equal ones: the longest run has the largest, the first of those wins.
-  const Tensor place = arange(n, {DType::i64, x.device()}), in_run = place - cummax(rill::where(starts, place, 0), -1),
+  const Tensor index = arange(n, {DType::i64, x.device()}), in_run = index - cummax(rill::where(starts, index, 0), -1),
                best = argmax(in_run, -1, true);
   const auto picked = [&](const Tensor& t) {
     return without_axis(moveaxis(take_along_axis(t, best, -1), -1, at), at, keepdims);

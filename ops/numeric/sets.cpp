@@ -65,7 +65,7 @@ Tensor unique_values(const Tensor& x, Where where) {
   require_operand("unique_values", x, where);
   require_distinct("unique_values", x, where);
   if (const std::optional<ValueTable> t = value_table(x)) {
-    const Tensor there = zeros({t->size}, {DType::boolean, x.device()}).at(t->place).set(true);
+    const Tensor there = zeros({t->size}, {DType::boolean, x.device()}).at(t->index).set(true);
     return astype(nonzero(there)[0] + t->least, x.dtype());
   }
   const Tensor sorted = sort(ravel(x));

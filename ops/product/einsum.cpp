@@ -22,7 +22,7 @@ struct Term {
 };
 
 bool has(const Labels& labels, int l) { return std::find(labels.begin(), labels.end(), l) != labels.end(); }
-int64_t place(const Labels& labels, int l) { return std::find(labels.begin(), labels.end(), l) - labels.begin(); }
+int64_t axis_of(const Labels& labels, int l) { return std::find(labels.begin(), labels.end(), l) - labels.begin(); }
 
 class Equation {
  public:
@@ -171,7 +171,7 @@ void sum_out(Term& x, const Labels& needed) {
 Tensor aligned(const Term& x, const Labels& labels) {
   Axes order, missing;
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (has(x.labels, labels[i])) order.push_back(place(x.labels, labels[i]));
+    if (has(x.labels, labels[i])) order.push_back(axis_of(x.labels, labels[i]));
     else missing.push_back(int64_t(i));
   }
   bool same = true;
@@ -201,10 +201,10 @@ Term contract(Term a, Term b, const Labels& needed, const Labels& output) {
     } else if (has(needed, l)) {
       batch.push_back(l);
       p.lhs_batch.push_back(int64_t(i));
-      p.rhs_batch.push_back(place(b.labels, l));
+      p.rhs_batch.push_back(axis_of(b.labels, l));
     } else {
       p.lhs_contract.push_back(int64_t(i));
-      p.rhs_contract.push_back(place(b.labels, l));
+      p.rhs_contract.push_back(axis_of(b.labels, l));
     }
   }
   for (int l : b.labels)

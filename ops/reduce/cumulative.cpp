@@ -83,10 +83,10 @@ Tensors recurrence_vjp(const VjpArgs& args) {
 Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   const auto& p = args.attrs.as<CumulativeParams>();
-  const Tensor place = iota(x.shape(), p.axis, {DType::i64, x.device()});
+  const Tensor index = iota(x.shape(), p.axis, {DType::i64, x.device()});
   const Tensor hit = x == args.out[0];
-  const Tensor from = p.reverse ? cummin(where(hit, place, x.shape()[size_t(p.axis)] - 1), options_of(args, false))
-                                : cummax(where(hit, place, 0), options_of(args, false));
+  const Tensor from = p.reverse ? cummin(where(hit, index, x.shape()[size_t(p.axis)] - 1), options_of(args, false))
+                                : cummax(where(hit, index, 0), options_of(args, false));
   return {put_along_axis(zeros_like(args.cotangent[0]), from, args.cotangent[0], p.axis, ScatterMode::add)};
 }
 

@@ -292,10 +292,10 @@ Tensor quantile_of(std::string_view op, const Tensor& x, const Tensor& q, const 
   const Dim n = folded_count(x, axes);
   if (n == 0) fail(op, fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
   const Tensor rows = sort(rows_of(x, axes));
-  const Tensor place = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(place);
+  const Tensor position = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(position);
   const Tensor index = astype(below, DType::i64);
   const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
-  Tensor y = between(low, high, astype(place - below, low.dtype()));
+  Tensor y = between(low, high, astype(position - below, low.dtype()));
   if (has_nan(x.dtype())) {
     Tensor last = to_work(slice_axis(rows, -1, n - 1, n));
     if (q.ndim() == 0) last = squeeze(last, -1);
@@ -324,7 +324,7 @@ namespace {
 // The folded axes as sorted rows, NaNs last, and how many numbers are in each [..., 1].
 struct Numbers {
   Tensor rows, count;
-  Tensor at(const Tensor& place) const { return to_work(take_along_axis(rows, clip(place, 0, last()), -1)); }
+  Tensor at(const Tensor& position) const { return to_work(take_along_axis(rows, clip(position, 0, last()), -1)); }
   Tensor last() const { return maximum(count - 1, 0); }
 };
 Numbers numbers_of(const Tensor& x, const Axes& axes) {
@@ -350,10 +350,10 @@ Tensor nanquantile_of(std::string_view op, const Tensor& x, const Tensor& q, con
   const Axes axes = every_axis(x, o.axis, op, where);
   if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile_of(op, x, q, o, where);
   const Numbers n = numbers_of(x, axes);
-  const Tensor place = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
-               below = floor(place);
+  const Tensor position = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
+               below = floor(position);
   const Tensor index = astype(below, DType::i64), low = n.at(index), high = n.at(index + 1);
-  Tensor y = rill::where(n.count == 0, std::nan(""), between(low, high, astype(place - below, low.dtype())));
+  Tensor y = rill::where(n.count == 0, std::nan(""), between(low, high, astype(position - below, low.dtype())));
   Shape shape = reduced_shape(x, n.rows, axes, o.keepdims);
   if (q.ndim() == 1) {
     y = moveaxis(y, -1, 0);

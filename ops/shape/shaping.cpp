@@ -58,10 +58,10 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
   Axes order = Axes::repeat(-1, size_t(x.ndim()));
   for (size_t i = 0; i < source.size(); ++i) order[size_t(target[i])] = source[i];
   int64_t next = 0;
-  for (Dim& place : order) {
-    if (place >= 0) continue;
+  for (Dim& axis : order) {
+    if (axis >= 0) continue;
     while (std::find(source.begin(), source.end(), next) != source.end()) ++next;
-    place = next++;
+    axis = next++;
   }
   return transpose(x, order, where);
 }

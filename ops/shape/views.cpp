@@ -420,9 +420,9 @@ namespace {
 
 OutSpecs infer_update(const InferArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
-  Shape place = without(checked_window(a, s), s.drop);
-  if (!(a[1].shape == place))
-    a.reject(fmt::format("the slice has shape {} and its new value {}", to_string(place), to_string(a[1].shape)));
+  Shape window = without(checked_window(a, s), s.drop);
+  if (!(a[1].shape == window))
+    a.reject(fmt::format("the slice has shape {} and its new value {}", to_string(window), to_string(a[1].shape)));
   if (a[1].dtype != a[0].dtype)
     a.reject(fmt::format("the value is {}. convert it with astype({})", name(a[1].dtype), name(a[0].dtype)));
   return {like(a[0], a[0].shape)};
@@ -433,8 +433,8 @@ Tensors vjp_update(const VjpArgs& a) {
   const Tensor& ct = a.cotangent[0];
   Tensors out(2);
   if (a.needs(0)) {
-    Shape place = without(window_shape(a.in[0].shape(), s), s.drop);
-    Tensor nothing = zeros(place, {ct.dtype(), ct.device()});
+    Shape window = without(window_shape(a.in[0].shape(), s), s.drop);
+    Tensor nothing = zeros(window, {ct.dtype(), ct.device()});
     out[0] = apply1(a.op, {&ct, &nothing}, a.attrs, Where::current());
   }
   if (a.needs(1)) out[1] = apply1(strided_slice_op, {&ct}, a.attrs, Where::current());
@@ -525,9 +525,9 @@ Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& s, 
   CallerScope caller(where, "update_slice");
   for (int64_t step : s.steps)
     if (step == 0) fail("update_slice", describe_step(step), where);
-  Shape place = without(window_shape(x.shape(), s), s.drop);
+  Shape window = without(window_shape(x.shape(), s), s.drop);
   Tensor v = number_beside(value.dtype() == x.dtype() ? value : astype(value, x.dtype()), x);
-  if (!(v.shape() == place)) v = broadcast_to(v, place);
+  if (!(v.shape() == window)) v = broadcast_to(v, window);
   return apply1(update_slice_op, {&x, &v}, s, where);
 }
 

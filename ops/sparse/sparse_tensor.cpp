@@ -368,9 +368,10 @@ std::string to_string(const SparseTensor& t) {
       text += "\n...";
       e = count - edge;
     }
-    std::string place;
-    for (int64_t i : t.indices()(e).to_vector<int64_t>()) place += fmt::format("{}{}", place.empty() ? "" : ", ", i);
-    text += fmt::format("\n({})  {}", place, to_string(t.values()(e)));
+    std::string coordinates;
+    for (int64_t i : t.indices()(e).to_vector<int64_t>())
+      coordinates += fmt::format("{}{}", coordinates.empty() ? "" : ", ", i);
+    text += fmt::format("\n({})  {}", coordinates, to_string(t.values()(e)));
   }
   return text;
 }

@@ -519,13 +519,13 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view i
   const std::vector<Tensor> lines = join_numbers(axes);
   size_t n = axes.size();
   bool swap = indexing == "xy" && n >= 2;
-  auto place = [&](size_t i) { return swap && i < 2 ? 1 - i : i; };
+  auto axis_of = [&](size_t i) { return swap && i < 2 ? 1 - i : i; };
   Shape shape(n);
-  for (size_t i = 0; i < n; ++i) shape[place(i)] = axes[i].size();
+  for (size_t i = 0; i < n; ++i) shape[axis_of(i)] = axes[i].size();
   std::vector<Tensor> out;
   for (size_t i = 0; i < n; ++i) {
     Shape one(n, 1);
-    one[place(i)] = axes[i].size();
+    one[axis_of(i)] = axes[i].size();
     out.push_back(broadcast_to(reshape(lines[i], one), shape));
   }
   return out;

@@ -172,8 +172,8 @@ Tensor parameter(std::string_view op, std::string_view name, const Tensor& x, co
   return broadcast_to(astype(x, dtype).to(device), shape);
 }
 Tensor is_positive(const Tensor& x) { return logical_and(x > 0, isfinite(x)); }
-Tensor is_share(const Tensor& x) { return logical_and(x >= 0, x <= 1); }
-constexpr std::string_view positive = "positive and finite", share = "a probability, in [0, 1]";
+Tensor is_probability(const Tensor& x) { return logical_and(x >= 0, x <= 1); }
+constexpr std::string_view positive = "positive and finite", a_probability = "a probability, in [0, 1]";
 
 Tensor key_on(const RandomOptions& o, Device device) { return (o.key ? o.key->value() : next_key()).to(device); }
 // Keys for several draws of one call.
@@ -358,7 +358,7 @@ Tensor binomial(const Tensor& n, const Tensor& p, const Shape& shape, const Rand
   const DType d = count_dtype(op, o, where);
   const auto is_trials = [=](const Tensor& x) { return is_count(x, d); };
   const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_trials, trials_rule(d), where),
-               chance = parameter(op, "p", p, shape, f64, plans.device, is_share, share, where);
+               chance = parameter(op, "p", p, shape, f64, plans.device, is_probability, a_probability, where);
   const Tensor key = key_on(o, plans.device);
   return astype(apply1(random_binomial_op, {&key, &trials, &chance}, {}, where), d);
 }

@@ -475,9 +475,9 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
   if (o.replace && !o.p) {
     index = randint(0, n, shape, options);
   } else if (o.replace) {
-    const Tensor share = cumsum(astype(*o.p, DType::f64));
-    const Tensor u = half_open_unit(shape, DType::f64, options, where) * share(n - 1);
-    index = minimum(searchsorted(share, u, true), n - 1);
+    const Tensor cumulated = cumsum(astype(*o.p, DType::f64));
+    const Tensor u = half_open_unit(shape, DType::f64, options, where) * cumulated(n - 1);
+    index = minimum(searchsorted(cumulated, u, true), n - 1);
   } else if (!o.p) {
     index = reshape(permutation(n, options)(slice(count)), shape);
   } else {

@@ -315,10 +315,26 @@ ByName load_checkpoint(const std::string& prefix, const std::vector<std::string>
 }
 
 std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix, Where where) {
+  std::map<std::string, std::string> unreadable;
+  return checkpoint_entries(prefix, unreadable, where);
+}
+
+std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix,
+                                                             std::map<std::string, std::string>& unreadable,
+                                                             Where where) {
   BundleReader file(prefix, "checkpoint_entries", where);
   std::vector<std::pair<std::string, Spec>> result;
-  for (const std::string& name : file.names())
-    if (file.is_known(name)) result.emplace_back(name, file.spec(name));
+  for (const std::string& name : file.names()) {
+    if (file.is_known(name)) {
+      result.emplace_back(name, file.spec(name));
+      continue;
+    }
+    try {
+      file.spec(name);
+    } catch (const Error& e) {
+      unreadable.emplace(name, e.what());
+    }
+  }
   return result;
 }
 

@@ -93,8 +93,8 @@ void remove_checkpoint(const std::string& prefix) {
 // where it changes it, and touches what has its own prefix.
 struct CheckpointManager::Impl {
   Checkpoint checkpoint;
-  std::string folder;  // as the caller calls it
-  std::string place;   // the same, also when the program goes to another directory
+  std::string folder;           // as the caller calls it
+  std::string absolute_folder;  // the same, also when the program goes to another directory
   CheckpointManagerOptions options;
   double last_preserved = 0;
   int64_t last_step = -1;
@@ -105,10 +105,10 @@ struct CheckpointManager::Impl {
   std::atomic<bool> failed = false;  // there is one
 
   Impl(Checkpoint c, std::string f, CheckpointManagerOptions o)
-      : checkpoint(std::move(c)), folder(std::move(f)), place(folder), options(std::move(o)) {
+      : checkpoint(std::move(c)), folder(std::move(f)), absolute_folder(folder), options(std::move(o)) {
     std::error_code unknown;
     const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, unknown);
-    if (!unknown) place = absolute.string();
+    if (!unknown) absolute_folder = absolute.string();
   }
 
   void wait() {
@@ -133,7 +133,7 @@ struct CheckpointManager::Impl {
   }
   std::string latest_name(const Where& where) {
     wait();
-    const CheckpointList list = read_folder(place, "CheckpointManager", where);
+    const CheckpointList list = read_folder(absolute_folder, "CheckpointManager", where);
     if (is_own(list.latest)) return list.latest;
     const std::vector<std::string> own = names(list);
     return own.empty() ? "" : own.back();
@@ -143,7 +143,7 @@ struct CheckpointManager::Impl {
   bool is_lone_shard(const std::string& name) const {
     const std::string checkpoint_name = name.substr(0, name.rfind(".data-"));
     return is_own(checkpoint_name) && is_shard_name(name, checkpoint_name) &&
-           !exists(in_folder(place, checkpoint_name));
+           !exists(in_folder(absolute_folder, checkpoint_name));
   }
 
   // Removes what killed writers have left: files under construction, and shards without an index. Those of a live
@@ -151,7 +151,7 @@ struct CheckpointManager::Impl {
   void clean() const {
     std::vector<fs::path> left;
     std::error_code error;
-    for (fs::directory_iterator it(place, error), none; !error && it != none; it.increment(error)) {
+    for (fs::directory_iterator it(absolute_folder, error), none; !error && it != none; it.increment(error)) {
       const std::string name = it->path().filename().string();
       if ((is_part_name(name) || is_lone_shard(name)) && is_old(it->path())) left.push_back(it->path());
     }
@@ -161,44 +161,45 @@ struct CheckpointManager::Impl {
   // Removes the checkpoints of ours that a killed writer left out of the list: whole ones that it did not come to list,
   // and those that it did not come to remove.
   void remove_unlisted(const Where& where) const {
-    const std::vector<std::string> marked = unlisted_names(place);
+    const std::vector<std::string> marked = unlisted_names(absolute_folder);
     if (marked.empty()) return;
-    const FolderLock lock(place);
-    const CheckpointList list = read_folder(place, "save", where);
+    const FolderLock lock(absolute_folder);
+    const CheckpointList list = read_folder(absolute_folder, "save", where);
     for (const std::string& name : marked) {
       if (!is_own(name)) continue;
-      const bool old = is_old(in_folder(place, name + ".unlisted"));
-      std::optional<UnlistedMark> mark = UnlistedMark::without_waiting(in_folder(place, name));
+      const bool old = is_old(in_folder(absolute_folder, name + ".unlisted"));
+      std::optional<UnlistedMark> mark = UnlistedMark::without_waiting(in_folder(absolute_folder, name));
       if (!mark || !(mark->is_locked() || old)) continue;  // its writer lives, or may
       if (std::find(list.all.begin(), list.all.end(), name) == list.all.end())
-        remove_checkpoint(in_folder(place, name));
+        remove_checkpoint(in_folder(absolute_folder, name));
       mark->remove();
     }
   }
 
   void write(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
     if (!std::exchange(cleaned, true)) clean(), remove_unlisted(where);  // first, for the room that it makes
-    make_folders(place, "save", where);
-    UnlistedMark mark(in_folder(place, name));
+    make_folders(absolute_folder, "save", where);
+    UnlistedMark mark(in_folder(absolute_folder, name));
     try {
-      write_bundle(in_folder(place, name), values, options.save.shards, "save", where);
+      write_bundle(in_folder(absolute_folder, name), values, options.save.shards, "save", where);
     } catch (...) {
       mark.remove();  // what was there is there still
       throw;
     }
-    const FolderLock lock(place);
-    CheckpointList list = read_folder(place, "save", where);
+    const FolderLock lock(absolute_folder);
+    CheckpointList list = read_folder(absolute_folder, "save", where);
     erase(list, size_t(std::find(list.all.begin(), list.all.end(), name) - list.all.begin()));
     list.all.push_back(name);
     list.timestamps.push_back(now());
     list.latest = name;
     const std::vector<std::string> removed = drop_oldest(list);
     std::vector<std::optional<UnlistedMark>> marks;  // one that another writer holds is that one's to take away
-    for (const std::string& old : removed) marks.push_back(UnlistedMark::without_waiting(in_folder(place, old)));
-    write_file(in_folder(place, "checkpoint"), to_text(list), "save", where, Links::replace);
+    for (const std::string& old : removed)
+      marks.push_back(UnlistedMark::without_waiting(in_folder(absolute_folder, old)));
+    write_file(in_folder(absolute_folder, "checkpoint"), to_text(list), "save", where, Links::replace);
     mark.remove();
     for (size_t i = 0; i < removed.size(); ++i) {
-      remove_checkpoint(in_folder(place, removed[i]));
+      remove_checkpoint(in_folder(absolute_folder, removed[i]));
       if (marks[i]) marks[i]->remove();
     }
   }
@@ -241,7 +242,7 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string folder, 
   if (options.prefix.empty() || options.prefix.find('/') != std::string::npos)
     reject("the prefix is the beginning of a file's name: it is not empty and has no '/'");
   impl_ = std::make_unique<Impl>(std::move(checkpoint), std::move(folder), std::move(options));
-  impl_->last_preserved = read_folder(impl_->place, "CheckpointManager", where).last_preserved;
+  impl_->last_preserved = read_folder(impl_->absolute_folder, "CheckpointManager", where).last_preserved;
   if (impl_->last_preserved == 0) impl_->last_preserved = now();
 }
 
@@ -320,7 +321,7 @@ RestoreReport CheckpointManager::restore(const RestoreOptions& options, Where wh
   RestoreOptions own = options;  // what was saved by other options than all has only that
   if (own.only.empty()) own.only = m.options.save.only;
   if (own.names.empty()) own.names = m.options.save.names;
-  RestoreReport report = m.checkpoint.restore(in_folder(m.place, name), own, where);
+  RestoreReport report = m.checkpoint.restore(in_folder(m.absolute_folder, name), own, where);
   m.last_step = step_of(name);
   m.last_time = Clock::now();
   return report;
@@ -335,7 +336,7 @@ int64_t CheckpointManager::latest_step(Where where) {
 
 std::vector<std::string> CheckpointManager::all(Where where) {
   impl_->wait();
-  std::vector<std::string> paths = impl_->names(read_folder(impl_->place, "CheckpointManager", where));
+  std::vector<std::string> paths = impl_->names(read_folder(impl_->absolute_folder, "CheckpointManager", where));
   for (std::string& path : paths) path = in_folder(impl_->folder, path);
   return paths;
 }

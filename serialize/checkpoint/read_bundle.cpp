@@ -297,7 +297,7 @@ Tensor BundleReader::read_slices(const std::string& name, const Entry& entry, co
     }
     const Spec part{Shape(p.size), s.dtype, false, s.device};
     if (entries_.at(p.key).slices_size() > 0 || !(spec(p.key) == part))
-      reject(name, "a part of it is not what its place says, " + to_string(part) + ". the file is damaged");
+      reject(name, "a part of it is not what its slice says, " + to_string(part) + ". the file is damaged");
     covered += part.shape.numel();
     parts.push_back(std::move(p));
     if (covered > s.shape.numel()) break;

@@ -48,7 +48,7 @@ struct Table {
     const auto offset = take_varint(from), size = take_varint(from);
     const uint64_t end = bytes.size() - footer_size;
     if (!offset || !size || *offset > end || *size > end - *offset || end - *offset - *size < trailer_size)
-      reject(at, "the place of a block lies outside of the file, of " + std::to_string(bytes.size()) +
+      reject(at, "the offset of a block lies outside of the file, of " + std::to_string(bytes.size()) +
                      " bytes. the file is damaged or truncated");
     return {*offset, *size};
   }

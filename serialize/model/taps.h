@@ -13,7 +13,7 @@ struct Taps {
   int64_t count = 0;
   std::vector<int64_t> places = {};
   std::vector<double> weights = {};
-  void add(int64_t place, double weight) { places.push_back(place), weights.push_back(weight); }
+  void add(int64_t index, double weight) { places.push_back(index), weights.push_back(weight); }
 };
 // The sums along `axis`, in a floating dtype: x's own, f32 for halves, f64 for integers.
 Tensor weighted(const Tensor& x, int64_t axis, const Taps& taps);

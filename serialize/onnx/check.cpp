@@ -29,32 +29,32 @@ class Checker {
   }
 
  private:
-  using Seen = std::set<std::string>;
+  using NameSet = std::set<std::string>;
   // Functions that call others twice, and these again, make of a small file more nodes than anybody waits for.
   static constexpr double most_nodes = 1e7;
 
   // How many nodes are run, each time that this is.
-  double graph(const onnx::GraphProto& g, Seen seen) {
-    for (const onnx::TensorProto& t : g.initializer()) seen.insert(t.name());
-    for (const onnx::SparseTensorProto& t : g.sparse_initializer()) seen.insert(t.values().name());
-    for (const onnx::ValueInfoProto& v : g.input()) seen.insert(v.name());
-    const double count = nodes(g.node(), seen);
+  double graph(const onnx::GraphProto& g, NameSet known) {
+    for (const onnx::TensorProto& t : g.initializer()) known.insert(t.name());
+    for (const onnx::SparseTensorProto& t : g.sparse_initializer()) known.insert(t.values().name());
+    for (const onnx::ValueInfoProto& v : g.input()) known.insert(v.name());
+    const double count = nodes(g.node(), known);
     for (const onnx::ValueInfoProto& v : g.output())
-      if (!seen.contains(v.name()))
+      if (!known.contains(v.name()))
         source_.reject(fmt::format("no node gives '{}', an output of graph '{}'", v.name(), g.name()));
     return count;
   }
 
   template <class Nodes>
-  double nodes(const Nodes& all, Seen& seen) {
+  double nodes(const Nodes& all, NameSet& known) {
     double count = 0;
     for (const onnx::NodeProto& n : all) {
       for (const std::string& name : n.input())
-        if (!name.empty() && !seen.contains(name))
+        if (!name.empty() && !known.contains(name))
           source_.reject(fmt::format("node '{}' ({}) reads '{}', which no node before it, input or initializer gives",
                                      shown(n), n.op_type(), name));
-      count += node(n, seen);
-      for (const std::string& name : n.output()) seen.insert(name);
+      count += node(n, known);
+      for (const std::string& name : n.output()) known.insert(name);
     }
     for (int i = int(all.size()) - 1; i >= 0; --i) note_names(all.Get(i));
     return count;
@@ -64,11 +64,11 @@ class Checker {
     return !n.name().empty() ? n.name() : n.output_size() ? n.output(0) : "?";
   }
 
-  double node(const onnx::NodeProto& n, const Seen& seen) {
+  double node(const onnx::NodeProto& n, const NameSet& known) {
     double count = 1;
     for (const onnx::AttributeProto& a : n.attribute()) {
-      if (a.has_g()) count += graph(a.g(), seen);
-      for (const onnx::GraphProto& g : a.graphs()) count += graph(g, seen);
+      if (a.has_g()) count += graph(a.g(), known);
+      for (const onnx::GraphProto& g : a.graphs()) count += graph(g, known);
     }
     if (const onnx::FunctionProto* f = program_.function(n)) return count + function(*f);
     if (!find_rule(n.domain(), n.op_type()))
@@ -81,8 +81,8 @@ class Checker {
     const Names outside = std::exchange(names_, {});  // its names are its own
     if (!open_.insert(&f).second) source_.reject(fmt::format("function '{}' calls itself", f.name()));
     if (open_.size() > 100) source_.reject(fmt::format("function '{}' stands more than 100 calls deep", f.name()));
-    Seen seen(f.input().begin(), f.input().end());
-    const double count = nodes(f.node(), seen);
+    NameSet known(f.input().begin(), f.input().end());
+    const double count = nodes(f.node(), known);
     open_.erase(&f);
     inputs_[&f] = std::exchange(names_, outside);
     return done_[&f] = count;

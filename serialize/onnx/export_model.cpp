@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "rill/serialize/files.h"
 #include "rill/serialize/messages.h"
@@ -41,6 +43,31 @@ void move_weights(onnx::ModelProto& model, FileWriter& file, const std::string& 
   }
 }
 
+// Beside the model: "model.onnx.data", or, where an older model reads that, "model.onnx.1.data" and so on. So the old
+// model keeps its weights until the new one takes its name.
+std::string name_beside(const std::string& path) {
+  std::string name = path + ".data";
+  for (int i = 1; std::filesystem::exists(name); ++i) name = fmt::format("{}.{}.data", path, i);
+  return name;
+}
+// Removes the files of weights beside the model that have such a name, but its own.
+void remove_older(const std::string& path, const std::string& own) {
+  const std::filesystem::path model(path), folder = model.has_parent_path() ? model.parent_path() : ".";
+  const std::string start = model.filename().string();
+  std::vector<std::filesystem::path> older;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (name == std::filesystem::path(own).filename() || !name.starts_with(start)) continue;
+    name = name.substr(start.size());  // ".data" or ".1.data"
+    if (!name.ends_with(".data")) continue;
+    name.resize(name.size() - 5);
+    const bool numbered = name.size() > 1 && name[0] == '.' && name.find_first_not_of("0123456789", 1) == name.npos;
+    if (name.empty() || numbered) older.push_back(at->path());
+  }
+  for (const auto& old : older) std::filesystem::remove(old, error);
+}
+
 size_t weight_bytes(const onnx::ModelProto& model) {
   size_t sum = 0;
   for (const onnx::TensorProto& t : model.graph().initializer()) sum += t.raw_data().size();
@@ -54,9 +81,9 @@ void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& val
   onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, values, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
-  std::optional<SetAside> old;  // the model that reads the weights that were there
+  std::string beside;
   if (options.external_data || weight_bytes(model) > most_bytes - rest) {
-    const std::string beside = path + ".data";
+    beside = name_beside(path);
     weights.emplace(beside, "export_model", where);
     move_weights(model, *weights, beside.substr(beside.find_last_of('/') + 1));
   }
@@ -64,9 +91,9 @@ void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& val
     fail("export_model", fmt::format("'{}' would be larger than 2 GB without its weights", path), where);
   FileWriter file(path, "export_model", where);
   file.write(bytes_of(model));
-  if (weights) old.emplace(path), weights->commit();
+  if (weights) weights->commit();
   file.commit();
-  if (old) old->commit();
+  if (weights) remove_older(path, beside);
 }
 
 }  // namespace rill

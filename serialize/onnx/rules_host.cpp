@@ -137,7 +137,7 @@ Values tf_idf_rule(const Call& c) {
   const size_t pool = text ? words.size() : numbers.size();
   int64_t width = 0;
   for (Dim p : places) {
-    if (p < 0 || p > (1 << 28)) c.reject("an n-gram's place is out of range");
+    if (p < 0 || p > (1 << 28)) c.reject("an n-gram's index is out of range");
     width = std::max<int64_t>(width, p + 1);
   }
   std::map<std::vector<std::string>, size_t> grams;  // an n-gram, and which one

@@ -221,8 +221,8 @@ Values grid_sample_rule(const Call& c) {
   const Tensor points = reshape(grid, {grid.dim(0), -1, n}).astype(f64);
   for (int64_t i = 0; i < n; ++i) {
     const Tensor p = points(all, all, n - 1 - i), size = Tensor(x.dim(i + 2)).astype(f64);
-    const Tensor place = s.corners ? (p + 1.0) / 2.0 * (size - 1.0) : ((p + 1.0) * size - 1.0) / 2.0;
-    places.push_back(mode == "cubic" ? place : s.within(place, i));
+    const Tensor position = s.corners ? (p + 1.0) / 2.0 * (size - 1.0) : ((p + 1.0) * size - 1.0) / 2.0;
+    places.push_back(mode == "cubic" ? position : s.within(position, i));
   }
   Tensor y;
   if (mode == "nearest") {

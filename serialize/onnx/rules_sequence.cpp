@@ -8,7 +8,7 @@ namespace {
 // Operand i as a place among `count` tensors, from the back where it is negative; behind all of them, too, where `end`.
 size_t place_in(const Call& c, size_t operand, size_t count, bool end = false) {
   const int64_t at = c.dim(operand), n = int64_t(count);
-  if (at < -n || at >= n + end) c.reject("the place lies outside of the sequence");
+  if (at < -n || at >= n + end) c.reject("the index lies outside of the sequence");
   return size_t(at < 0 ? at + n : at);
 }
 

@@ -62,14 +62,14 @@ Values split_rule(const Call& c) {
 // place may be negative for some sizes and not for others, and one trace is to be right for both. Plain ones are
 // brought near to what sizes can be: arithmetic on open sizes has no room for INT64_MIN, and would look at the size
 // instead.
-Dim from_front(Dim place, Dim size) {
+Dim from_front(Dim index, Dim size) {
   constexpr int64_t far = int64_t(1) << 40;
-  if (!place.is_open()) {
-    const int64_t n = std::clamp(place.plain(), -far, far);
+  if (!index.is_open()) {
+    const int64_t n = std::clamp(index.plain(), -far, far);
     return n < 0 ? Dim(n + size) : Dim(n);
   }
-  const Dim negative = larger(smaller(Dim(0) - place, 1), 0);  // 1 or 0
-  return place + size * negative;
+  const Dim negative = larger(smaller(Dim(0) - index, 1), 0);  // 1 or 0
+  return index + size * negative;
 }
 
 // Ends that lie beyond the axis are cut off; INT64_MAX and INT32_MIN stand for "all of it" in many files.
@@ -110,9 +110,9 @@ Values tile_rule(const Call& c) {
 Values shape_rule(const Call& c) {
   const Shape s = c.x().shape();
   const int64_t n = int64_t(s.size());
-  auto place = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
+  auto index = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   Dims out;
-  for (int64_t i = place(c.integer("start", 0)); i < place(c.integer("end", n)); ++i) out.push_back(s[size_t(i)]);
+  for (int64_t i = index(c.integer("start", 0)); i < index(c.integer("end", n)); ++i) out.push_back(s[size_t(i)]);
   return {Value::sizes(out)};
 }
 Values size_rule(const Call& c) { return {Value::sizes({c.x().size()}, true)}; }

@@ -74,9 +74,9 @@ std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& out
   }
   const Tensor all = pad(x, widths, outside);
   std::vector<Tensor> seen;
-  for (int64_t place = 0; place < places; ++place) {
+  for (int64_t position = 0; position < places; ++position) {
     Dims from(2, 0), to = {x.dim(0), x.dim(1)}, by(2, 1);
-    int64_t rest = place;
+    int64_t rest = position;
     Dims at(n, 0);
     for (size_t i = n; i-- > 0;) at[i] = rest % int64_t(w.kernel[i]), rest /= int64_t(w.kernel[i]);
     for (size_t i = 0; i < n; ++i) {

@@ -38,8 +38,8 @@ proto::TensorProto histogram_tensor(const Tensor& all, int buckets) {
   };
   std::vector<double> counts(size_t(buckets), 0.0);
   for (double v : values) {
-    double place = width > 0 ? std::floor((v / buckets - low / buckets) / width * buckets) : buckets - 1;
-    counts[size_t(std::clamp(place, 0.0, buckets - 1.0))] += 1;
+    double bucket = width > 0 ? std::floor((v / buckets - low / buckets) / width * buckets) : buckets - 1;
+    counts[size_t(std::clamp(bucket, 0.0, buckets - 1.0))] += 1;
   }
   proto::TensorProto p;
   p.set_dtype(proto::DT_DOUBLE);

@@ -140,15 +140,12 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const Variab
   }
   describe(model.graph);
   meta.mutable_graph_def()->Swap(&model.graph);
-  const std::filesystem::path path(folder);
-  const std::string graph = (path / "saved_model.pb").string();
-  require_size(file, graph, where);
-  FileWriter writer(graph, "export_model", where);
-  writer.write(bytes_of(file));
-  SetAside old(graph);
+  require_size(file, (std::filesystem::path(folder) / "saved_model.pb").string(), where);
+  FolderWriter writer(folder, "export_model", where);
+  const std::filesystem::path path(writer.part());
+  write_file((path / "saved_model.pb").string(), bytes_of(file), "export_model", where);
   if (!values.empty()) write_bundle((path / "variables" / "variables").string(), values, 1, "export_model", where);
-  writer.commit();
-  old.commit();
+  writer.commit([](const std::string& name) { return name.starts_with("variables/variables."); });
 }
 
 void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,

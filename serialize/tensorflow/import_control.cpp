@@ -205,7 +205,7 @@ Values scatter_list_rule(const Call& c) {
     const EagerScope eager;
     for (int64_t i : at.to_vector<int64_t>()) length = std::max(length, i + 1);
   }
-  if (length > int64_t(1) << 28) c.reject("a place is out of range");
+  if (length > int64_t(1) << 28) c.reject("an index is out of range");
   Shape shape = rows.shape();
   shape[0] = std::max<int64_t>(length, 0);
   GatherAttrs first;

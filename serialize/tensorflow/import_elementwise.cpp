@@ -56,14 +56,14 @@ Values euclidean_rule(const Call& c) {
 }
 
 // TensorFlow passes over NaN, which `other` stands for: less, or more, than every number.
-Values place_rule(const Call& c, Tensor (*place)(const Tensor&, std::optional<Axis>, bool, Where), double other) {
+Values arg_rule(const Call& c, Tensor (*extreme_index)(const Tensor&, std::optional<Axis>, bool, Where), double other) {
   Tensor x = c.x(0);
   if (is_floating(x.dtype())) x = where(isnan(x), other, x);
-  const Tensor y = place(x, axis_of(c, int64_t(c.dim(1)), x.ndim()), false, Where::current());
+  const Tensor y = extreme_index(x, axis_of(c, int64_t(c.dim(1)), x.ndim()), false, Where::current());
   return {y.astype(c.attribute("output_type") ? c.dtype("output_type") : i64)};
 }
-Values argmax_rule(const Call& c) { return place_rule(c, argmax, -std::numeric_limits<double>::infinity()); }
-Values argmin_rule(const Call& c) { return place_rule(c, argmin, std::numeric_limits<double>::infinity()); }
+Values argmax_rule(const Call& c) { return arg_rule(c, argmax, -std::numeric_limits<double>::infinity()); }
+Values argmin_rule(const Call& c) { return arg_rule(c, argmin, std::numeric_limits<double>::infinity()); }
 
 // Rounded towards zero.
 Tensor truncated_quotient(const Tensor& x, const Tensor& y) {

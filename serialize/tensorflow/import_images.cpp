@@ -19,7 +19,7 @@ struct AxisResize {
   int64_t in, out;
   bool corners, middles;
   float scale() const { return corners && out > 1 ? float(in - 1) / float(out - 1) : float(in) / float(out); }
-  float place(int64_t i) const { return middles ? (float(i) + 0.5f) * scale() - 0.5f : float(i) * scale(); }
+  float position(int64_t i) const { return middles ? (float(i) + 0.5f) * scale() - 0.5f : float(i) * scale(); }
   int64_t within(int64_t i) const { return std::clamp<int64_t>(i, 0, in - 1); }
 };
 
@@ -39,7 +39,7 @@ AxisResize axis_resize(const Call& c, const Tensor& x, int64_t axis, const Dims&
 Taps linear_taps(const AxisResize& a) {
   Taps taps{2};
   for (int64_t i = 0; i < a.out; ++i) {
-    const float at = a.place(i), low = std::floor(at);
+    const float at = a.position(i), low = std::floor(at);
     taps.add(a.within(int64_t(low)), 1 - (at - low));
     taps.add(a.within(int64_t(low) + 1), at - low);
   }
@@ -50,7 +50,7 @@ Taps linear_taps(const AxisResize& a) {
 Taps cubic_taps(const AxisResize& a) {
   Taps taps{4};
   for (int64_t i = 0; i < a.out; ++i) {
-    const float at = a.place(i), low = std::floor(at);
+    const float at = a.position(i), low = std::floor(at);
     const double d = double(std::lrint((at - low) * 1024)) / 1024;
     double w[4], total = 0;
     for (int64_t k = 0; k < 4; ++k) {

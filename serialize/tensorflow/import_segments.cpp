@@ -179,7 +179,7 @@ Values stitch_rule(const Call& c) {
     places.push_back(reshape(at, {-1}));
     if (x.ndim() < at.ndim()) c.reject("there are more places than rows");
   }
-  if (last > int64_t(1) << 28) c.reject("a place is out of range");
+  if (last > int64_t(1) << 28) c.reject("an index is out of range");
   for (size_t i = 0; i < n; ++i) {
     const Tensor at = c.x(i), x = c.x(n + i);
     Shape shape{at.size()};

@@ -107,7 +107,7 @@ Values strided_slice_rule(const Call& c) {
   whole(x.ndim() - int64_t(starts.size()));
   Tensor y = strided_slice(x, starts, stops, steps);
   if (!added.empty()) y = expand_dims(y, Axes(added));
-  for (const auto& [axis, place] : picked) y = take(y, place, axis);
+  for (const auto& [axis, index] : picked) y = take(y, index, axis);
   Value out = dropped.empty() ? y : squeeze(y, Axes(dropped));
   if (of_parts) out.parts = s.of(parts);
   return {out};

@@ -131,7 +131,7 @@ Value folded(const Standard& s) {
   return s.w.node(name, {s.in[0], s.in[1]}, {{"keep_dims", flag_attr(s.integer("keepdims", 1) != 0)}});
 }
 template <const char* name>
-Value place(const Standard& s) {
+Value index_of_extreme(const Standard& s) {
   const Value axis = s.w.scalar(s.w.i32s({s.integer("axis", 0)}));
   const Value y = s.w.node(name, {s.in[0], axis}, {}, DType::i64);
   return s.integer("keepdims", 1) ? s.w.node("ExpandDims", {y, axis}) : y;
@@ -174,8 +174,8 @@ const std::unordered_map<std::string_view, Writing>& writings() {
       {"ReduceMax", folded<max_name>},
       {"ReduceMin", folded<min_name>},
       {"ReduceL2", folded<norm_name>},
-      {"ArgMax", place<argmax_name>},
-      {"ArgMin", place<argmin_name>},
+      {"ArgMax", index_of_extreme<argmax_name>},
+      {"ArgMin", index_of_extreme<argmin_name>},
       {"CumSum", cumulated},
       {"Einsum", einsum},
   };

@@ -18,6 +18,16 @@ struct LoadRequest {
   bool wants(const std::string& name) const {
     return options.names.empty() || std::find(options.names.begin(), options.names.end(), name) != options.names.end();
   }
+  // Adds what `read` gives, or to options.unreadable why there is nothing.
+  template <class Read>
+  void add(NamedTensors& out, const std::string& name, Read&& read) const {
+    if (!options.unreadable) return void(out.emplace(name, read()));
+    try {
+      out.emplace(name, read());
+    } catch (const Error& e) {
+      options.unreadable->emplace(name, e.what());
+    }
+  }
 };
 // What all writers are given.
 struct SaveRequest {

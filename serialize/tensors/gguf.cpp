@@ -160,7 +160,7 @@ Entry read_entry(Cursor& in) {
   }
   std::reverse(e.shape.begin(), e.shape.end());  // in the file, the innermost comes first
   e.type = in.number<uint32_t>("the type of a tensor");
-  e.offset = in.number<uint64_t>("the place of a tensor");
+  e.offset = in.number<uint64_t>("the offset of a tensor");
   Spec spec;
   spec.shape = e.shape;
   if (!has_sound_size(spec)) in.reject("tensor '" + e.name.substr(0, 80) + "' is far too large: " + to_string(spec));
@@ -262,7 +262,7 @@ NamedTensors load_gguf(const LoadRequest& request) {
   const std::shared_ptr<char> mapping = request.options.mapped ? file.map() : nullptr;
   NamedTensors out;
   for (const Entry& e : h.entries)
-    if (request.wants(e.name)) out.emplace(e.name, read_tensor(file, h, e, mapping));
+    if (request.wants(e.name)) request.add(out, e.name, [&] { return read_tensor(file, h, e, mapping); });
   return out;
 }
 

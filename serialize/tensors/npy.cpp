@@ -141,7 +141,7 @@ NpyArray to_npy(const SaveRequest& request, const std::string& name, const Tenso
 Tensor read_npy(const NpySource& source) {
   std::string start(std::min(source.bytes, npy_start_bytes), '\0');
   source.read(0, start.data(), start.size());
-  const uint64_t place = npy_dictionary_place(start, source.reject);
+  const uint64_t dictionary_at = npy_dictionary_place(start, source.reject);
   auto take = [&](uint64_t at, uint64_t bytes) {
     if (source.bytes - at < bytes)
       source.reject(at, "expected a header of " + std::to_string(bytes) + " bytes, and " +
@@ -150,12 +150,12 @@ Tensor read_npy(const NpySource& source) {
     source.read(at, text.data(), bytes);
     return text;
   };
-  start += take(start.size(), place - start.size());
-  const std::string dictionary = take(place, npy_dictionary_bytes(start));
-  NpyHeader h = parse_npy_header(dictionary, place, source.reject);
+  start += take(start.size(), dictionary_at - start.size());
+  const std::string dictionary = take(dictionary_at, npy_dictionary_bytes(start));
+  NpyHeader h = parse_npy_header(dictionary, dictionary_at, source.reject);
   const bool reversed = h.fortran_order && h.shape.size() > 1;
   if (reversed) std::reverse(h.shape.begin(), h.shape.end());
-  const StoredElements stored = find_elements(source, h, place + dictionary.size());
+  const StoredElements stored = find_elements(source, h, dictionary_at + dictionary.size());
   Tensor t = h.type.dtype == DType::string ? read_strings(source, h.type, stored) : source.read_elements(stored);
   return reversed ? dense_copy(axes_reversed(t)) : t;
 }

@@ -83,7 +83,7 @@ NamedTensors load_npz(const LoadRequest& request) {
     if (m.name().ends_with('/') && m.size() == 0) continue;  // a folder
     if (!request.wants(key)) continue;
     if (out.count(key)) m.reject("a second array of the name '" + key + "'");
-    out.emplace(key, read_member(m));
+    request.add(out, key, [&] { return read_member(m); });
   }
   return out;
 }

@@ -175,11 +175,11 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   [[noreturn]] void reject(const std::string& what) const {
-    std::string place = depth_ < 1 ? "the header"
-                        : depth_ == 2 && !in_metadata_ && !entries.empty()
-                            ? "tensor '" + entries.back().name.substr(0, 80) + "', '" + key_.substr(0, 80) + "'"
-                            : "'" + key_.substr(0, 80) + "'";
-    file_.reject(length_bytes, place + ": " + what);
+    std::string location = depth_ < 1 ? "the header"
+                           : depth_ == 2 && !in_metadata_ && !entries.empty()
+                               ? "tensor '" + entries.back().name.substr(0, 80) + "', '" + key_.substr(0, 80) + "'"
+                               : "'" + key_.substr(0, 80) + "'";
+    file_.reject(length_bytes, location + ": " + what);
   }
   void begin_tensor() {
     in_metadata_ = key_ == metadata_key;
@@ -289,7 +289,8 @@ NamedTensors load_safetensors(const LoadRequest& request) {
   const std::shared_ptr<char> mapping = request.options.mapped ? file.map() : nullptr;
   NamedTensors out;
   for (const Entry& e : h.entries)
-    if (request.wants(e.name)) out.emplace(e.name, read_elements(file, stored_elements(file, h, e), mapping));
+    if (request.wants(e.name))
+      request.add(out, e.name, [&] { return read_elements(file, stored_elements(file, h, e), mapping); });
   return out;
 }
 

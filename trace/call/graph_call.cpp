@@ -357,7 +357,7 @@ std::shared_ptr<GraphCall> GraphCall::silent() {
 }
 
 std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results,
-                                         bool apart) const {
+                                         bool all_distinct) const {
   std::vector<int> fresh;
   for (size_t k = 0; k < results.size(); ++k) {
     const Alias& a = aliases_[k];
@@ -372,7 +372,7 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {
       // Passes may have merged several values, or a result and a value that others hold.
-      if (!apart && !results[k].ref().unique()) results[k] = make_alias(results[k]);
+      if (!all_distinct && !results[k].ref().unique()) results[k] = make_alias(results[k]);
       fresh.push_back(int(k));
     }
   }

@@ -56,15 +56,16 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
   // The same graph without effects.
   std::shared_ptr<GraphCall> silent();
-  // Sets results that are an input or an earlier result to that tensor; returns the numbers of the others, each of
-  // which becomes a tensor of its own unless they are `apart`.
-  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results, bool apart = false) const;
+  // Sets results that are an input or an earlier result to that tensor, and returns the indices of the others. Those
+  // become tensors that nothing else holds, unless `all_distinct` says that they are already.
+  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results,
+                                bool all_distinct = false) const;
 
   // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
   // common subexpression's cotangents would be added before they are, say, cast.
   Graph traced_;
-  // What a result is besides: the input of that index, the earlier result, the input that its op says it is known as; -1
-  // where it is none. Of each call's results these are asked.
+  // Which other tensor a result is: an input, an earlier result, or the input that its op says it is known as, by index;
+  // -1 where it is none of them.
   struct Alias {
     int input = -1, earlier = -1, known_as = -1;
   };

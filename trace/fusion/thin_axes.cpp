@@ -66,23 +66,23 @@ const Shape& space_of(const Graph& g, const Node& n, Part part) {
   return part == Part::map ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
 }
 
-// A member's operand, seen through views: which axis of the member's space each axis of `base` is, -1 for those of size
+// A member's operand, found through views: which axis of the member's space each axis of `base` is, -1 for those of size
 // one; and which of them is the thin one, or -1.
-struct Seen {
+struct BaseAxes {
   ValueId base;
   std::vector<int> axes;
   int thin = -1;
 };
 
-Seen see(const Graph& g, ValueId v, const Shape& space) {
+BaseAxes base_axes(const Graph& g, ValueId v, const Shape& space) {
   const Access s = access_of(g, v);
-  Seen seen{s.base, s.axes};
-  for (size_t a = 0; a < seen.axes.size(); ++a) {
-    if (seen.axes[a] < 0) continue;
-    seen.axes[a] += int(space.size() - g.spec(v).shape.size());
-    if (seen.axes[a] + 1 == int(space.size())) seen.thin = int(a);
+  BaseAxes found{s.base, s.axes};
+  for (size_t a = 0; a < found.axes.size(); ++a) {
+    if (found.axes[a] < 0) continue;
+    found.axes[a] += int(space.size() - g.spec(v).shape.size());
+    if (found.axes[a] + 1 == int(space.size())) found.thin = int(a);
   }
-  return seen;
+  return found;
 }
 
 // Finds what can be taken apart. Members joined by thin values make a region, which is taken apart as a whole or not at
@@ -95,7 +95,7 @@ class Regions {
     for (size_t i = 0; i < part_.size(); ++i) any |= (part_[i] = part_of(g, g.nodes()[i])) != Part::none;
     if (!any) return;
     for (size_t i = 0; i < part_.size(); ++i)
-      each_operand(i, [&](const Seen& s) {
+      each_operand(i, [&](const BaseAxes& s) {
         if (comes_apart(s)) region_[size_t(find(s.base.node))] = find(int32_t(i));
       });
     find_whole();
@@ -109,7 +109,7 @@ class Regions {
   // Whether others read the value as it was.
   bool is_whole(size_t i) const { return whole_[i]; }
   // Whether an operand is a member's value by columns.
-  bool comes_apart(const Seen& s) const {
+  bool comes_apart(const BaseAxes& s) const {
     const size_t base = size_t(s.base.node);
     return (part_[base] == Part::map || part_[base] == Part::reduce) && s.thin >= 0 &&
            s.thin + 1 == int(g_.spec(s.base).shape.size());
@@ -125,7 +125,7 @@ class Regions {
   void each_operand(size_t i, F&& f) const {
     if (part_[i] == Part::none) return;
     const Node& n = g_.nodes()[i];
-    for (ValueId v : n.inputs) f(see(g_, v, space_of(g_, n, part_[i])));
+    for (ValueId v : n.inputs) f(base_axes(g_, v, space_of(g_, n, part_[i])));
   }
 
   // Nodes that somebody needs as they are: not views that members look through.
@@ -142,7 +142,7 @@ class Regions {
           for (ValueId v : n.inputs) whole_[size_t(v.node)] = true;
         continue;
       }
-      each_operand(i, [&](const Seen& s) {
+      each_operand(i, [&](const BaseAxes& s) {
         if (!comes_apart(s)) whole_[size_t(s.base.node)] = true;
       });
     }
@@ -161,7 +161,7 @@ class Regions {
       const Node& n = g_.nodes()[i];
       cost.points = std::max<int64_t>(cost.points, space_of(g_, n, part_[i]).numel());
       if (part_[i] != Part::fold && whole_[i]) cost.copied += n.outputs[0].shape.numel();
-      each_operand(i, [&](const Seen& s) {
+      each_operand(i, [&](const BaseAxes& s) {
         if (s.thin >= 0 && !comes_apart(s) && sliced[region].insert({s.base.node, s.base.index}).second)
           cost.copied += g_.spec(s.base).shape.numel();
       });
@@ -219,7 +219,7 @@ class Splitter {
 
   // Column `c` of an operand of a member that runs over `space`, as it broadcasts against the member's columns.
   ValueId operand(const Node& like, ValueId v, const Shape& space, int64_t c) {
-    const Seen s = see(g_, v, space);
+    const BaseAxes s = base_axes(g_, v, space);
     const Shape& whole = g_.spec(s.base).shape;
     const ValueId part = regions_.comes_apart(s) ? columns_[size_t(s.base.node)][size_t(c)]
                          : s.thin >= 0           ? column(like, s.base, s.thin, c)

@@ -1,14 +1,16 @@
 // The driver of elementwise kernels: splits operands of any strides and dtypes into dense runs, in parallel. If all
-// operands are dense or single elements, each thread gets one run. Otherwise contiguous axes are merged and the rest is
+// operands are dense or single elements, each thread gets one run. Otherwise axes that are one run are joined and the rest is
 // walked row by row; operands that are not dense along the row are gathered into a small block first.
 #include "rill/devices/cpu/elementwise/elementwise.h"
 
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/elementwise/select_run.h"
@@ -112,13 +114,18 @@ namespace {
 constexpr int max_operands = max_scalar_inputs + 1;
 
 // The index space of a call, outer axes first, with each operand's byte strides (0 along broadcast axes).
+struct SpaceAxis {
+  int64_t size;
+  std::array<int64_t, max_operands> stride;  // of the inputs, then of the output
+};
 struct Space {
-  Ints size;
-  Ints stride[max_operands];  // the inputs, then the output
+  SmallVec<SpaceAxis, 6> axes;
   int operands = 0;
+
+  int64_t step(int k) const { return axes.back().stride[size_t(k)]; }  // along the innermost axis
 };
 
-// Axes of size one go, and neighbours that every operand walks as one are merged.
+// Axes of size one go, and neighbours that every operand walks as one are joined.
 Space make_space(const KernelArgs& args) {
   const Tensor& out = args.output();
   const Shape& shape = out.shape();
@@ -126,33 +133,24 @@ Space make_space(const KernelArgs& args) {
   s.operands = int(args.in.size()) + 1;
   for (int i = 0; i < shape.ndim(); ++i) {
     if (shape[size_t(i)] == 1) continue;
-    int64_t stride[max_operands];
+    SpaceAxis here{shape[size_t(i)], {}};
     for (int k = 0; k < s.operands; ++k) {
       const Tensor& t = k + 1 < s.operands ? args.input(k) : out;
       int axis = i - (shape.ndim() - t.ndim());
       bool moves = axis >= 0 && t.shape()[size_t(axis)] != 1;
-      stride[k] = moves ? t.strides()[size_t(axis)] * int64_t(size_of(t.dtype())) : 0;
+      here.stride[size_t(k)] = moves ? t.strides()[size_t(axis)] * int64_t(size_of(t.dtype())) : 0;
     }
-    bool merges = !s.size.empty();
-    for (int k = 0; merges && k < s.operands; ++k) merges = s.stride[k].back() == stride[k] * shape[size_t(i)];
-    if (merges) s.size.back() *= shape[size_t(i)];
-    else s.size.push_back(shape[size_t(i)]);
-    for (int k = 0; k < s.operands; ++k) {
-      if (merges) s.stride[k].back() = stride[k];
-      else s.stride[k].push_back(stride[k]);
-    }
+    append_axis(s.axes, here, &SpaceAxis::stride);
   }
-  if (s.size.empty()) {
-    s.size.push_back(1);
-    for (int k = 0; k < s.operands; ++k) s.stride[k].push_back(0);
-  }
+  if (s.axes.empty()) s.axes.push_back({1, {}});
   return s;
 }
 
 // Whether an operand's rows touch a cache line for each element, as those of a transposed matrix do.
 bool jumps(const Space& s, const KernelArgs& args, size_t k) {
   constexpr int64_t line = 64, few = 16;
-  return std::abs(s.stride[k].back()) >= line && s.size.back() >= few && args.output().size() >= few * s.size.back();
+  return std::abs(s.step(int(k))) >= line && s.axes.back().size >= few &&
+         args.output().size() >= few * s.axes.back().size;
 }
 
 // Where all operands jump, as they lie alike: runs the op in the order of their memory and transposes the result alone,
@@ -213,16 +211,17 @@ class WithoutJumps {
 // Calls row(pointers, first, count) for pieces of the innermost axis that cover elements [begin, end) of the space.
 template <class F>
 void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end, F&& row) {
-  int n = int(s.size.size());
-  int64_t inner = s.size.back();
+  int n = int(s.axes.size());
+  int64_t inner = s.axes.back().size;
   for (int64_t at = begin; at < end;) {
     int64_t outer = at / inner, first = at % inner, count = std::min(inner - first, end - at);
     char* p[max_operands];
-    for (int k = 0; k < s.operands; ++k) p[k] = base[k] + first * s.stride[k].back();
+    for (int k = 0; k < s.operands; ++k) p[k] = base[k] + first * s.step(k);
     for (int i = n - 2; i >= 0; --i) {
-      int64_t index = outer % s.size[size_t(i)];
-      outer /= s.size[size_t(i)];
-      for (int k = 0; k < s.operands; ++k) p[k] += index * s.stride[k][size_t(i)];
+      const SpaceAxis& axis = s.axes[size_t(i)];
+      int64_t index = outer % axis.size;
+      outer /= axis.size;
+      for (int k = 0; k < s.operands; ++k) p[k] += index * axis.stride[size_t(k)];
     }
     row(p, count);
     at += count;
@@ -255,7 +254,7 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
     int64_t n = std::min(block, count - at);
     Run run{{}, nullptr, size_t(n), 0};
     for (int k = 0; k < inputs; ++k) {
-      int64_t stride = s.stride[k].back();
+      int64_t stride = s.step(k);
       DType d = args.input(k).dtype();
       bool uniform = stride == 0;
       run.in[k] =
@@ -263,7 +262,7 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
       if (uniform) run.uniform |= 1u << k;
     }
     if (run.uniform == (1u << inputs) - 1) run.n = 1;
-    char* out = p[inputs] + at * s.stride[inputs].back();
+    char* out = p[inputs] + at * s.step(inputs);
     run.out = result == out_dtype ? static_cast<void*>(out) : room[inputs][0];
     loop(run);
     if (run.n == 1 && n > 1)  // every element is the same
@@ -278,11 +277,11 @@ bool rows_are_runs(const ScalarLoops& loops, const KernelArgs& args, const Space
   bool any_moves = false;
   for (int k = 0; k < s.operands; ++k) {
     const DType d = k + 1 < s.operands ? args.input(k).dtype() : args.output().dtype();
-    const int64_t stride = s.stride[k].back();
+    const int64_t stride = s.step(k);
     if (d != loop_dtype(loops, d) || (stride != 0 && stride != int64_t(size_of(d)))) return false;
     any_moves |= k + 1 < s.operands && stride != 0;
   }
-  return any_moves && s.stride[s.operands - 1].back() != 0;
+  return any_moves && s.step(s.operands - 1) != 0;
 }
 
 // Where no operand moves along an axis, computes one index of it and repeats the results.
@@ -334,7 +333,7 @@ void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
       Run run{{}, p[s.operands - 1], size_t(count), 0};
       for (int k = 0; k + 1 < s.operands; ++k) {
         run.in[k] = p[k];
-        if (s.stride[k].back() == 0) run.uniform |= 1u << k;
+        if (s.step(k) == 0) run.uniform |= 1u << k;
       }
       loop(run);
     });
@@ -408,8 +407,8 @@ void cast(const KernelArgs& args) {
       alignas(64) std::byte room[block * sizeof(std::complex<double>)];
       for (int64_t at = 0; at < count; at += block) {
         int64_t n = std::min(block, count - at);
-        gather_run(p[0] + at * s.stride[0].back(), s.stride[0].back(), size_of(from), room, n);
-        convert_run(from, room, to, p[1] + at * s.stride[1].back(), size_t(n));
+        gather_run(p[0] + at * s.step(0), s.step(0), size_of(from), room, n);
+        convert_run(from, room, to, p[1] + at * s.step(1), size_t(n));
       }
     });
   });
@@ -446,7 +445,7 @@ void select(const KernelArgs& args) {
     using T = decltype(zero);
     parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
       for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
-        int64_t stride[] = {s.stride[0].back(), s.stride[1].back(), s.stride[2].back()};
+        int64_t stride[] = {s.step(0), s.step(1), s.step(2)};
         select_row<T>(p, stride, reinterpret_cast<T*>(p[3]), count);
       });
     });

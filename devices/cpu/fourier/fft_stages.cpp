@@ -13,11 +13,13 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 // cos and sin of 2 pi k / r.
 template <int r>
@@ -103,11 +105,11 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     a[1] = x - a[1];
   } else if constexpr (r == 3) {
     const Complex<D> sum = a[1] + a[2],
-                     apart = turned<D>(scaled<D>(a[1] - a[2], hn::Set(d, T(0.86602540378443864676))));
+                     difference = turned<D>(scaled<D>(a[1] - a[2], hn::Set(d, T(0.86602540378443864676))));
     const Complex<D> middle = a[0] - scaled<D>(sum, hn::Set(d, T(0.5)));
     a[0] = a[0] + sum;
-    a[1] = middle + apart;
-    a[2] = middle - apart;
+    a[1] = middle + difference;
+    a[2] = middle - difference;
   } else if constexpr (r == 4) {
     const Complex<D> x = a[0] + a[2], y = a[0] - a[2], z = a[1] + a[3], w = turned<D>(a[1] - a[3]);
     a[0] = x + z;
@@ -150,10 +152,10 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     }
   } else {
     constexpr int half = r / 2;
-    Complex<D> sum[half + 1], apart[half + 1], first = a[0];
+    Complex<D> sum[half + 1], difference[half + 1], first = a[0];
     for (int j = 1; j <= half; ++j) {
       sum[j] = a[j] + a[r - j];
-      apart[j] = a[j] - a[r - j];
+      difference[j] = a[j] - a[r - j];
     }
     for (int j = 1; j <= half; ++j) a[0] = a[0] + sum[j];
     for (int k = 1; k <= half; ++k) {
@@ -161,7 +163,7 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
       for (int j = 1; j <= half; ++j) {
         const int at = j * k % r, folded = at <= half ? at : r - at;
         even = even + scaled<D>(sum[j], hn::Set(d, T(Circle<r>::c[folded])));
-        odd = odd + scaled<D>(apart[j], hn::Set(d, T(at <= half ? Circle<r>::s[folded] : -Circle<r>::s[folded])));
+        odd = odd + scaled<D>(difference[j], hn::Set(d, T(at <= half ? Circle<r>::s[folded] : -Circle<r>::s[folded])));
       }
       odd = turned<D>(odd);
       a[k] = even + odd;
@@ -265,7 +267,7 @@ template <class T>
 struct Rows {
   int64_t pitch, n, lanes;
 
-  // Calls square(l, j) for groups of lines and elements that transpose() takes, and single(l, j) for all else. A few
+  // Calls square(l, j) for groups of lines and elements that transpose_squares() takes, and single(l, j) for all else. A few
   // elements of each line are taken at a time: where lines are a multiple of 4096 bytes apart, more lines would not
   // stay in the first cache.
   template <class F, class G>
@@ -300,34 +302,16 @@ struct Rows {
   void split_square(const T*, T*, T*) const {}
   void join_square(const T*, const T*, T, T*) const {}
 #else
+  // What 128 bits hold of each of as many lines, transposed, is the real parts of one element of all of them, its
+  // imaginary parts, and, of floats, the same of the next element.
   static constexpr int side = int(16 / sizeof(T));
   using D = hn::FixedTag<T, side>;
 
-  // What 128 bits hold of each of as many lines, transposed: the real parts of one element of all of them, its
-  // imaginary parts, and, of floats, the same of the next element. Its own inverse.
-  static HWY_INLINE void transpose(hn::Vec<D> (&v)[side]) {
-    const D d;
-    if constexpr (side == 2) {
-      const auto a = hn::InterleaveLower(d, v[0], v[1]), b = hn::InterleaveUpper(d, v[0], v[1]);
-      v[0] = a, v[1] = b;
-    } else {
-      const hn::FixedTag<double, 2> wide;
-      const auto low = [&](hn::Vec<D> a, hn::Vec<D> b) {
-        return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
-      };
-      const auto high = [&](hn::Vec<D> a, hn::Vec<D> b) {
-        return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
-      };
-      const auto a = hn::InterleaveLower(d, v[0], v[1]), b = hn::InterleaveLower(d, v[2], v[3]);
-      const auto c = hn::InterleaveUpper(d, v[0], v[1]), e = hn::InterleaveUpper(d, v[2], v[3]);
-      v[0] = low(a, b), v[1] = high(a, b), v[2] = low(c, e), v[3] = high(c, e);
-    }
-  }
   HWY_INLINE void split_square(const T* pairs, T* re, T* im) const {
     const D d;
     hn::Vec<D> v[side];
     RILL_UNROLL for (int i = 0; i < side; ++i) v[i] = hn::LoadU(d, pairs + i * pitch);
-    transpose(v);
+    transpose_squares(d, v);
     RILL_UNROLL for (int i = 0; i < side; ++i) hn::StoreU(v[i], d, (i % 2 ? im : re) + i / 2 * lanes);
   }
   HWY_INLINE void join_square(const T* re, const T* im, T scale, T* pairs) const {
@@ -336,7 +320,7 @@ struct Rows {
     RILL_UNROLL for (int i = 0; i < side; ++i) {
       v[i] = hn::Mul(hn::LoadU(d, (i % 2 ? im : re) + i / 2 * lanes), hn::Set(d, scale));
     }
-    transpose(v);
+    transpose_squares(d, v);
     RILL_UNROLL for (int i = 0; i < side; ++i) hn::StoreU(v[i], d, pairs + i * pitch);
   }
 #endif

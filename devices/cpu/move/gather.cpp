@@ -69,8 +69,8 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
       int64_t i = int64_t(index[offset(p)]);
       if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
       if (skips) [[unlikely]] {
-        int64_t& place = places[size_t(p)];
-        place = uint64_t(i) >= uint64_t(size) || place == no_place ? no_place : place + i * stride;
+        int64_t& offset = places[size_t(p)];
+        offset = uint64_t(i) >= uint64_t(size) || offset == no_place ? no_place : offset + i * stride;
         continue;
       }
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
@@ -137,11 +137,11 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                [&](int64_t b, int64_t e) {
                  int64_t i = b / t.n_places, j = b % t.n_places;
                  for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
-                   const int64_t place = t.places[size_t(j)];
-                   if (place == no_place) {
+                   const int64_t offset = t.places[size_t(j)];
+                   if (offset == no_place) {
                      std::fill_n(to, t.n_after, T());
                    } else {
-                     const T* from = x + t.before[size_t(i)] + place;
+                     const T* from = x + t.before[size_t(i)] + offset;
                      if (t.n_after == 1) *to = *from;
                      else if (t.after_dense) copy_dense(from, to, size_t(t.n_after));
                      else

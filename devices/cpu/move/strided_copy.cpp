@@ -1,4 +1,4 @@
-// A strided copy in three steps: order the axes by the destination's strides and merge those that run on into each
+// A strided copy in three steps: order the axes by the destination's strides and join those that run on into each
 // other; take the last as the inner loop, tiled with the source's fastest axis where the two differ (a transpose);
 // split the rest among threads.
 #include "rill/devices/cpu/move/strided_copy.h"
@@ -9,6 +9,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/transpose.h"
@@ -25,18 +26,14 @@ using AxisList = SmallVec<Axis, 8>;
 
 constexpr int64_t copy_grain = 64 * 1024;  // elements worth waking a thread for
 
-AxisList merged_axes(const Shape& shape, const Strides& from, const Strides& to) {
+AxisList joined_axes(const Shape& shape, const Strides& from, const Strides& to) {
   AxisList axes;
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] != 1) axes.push_back({shape[i], from[i], to[i]});
   std::stable_sort(axes.begin(), axes.end(),
                    [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
   AxisList out;
-  for (const Axis& a : axes) {
-    if (!out.empty() && out.back().from == a.from * a.size && out.back().to == a.to * a.size)
-      out.back() = {out.back().size * a.size, a.from, a.to};
-    else out.push_back(a);
-  }
+  for (const Axis& a : axes) append_axis(out, a, &Axis::from, &Axis::to);
   if (out.empty()) out.push_back({1, 1, 1});
   return out;
 }
@@ -159,7 +156,7 @@ bool is_uniform(const Tensor& t) {
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
                   const Strides& to_strides) {
   if (shape.numel() == 0) return;
-  AxisList axes = merged_axes(shape, from_strides, to_strides);
+  AxisList axes = joined_axes(shape, from_strides, to_strides);
   if (dtype == DType::string) return copy_typed<std::string>(axes, from, to);
   switch (size_of(dtype)) {
     case 1: return copy_typed<uint8_t>(axes, from, to);

@@ -2,9 +2,7 @@
 #include "rill/devices/cpu/move/transpose.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <utility>
 
 #include "rill/devices/cpu/unroll.h"
 
@@ -13,35 +11,25 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
+using namespace rill::HWY_NAMESPACE;
 
 // Up to 16 vectors of 16 numbers.
 template <class U>
 struct TurnedBlock {
   static constexpr int bytes = std::clamp(int(HWY_LANES(uint8_t)), 16, int(16 * sizeof(U)));
-  static constexpr int width = bytes / int(sizeof(U)), stages = std::countr_zero(unsigned(width));
+  static constexpr int width = bytes / int(sizeof(U));
   typedef U Vector __attribute__((vector_size(bytes)));
 
-  template <int first, int... i>
-  static HWY_INLINE Vector interleave(Vector a, Vector b, std::integer_sequence<int, i...>) {
-    return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * width)...);
-  }
-  // to[j][i] = from[i][j]. Interleaving the first half of the rows with the second, once for each bit of an index,
-  // transposes.
+  // to[j][i] = from[i][j].
   static HWY_INLINE void transpose(const U* from, int64_t from_step, U* to, int64_t to_step) {
-    constexpr auto lanes = std::make_integer_sequence<int, width>();
-    Vector rows[width], next[width];
+    Vector rows[width];
     RILL_UNROLL for (int i = 0; i < width; ++i) std::memcpy(&rows[i], from + i * from_step, bytes);
-    RILL_UNROLL for (int stage = 0; stage < stages; ++stage) {
-      RILL_UNROLL for (int i = 0; i < width / 2; ++i) {
-        next[2 * i] = interleave<0>(rows[i], rows[i + width / 2], lanes);
-        next[2 * i + 1] = interleave<width / 2>(rows[i], rows[i + width / 2], lanes);
-      }
-      RILL_UNROLL for (int i = 0; i < width; ++i) rows[i] = next[i];
-    }
+    transpose_rows<width>(rows);
     RILL_UNROLL for (int i = 0; i < width; ++i) std::memcpy(to + i * to_step, &rows[i], bytes);
   }
 };

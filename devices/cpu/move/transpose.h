@@ -1,5 +1,6 @@
 // Transposing a piece of a matrix, in blocks that stay in registers (transpose.cpp).
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -23,8 +24,12 @@ void transpose(const T* from, int64_t from_step, int64_t rows, int64_t columns, 
     std::get<Transpose<U>>(transposes())(reinterpret_cast<const U*>(from), from_step, rows, columns,
                                          reinterpret_cast<U*>(to), to_step);
   } else {
-    for (int64_t j = 0; j < columns; ++j)
-      for (int64_t i = 0; i < rows; ++i) to[j * to_step + i] = from[i * from_step + j];
+    // In squares: where a row is a multiple of 4096 bytes, more lines of a column would not stay in the first cache.
+    constexpr int64_t side = 8;
+    for (int64_t i0 = 0; i0 < rows; i0 += side)
+      for (int64_t j0 = 0; j0 < columns; j0 += side)
+        for (int64_t j = j0; j < std::min(columns, j0 + side); ++j)
+          for (int64_t i = i0; i < std::min(rows, i0 + side); ++i) to[j * to_step + i] = from[i * from_step + j];
   }
 }
 

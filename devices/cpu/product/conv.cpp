@@ -114,7 +114,7 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   const convolution_forward::primitive_desc forward(e, prop_kind::forward_training, direct, x, w, y, strides, dilation,
                                                     lo, hi, attr);
   auto chosen = [](const auto& pd, memory::desc px, memory::desc pw, memory::desc py, primitive made) {
-    return Chosen{px, pw, py, pd.scratchpad_desc(), made, std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()};
+    return Chosen{px, pw, py, pd.scratchpad_desc(), made, onednn::is_reference(pd.impl_info_str())};
   };
   switch (q.which) {
     case ConvResult::forward:

@@ -14,6 +14,13 @@ namespace {
 constexpr int64_t block_k = gemm_block_k, block_pixels = 96;
 constexpr int64_t unit_rows = 12;  // of a weight gradient: a multiple of what the tiles take at once
 
+// A row, and zeros behind it, into a strip.
+template <class T>
+void pack_row(const T* from, const Strip& s, T* to) {
+  std::memcpy(to, from, size_t(s.columns) * sizeof(T));
+  std::fill(to + s.columns, to + s.width, T(0));
+}
+
 // --- The convolution, and its gradient by the input ------------------------------------------------------------------
 
 template <class T>
@@ -29,7 +36,7 @@ class PatchSums {
         blocks_(blocks_of(int64_t(taps_.size()), groups.from)),
         strips_(strips_of<T>(groups.to)),
         packed_(int64_t(taps_.size()) * groups.from * groups.count * strips_.width) {
-    pack(weights);
+    pack_weights(weights);
     finite_ = all_finite(packed_.data, int64_t(taps_.size()) * groups.from * groups.count * strips_.width);
   }
 
@@ -58,7 +65,7 @@ class PatchSums {
     return packed_.data + (b.before * groups_.count + b.k() * group) * strips_.width + b.k() * s.start;
   }
 
-  void pack(const Weights<T>& w) {
+  void pack_weights(const Weights<T>& w) {
     const int64_t strips = int64_t(strips_.each.size()), n = int64_t(blocks_.size()) * groups_.count * strips;
     const int64_t each = std::min(block_k, blocks_[0].k()) * std::min(strips_.width, strips_.each[0].width);
     parallel_for(n, 1 + worth_a_thread / each, [&](int64_t begin, int64_t end) {
@@ -68,7 +75,7 @@ class PatchSums {
         const Block& b = blocks_[size_t(i / strips / groups_.count)];
         T* to = packed(b, group, s);
         const T* from = w.data + group * w.group + b.channel * w.from + s.start * w.to;
-        if (s.columns < s.width) std::memset(to, 0, size_t(b.k() * s.width) * sizeof(T));
+        if (w.to != 1 && s.columns < s.width) std::memset(to, 0, size_t(b.k() * s.width) * sizeof(T));
         for (int64_t t = b.tap; t < b.tap + b.taps; ++t, to += b.depth * s.width)
           pack_lines(from + taps_[size_t(t)].weight, w, b.depth, s, to);
       }
@@ -82,8 +89,7 @@ class PatchSums {
       const int64_t n = std::min(together, depth - c);
       for (int64_t j = 0; j < s.columns && w.to != 1; ++j)
         for (int64_t i = c; i < c + n; ++i) to[i * s.width + j] = from[i * w.from + j * w.to];
-      for (int64_t i = c; i < c + n && w.to == 1; ++i)
-        std::memcpy(to + i * s.width, from + i * w.from, size_t(s.columns) * sizeof(T));
+      for (int64_t i = c; i < c + n && w.to == 1; ++i) pack_row(from + i * w.from, s, to + i * s.width);
     }
   }
 
@@ -232,13 +238,11 @@ class WeightSums {
  private:
   T* piece(int64_t p, const Room<T>& more) const { return p == 0 ? w_ : more.data + (p - 1) * size_; }
 
-  void pack(const Pixel* pixels, int64_t n, T* to) const {
+  void pack_pixels(const Pixel* pixels, int64_t n, T* to) const {
     for (int64_t group = 0; group < groups_.count; ++group)
       for (const Strip& s : strips_.each)
-        for (int64_t i = 0; i < n; ++i, to += s.width) {
-          std::memcpy(to, g_ + pixels[i].to + group * groups_.to + s.start, size_t(s.columns) * sizeof(T));
-          std::fill(to + s.columns, to + s.width, T(0));
-        }
+        for (int64_t i = 0; i < n; ++i, to += s.width)
+          pack_row(g_ + pixels[i].to + group * groups_.to + s.start, s, to);
   }
 
   // The part of a block of pixels in the units from `begin` to `end`.
@@ -247,7 +251,7 @@ class WeightSums {
     const int64_t all = std::min(block_k, walk_.pixels() - at * block_k);
     int64_t n = all;
     walk_.fill(at * block_k, n, pixels);
-    if (finite_) pack(pixels, n, packed);
+    if (finite_) pack_pixels(pixels, n, packed);
     add |= !finite_;
     const auto tile = tile_of<T>(groups_);
     for (int64_t u = begin; u < end; ++u) {
@@ -256,7 +260,7 @@ class WeightSums {
       const int64_t channels = std::min(unit_rows, groups_.from - channel), rows = taps * channels;
       if (!finite_) n = all, walk_.fill(at * block_k, n, pixels);
       if (u == begin || channel == 0 || !finite_) fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
-      if (!finite_) pack(pixels, n = keep_met(pixels, n, table), packed);
+      if (!finite_) pack_pixels(pixels, n = keep_met(pixels, n, table), packed);
       T* to[unit_rows];
       for (int64_t r = 0; r < rows; ++r)
         to[r] = w + taps_[size_t(tap + r / channels)].weight + (channel + r % channels) * s_.out_channels;

@@ -158,7 +158,7 @@ bool sum_weight_rows(const Sliding& s, const T* x, const T* g, T* w) {
     std::vector<int64_t> offsets(at.size());
     for (int64_t i = begin; i < end; ++i) {
       const int64_t piece = i / units, tap = i % units, first = blocks * piece / pieces;
-      const int64_t place =
+      const int64_t offset =
           tap / s.window[1] * s.dilation[0] * padded.step(0) + tap % s.window[1] * s.dilation[1] * padded.step(1);
       for (int64_t b = first; b < blocks * (piece + 1) / pieces; ++b) {
         const int64_t n = std::min(gemm_block_k, pixels - b * gemm_block_k);
@@ -167,8 +167,8 @@ bool sum_weight_rows(const Sliding& s, const T* x, const T* g, T* w) {
           offsets[j] = at[j].to / (s.out[0] * s.out[1] * s.out[2] * rows) * padded.image();
           for (int a = 0; a < 3; ++a) offsets[j] += at[j].at[a] * padded.step(a);
         }
-        conv_tiles<T>().rows({source + place, offsets.data(), g + b * gemm_block_k * rows, n, sums.data + i * unit_size,
-                              wide, rows, columns, b > first});
+        conv_tiles<T>().rows({source + offset, offsets.data(), g + b * gemm_block_k * rows, n,
+                              sums.data + i * unit_size, wide, rows, columns, b > first});
       }
     }
   });

@@ -8,34 +8,17 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 // As many sums as leave registers for a row of B and an element of A.
-constexpr bool many_registers = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64;
+constexpr bool many_registers = vector_registers == 32;
 constexpr int tile_vectors = many_registers ? 4 : 2;
 constexpr int most_rows(int vectors) { return vectors == 1 || (many_registers && vectors == 2) ? 12 : 6; }
-
-// The first n lanes, without touching the memory of the others.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_first(D d, const T* p, size_t n) {
-  if (n == hn::Lanes(d)) return hn::LoadU(d, p);
-  if constexpr (HWY_TARGET <= HWY_AVX2) return hn::MaskedLoad(hn::FirstN(d, n), d, p);
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i] = p[i];
-  return hn::Load(d, lanes);
-}
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_first(D d, hn::Vec<D> v, T* p, size_t n) {
-  if (n == hn::Lanes(d)) return hn::StoreU(v, d, p);
-  if constexpr (HWY_TARGET <= HWY_AVX2) return hn::BlendedStore(v, hn::FirstN(d, n), d, p);
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
-  hn::Store(v, d, lanes);
-  for (size_t i = 0; i < n; ++i) p[i] = lanes[i];
-}
 
 // R rows from `row` on and V vectors of columns.
 template <int R, int V, bool Channels, class T>
@@ -56,7 +39,7 @@ HWY_NOINLINE void tile(const ConvTile<T>& c, int64_t row) {
       RILL_UNROLL for (int r = 0; r < R; ++r) {
         if constexpr (Channels) {
           RILL_UNROLL for (int v = 0; v < V; ++v) {
-            const auto x = v == V - 1 ? load_first(d, a[r] + v * lanes, last) : hn::LoadU(d, a[r] + v * lanes);
+            const auto x = v == V - 1 ? load_up_to(d, a[r] + v * lanes, last) : hn::LoadU(d, a[r] + v * lanes);
             sum[r][v] = hn::MulAdd(x, columns[v], sum[r][v]);
           }
         } else {
@@ -70,8 +53,8 @@ HWY_NOINLINE void tile(const ConvTile<T>& c, int64_t row) {
     RILL_UNROLL for (int v = 0; v < V; ++v) {
       T* to = c.to[row + r] + c.to_offset + v * lanes;
       const size_t n = v == V - 1 ? last : size_t(lanes);
-      if (c.add) sum[r][v] = hn::Add(load_first(d, to, n), sum[r][v]);
-      store_first(d, sum[r][v], to, n);
+      if (c.add) sum[r][v] = hn::Add(load_up_to(d, to, n), sum[r][v]);
+      store_up_to(d, sum[r][v], to, n);
     }
   }
 }

@@ -122,7 +122,7 @@ HWY_NOINLINE void groups(const T* a, const T* b, int64_t step, int64_t k, T* c) 
     RILL_UNROLL for (int g = 0; g < G; ++g) {
       hn::Vec<decltype(d)> rows[width];
       RILL_UNROLL for (int r = 0; r < width; ++r) rows[r] = hn::LoadU(d, b + (g * width + r) * step + i);
-      transpose(d, rows);
+      transpose_squares(d, rows);
       RILL_UNROLL for (int r = 0; r < width; ++r) sum[g] = hn::MulAdd(hn::Set(d, a[i + r]), rows[r], sum[g]);
     }
   }

@@ -5,11 +5,11 @@
 #include "rill/devices/cpu/product/gemm_halves.h"
 
 #include <atomic>
-#include <string_view>
 #include <vector>
 
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/product/onednn.h"
+#include "rill/devices/cpu/product/onednn_defects.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
@@ -48,13 +48,10 @@ struct MatmulContext {
   int64_t c_m;
   bool packs_b = false;  // b in a layout of oneDNN's choice
 };
-// Whether a product with b packed has the sums of the plain call: not in general where oneDNN takes another
-// implementation for it, nor where that is its gemm, which adds up by the layout of b.
 bool adds_up_as_plain(const dnnl::matmul::primitive_desc& pd, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                       const dnnl::memory::desc& c) {
   const dnnl::matmul::primitive_desc plain(onednn::engine(), a, b, c, onednn::user_scratchpad());
-  const std::string_view name = pd.impl_info_str();
-  return name == plain.impl_info_str() && name.starts_with("brg");
+  return onednn::adds_up_like(plain.impl_info_str(), pd.impl_info_str());
 }
 onednn::Call build_matmul(const void* p) {
   using namespace dnnl;
@@ -77,7 +74,7 @@ onednn::Call build_matmul(const void* p) {
   onednn::Call call;
   // Its plain loops, which take seconds where f32 takes milliseconds: f16 with A transposed, on processors without
   // instructions for f16.
-  if (std::string_view(pd.impl_info_str()).starts_with("ref")) return call;
+  if (onednn::is_reference(pd.impl_info_str())) return call;
   if (x.packs_b && !adds_up_as_plain(pd, a, b, c)) return call;
   const int ma = call.add_memory(a, 0),
             mb = x.packs_b ? call.add_packed_memory(b, pd.weights_desc(), 1) : call.add_memory(b, 1),

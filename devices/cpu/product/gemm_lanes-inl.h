@@ -1,9 +1,10 @@
-// What rill's own matrix products share for each instruction set: how many registers a tile may take, loads and stores
-// of a vector's first lanes, and copies of turned matrices.
+// What rill's own matrix products share for each instruction set: how many registers a tile may take, and copies of
+// turned matrices.
 #include <cstring>
 
 #include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/cpu/unroll.h"
+#include "rill/devices/kernel/vectors.h"
 
 #if defined(RILL_DEVICES_CPU_GEMM_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_GEMM_LANES_INL_H_
@@ -17,49 +18,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 // A tile holds up to 6 rows; with 32 vector registers 4 vectors a row (24 sums, 4 of B, 1 of A), with 16 two.
 constexpr int tile_rows = few_rows;
-constexpr int tile_vectors = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
-
-// Whether masked loads and stores of 4 and 8 byte lanes leave the other lanes' memory alone.
-constexpr bool masks_are_safe = HWY_TARGET <= HWY_AVX2;
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_first(D d, const T* p, size_t n) {
-  if constexpr (masks_are_safe) return hn::MaskedLoad(hn::FirstN(d, n), d, p);
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i] = p[i];
-  return hn::Load(d, lanes);
-}
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_first(D d, hn::Vec<D> v, T* p, size_t n) {
-  if constexpr (masks_are_safe) return hn::BlendedStore(v, hn::FirstN(d, n), d, p);
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
-  hn::Store(v, d, lanes);
-  for (size_t i = 0; i < n; ++i) p[i] = lanes[i];
-}
+constexpr int tile_vectors = vector_registers == 32 ? 4 : 2;
 
 #if HWY_TARGET != HWY_SCALAR
-// In each 16 bytes of a row: rows[r][i] -> rows[i][r].
-template <class D, class V>
-HWY_INLINE void transpose(D d, V (&rows)[4]) {
-  const hn::RepartitionToWide<D> wide;
-  auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
-  const V low01 = hn::InterleaveLower(d, rows[0], rows[1]), low23 = hn::InterleaveLower(d, rows[2], rows[3]),
-          high01 = hn::InterleaveUpper(d, rows[0], rows[1]), high23 = hn::InterleaveUpper(d, rows[2], rows[3]);
-  rows[0] = hn::BitCast(d, hn::InterleaveLower(wide, pair(low01), pair(low23)));
-  rows[1] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(low01), pair(low23)));
-  rows[2] = hn::BitCast(d, hn::InterleaveLower(wide, pair(high01), pair(high23)));
-  rows[3] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(high01), pair(high23)));
-}
-template <class D, class V>
-HWY_INLINE void transpose(D d, V (&rows)[2]) {
-  const V low = hn::InterleaveLower(d, rows[0], rows[1]);
-  rows[1] = hn::InterleaveUpper(d, rows[0], rows[1]);
-  rows[0] = low;
-}
-
 // 16 bytes of each of several lines: in each block of 16 bytes, those of a line as many lines on as it has elements.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_lines(D d, const T* p, int64_t step) {
@@ -84,7 +49,7 @@ void transposed_copy(int64_t rows, int64_t columns, const T* from, int64_t from_
     for (; i + square <= rows; i += square) {
       hn::Vec<decltype(d)> v[square];
       RILL_UNROLL for (int r = 0; r < square; ++r) v[r] = load_lines(d, from + (j + r) * from_step + i, from_step);
-      transpose(d, v);
+      transpose_squares(d, v);
       RILL_UNROLL for (int r = 0; r < square; ++r) hn::StoreU(v[r], d, to + (i + r) * to_step + j);
     }
     for (; i < rows; ++i)

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/registry.h"
 
@@ -20,7 +21,7 @@ inline Group group_of(const TensorRep& r, const Dims& axes) {
     const int64_t n = r.spec.shape[size_t(axes[i])], s = r.strides[size_t(axes[i])];
     if (n == 1) continue;
     if (g.size == 1) g.stride = s;
-    else if (s != g.stride * g.size) g.single = false;
+    else if (!is_one_run(s, g.stride, g.size)) g.single = false;
     g.size *= n;
   }
   return g;
@@ -59,7 +60,7 @@ struct Side {
     for (size_t i = batch_sizes.size(); i-- > 0;) {
       if (batch_sizes[i] == 1) continue;
       if (size == 1) stride = batch_strides[i];
-      else if (batch_strides[i] != stride * size) return false;
+      else if (!is_one_run(batch_strides[i], stride, size)) return false;
       size *= batch_sizes[i];
     }
     return true;

@@ -105,9 +105,9 @@ dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memo
 }
 
 int tail_arg(std::span<const TailStep> steps, size_t i) {
-  int place = 0;
-  for (size_t k = 0; k <= i; ++k) place += steps[k].kind == TailStep::Kind::subtract_from ? 2 : 1;
-  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(place - 1) | DNNL_ARG_SRC_1;
+  int index = 0;
+  for (size_t k = 0; k <= i; ++k) index += steps[k].kind == TailStep::Kind::subtract_from ? 2 : 1;
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(index - 1) | DNNL_ARG_SRC_1;
 }
 
 int Call::add_memory(const dnnl::memory::desc& desc, int slot) {

@@ -21,7 +21,7 @@
 // 6. Strides along axes of one element, which say nothing, decide between a kernel and the reference. Seen in 3.2; by
 //    design. normalised() in conv.cpp, build_matmul() in gemm_halves.cpp. Test: the same.
 // 7. A product whose right operand is packed may be added up in another order than the plain one. Seen in 3.2; by
-//    design. adds_up_as_plain() in gemm_halves.cpp. Test: tests/test_packing.cpp.
+//    design. adds_up_like(). Test: "names of implementations", and tests/test_packing.cpp.
 // 8. Its relu loses NaN, and its tanh has other bits than rill's. By design. trace/fusion/epilogues.cpp runs activations
 //    with rill's kernels. Test: "relu of NaN".
 // 9. Kernels of 16 bits multiply channels by pairs. Beside the last of an odd number stands what follows in memory, another
@@ -31,11 +31,24 @@
 //    workspace where the last window leaves much of the input: garbage. Seen in 3.2 on AVX-512 with bf16; no report found.
 //    overruns_workspace() refuses all that are strided and dilated. Test: tests/test_conv_fuzz.cpp, seed 2541, with that
 //    call taken out.
+//
+// What rill reads from the names of implementations, is_reference() and adds_up_like(), is held against what they do by
+// the test "names of implementations", in whichever version it runs.
 #pragma once
+#include <string_view>
+
 #include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/params/conv_params.h"
 
 namespace rill::cpu::onednn {
+
+// Plain loops, slower than rill's own kernels by far.
+constexpr bool is_reference(std::string_view name) { return name.starts_with("ref"); }
+// Whether a product with a packed right operand has the sums of the `plain` one: not in general where that is another
+// implementation, nor where it is oneDNN's gemm, which adds up by the layout of the operand.
+constexpr bool adds_up_like(std::string_view plain, std::string_view packed) {
+  return packed == plain && packed.starts_with("brg");
+}
 
 bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s);
 

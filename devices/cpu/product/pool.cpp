@@ -133,9 +133,13 @@ void avg_pool(const KernelArgs& args) {
     const T* x = args.in_data<T>(0);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {
       planes.each_window(plane, [&](auto& each, int64_t at, int64_t inside) {
-        T sum = 0;
-        each([&](int64_t i) { sum += x[i]; });
-        args.out_data<T>()[at] = sum / T(divisor(p, inside));
+        T sum = 0, block = 0;  // as avg_pool_rows() adds up
+        int64_t added = 0;
+        each([&](int64_t i) {
+          block += x[i];
+          if (++added % window_block == 0) sum += block, block = 0;
+        });
+        args.out_data<T>()[at] = (sum + block) / T(divisor(p, inside));
       });
     });
   });
@@ -151,8 +155,8 @@ void avg_pool_grad(const KernelArgs& args) {
     std::fill(out, out + args.output().size(), T());
     with_planes<T>(args, args.output(), args.input(0), [&](const Plane& planes, int64_t plane) {
       planes.each_window(plane, [&](auto& each, int64_t at, int64_t inside) {
-        const T share = g[at] / T(divisor(p, inside));
-        each([&](int64_t i) { out[i] += share; });
+        const T part = g[at] / T(divisor(p, inside));
+        each([&](int64_t i) { out[i] += part; });
       });
     });
   });

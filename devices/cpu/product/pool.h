@@ -12,6 +12,10 @@ struct PoolJob {
   const float* y = nullptr;  // gradients: the cotangent; pick: the input-shaped values to pick from
   float* out = nullptr;
 };
+// Elements of a window that are added up in order; the sums of such blocks are then: a sum of ones in one float would
+// stop at 2^24.
+constexpr int64_t window_block = 1024;
+
 void max_pool_rows(const PoolJob& job);
 void max_pool_grad_rows(const PoolJob& job);
 void max_pool_pick_rows(const PoolJob& job);

@@ -15,11 +15,13 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
@@ -80,21 +82,9 @@ int64_t out_size(const Sliding& s) { return s.out[0] * s.out[1] * s.out[2]; }
 // With padding a window may be larger than any image, and its size than any integer.
 double window_size(const Sliding& s) { return double(s.window[0]) * double(s.window[1]) * double(s.window[2]); }
 
-// Channels in groups of a vector; the last may be shorter and then goes through a buffer.
-HWY_INLINE V load(const float* p, size_t n) {
-  const D d;
-  if (n == hn::Lanes(d)) return hn::LoadU(d, p);
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)] = {};
-  std::memcpy(lanes, p, n * sizeof(float));
-  return hn::Load(d, lanes);
-}
-HWY_INLINE void store(V v, float* p, size_t n) {
-  const D d;
-  if (n == hn::Lanes(d)) return hn::StoreU(v, d, p);
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(v, d, lanes);
-  std::memcpy(p, lanes, n * sizeof(float));
-}
+// Channels in groups of a vector, of which the last may be shorter.
+HWY_INLINE V load(const float* p, size_t n) { return load_up_to(D(), p, n); }
+HWY_INLINE void store(V v, float* p, size_t n) { store_up_to(D(), v, p, n); }
 
 // f(image, first window, past the last) in parallel over images, and over windows too where one may split them.
 template <class F>
@@ -236,7 +226,18 @@ void avg_kernel(const PoolJob& job) {
       float* out = job.out + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
         V sum = hn::Zero(D());
-        w.each([&](int64_t at) HWY_ATTR { sum = hn::Add(sum, load(x + at * channels + c, count)); });
+        if (w.inside() <= window_block) {
+          w.each([&](int64_t at) HWY_ATTR { sum = hn::Add(sum, load(x + at * channels + c, count)); });
+        } else {
+          V block = hn::Zero(D());
+          int64_t added = 0;
+          w.each([&](int64_t at) HWY_ATTR {
+            block = hn::Add(block, load(x + at * channels + c, count));
+            if (++added % window_block != 0) return;
+            sum = hn::Add(sum, block), block = hn::Zero(D());
+          });
+          sum = hn::Add(sum, block);
+        }
         store(hn::Div(sum, hn::Set(D(), divisor)), out + c, count);
       });
     }

@@ -105,8 +105,8 @@ bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t fir
   auto found = hn::Zero(d);
   for (; e + lanes <= end; e += lanes) {
     const auto row = hn::LoadU(d, rows + e), column = hn::LoadU(d, columns + e);
-    const auto place = hn::Or(hn::Sub(row, hn::Set(d, from)), hn::Sub(hn::Set(d, to), row));
-    found = hn::Or(found, hn::Or(place, hn::Sub(row, hn::LoadU(d, rows + e - 1))));
+    const auto outside = hn::Or(hn::Sub(row, hn::Set(d, from)), hn::Sub(hn::Set(d, to), row));
+    found = hn::Or(found, hn::Or(outside, hn::Sub(row, hn::LoadU(d, rows + e - 1))));
     found = hn::Or(found, hn::Or(column, hn::Sub(hn::Set(d, columns_to), column)));
   }
   for (; e < end; ++e) look(e);

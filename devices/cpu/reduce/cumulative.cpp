@@ -55,9 +55,10 @@ struct Extreme {
   }
 };
 
-// Lines of n elements: `columns` of them, `apart` elements from each other; a line's are `step` apart.
+// `columns` lines of n elements. An element lies `step` elements behind the one before it in its line, and `distance`
+// behind the one beside it in the line before.
 struct Lines {
-  int64_t n, step, columns, apart;
+  int64_t n, step, columns, distance;
 };
 
 // `width` lines at once, so that one need not wait for another's sum. A accumulates. y may be x. The arrays that
@@ -65,15 +66,15 @@ struct Lines {
 template <int width, bool exclusive, class R, class A, class S, class T>
 void scan_some(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
-  const int64_t apart = lines.apart;
+  const int64_t distance = lines.distance;
   A acc[width];
   RILL_UNROLL for (int i = 0; i < width; ++i) acc[i] = identity;
   const S* from = x + start;
   T* to = y + start;
   for (int64_t r = 0; r < lines.n; ++r, from += step, to += step) {
     A next[width];
-    RILL_UNROLL for (int i = 0; i < width; ++i) next[i] = R::combine(acc[i], A(from[i * apart]));
-    RILL_UNROLL for (int i = 0; i < width; ++i) to[i * apart] = T(exclusive ? acc[i] : next[i]);
+    RILL_UNROLL for (int i = 0; i < width; ++i) next[i] = R::combine(acc[i], A(from[i * distance]));
+    RILL_UNROLL for (int i = 0; i < width; ++i) to[i * distance] = T(exclusive ? acc[i] : next[i]);
     RILL_UNROLL for (int i = 0; i < width; ++i) acc[i] = next[i];
   }
 }
@@ -101,13 +102,13 @@ template <bool exclusive, class R, class A, class S, class T>
 void scan(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   constexpr int few = std::is_arithmetic_v<A> ? 8 : 4, strip = 32;
   int64_t c = 0;
-  if (std::is_arithmetic_v<A> && lines.apart == 1)
+  if (std::is_arithmetic_v<A> && lines.distance == 1)
     for (; c + strip <= lines.columns; c += strip)
       scan_strip<strip, exclusive, R, A>(x + c, y + c, lines, reverse, identity);
   for (; c + few <= lines.columns; c += few)
-    scan_some<few, exclusive, R, A>(x + c * lines.apart, y + c * lines.apart, lines, reverse, identity);
+    scan_some<few, exclusive, R, A>(x + c * lines.distance, y + c * lines.distance, lines, reverse, identity);
   for (; c < lines.columns; ++c)
-    scan_some<1, exclusive, R, A>(x + c * lines.apart, y + c * lines.apart, lines, reverse, identity);
+    scan_some<1, exclusive, R, A>(x + c * lines.distance, y + c * lines.distance, lines, reverse, identity);
 }
 
 // Calls scan(offset, lines) for runs of neighbouring lines, in parallel.
@@ -147,12 +148,12 @@ void scan_halves(const KernelArgs& args, const H* x, H* y, const A& identity) {
   constexpr int64_t some = 1 << 15, strip = 32;  // floats; neighbouring columns that are read together
   const auto& p = args.attrs.as<CumulativeParams>();
   each_run(args, [&](int64_t start, const Lines& lines) {
-    const bool dense = lines.apart == lines.n;
+    const bool dense = lines.distance == lines.n;
     const int64_t together = std::min(lines.columns, std::max(some / lines.n, dense ? 1 : strip));
     const Ref<Buffer> room = allocate(Device(), size_t(together * lines.n) * sizeof(float));
     float* const wide = static_cast<float*>(room->data);
     for (int64_t c = 0; c < lines.columns; c += together) {
-      const int64_t columns = std::min(together, lines.columns - c), at = start + c * lines.apart;
+      const int64_t columns = std::min(together, lines.columns - c), at = start + c * lines.distance;
       const int64_t runs = dense ? 1 : lines.n, length = dense ? columns * lines.n : columns;
       for (int64_t r = 0; r < runs; ++r) convert_halves(x + at + r * lines.step, wide + r * length, size_t(length));
       scan_by<R>(p, wide, wide, dense ? Lines{lines.n, 1, columns, lines.n} : Lines{lines.n, columns, columns, 1},
@@ -211,9 +212,9 @@ void recur_lines(const T* a, const T* b, T* y, const Lines& lines, bool reverse)
     const int64_t width = std::min(strip, lines.columns - c);
     A last[strip];
     std::fill(last, last + width, A(0));
-    for (int64_t r = 0, first = start + c * lines.apart; r < lines.n; ++r, first += step)
+    for (int64_t r = 0, first = start + c * lines.distance; r < lines.n; ++r, first += step)
       for (int64_t i = 0; i < width; ++i) {
-        const int64_t at = first + i * lines.apart;
+        const int64_t at = first + i * lines.distance;
         const A carried = last[i] == A(0) ? A(0) : A(a[at]) * last[i];
         last[i] = carried + A(b[at]);
         y[at] = T(last[i]);

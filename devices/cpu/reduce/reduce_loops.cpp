@@ -13,13 +13,15 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/reduce/reduce_loops.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 // No more than 16 lanes, so that the narrowest row (32 columns) fills whole vectors.
 template <class T>
@@ -182,17 +184,17 @@ T fold(const T* lanes) {
 // The first n of 32 lanes from x, the identity in the others.
 template <class R, class T>
 HWY_INLINE void load_padded(const T* x, int64_t n, T* lanes) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  const Tag<T> d;
-  constexpr int64_t per = hn::MaxLanes(Tag<T>());
-  const auto identity = hn::Set(d, R::template identity<T>());
-  for (int64_t i = 0; i < min_row_width; i += per) {  // masked loads do not touch what they leave out
-    const auto mask = hn::FirstN(d, size_t(std::clamp<int64_t>(n - i, 0, per)));
-    hn::StoreU(hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), identity), d, lanes + i);
+  if constexpr (masks_are_safe<T>) {
+    const Tag<T> d;
+    constexpr int64_t per = hn::MaxLanes(Tag<T>());
+    const auto identity = hn::Set(d, R::template identity<T>());
+    for (int64_t i = 0; i < min_row_width; i += per) {
+      const size_t count = size_t(std::clamp<int64_t>(n - i, 0, per));
+      hn::StoreU(hn::IfThenElse(hn::FirstN(d, count), load_first(d, x + i, count), identity), d, lanes + i);
+    }
+  } else {
+    std::fill(std::copy(x, x + n, lanes), lanes + min_row_width, R::template identity<T>());
   }
-#else
-  std::fill(std::copy(x, x + n, lanes), lanes + min_row_width, R::template identity<T>());
-#endif
 }
 
 template <class R, class T>

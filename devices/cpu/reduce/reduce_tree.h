@@ -22,6 +22,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/transpose.h"
@@ -51,10 +52,7 @@ inline int64_t count(const AxisList& axes) {
 }
 
 // Appends an axis, joined to the one before it where both together are one run.
-inline void join(AxisList& axes, Axis a) {
-  if (!axes.empty() && axes.back().stride == a.size * a.stride) axes.back() = {axes.back().size * a.size, a.stride};
-  else axes.push_back(a);
-}
+inline void join(AxisList& axes, Axis a) { append_axis(axes, a, &Axis::stride); }
 
 // Where element `index` (row-major over `axes`) lies.
 inline int64_t offset_of(const AxisList& axes, int64_t index) {

@@ -20,7 +20,7 @@ constexpr int64_t block_q = 32, block_k = 64;
 // --- Products of small matrices --------------------------------------------------------------------------------------
 
 // So many rows of two vectors each are summed in registers.
-constexpr int tile_rows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+constexpr int tile_rows = vector_registers == 32 ? 8 : 4;
 
 // A matrix to take numbers from, one at a time.
 template <class T>
@@ -79,35 +79,26 @@ constexpr int64_t padded(int64_t n) { return (n + block_q - 1) / block_q * block
 template <class T>
 HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64_t columns, T* to, int64_t to_row,
                             const T* factor, int64_t step) {
-  int64_t whole = 0;
+  int64_t rows_in_squares = 0, columns_in_squares = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (std::is_same_v<T, float>) {  // 4 x 4 numbers at a time, in registers
+  if constexpr (std::is_same_v<T, float>) {  // squares of two doubles gain nothing
+    constexpr int64_t side = 4;
     const hn::Full128<float> d;
-    const hn::Full128<double> pairs;
-    whole = columns / 4 * 4;
-    for (int64_t r = 0; r + 4 <= rows; r += 4)
-      for (int64_t c = 0; c < whole; c += 4) {
-        const T* x = from + r * from_row + c;
-        const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + from_row), r2 = hn::LoadU(d, x + 2 * from_row),
-                   r3 = hn::LoadU(d, x + 3 * from_row);
-        const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
-                   b = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
-                   e = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
-                   f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+    rows_in_squares = rows / side * side, columns_in_squares = columns / side * side;
+    for (int64_t r = 0; r < rows_in_squares; r += side)
+      for (int64_t c = 0; c < columns_in_squares; c += side) {
+        const T *x = from + r * from_row + c, *by = factor + c * step;
         T* y = to + c * to_row + r;
-        const T* by = factor + c * step;
-        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveLower(pairs, a, e)), hn::Set(d, by[0])), d, y);
-        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveUpper(pairs, a, e)), hn::Set(d, by[step])), d, y + to_row);
-        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveLower(pairs, b, f)), hn::Set(d, by[2 * step])), d,
-                   y + 2 * to_row);
-        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveUpper(pairs, b, f)), hn::Set(d, by[3 * step])), d,
-                   y + 3 * to_row);
+        hn::Vec<decltype(d)> v[side];
+        RILL_UNROLL for (int i = 0; i < side; ++i) v[i] = hn::LoadU(d, x + i * from_row);
+        transpose_squares(d, v);
+        RILL_UNROLL for (int i = 0; i < side; ++i)
+            hn::StoreU(hn::Mul(v[i], hn::Set(d, by[i * step])), d, y + i * to_row);
       }
   }
 #endif
-  const int64_t in_tiles = whole ? rows / 4 * 4 : 0;
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = r < in_tiles ? whole : 0; c < columns; ++c)
+    for (int64_t c = r < rows_in_squares ? columns_in_squares : 0; c < columns; ++c)
       to[c * to_row + r] = from[r * from_row + c] * factor[c * step];
 }
 

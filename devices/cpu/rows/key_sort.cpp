@@ -22,7 +22,8 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/kernel/vectors.h"
 
 #ifndef RILL_KEY_SORT_NETWORKS
 #define RILL_KEY_SORT_NETWORKS
@@ -62,6 +63,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace rill::HWY_NAMESPACE;
 
 // Vectors of the instruction set's width, of at least two lanes.
 template <class K>
@@ -89,7 +91,7 @@ class Block {
     RILL_UNROLL for (int r = 0; r < rows; ++r) std::memcpy(&v[r], padded + r * lanes, sizeof(V));
     sort_lanes(v, std::make_integer_sequence<int, Network<rows>().count>());
     merge_groups<2>(v);
-    transpose(v);
+    transpose_rows<lanes>(v);
     RILL_UNROLL for (int r = 0; r < rows; ++r) std::memcpy(padded + r * lanes, &v[r], sizeof(V));
     std::copy_n(padded, n, keys);
   }
@@ -130,36 +132,20 @@ class Block {
         a = chosen<group / 2>(a, other, each_lane);
       }
       clean_lanes<group / 4>(v);
-      RILL_UNROLL for (int apart = rows / 2; apart >= 1; apart /= 2)
-          RILL_UNROLL for (int r = 0; r < rows; ++r) if (!(r & apart)) exchange(v[r], v[r + apart]);
+      RILL_UNROLL for (int distance = rows / 2; distance >= 1; distance /= 2)
+          RILL_UNROLL for (int r = 0; r < rows; ++r) if (!(r & distance)) exchange(v[r], v[r + distance]);
       merge_groups<group * 2>(v);
     }
   }
-  template <int apart>
+  template <int distance>
   static HWY_INLINE void clean_lanes(V* v) {
-    if constexpr (apart >= 1) {
+    if constexpr (distance >= 1) {
       RILL_UNROLL for (int r = 0; r < rows; ++r) {
-        V low = v[r], high = swapped<apart>(low, each_lane);
+        V low = v[r], high = swapped<distance>(low, each_lane);
         exchange(low, high);
-        v[r] = chosen<apart>(low, high, each_lane);
+        v[r] = chosen<distance>(low, high, each_lane);
       }
-      clean_lanes<apart / 2>(v);
-    }
-  }
-
-  template <int first, int... l>
-  static HWY_INLINE V interleaved(const V& a, const V& b, std::integer_sequence<int, l...>) {
-    return __builtin_shufflevector(a, b, (first + l / 2 + l % 2 * lanes)...);
-  }
-  // Key r of lane l to place l * rows + r: each round moves the highest bit of a place to its low end.
-  static HWY_INLINE void transpose(V* v) {
-    V next[rows];
-    RILL_UNROLL for (int round = 1; round < rows; round *= 2) {
-      RILL_UNROLL for (int r = 0; r < rows / 2; ++r) {
-        next[2 * r] = interleaved<0>(v[r], v[r + rows / 2], each_lane);
-        next[2 * r + 1] = interleaved<lanes / 2>(v[r], v[r + rows / 2], each_lane);
-      }
-      RILL_UNROLL for (int r = 0; r < rows; ++r) v[r] = next[r];
+      clean_lanes<distance / 2>(v);
     }
   }
 };

@@ -43,21 +43,21 @@ void sort_alone(E* items, [[maybe_unused]] E* spare, int64_t n) {
   else std::sort(items, items + n);
 }
 
-// One long line by all threads: each sorts a share of it, then neighbouring runs are merged, each thread making a share
+// One long line by all threads: each sorts a part of it, then neighbouring runs are merged, each thread making a part
 // of the result, until one is left.
 template <class E>
 class LongSort {
  public:
   LongSort(E*& items, E*& spare, int64_t n)
-      : items_(items), spare_(spare), n_(n), shares_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
+      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
 
   void run() {
-    for_shares([&](int64_t share) {
-      const int64_t first = begin_of(share), count = begin_of(share + 1) - first;
+    for_parts([&](int64_t part) {
+      const int64_t first = begin_of(part), count = begin_of(part + 1) - first;
       sort_alone(items_ + first, spare_ + first, count);
     });
-    for (int64_t run = 1; run < shares_; run *= 2) {  // of so many shares
-      for_shares([&](int64_t share) { merge_share(share, run); });
+    for (int64_t run = 1; run < parts_; run *= 2) {  // of so many parts
+      for_parts([&](int64_t part) { merge_part(part, run); });
       std::swap(items_, spare_);
     }
   }
@@ -80,17 +80,17 @@ class LongSort {
     }
   };
 
-  int64_t begin_of(int64_t share) const { return n_ * std::min(share, shares_) / shares_; }
+  int64_t begin_of(int64_t part) const { return n_ * std::min(part, parts_) / parts_; }
   template <class F>
-  void for_shares(F&& f) {
-    parallel_for(shares_, 1, [&](int64_t b, int64_t e) {
+  void for_parts(F&& f) {
+    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
       for (; b < e; ++b) f(b);
     });
   }
 
-  // What lies in `share` of the two runs, of `run` shares each, that it belongs to.
-  void merge_share(int64_t share, int64_t run) {
-    const int64_t first = share / (2 * run) * (2 * run), begin = begin_of(first), middle = begin_of(first + run),
+  // What lies in `part` of the two runs, of `run` parts each, that it belongs to.
+  void merge_part(int64_t part, int64_t run) {
+    const int64_t first = part / (2 * run) * (2 * run), begin = begin_of(first), middle = begin_of(first + run),
                   end = begin_of(first + 2 * run);
     const auto merge = [&](int64_t from, int64_t to) {
       const E *a = items_ + begin, *b = items_ + middle;
@@ -99,7 +99,7 @@ class LongSort {
                     i_end = taken_of_first(a, a_count, b, b_count, to - begin);
       return Merge{a + i, a + i_end, b + (from - begin - i), b + (to - begin - i_end), spare_ + from};
     };
-    const int64_t from = begin_of(share), to = begin_of(share + 1), half = from + (to - from) / 2;
+    const int64_t from = begin_of(part), to = begin_of(part + 1), half = from + (to - from) / 2;
     // Two at once, for a step waits for the one before.
     Merge low = merge(from, half), high = merge(half, to);
     while (low.has_both() && high.has_both()) low.step(), high.step();
@@ -117,10 +117,10 @@ class LongSort {
   }
 
   E *&items_, *&spare_;
-  const int64_t n_, shares_;
+  const int64_t n_, parts_;
 };
 
-// Puts the first k of many items in order, of which each thread finds those of its share.
+// Puts the first k of many items in order, of which each thread finds those of its part.
 template <class E>
 void sort_first(E* items, E* spare, int64_t n, int64_t k) {
   const int64_t parts = std::clamp<int64_t>(num_threads(), 1, n / std::max(4 * k, long_from / 4));

@@ -313,10 +313,10 @@ void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
   run(Rows{rows, descending}, std::span<Tensor* const>(pointers.data(), pointers.size()));
   for (size_t k = 0; k < results.size(); ++k) {
     Shape back = results[k].shape();
-    Strides apart = results[k].strides();
+    Strides strides = results[k].strides();
     for (size_t i = 0; i < order.size(); ++i)
-      back[size_t(order[i])] = results[k].shape()[i], apart[size_t(order[i])] = results[k].strides()[i];
-    copy_repeated(make_view(results[k], back, apart, 0), *args.out[k]);
+      back[size_t(order[i])] = results[k].shape()[i], strides[size_t(order[i])] = results[k].strides()[i];
+    copy_repeated(make_view(results[k], back, strides, 0), *args.out[k]);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/registry.h"
 #include "rill/tensor/error.h"
 
@@ -23,10 +24,7 @@ std::vector<Axis> joined(const Ints& sizes, const std::vector<Placed>& operands,
     if (sizes[i] == 1) continue;
     Axis axis{sizes[i], {}};
     for (const Placed& o : operands) axis.stride.push_back(o.stride[i]);
-    bool joins = !all.empty();
-    for (size_t k = 0; joins && k < operands.size(); ++k) joins = all.back().stride[k] == axis.stride[k] * sizes[i];
-    if (joins) all.back() = {all.back().size * axis.size, axis.stride};
-    else all.push_back(std::move(axis));
+    append_axis(all, axis, &Axis::stride);
   }
   return all;
 }

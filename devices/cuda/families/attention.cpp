@@ -1,6 +1,7 @@
 // Starts the kernels of attention.cuh, for separate operands and for joined ones.
 #include <algorithm>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cuda/families/attention_params.h"
 #include "rill/devices/cuda/families/families.h"
 #include "rill/devices/params/attention_params.h"
@@ -17,7 +18,7 @@ bool grid_of(MatrixGrid& g, const Tensor& t, const MatrixLayout& at) {
   for (size_t a = 0; a < at.sizes.size(); ++a) {
     if (at.sizes[a] == 1) continue;
     const int last = g.digits - 1;
-    const bool joins = g.digits > 0 && g.stride[last] == at.strides[a] * at.sizes[a];
+    const bool joins = g.digits > 0 && is_one_run(g.stride[last], at.strides[a], at.sizes[a]);
     if (!joins && g.digits == MatrixGrid::most_digits) return false;
     const int d = joins ? last : g.digits++;
     g.size[d] = joins ? g.size[d] * at.sizes[a] : int64_t(at.sizes[a]);

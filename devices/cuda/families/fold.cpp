@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cuda/driver/spaces.h"
 #include "rill/devices/kernel/ir.h"
 #include "rill/devices/params/reduce_params.h"
@@ -16,7 +17,7 @@ bool append(Axes& axes, int64_t size, int64_t stride) {
   if (size == 1) return true;
   if (axes.count > 0) {
     const size_t last = size_t(axes.count) - 1;
-    if (axes.stride[last] == size * stride) {
+    if (is_one_run(axes.stride[last], stride, size)) {
       axes.size[last] *= size;
       axes.stride[last] = stride;
       return true;

@@ -119,7 +119,7 @@ MatrixBatch ranked_matrices(const KernelArgs& args) {
   const double rtol = args.attrs.as<PinvParams>().rtol;
   const double epsilon = real_of(args.in[0]->dtype()) == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                                     : std::numeric_limits<float>::epsilon();
-  s.vectors = true, s.share = rtol >= 0 ? rtol : double(std::max(s.rows, s.columns)) * epsilon;
+  s.vectors = true, s.cutoff = rtol >= 0 ? rtol : double(std::max(s.rows, s.columns)) * epsilon;
   return s;
 }
 void run_pinv(const KernelArgs& args) { start_svd(args, ranked_matrices(args), "pinv"); }

@@ -270,7 +270,7 @@ RILL void pinv(const MatrixBatch& s) {
     store_matrix<T>(s.out[0], m, s.columns, s.rows, [&](i64 i, i64 j) {
       if (!good) return not_a_number(W(0.));
       W total = 0.;
-      for (i64 k = 0; k < d.b.columns && d.value(k) > s.share * d.value(0); ++k)
+      for (i64 k = 0; k < d.b.columns && d.value(k) > s.cutoff * d.value(0); ++k)
         total += right(i, k) * conj_of(left(j, k)) * W(1 / d.value(k));
       return total;
     });
@@ -294,7 +294,7 @@ RILL void lstsq(const MatrixBatch& s) {
       RILL_LANES(k, 0, d.b.columns) {
         W total = 0.;
         for (i64 i = 0; i < s.rows; ++i) total += conj_of(left(i, k)) * widened(b[i * s.right + c]);
-        parts[k] = d.value(k) > s.share * d.value(0) ? total / W(d.value(k)) : W(0.);
+        parts[k] = d.value(k) > s.cutoff * d.value(0) ? total / W(d.value(k)) : W(0.);
       }
       __syncwarp();
       RILL_LANES(j, 0, s.columns) {

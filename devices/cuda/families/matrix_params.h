@@ -11,8 +11,8 @@ struct MatrixBatch {
   char* work;      // of each warp, `room` numbers of the wide type
   long long room;  // see wide_t
   int lower, adjoint, unit, full, vectors;
-  double share;  // pinv, lstsq: singular values up to this share of the largest count as 0
-  void* fault;   // Gpu::fault_place()
+  double cutoff;  // pinv, lstsq: singular values up to this fraction of the largest count as 0
+  void* fault;    // Gpu::fault_place()
   int code;
 };
 

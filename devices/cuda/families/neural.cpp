@@ -40,8 +40,8 @@ void batch_norm(const KernelArgs& a) {
   s.out[0] = address(*a.out[2]), s.out[1] = address(factor);
   s.epsilon = params.epsilon;
   start_fold(gpu, neural_family, rule("Variance", d), 8, s, view.size, n);
-  const Normed p{x.size(),           view.size,       view.inner, address(x),        nullptr,
-                 address(*a.out[1]), address(factor), nullptr,    address(*a.in[2]), address(*a.out[0])};
+  const Normed p{x.size(),           view.size,       view.inner,        address(x),
+                 address(*a.out[1]), address(factor), address(*a.in[2]), address(*a.out[0])};
   gpu.launch(neural_kernel(gpu, "Normed", "normalise", d), p, p.count);
 }
 
@@ -52,23 +52,25 @@ void batch_norm_grad(const KernelArgs& a) {
   const AxisView view(x.shape(), params.axis);
   const int64_t n = view.outer * view.inner;
   Gpu& gpu = gpu_of(x.device());
-  const Tensor sum_g = like(scale), sum_gd = like(scale), factor = like(scale), slope = like(scale),
-               offset = like(scale);
+  const Tensor r = like(scale), factor = like(scale), mean_g = like(scale), mean_gh = like(scale), slope = like(scale),
+               constant = like(scale);
   Folding s = by_channel(x, view);
-  s.in[0] = address(*a.in[4]), s.in[1] = address(*a.in[2]);
-  s.out[0] = address(sum_g), s.out[1] = address(sum_gd);
-  start_fold(gpu, neural_family, rule("ChannelSums", d), 16, s, view.size, n);
+  s.in[0] = address(*a.in[4]), s.in[1] = address(*a.in[2]), s.in[2] = address(*a.in[3]);
+  s.out[0] = address(*a.out[2]), s.out[1] = address(*a.out[1]), s.out[2] = address(r);
+  s.epsilon = params.epsilon;
+  start_fold(gpu, neural_family, rule("ChannelSums", d), 24, s, view.size, n);
   const ChannelGradients c{view.size,          n,
-                           address(sum_g),     address(sum_gd),
-                           address(scale),     address(*a.in[3]),
-                           address(*a.in[5]),  address(*a.in[6]),
                            address(*a.out[1]), address(*a.out[2]),
-                           address(factor),    address(slope),
-                           address(offset),    params.epsilon};
+                           address(r),         address(scale),
+                           address(*a.in[5]),  address(*a.in[6]),
+                           address(factor),    address(mean_g),
+                           address(mean_gh),   address(slope),
+                           address(constant)};
   gpu.launch(neural_kernel(gpu, "ChannelGradients", "channel_gradients", d), c, c.channels);
-  const Normed p{x.size(),          view.size,       view.inner,     address(x),      address(*a.in[4]),
-                 address(*a.in[2]), address(factor), address(slope), address(offset), address(*a.out[0])};
-  gpu.launch(neural_kernel(gpu, "Normed", "normalise_gradient", d), p, p.count);
+  const NormedGradient p{x.size(),          view.size,         view.inner,        address(x),      address(*a.in[4]),
+                         address(*a.in[2]), address(r),        address(factor),   address(mean_g), address(mean_gh),
+                         address(slope),    address(constant), address(*a.out[0])};
+  gpu.launch(neural_kernel(gpu, "NormedGradient", "normalise_gradient", d), p, p.count);
 }
 
 void adam_update(const KernelArgs& a) {

@@ -3,6 +3,12 @@ namespace rill::cuda {
 
 template <class T>
 RILL T reciprocal_deviation(T variance, T epsilon) { return T(1) / rill::sqrt(variance + epsilon); }
+// T may hold no such number as the variance, which `wide` is, where it holds the deviation.
+template <class T>
+RILL T channel_factor(T variance, f64 wide, f64 epsilon) {
+  const bool held = variance - variance == T(0) && !(variance < T(1e-30) && epsilon < 1e-23);
+  return held ? reciprocal_deviation(variance, T(epsilon)) : T(1 / ::sqrt(wide + epsilon));
+}
 template <class T>
 RILL T number(const char* p, i64 i) { return Stored<T>::load(p + i * i64(sizeof(T))); }
 template <class T>
@@ -29,12 +35,8 @@ struct Variance : AsDoubles {
   }
   RILL void give(const Folding& s, i64 row, f64 sum) {
     const f64 wide = sum / f64(s.n);
-    const T variance = T(wide);
-    // T may hold no such number where it holds the deviation.
-    const bool held = variance - variance == T(0) && !(variance < T(1e-30) && s.epsilon < 1e-23);
-    set(s.out[0], row, variance);
-    set(s.out[1], row, number<T>(s.in[1], row) * (held ? reciprocal_deviation(variance, T(s.epsilon))
-                                                       : T(1 / ::sqrt(wide + s.epsilon))));
+    set(s.out[0], row, T(wide));
+    set(s.out[1], row, number<T>(s.in[1], row) * channel_factor(T(wide), wide, s.epsilon));
   }
 };
 template <class T>
@@ -70,41 +72,63 @@ struct TwoSums {
   }
 };
 
-// The sums of g and of g (x - mean) of a channel; in: g, mean. out: both, as T.
+struct Three { f64 g, gd, dd; };
+RILL Three from_lane(Three x, int lane) {
+  Three y;
+  y.g = rill::from_lane(x.g, lane);
+  y.gd = rill::from_lane(x.gd, lane);
+  y.dd = rill::from_lane(x.dd, lane);
+  return y;
+}
+// The sums of g, of g d and of d d of a channel, where d = x - mean; in: g, mean, variance. out: the gradients of offset
+// and scale, and r, 1 / the deviation.
 template <class T>
-struct ChannelSums : TwoSums<f64> {
-  RILL Acc load(const Folding& s, i64 row, i64, i64 at) {
-    const f64 g = f64(Stored<T>::load(s.in[0] + at));
+struct ChannelSums {
+  typedef Three Acc;
+  RILL Acc identity() {
     Acc x;
-    x.a = g;
-    x.b = g * (f64(Stored<T>::load(s.from + at)) - f64(number<T>(s.in[1], row)));
+    x.g = x.gd = x.dd = 0;
+    return x;
+  }
+  RILL Acc of(Acc x, const Acc& y) {
+    x.g = x.g + y.g, x.gd = x.gd + y.gd, x.dd = x.dd + y.dd;
+    return x;
+  }
+  RILL Acc load(const Folding& s, i64 row, i64, i64 at) {
+    const f64 g = f64(Stored<T>::load(s.in[0] + at)),
+              d = f64(Stored<T>::load(s.from + at)) - f64(number<T>(s.in[1], row));
+    Acc x;
+    x.g = g, x.gd = g * d, x.dd = d * d;
     return x;
   }
   RILL void give(const Folding& s, i64 row, const Acc& x) {
-    set(s.out[0], row, T(x.a));
-    set(s.out[1], row, T(x.b));
+    const T r = channel_factor(number<T>(s.in[2], row), x.dd / f64(s.n), s.epsilon);
+    set(s.out[0], row, T(x.g));
+    set(s.out[1], row, T(x.gd * f64(r)));
+    set(s.out[2], row, r);
   }
 };
 
-// dx = g factor + (x - mean) slope + offset of each channel, and the gradients of scale and offset.
+// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, as the CPU's: r is not squared, which might be too small
+// for T.
 template <class T>
 RILL void channel_gradients(const ChannelGradients& s) {
   for (i64 c = first_thread(); c < s.channels; c += all_threads()) {
-    const T sum_g = number<T>(s.sum_g, c), sum_gd = number<T>(s.sum_gd, c), n = T(f64(s.n));
-    const T r = reciprocal_deviation(number<T>(s.variance, c), T(s.epsilon)), factor = number<T>(s.scale, c) * r;
-    set(s.scale_gradient, c, sum_gd * r);
-    set(s.offset_gradient, c, sum_g);
-    set(s.factor, c, factor);
-    set(s.slope, c, T(2) * number<T>(s.variance_gradient, c) / n - factor * r * r * (sum_gd / n));
-    set(s.offset, c, number<T>(s.mean_gradient, c) / n - factor * (sum_g / n));
+    const T n = T(f64(s.n));
+    set(s.factor, c, number<T>(s.scale, c) * number<T>(s.r, c));
+    set(s.mean_g, c, number<T>(s.offset_gradient, c) / n);
+    set(s.mean_gh, c, number<T>(s.scale_gradient, c) / n);
+    set(s.slope, c, T(2) * number<T>(s.variance_gradient, c) / n);
+    set(s.constant, c, number<T>(s.mean_gradient, c) / n);
   }
 }
 template <class T>
-RILL void normalise_gradient(const Normed& s) {
+RILL void normalise_gradient(const NormedGradient& s) {
   for (i64 q = first_thread(); q < s.count; q += all_threads()) {
     const i64 c = q / s.inner % s.channels;
     const T d = number<T>(s.x, q) - number<T>(s.mean, c);
-    set(s.y, q, number<T>(s.g, q) * number<T>(s.factor, c) + d * number<T>(s.slope, c) + number<T>(s.offset, c));
+    const T g = number<T>(s.g, q) - number<T>(s.mean_g, c) - d * number<T>(s.r, c) * number<T>(s.mean_gh, c);
+    set(s.y, q, g * number<T>(s.factor, c) + (d * number<T>(s.slope, c) + number<T>(s.constant, c)));
   }
 }
 

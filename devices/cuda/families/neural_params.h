@@ -6,16 +6,20 @@ namespace rill::cuda {
 // Numbers around one axis, [outer, channels, inner]: x, and of the gradient g, by element, the rest by channel.
 struct Normed {
   long long count, channels, inner;
-  const char *x, *g, *mean, *factor, *slope, *offset;
+  const char *x, *mean, *factor, *offset;
+  char* y;
+};
+struct NormedGradient {
+  long long count, channels, inner;
+  const char *x, *g, *mean, *r, *factor, *mean_g, *mean_gh, *slope, *constant;
   char* y;
 };
 
 // By channel: what the gradient of batch_norm needs, of n elements each.
 struct ChannelGradients {
   long long channels, n;
-  const char *sum_g, *sum_gd, *scale, *variance, *mean_gradient, *variance_gradient;
-  char *scale_gradient, *offset_gradient, *factor, *slope, *offset;
-  double epsilon;
+  const char *scale_gradient, *offset_gradient, *r, *scale, *mean_gradient, *variance_gradient;
+  char *factor, *mean_g, *mean_gh, *slope, *constant;
 };
 
 // A step of Adam: devices/ref/optimizers.cpp.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/axes.h"
 #include "rill/devices/cuda/families/families.h"
 
 namespace rill::cuda {
@@ -12,8 +13,8 @@ bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 
   if (size == 1) return true;
   if (w.digits > 0) {
     const int last = w.digits - 1;
-    bool joins = w.stride[last] == stride * size;
-    for (size_t a = 0; a < 3; ++a) joins = joins && w.step[last][a] == step[a] * size;
+    bool joins = is_one_run(w.stride[last], stride, size);
+    for (size_t a = 0; a < 3; ++a) joins = joins && is_one_run(w.step[last][a], step[a], size);
     if (joins) {
       --w.digits;
       size *= w.size[last];

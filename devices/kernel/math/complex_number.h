@@ -18,11 +18,11 @@ struct alignas(2 * sizeof(T)) Complex {  // so that GPUs move it in one piece
   // Smith (1962): no square that would overflow.
   friend Complex operator/(Complex x, Complex y) {
     if (std::fabs(y.re) >= std::fabs(y.im)) {
-      const T share = y.im / y.re, by = y.re + y.im * share;
-      return {(x.re + x.im * share) / by, (x.im - x.re * share) / by};
+      const T ratio = y.im / y.re, by = y.re + y.im * ratio;
+      return {(x.re + x.im * ratio) / by, (x.im - x.re * ratio) / by};
     }
-    const T share = y.re / y.im, by = y.re * share + y.im;
-    return {(x.re * share + x.im) / by, (x.im * share - x.re) / by};
+    const T ratio = y.re / y.im, by = y.re * ratio + y.im;
+    return {(x.re * ratio + x.im) / by, (x.im * ratio - x.re) / by};
   }
   Complex& operator+=(Complex y) { return *this = *this + y; }
   Complex& operator-=(Complex y) { return *this = *this - y; }

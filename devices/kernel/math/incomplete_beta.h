@@ -14,10 +14,10 @@ R log_beta_prefix(R a, R b, real_t<R> x, real_t<R> y) {
   }
   const R total = a + b, gap = R(x) * b - R(y) * a;  // x = a / total + gap / total
   const R rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(total);
-  const auto share = [&](R n, R off, T at) {  // n (log(at total / n) - off)
+  const auto term = [&](R n, R off, T at) {  // n (log(at total / n) - off)
     return n * (value(off) < T(-0.9L) ? R(std::log(at)) + log(total / n) - off : log1p_less(off));
   };
-  return share(a, gap / a, x) + share(b, -gap / b, y) - rest + R(T(0.5L)) * log(b / (a * total * R(T(2 * wide_pi))));
+  return term(a, gap / a, x) + term(b, -gap / b, y) - rest + R(T(0.5L)) * log(b / (a * total * R(T(2 * wide_pi))));
 }
 
 // The continued fraction of I_x(a, b) a B(a, b) / (x^a y^b) (DLMF 8.17.22), by Lentz's method.

@@ -31,7 +31,7 @@ RILL_C_BESSEL(Y1, y1)
 #undef RILL_C_BESSEL
 
 // e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
-// rule, which converges exponentially: the step is a share of the narrower of the strip where the integrand is analytic
+// rule, which converges exponentially: the step is a fraction of the narrower of the strip where the integrand is analytic
 // and the Gaussian that it is for large x.
 template <class T>
 T scaled_k_integral(int n, T x) {
