@@ -16,6 +16,11 @@ struct Ragged {
   std::vector<Tensor>
       row_splits;  // i64 [rows + 1], the outermost first: row i has what lies from splits[i] to splits[i + 1]
 
+  bool is_of_scalar = false;  // the one row of what was split, a tensor without axes
+
+  // The values of row i, from the end where i is negative; of what was made of a tensor without axes, value i:
+  // strings::split(path, "/")(-1). Throws where there is none, and where rows are of rows.
+  Tensor operator()(int64_t i, Where where = Where::current()) const;
   // [rows, longest row, ...]: rows are filled up with `padding`, one element; undefined: 0 or "". Its gradient is that
   // of the values. Inside `function` the row splits must be constants.
   Tensor padded(const Tensor& padding = {}, Where where = Where::current()) const;

@@ -6,11 +6,13 @@
 // none has a gradient. Those marked [traced] may have operands inside `function` that are known only when it is called,
 // and are exported where the format has such an operator; operands of others must be made or captured there.
 #pragma once
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rill/ops/creation.h"
 #include "rill/ops/ragged.h"
 #include "rill/ops/reductions.h"
 
@@ -147,5 +149,27 @@ Tensor decode_raw(const Tensor& x, DType dtype, bool little_endian = true, Where
 Tensor encode_raw(const Tensor& x, bool little_endian = true, Where where = Where::current());
 
 }  // namespace rill::strings
+
+namespace rill {
+
+// Strings beside C++ text: strings::split(path, "/")(1) == "dogs".
+template <std::convertible_to<std::string_view> S>
+Tensor operator==(const Tensor& a, const S& text) {
+  return strings::equal(a, tensor(std::string(std::string_view(text))));
+}
+template <std::convertible_to<std::string_view> S>
+Tensor operator==(const S& text, const Tensor& a) {
+  return a == text;
+}
+template <std::convertible_to<std::string_view> S>
+Tensor operator!=(const Tensor& a, const S& text) {
+  return strings::not_equal(a, tensor(std::string(std::string_view(text))));
+}
+template <std::convertible_to<std::string_view> S>
+Tensor operator!=(const S& text, const Tensor& a) {
+  return a != text;
+}
+
+}  // namespace rill
 
 #pragma GCC visibility pop

@@ -135,7 +135,8 @@ bool is_inside(std::string_view file) {
   const std::string_view root = mine.substr(0, mine.size() - here.size());
   if (!file.starts_with(root)) return false;
   file.remove_prefix(root.size());
-  for (const std::string_view room : {"tensor/", "devices/", "ops/", "autodiff/", "trace/", "serialize/", "nn/", "data/"})
+  for (const std::string_view room :
+       {"tensor/", "devices/", "ops/", "autodiff/", "trace/", "serialize/", "nn/", "data/"})
     if (file.starts_with(room)) return true;
   return false;
 }

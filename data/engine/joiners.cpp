@@ -144,7 +144,8 @@ Ragged ragged_of(const std::vector<Tensor>& rows) {
     }
     values.push_back(rows[i].reshape({-1}));
   }
-  Ragged r{.values = concat(values), .row_splits = {}};
+  Ragged r;
+  r.values = concat(values);
   for (const auto& s : splits) r.row_splits.push_back(vector_of(s.data(), int64_t(s.size()), DType::i64));
   return r;
 }

@@ -102,6 +102,24 @@ Tensor Ragged::padded(const Tensor& padding, Where where) const {
   return reshape(take(concat({values, filler}), tensor(element, {.device = values.device()})), shape);
 }
 
+Tensor Ragged::operator()(int64_t i, Where where) const {
+  const CallerScope caller(where);
+  constexpr std::string_view op = "Ragged";
+  refuse_traced(*this, op, where);
+  if (row_splits.size() != 1 || !values.defined())
+    fail(op, fmt::format("one row of {} levels is no tensor. take row splits and values apart", row_splits.size()),
+         where);
+  const EagerScope eager;
+  const std::vector<int64_t> splits = row_splits[0].to_vector<int64_t>(where);
+  const int64_t n = is_of_scalar ? int64_t(values.size()) : int64_t(splits.size()) - 1;
+  const int64_t at = i < 0 ? i + n : i;
+  if (at < 0 || at >= n)
+    fail(op, fmt::format("index {} is outside of {} {}{}", i, n, is_of_scalar ? "value" : "row", n == 1 ? "" : "s"),
+         where);
+  if (is_of_scalar) return values(at);
+  return slice_axis(values, 0, splits[size_t(at)], splits[size_t(at) + 1]);
+}
+
 Tensor Ragged::indices(Where where) const {
   CallerScope caller(where);
   const Places places = places_of(*this, "Ragged::indices", where);

@@ -75,7 +75,7 @@ Ragged regex_split(const Tensor& x, std::string_view pattern, Where where) {
     ends.push_back(int64_t(parts.size()));
   }
   const EagerScope eager;
-  return {tensor(parts), {tensor(ends)}};
+  return {tensor(parts), {tensor(ends)}, x.ndim() == 0};
 }
 
 }  // namespace rill::strings

@@ -185,7 +185,7 @@ Ragged split(const Tensor& x, std::string_view separator, int64_t max_splits, Wh
     ends.push_back(int64_t(parts.size()));
   }
   EagerScope eager;
-  return {tensor(parts), {tensor(ends)}};
+  return {tensor(parts), {tensor(ends)}, x.ndim() == 0};
 }
 
 // --- Joining ---------------------------------------------------------------------------------------------------------
