@@ -16,7 +16,7 @@ const std::string packed(
     35);
 
 std::string big_endian(uint32_t v) { return {char(v >> 24), char(v >> 16), char(v >> 8), char(v)}; }
-std::string images(uint32_t n, uint32_t side, uint32_t magic = 0x803) {
+std::string pixels_file(uint32_t n, uint32_t side, uint32_t magic = 0x803) {
   return big_endian(magic) + big_endian(n) + big_endian(side) + big_endian(side) + std::string(n * side * side, '\x07');
 }
 std::string labels(const std::string& values, uint32_t magic = 0x801) {
@@ -26,9 +26,9 @@ std::string labels(const std::string& values, uint32_t magic = 0x801) {
 // A folder with four good files.
 struct Digits : Folder {
   Digits() {
-    put_file(*this / "train-images-idx3-ubyte", images(3, 2));
+    put_file(*this / "train-images-idx3-ubyte", pixels_file(3, 2));
     put_file(*this / "train-labels-idx1-ubyte", labels("\0\x05\x09"s));
-    put_file(*this / "t10k-images-idx3-ubyte", images(1, 2));
+    put_file(*this / "t10k-images-idx3-ubyte", pixels_file(1, 2));
     put_file(*this / "t10k-labels-idx1-ubyte", labels("\x01"));
   }
   std::string error() const {
@@ -162,7 +162,7 @@ TEST_CASE("MNIST: what can be wrong") {
     CHECK(has(d.error(), "train-images-idx3-ubyte': has the magic number 0x00000801. expected 0x00000803"));
   }
   SECTION("images where labels belong") {
-    put_file(d / "t10k-labels-idx1-ubyte", images(1, 2));
+    put_file(d / "t10k-labels-idx1-ubyte", pixels_file(1, 2));
     CHECK(has(d.error(), "t10k-labels-idx1-ubyte': has the magic number 0x00000803. expected 0x00000801"));
   }
   SECTION("a label that is no digit") {
@@ -174,11 +174,11 @@ TEST_CASE("MNIST: what can be wrong") {
     CHECK(has(d.error(), "has 2 labels. expected 3"));
   }
   SECTION("bytes are left over") {
-    put_file(d / "t10k-images-idx3-ubyte", images(1, 2) + "x");
+    put_file(d / "t10k-images-idx3-ubyte", pixels_file(1, 2) + "x");
     CHECK(has(d.error(), "t10k-images-idx3-ubyte': has bytes left over"));
   }
-  SECTION("images of the two sets differ in size") {
-    put_file(d / "t10k-images-idx3-ubyte", images(1, 3));
+  SECTION("pixels_file of the two sets differ in size") {
+    put_file(d / "t10k-images-idx3-ubyte", pixels_file(1, 3));
     CHECK(has(d.error(), "u8[1,3,3]"));
   }
 }
