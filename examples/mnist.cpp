@@ -56,16 +56,16 @@ struct Epoch {
   double seconds = 0;
 };
 
-Epoch train_epoch(const Step& step, data::Iterator<std::pair<Tensor, Tensor>> batches, int64_t count,
-                  ProgressBar& bar) {
+Epoch train_epoch(const Step& step, const data::Mnist& digits, data::Batches& batches, ProgressBar& bar) {
+  const int64_t count = digits.train_images.dim(0);
   int64_t done = 0;
   Epoch epoch;
   const auto start = std::chrono::steady_clock::now();
-  while (const auto batch = batches.next()) {
-    const auto& [images, labels] = *batch;
-    const auto [loss, right] = step(images, labels);
-    done += labels.size();
-    epoch.loss += loss.item<double>() * double(labels.size());
+  while (done < count) {
+    const Tensor chosen = batches.next();
+    done += chosen.size();
+    const auto [loss, right] = step(take(digits.train_images, chosen, 0), take(digits.train_labels, chosen, 0));
+    epoch.loss += loss.item<double>() * double(chosen.size());
     epoch.right += right.item<double>();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double seen = double(done);
@@ -105,15 +105,12 @@ void train(const Settings& settings) {
     predict = function("predict", classify);
   }
 
-  // Each epoch has an order of its own, which follows from the seed and its number.
-  const auto batches = data::from_tensors(std::pair(digits.train_images, digits.train_labels))
-                           .shuffle({.seed = settings.seed})
-                           .batch(settings.batch)
-                           .prefetch();
   // With what a checkpoint has, a run that was stopped goes on with the bits that it would have had.
+  data::Batches batches(digits.train_images.dim(0), settings.batch);
   std::optional<CheckpointManager> manager;
   if (!settings.checkpoint.empty())
-    manager.emplace(Checkpoint{{"model", model}, {"adam", adam}, {"random", random::generator()}}, settings.checkpoint);
+    manager.emplace(Checkpoint{{"model", model}, {"adam", adam}, {"random", random::generator()}, {"batches", batches}},
+                    settings.checkpoint);
   if (manager && manager->restore_if_any()) std::printf("goes on from %s\n", manager->latest().c_str());
 
   std::optional<summary::Writer> log;
@@ -123,10 +120,9 @@ void train(const Settings& settings) {
   std::vector<int64_t> classes;
   const std::vector<int64_t> truth = digits.test_labels.to_vector<int64_t>();
   double seconds = 0;
-  const int64_t epochs_done = adam.iterations().value().item<int64_t>() / *batches.size();
-  for (int epoch = int(epochs_done) + 1; epoch <= settings.epochs; ++epoch) {
+  for (int epoch = int(batches.epoch()) + 1; epoch <= settings.epochs; ++epoch) {
     ProgressBar bar("epoch " + std::to_string(epoch) + "/" + std::to_string(settings.epochs));
-    const Epoch result = train_epoch(step, batches.iterator({.epoch = uint64_t(epoch)}), int64_t(train_count), bar);
+    const Epoch result = train_epoch(step, digits, batches, bar);
     classes = predict_all(predict, digits.test_images);
     const double right = result.right / train_count, test_right = share_right(classes, truth);
     bar.finish(result.loss / train_count, right, test_right, train_count / result.seconds, result.seconds);

@@ -177,7 +177,7 @@ TEST_CASE("MNIST: what can be wrong") {
     put_file(d / "t10k-images-idx3-ubyte", pixels_file(1, 2) + "x");
     CHECK(has(d.error(), "t10k-images-idx3-ubyte': has bytes left over"));
   }
-  SECTION("pixels_file of the two sets differ in size") {
+  SECTION("images of the two sets differ in size") {
     put_file(d / "t10k-images-idx3-ubyte", pixels_file(1, 3));
     CHECK(has(d.error(), "u8[1,3,3]"));
   }
