@@ -71,7 +71,7 @@ Tensor step(const Tensor& x, const Tensor& w) { return sin(x) * w; }
 // step() twice, as one node.
 Tensor twice(const Tensor& x, const Tensor& w, bool prints = false) {
   const auto body = function("body", [prints](const Tensor& v, const Tensor& by) {
-    if (prints) print("a step", v);
+    if (prints) print("a step {}", v);
     return step(v, by);
   });
   TwiceAttrs attrs;

@@ -138,7 +138,7 @@ TEST_CASE("summaries and events by thousands") {
 TEST_CASE("records and Examples by thousands") {
   const auto write = [](int n, const Folder& folder) {
     RecordWriter writer(folder / "r.tfrecord");
-    for (int i = 0; i < n; ++i) writer.write(make_example({{"x", full({2}, i)}}));
+    for (int i = 0; i < n; ++i) writer.write(make_example({{"x", full({2}, i, f32)}}));
     writer.close();
   };
   growth::is_linear("writing", [write](int n) -> growth::Walk {
@@ -155,7 +155,7 @@ TEST_CASE("records and Examples by thousands") {
     std::map<std::string, Tensor> features;
     std::map<std::string, FeatureSpec> specs;
     for (int i = 0; i < n; ++i) {
-      features.emplace("f" + std::to_string(i), full({1}, i));
+      features.emplace("f" + std::to_string(i), full({1}, i, f32));
       specs.emplace("f" + std::to_string(i), fixed_feature(f32, {1}));
     }
     return [=] {

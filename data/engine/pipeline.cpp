@@ -34,7 +34,7 @@ std::string sum_of(std::string_view bytes) {
 
 Pipeline::Pipeline(StagePtr stage, const IteratorOptions& options, const Where& where)
     : stage_(std::move(stage)), options_(options), forks_(fork_count()) {
-  const CallerScope caller(where);
+  const CallerScope caller(where, "Dataset.iterator");
   if (stage_->draws()) seed_ = drawn_seed();
   if (options.stats) stats_ = std::make_unique<Stats>(*stage_);
   cursor_ = open();

@@ -6,6 +6,8 @@
 
 extern "C" {
 
+extern const char rill_parquet_version[];  // of rill: the library that opens this one is of the same
+
 // Of the columns named, or all. Never null; rill_parquet_error() is "" where it could be opened.
 void* rill_parquet_open(const char* path, const char* const* columns, int count, int64_t batch_rows);
 void rill_parquet_close(void* file);

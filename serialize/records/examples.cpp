@@ -1,5 +1,7 @@
 // Examples into tensors; see examples.h. Start at parse_examples.
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "rill/ops/apply.h"
 #include "rill/serialize/examples.h"
@@ -56,9 +58,22 @@ auto value_of(const Entries& entries, const std::string& name) -> decltype(&entr
   return nullptr;
 }
 
+// The features of an Example, to be looked up by name: of many, by a table.
+struct NamedFeatures {
+  explicit NamedFeatures(const Features& f) : features(f) {
+    constexpr int few = 16;
+    if (f.feature().size() > few)
+      for (const Features::Entry& entry : f.feature()) by_name[entry.key()] = &entry.value();
+  }
+  const Features& features;
+  std::unordered_map<std::string_view, const proto::Feature*> by_name;  // empty where they are few
+};
+
 // The feature of an Example, or null where it has none, or one that holds nothing.
-const proto::Feature* find(const Features& features, const std::string& name) {
-  const proto::Feature* found = value_of(features.feature(), name);
+const proto::Feature* find(const NamedFeatures& features, const std::string& name) {
+  const proto::Feature* found = nullptr;
+  if (features.by_name.empty()) found = value_of(features.features.feature(), name);
+  else if (const auto at = features.by_name.find(name); at != features.by_name.end()) found = at->second;
   return !found || found->kind_case() == proto::Feature::KIND_NOT_SET ? nullptr : found;
 }
 
@@ -80,12 +95,12 @@ Tensor whole_numbers(const std::vector<int64_t>& values, const Where& where) {
 
 // --- Kinds of features -----------------------------------------------------------------------------------------------
 
-Tensor fixed(const std::vector<const Features*>& examples, const std::string& name, const FeatureSpec& f,
+Tensor fixed(const std::vector<NamedFeatures>& examples, const std::string& name, const FeatureSpec& f,
              const Parse& parse) {
   FeatureElements all(f.dtype);
   const int64_t each = f.shape.numel();
   for (size_t i = 0; i < examples.size(); ++i) {
-    const proto::Feature* found = find(*examples[i], f.key.empty() ? name : f.key);
+    const proto::Feature* found = find(examples[i], f.key.empty() ? name : f.key);
     if (!found && !f.missing.defined())
       parse.reject(i, name, "is missing. fixed_feature() takes what shall stand in its place");
     if (!found) {
@@ -116,13 +131,13 @@ Tensor fill_up(const FeatureElements& all, const std::vector<int64_t>& counts, c
   return out.tensor(with_front(f.shape, {int64_t(counts.size()), longest}), where);
 }
 
-void padded(const std::vector<const Features*>& examples, const std::string& name, const FeatureSpec& f,
+void padded(const std::vector<NamedFeatures>& examples, const std::string& name, const FeatureSpec& f,
             const Parse& parse, ParsedExamples& out) {
   FeatureElements all(f.dtype);
   std::vector<int64_t> counts;
   const int64_t each = f.shape.numel();
   for (size_t i = 0; i < examples.size(); ++i) {
-    const proto::Feature* found = find(*examples[i], f.key.empty() ? name : f.key);
+    const proto::Feature* found = find(examples[i], f.key.empty() ? name : f.key);
     const int64_t n = found ? count_of(*found) : 0;
     if (each == 0 ? n != 0 : n % each != 0)
       parse.reject(i, name,
@@ -205,17 +220,17 @@ std::vector<int64_t> row_lengths(const Partition& p, const proto::Feature* found
   return lengths;
 }
 
-Ragged ragged(const std::vector<const Features*>& examples, const std::string& name, const FeatureSpec& f,
+Ragged ragged(const std::vector<NamedFeatures>& examples, const std::string& name, const FeatureSpec& f,
               const Parse& parse) {
   FeatureElements all(f.dtype);
   std::vector<std::vector<int64_t>> splits(f.partitions.size() + 1, std::vector<int64_t>{0});
   for (size_t i = 0; i < examples.size(); ++i) {
-    const proto::Feature* found = find(*examples[i], f.key.empty() ? name : f.key);
+    const proto::Feature* found = find(examples[i], f.key.empty() ? name : f.key);
     int64_t below = found ? count_of(*found) : 0;
     if (found) append(all, *found, parse, i, name, f.dtype);
     for (size_t level = f.partitions.size(); level-- > 0;) {  // from the values outwards
       const Partition& p = f.partitions[level];
-      const auto lengths = row_lengths(p, find(*examples[i], p.key), below, parse, i);
+      const auto lengths = row_lengths(p, find(examples[i], p.key), below, parse, i);
       for (int64_t n : lengths) splits[level + 1].push_back(splits[level + 1].back() + n);
       below = int64_t(lengths.size());
     }
@@ -226,7 +241,7 @@ Ragged ragged(const std::vector<const Features*>& examples, const std::string& n
   return out;
 }
 
-void parse_all(const std::vector<const Features*>& examples, const std::map<std::string, FeatureSpec>& features,
+void parse_all(const std::vector<NamedFeatures>& examples, const std::map<std::string, FeatureSpec>& features,
                const Parse& parse, ParsedExamples& out) {
   for (const auto& [name, f] : features) {
     parse.check(name, f);
@@ -327,8 +342,8 @@ ParsedExamples parse_examples(const std::vector<std::string>& examples,
   EagerScope eager;
   const Parse parse{"parse_examples", where};
   const auto decoded = parse.decode<proto::Example>(examples);
-  std::vector<const Features*> all;
-  for (const auto& e : decoded) all.push_back(&e.features());
+  std::vector<NamedFeatures> all;
+  for (const auto& e : decoded) all.emplace_back(e.features());
   ParsedExamples out;
   parse_all(all, features, parse, out);
   return out;
@@ -362,8 +377,8 @@ ParsedExamples parse_sequence_examples(const std::vector<std::string>& examples,
   EagerScope eager;
   const Parse parse{"parse_sequence_examples", where};
   const auto decoded = parse.decode<proto::SequenceExample>(examples);
-  std::vector<const Features*> all;
-  for (const auto& e : decoded) all.push_back(&e.context());
+  std::vector<NamedFeatures> all;
+  for (const auto& e : decoded) all.emplace_back(e.context());
   ParsedExamples out;
   parse_all(all, context, parse, out);
   for (const auto& [name, f] : sequences) {
