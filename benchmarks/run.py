@@ -131,7 +131,6 @@ def make_networks(build):
     """The files of the rows onnx_*, in a folder that the environment names from now on."""
     folder, script = (build / "networks").resolve(), ROOT / "tests" / "fixtures" / "onnx" / "networks.py"
     ENV["RILL_BENCH_NETWORKS"] = str(folder)
-    ENV["RILL_BENCH_DATA"] = str((build / "bench-data").resolve())
     if FORMATS.exists() and not (folder / "made").exists():
         subprocess.run([FORMATS, script, folder], check=True)
         (folder / "made").touch()
@@ -545,6 +544,7 @@ def main():
             setup.ensure()
             report["versions"] = versions()
         report["machine"] = machine()
+        ENV["RILL_BENCH_DATA"] = str((args.build / "bench-data").resolve())
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
         workers |= {f"arrays {name}": Worker(*peer_script("arrays"), name) for name in ("numpy", "torch", "jax")}
