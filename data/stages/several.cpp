@@ -92,11 +92,19 @@ class Zip final : public Stage {
 class Concatenate final : public Stage {
  public:
   Concatenate(std::vector<StagePtr> inputs, const Where& where) : Stage("concatenate", where, std::move(inputs)) {
-    if (!is_indexed()) return;
+    // Once: a chain of these would ask all that are before it again, at each link.
     int64_t all = 0;
-    for (const StagePtr& input : this->inputs()) ends_.push_back(all += *input->size());
+    for (const StagePtr& input : this->inputs()) {
+      all = input->is_indexed() ? sum_of_sizes(all, *input->size()) : endless;
+      if (all == endless) {
+        ends_.clear();
+        break;
+      }
+      ends_.push_back(all);
+    }
   }
   std::optional<int64_t> size() const override {
+    if (is_indexed()) return ends_.back();
     int64_t all = 0;
     for (const StagePtr& input : inputs()) {
       const auto n = input->size();
@@ -105,9 +113,7 @@ class Concatenate final : public Stage {
     }
     return all;
   }
-  bool is_indexed() const override {
-    return size() != endless && std::ranges::all_of(inputs(), [](const StagePtr& s) { return s->is_indexed(); });
-  }
+  bool is_indexed() const override { return !ends_.empty(); }
   Item at(int64_t i, const Pass& pass) const override {
     const size_t which = size_t(std::ranges::upper_bound(ends_, i) - ends_.begin());
     return inputs()[which]->at(which > 0 ? i - ends_[which - 1] : i, pass.for_input(which));
@@ -143,7 +149,7 @@ class Concatenate final : public Stage {
     std::vector<CursorPtr> cursors;
     size_t which = 0;
   };
-  std::vector<int64_t> ends_;  // in all elements, of each input that can be indexed
+  std::vector<int64_t> ends_;  // of each input, in all elements; empty where these cannot be had by number
 };
 
 // --- choose_from, sample_from ----------------------------------------------------------------------------------------
