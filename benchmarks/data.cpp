@@ -9,6 +9,7 @@
 #include "rill/data.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
+#include "row.h"
 
 using namespace rill;
 using benchmark::State;
@@ -79,16 +80,6 @@ void tfrecord(State& state) {
                           },
                           {.threads = 2});
   pass(state, ds);
-}
-
-#define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
-
-void run(State& state, void (*row)(State&)) {
-  try {
-    row(state);
-  } catch (const std::exception& error) {
-    state.SkipWithError(error.what());
-  }
 }
 
 ROW(data_overhead, overhead(state));

@@ -4,6 +4,7 @@
 
 #include "models.h"
 #include "rill/nn.h"
+#include "row.h"
 
 using namespace rill;
 using benchmark::State;
@@ -221,17 +222,6 @@ Tensor complex_normal(const Shape& shape) { return complex(normal(shape), normal
 template <class F>
 void on(State& state, F f, const Tensor& x) {
   loop(state, [&] { return f(x); });
-}
-
-// Wall time: kernels run on a pool of threads.
-#define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
-
-void run(State& state, void (*row)(State&)) {
-  try {
-    row(state);
-  } catch (const std::exception& error) {
-    state.SkipWithError(error.what());
-  }
 }
 
 ROW(small_add, small_add(state));

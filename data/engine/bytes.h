@@ -12,8 +12,10 @@ class ByteCount final : public LeafVisitor {
     all += int64_t(sizeof(TensorRep));
     if (!t.defined()) return;
     all += int64_t(t.size()) * int64_t(size_of(t.dtype()));
-    if (t.dtype() == DType::string)
-      for (const std::string& s : t.to_vector<std::string>()) all += int64_t(s.capacity());
+    if (t.dtype() != DType::string) return;
+    const Tensor dense = t.contiguous();
+    const auto* const texts = reinterpret_cast<const std::string*>(dense.rep()->data);
+    for (int64_t i = 0; i < int64_t(dense.size()); ++i) all += int64_t(texts[i].capacity());
   }
   void constant(const void*, size_t n) override { all += int64_t(n); }
   int64_t all = int64_t(sizeof(Item));

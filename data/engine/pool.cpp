@@ -26,7 +26,7 @@ struct Pool::Shared {
   ForkMutex mutex;
   ForkCondition changed;
   std::deque<std::shared_ptr<Task>> tasks;
-  int threads = 0, idle = 0;
+  int threads = 0;
   uint64_t forks = fork_count();
 };
 
@@ -42,7 +42,7 @@ void Pool::start(std::shared_ptr<Task> task, int threads) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->forks != fork_count()) {  // the threads did not come along
     shared_->tasks.clear();
-    shared_->threads = shared_->idle = 0;
+    shared_->threads = 0;
     shared_->forks = fork_count();
   }
   shared_->tasks.push_back(std::move(task));

@@ -52,15 +52,9 @@ Pass Pass::for_inner(int64_t number) const {
   p.stats = nullptr;
   return p;
 }
-CursorPtr Stage::begin(const Pass& pass) const {
-  CursorPtr c = open(pass);
-  if (Counters* const counters = counters_of(*this, pass)) return counted(*this, std::move(c), *counters);
-  return c;
-}
+CursorPtr Stage::begin(const Pass& pass) const { return counted_in(pass, *this, open(pass)); }
 CursorPtr Stage::begin_in(std::shared_ptr<const Order> order, const Pass& pass) const {
-  CursorPtr c = open_in(std::move(order), pass);
-  if (Counters* const counters = counters_of(*this, pass)) return counted(*this, std::move(c), *counters);
-  return c;
+  return counted_in(pass, *this, open_in(std::move(order), pass));
 }
 int Stage::threads() const {
   int most = own_threads();

@@ -56,8 +56,9 @@ class Counted final : public Cursor {
 
 }  // namespace
 
-CursorPtr counted(const Stage& stage, CursorPtr cursor, Counters& counters) {
-  return std::make_unique<Counted>(stage, std::move(cursor), counters);
+CursorPtr counted_in(const Pass& pass, const Stage& stage, CursorPtr cursor) {
+  Counters* const counters = counters_of(stage, pass);
+  return counters ? std::make_unique<Counted>(stage, std::move(cursor), *counters) : std::move(cursor);
 }
 Counters* counters_of(const Stage& stage, const Pass& pass) { return pass.stats ? pass.stats->of(stage) : nullptr; }
 

@@ -29,7 +29,7 @@ class Stats {
   int64_t began_ns_, waiting_ns_ = 0;
 };
 
-// A cursor that is counted.
-CursorPtr counted(const Stage& stage, CursorPtr cursor, Counters& counters);
+// The cursor, counted where the pass counts its stage.
+CursorPtr counted_in(const Pass& pass, const Stage& stage, CursorPtr cursor);
 
 }  // namespace rill::data

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rill/devices/registry.h"
+#include "rill/serialize/tensors/elements.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::data::detail {
@@ -162,11 +163,7 @@ Tensor RowList::stacked(std::span<const int64_t> indices) const {
 
 namespace {
 
-uint64_t number_at(std::string_view bytes, size_t at, int n) {
-  uint64_t x = 0;
-  for (int i = n; i-- > 0;) x = x << 8 | uint8_t(bytes[at + size_t(i)]);
-  return x;
-}
+uint64_t number_at(std::string_view bytes, size_t at, size_t width) { return little_endian(bytes.data() + at, width); }
 
 struct Directory {
   uint64_t entries = 0, at = 0, bytes = 0;

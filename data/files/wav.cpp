@@ -6,14 +6,13 @@
 
 #include "rill/data/files/sound.h"
 #include "rill/devices/registry.h"
+#include "rill/serialize/tensors/elements.h"
 
 namespace rill::data::detail {
 namespace {
 
-uint32_t wav_number(std::string_view bytes, size_t at, int n) {
-  uint32_t x = 0;
-  for (int i = n; i-- > 0;) x = x << 8 | uint8_t(bytes[at + size_t(i)]);
-  return x;
+uint32_t wav_number(std::string_view bytes, size_t at, size_t width) {
+  return uint32_t(little_endian(bytes.data() + at, width));
 }
 
 struct WavFormat {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "rill/data/images/codec.h"
+#include "rill/serialize/tensors/elements.h"
 #include "rill/tensor/error.h"
 
 namespace rill::images {
@@ -44,9 +45,7 @@ class BmpReader {
 
   uint32_t number(size_t at, size_t width) const {
     if (at > d_.bytes.size() || width > d_.bytes.size() - at) d_.fail_damaged("it ends within its header");
-    uint32_t n = 0;
-    for (size_t i = 0; i < width; ++i) n |= uint32_t(uint8_t(d_.bytes[at + i])) << (8 * i);
-    return n;
+    return uint32_t(little_endian(d_.bytes.data() + at, width));
   }
 
   void read_header() {

@@ -190,29 +190,31 @@ std::vector<Sample> bucket_samples() { return on_words<BucketParams>({{1}, {1000
 
 }  // namespace
 
-#define RILL_TEXT_MAP(record, called, said, result, kernel, sampled) \
-  const Op record({.name = called,                                   \
-                   .doc = said,                                      \
-                   .dtypes = text_set,                               \
-                   .infer = infer_map<DType::result>,                \
-                   .no_gradient = no_slope,                          \
-                   .batch = batch_rows,                              \
-                   .ref = kernel,                                    \
-                   .samples = sampled})
+// A record that computes each string by itself; last, its samples, or that it is not listed.
+#define RILL_TEXT_MAP(record, called, said, result, kernel, ...) \
+  const Op record({.name = called,                               \
+                   .doc = said,                                  \
+                   .dtypes = text_set,                           \
+                   .infer = infer_map<DType::result>,            \
+                   .no_gradient = no_slope,                      \
+                   .batch = batch_rows,                          \
+                   .ref = kernel,                                \
+                   __VA_ARGS__})
 
 RILL_TEXT_MAP(lower_op, "string_lower", "y = x with ASCII letters in lower case", string, run_plain<lower>,
-              plain_samples);
+              .samples = plain_samples);
 RILL_TEXT_MAP(upper_op, "string_upper", "y = x with ASCII letters in upper case", string, run_plain<upper>,
-              plain_samples);
+              .samples = plain_samples);
 RILL_TEXT_MAP(strip_op, "string_strip", "y = x without these bytes at both ends", string, run_map<run_strip>,
-              strip_samples);
+              .samples = strip_samples);
 RILL_TEXT_MAP(replace_op, "string_replace", "y = x with the first occurrences of a part replaced", string,
-              run_map<run_replace>, replace_samples);
-RILL_TEXT_MAP(length_op, "string_length", "y = the length of each string", i64, run_map<run_length>, length_samples);
+              run_map<run_replace>, .samples = replace_samples);
+RILL_TEXT_MAP(length_op, "string_length", "y = the length of each string", i64, run_map<run_length>,
+              .samples = length_samples);
 RILL_TEXT_MAP(fingerprint_op, "string_fingerprint", "y = FarmHash's Fingerprint64 of each string", u64,
-              run_plain<fingerprint>, plain_samples);
+              run_plain<fingerprint>, .samples = plain_samples);
 RILL_TEXT_MAP(hash_bucket_op, "string_hash_bucket", "y = FarmHash's Fingerprint64 of each string, modulo the buckets",
-              i64, run_map<run_bucket>, bucket_samples);
+              i64, run_map<run_bucket>, .samples = bucket_samples);
 
 const Op to_number_op({.name = "string_to_number",
                        .doc = "y = the number that each string says",
@@ -268,21 +270,11 @@ const Op lookup_op({.name = "string_lookup",
                     .samples = lookup_samples});
 
 // These need a library that a build may lack, and have no samples there: their records are not listed.
-#define RILL_FEATURE_MAP(record, called, said, result, kernel) \
-  const Op record({.name = called,                             \
-                   .doc = said,                                \
-                   .dtypes = text_set,                         \
-                   .infer = infer_map<DType::result>,          \
-                   .no_gradient = no_slope,                    \
-                   .batch = batch_rows,                        \
-                   .ref = kernel,                              \
-                   .listed = false})
-
-RILL_FEATURE_MAP(regex_replace_op, "string_regex_replace", "y = x with matches of a regular expression replaced",
-                 string, run_map<run_regex>);
-RILL_FEATURE_MAP(regex_full_match_op, "string_full_match", "y = whether each string matches a regular expression",
-                 boolean, run_map<run_match>);
-RILL_FEATURE_MAP(letters_op, "string_letters", "y = x in a normal form of Unicode, or with letters of a case", string,
-                 run_map<run_letters>);
+RILL_TEXT_MAP(regex_replace_op, "string_regex_replace", "y = x with matches of a regular expression replaced", string,
+              run_map<run_regex>, .listed = false);
+RILL_TEXT_MAP(regex_full_match_op, "string_full_match", "y = whether each string matches a regular expression", boolean,
+              run_map<run_match>, .listed = false);
+RILL_TEXT_MAP(letters_op, "string_letters", "y = x in a normal form of Unicode, or with letters of a case", string,
+              run_map<run_letters>, .listed = false);
 
 }  // namespace rill::strings

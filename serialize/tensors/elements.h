@@ -30,11 +30,14 @@ class Pieces {
 void require_elements(std::string_view op, const Tensor& t, const std::string& name, const Where& where);
 
 // A number that stands in a file, the lowest byte first.
+inline uint64_t little_endian(const char* bytes, size_t width) {
+  uint64_t value = 0;
+  for (size_t i = width; i-- > 0;) value = value << 8 | uint8_t(bytes[i]);
+  return value;
+}
 template <class T>
 T little_endian(const char* bytes) {
-  T value = 0;
-  for (size_t i = sizeof(T); i-- > 0;) value = T(value << (sizeof(T) > 1 ? 8 : 0) | uint8_t(bytes[i]));
-  return value;
+  return T(little_endian(bytes, sizeof(T)));
 }
 
 // Where a file holds a dense tensor of numbers.
