@@ -82,7 +82,7 @@ auto assembled(const Y& y, const Values& values, std::vector<std::vector<Tensor>
 
 // Variables inside a structure keep their values in forward mode.
 template <class... X>
-inline constexpr bool may_go_forward = (!holds_variables<X> && ...) || (std::is_same_v<X, Variable> && ...);
+inline constexpr bool may_go_forward = (!holds_variables<X> && ...) || (is_variable<X> && ...);
 
 template <size_t... which, class F, class... X>
 auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, const X&... x) {

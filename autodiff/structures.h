@@ -45,7 +45,7 @@ struct VariableLeaf {
   static constexpr bool of = [] {
     if constexpr ((NamesFields<T> || Aggregate<T>) && !TupleLike<T> && !Walkable<T>)
       return holds<decltype(fields_of(std::declval<T&>())), VariableLeaf>;
-    else return std::is_same_v<T, Variable>;
+    else return is_variable<T>;
   }();
 };
 template <class T>
@@ -112,13 +112,13 @@ Like<T, Leaves> like(const T& value, const Leaves& leaves) {
 
 // What a callable sees of an argument: the argument itself, or a Tensor where it is a number or a Variable.
 template <class T>
-using Argument = std::conditional_t<std::is_same_v<T, Variable> || Scalar<T> || DimOrSize<T>, Tensor, T>;
+using Argument = std::conditional_t<is_variable<T> || Scalar<T> || DimOrSize<T>, Tensor, T>;
 // Copies of all of them. (What a std::tuple makes of one tuple or pair is that itself, were its type not given.)
 template <class... X>
 using Arguments = std::tuple<Argument<std::remove_cvref_t<X>>...>;
 template <class T>
 Argument<T> as_argument(const T& x) {
-  if constexpr (std::is_same_v<T, Variable>) return x.value();
+  if constexpr (is_variable<T>) return x.value();
   else return x;
 }
 
@@ -190,7 +190,7 @@ class PutGradients final : public LeafVisitor {
 // tensors.
 struct GradientLeaves {
   template <class T>
-  using Of = std::conditional_t<std::is_same_v<T, Variable>, Tensor, std::conditional_t<holds_variables<T>, void, T>>;
+  using Of = std::conditional_t<is_variable<T>, Tensor, std::conditional_t<holds_variables<T>, void, T>>;
   template <class T>
   static auto refuse() {
     static_assert(std::is_same_v<T, void>,
@@ -199,7 +199,7 @@ struct GradientLeaves {
   }
   template <class T>
   Of<T> operator()(const T& leaf) const {
-    if constexpr (std::is_same_v<T, Variable>) {
+    if constexpr (is_variable<T>) {
       return std::move(*next++);
     } else {
       T out = leaf;

@@ -22,16 +22,16 @@ Tensor uniform_of_variance(const Shape& shape, double variance) {
   return uniform(-limit, limit)(shape);
 }
 Tensor normal_of_variance(const Shape& shape, double variance) { return normal(0, std::sqrt(variance))(shape); }
-double glorot(const Shape& shape) { return 2 / std::max(1.0, fans_of(shape).in + fans_of(shape).out); }
-double per_input(const Shape& shape) { return 1 / std::max(1.0, fans_of(shape).in); }
+double glorot(const Fans& fans) { return 2 / std::max(1.0, fans.in + fans.out); }
+double per_input(const Fans& fans) { return 1 / std::max(1.0, fans.in); }
 }  // namespace
 
-Tensor glorot_uniform(const Shape& shape) { return uniform_of_variance(shape, glorot(shape)); }
-Tensor glorot_normal(const Shape& shape) { return normal_of_variance(shape, glorot(shape)); }
-Tensor he_uniform(const Shape& shape) { return uniform_of_variance(shape, 2 * per_input(shape)); }
-Tensor he_normal(const Shape& shape) { return normal_of_variance(shape, 2 * per_input(shape)); }
-Tensor lecun_uniform(const Shape& shape) { return uniform_of_variance(shape, per_input(shape)); }
-Tensor lecun_normal(const Shape& shape) { return normal_of_variance(shape, per_input(shape)); }
+Tensor glorot_uniform(const Shape& shape, const Fans& fans) { return uniform_of_variance(shape, glorot(fans)); }
+Tensor glorot_normal(const Shape& shape, const Fans& fans) { return normal_of_variance(shape, glorot(fans)); }
+Tensor he_uniform(const Shape& shape, const Fans& fans) { return uniform_of_variance(shape, 2 * per_input(fans)); }
+Tensor he_normal(const Shape& shape, const Fans& fans) { return normal_of_variance(shape, 2 * per_input(fans)); }
+Tensor lecun_uniform(const Shape& shape, const Fans& fans) { return uniform_of_variance(shape, per_input(fans)); }
+Tensor lecun_normal(const Shape& shape, const Fans& fans) { return normal_of_variance(shape, per_input(fans)); }
 
 Initializer constant(double value) {
   return [value](const Shape& shape) { return full(shape, value, {.dtype = f32}); };

@@ -14,4 +14,5 @@
 
 #include "rill/nn/initializers.h"
 #include "rill/nn/layers.h"
+#include "rill/nn/model.h"
 #include "rill/nn/optimizers.h"

@@ -7,11 +7,13 @@
 // A Variable that stands in several places has the first one's path.
 //
 // How a type of yours gives its Variables, in the order in which it is asked:
-//   * its fields are named beside it: RILL_FIELDS(Net, encoder, decoder), see rill/ops/tree.h;
+//   * its fields are named in it, RILL_LAYER(Net, encoder, decoder), or beside it, RILL_FIELDS(Net, encoder, decoder),
+//     see rill/ops/tree.h;
 //   * `void name_variables(VariablePaths& paths) const` calls paths.add("kernel", kernel) for each;
 //   * `std::vector<Variable> variables() const`, as layers have it: under the names that they were made with;
 //   * it is an aggregate, `struct Net { nn::Dense hidden, out; };`: by its fields.
 #pragma once
+#include <deque>
 #include <functional>
 #include <iosfwd>
 #include <map>
@@ -83,8 +85,35 @@ struct VariableSlots {
   std::function<Variable(const Variable& of, const std::string& name)> make;
 };
 
+// What is inside a model, as a ModelVisitor is told it.
+struct ModelPart {
+  const void* address = nullptr;  // of the layer or struct
+  std::string_view type = {};     // "Dense": without namespaces and template arguments
+};
+
+// Walks a model: the structs, layers and containers in it, which it enters and leaves, and their Variables, in order.
+class ModelVisitor {
+ public:
+  // What follows, until leave(), is inside of what stands here under `name`.
+  virtual void enter(std::string_view name, const ModelPart& part) = 0;
+  virtual void leave() = 0;
+  // A Variable, which a visitor may replace.
+  virtual void variable(std::string_view name, Variable& v) = 0;
+  // Of a type that lists its Variables and does not name its fields: copies of them.
+  virtual void listed(const std::vector<Variable>& variables, const ModelPart& part) = 0;
+  // Collects paths, which types with name_variables() are asked for; null: it needs the fields themselves.
+  virtual class VariablePaths* paths() { return nullptr; }
+  // Such a type was met, and paths() is null.
+  virtual void unreachable(const ModelPart&) {}
+  // Copies of what smart pointers own, by the old address, where owners are to get their own; else null.
+  virtual std::unordered_map<const void*, std::shared_ptr<void>>* copies() { return nullptr; }
+
+ protected:
+  ~ModelVisitor() = default;
+};
+
 // Collects Variables under paths: what name_variables(), a member of yours, is given.
-class VariablePaths {
+class VariablePaths final : public ModelVisitor {
  public:
   // While it lives, paths begin with `name` (numbered where that is taken).
   class Scope {
@@ -92,6 +121,8 @@ class VariablePaths {
     Scope(VariablePaths& paths, std::string_view name);
     ~Scope();
     Scope(const Scope&) = delete;
+    // "encoder/dense_1": the path of what is inside.
+    const std::string& path() const { return path_; }
 
    private:
     VariablePaths& paths_;
@@ -105,6 +136,14 @@ class VariablePaths {
   void add_all(const std::vector<Variable>& variables);
   // Of an optimizer: at "m" of the Variable at "dense/kernel" is "dense/kernel/m" in this scope, once all are known.
   void add_slots(VariableSlots slots);
+
+  void enter(std::string_view name, const ModelPart&) override { open_.emplace_back(*this, name); }
+  void leave() override { open_.pop_back(); }
+  void variable(std::string_view name, Variable& v) override { add(name, v); }
+  void listed(const std::vector<Variable>& variables, const ModelPart&) override { add_all(variables); }
+  VariablePaths* paths() override { return this; }
+  // Of what was entered last and not left.
+  const std::string& path() const { return open_.back().path(); }
 
   // All that was added, the slots too.
   const NamedVariables& finish();
@@ -128,6 +167,7 @@ class VariablePaths {
   void finish_slots(const std::string& scope, const VariableSlots& slots);
 
   std::string scope_;  // "" or "encoder/"
+  std::deque<Scope> open_;
   NamedVariables found_;
   std::unordered_set<std::string> used_;
   std::unordered_map<std::string, size_t> numbers_;  // the last that a name was given
@@ -212,89 +252,162 @@ std::string own_name(const T& x) {
   else return {};
 }
 
+// "Dense" of rill::nn::Dense<...>.
 template <class T>
-void name_inside(T& x, VariablePaths& paths);
+consteval std::string_view type_name() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text = text.substr(text.find("T = ") + 4);
+  text = text.substr(0, text.find_first_of(";]"));
+  text = text.substr(0, text.find('<'));
+  return text.substr(text.find_last_of(": ") +
+                     1);  // no npos: find_last_of gives it where there is none, and 1 more is 0
+}
+template <class T>
+ModelPart part_of(const T& x) {
+  return {std::addressof(x), type_name<T>()};
+}
+class Entered {
+ public:
+  Entered(ModelVisitor& visitor, std::string_view name, const ModelPart& part) : visitor_(visitor) {
+    visitor.enter(name, part);
+  }
+  ~Entered() { visitor_.leave(); }
+  Entered(const Entered&) = delete;
+
+ private:
+  ModelVisitor& visitor_;
+};
+
+template <class T>
+concept VisitsParts = requires(T& t, ModelVisitor& v) { t.visit_parts(v); };
+
+template <class T>
+void visit_inside(T& x, ModelVisitor& visitor);
+
+// Of a shared_ptr: what it owns becomes its own copy, where the visitor makes some.
+template <class P>
+void own_pointee(P& owner, ModelVisitor& visitor) {
+  if constexpr (is_a<P, std::shared_ptr>) {
+    using T = typename P::element_type;
+    auto* const copies = visitor.copies();
+    if (!copies) return;
+    if constexpr (std::is_copy_constructible_v<T> && !std::is_polymorphic_v<T>) {
+      if (!copies->contains(owner.get())) {
+        const auto fresh = std::make_shared<std::remove_const_t<T>>(*owner);
+        copies->emplace(owner.get(), fresh);
+        copies->emplace(fresh.get(), fresh);
+      }
+      owner = std::static_pointer_cast<T>(copies->at(owner.get()));
+    } else {
+      visitor.unreachable(part_of(*owner));
+    }
+  }
+}
 
 // `x` under `name`.
 template <class T>
-void name_as(T& x, const std::string& name, VariablePaths& paths) {
+void visit_as(T& x, const std::string& name, ModelVisitor& visitor) {
   using Plain = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<Plain, Variable>) {
-    paths.add(name, x);
+  if constexpr (is_variable<Plain>) {
+    if constexpr (!std::is_same_v<Plain, Variable>)
+      if (!x) return;  // a parameter that the layer does without
+    visitor.variable(name, const_cast<Plain&>(x));
   } else if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
-    if (x) name_as(*x, name, paths);
+    if (!x) return;
+    own_pointee(const_cast<Plain&>(x), visitor);
+    visit_as(*x, name, visitor);
   } else if constexpr (!holds_no_variables<Plain>) {
-    VariablePaths::Scope scope(paths, name);
-    name_inside(x, paths);
+    const Entered inside(visitor, name, part_of(x));
+    visit_inside(x, visitor);
   }
 }
 
 // `x`, the i-th of what has no names for its parts.
 template <class T>
-void name_part(T& x, size_t i, VariablePaths& paths) {
+void visit_part(T& x, size_t i, ModelVisitor& visitor) {
   using Plain = std::remove_const_t<T>;
   if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
-    if (x) name_part(*x, i, paths);
+    if (!x) return;
+    own_pointee(const_cast<Plain&>(x), visitor);
+    visit_part(*x, i, visitor);
   } else if constexpr (holds_no_variables<Plain>) {
-  } else if constexpr (ListsVariables<const Plain> && !NamesFields<Plain> && !NamesVariables<const Plain>) {
-    paths.add_all(x.variables());
+  } else if constexpr (ListsVariables<const Plain> && !NamesFields<Plain> && !NamesVariables<const Plain> &&
+                       !Walkable<Plain> && !VisitsParts<Plain>) {
+    visitor.listed(x.variables(), part_of(x));
   } else {
     const std::string own = own_name(x);
-    name_as(x, own.empty() ? std::to_string(i) : own, paths);
+    visit_as(x, own.empty() ? std::to_string(i) : own, visitor);
   }
+}
+
+// The fields of `x` under their names; those that have none by what they are called themselves.
+template <class... Field>
+void visit_fields(const std::vector<std::string_view>& names, ModelVisitor& visitor, Field&... fields) {
+  size_t i = 0;
+  [[maybe_unused]] const auto one = [&](auto& field) {
+    if (i < names.size()) visit_as(field, std::string(names[i]), visitor);
+    else visit_part(field, i, visitor);
+    ++i;
+  };
+  (one(fields), ...);
 }
 
 // What is in `x`, in the current scope.
 template <class T>
-void name_inside(T& x, VariablePaths& paths) {
+void visit_inside(T& x, ModelVisitor& visitor) {
   using Plain = std::remove_const_t<T>;
   size_t i = 0;
   if constexpr (holds_no_variables<Plain>) {
-  } else if constexpr (std::is_same_v<Plain, Variable>) {
-    const std::string own = own_name(x);
-    paths.add(own.empty() ? "variable" : own, x);
+  } else if constexpr (is_variable<Plain>) {
+    if constexpr (!std::is_same_v<Plain, Variable>)
+      if (!x) return;
+    const std::string own = own_name(static_cast<const Variable&>(x));
+    visitor.variable(own.empty() ? "variable" : own, const_cast<Plain&>(x));
+  } else if constexpr (VisitsParts<Plain>) {
+    const_cast<Plain&>(x).visit_parts(visitor);
   } else if constexpr (NamesFields<T>) {
-    const auto names = names_of_fields<Plain>();
-    auto name = [&](auto& field) {
-      if (i < names.size()) name_as(field, std::string(names[i]), paths);
-      else name_part(field, i, paths);
-      ++i;
-    };
-    std::apply([&](auto&... field) { (name(field), ...); }, rill_fields(x));
+    std::apply([&](auto&... field) { visit_fields(names_of_fields<Plain>(), visitor, field...); }, rill_fields(x));
   } else if constexpr (NamesVariables<T>) {
-    x.name_variables(paths);
+    if (VariablePaths* paths = visitor.paths()) x.name_variables(*paths);
+    else visitor.unreachable(part_of(x));
   } else if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
-    if (x) name_inside(*x, paths);
+    if (!x) return;
+    own_pointee(const_cast<Plain&>(x), visitor);
+    visit_inside(*x, visitor);
   } else if constexpr (std::is_same_v<Plain, std::vector<Variable>>) {
-    paths.add_all(x);
+    if (VariablePaths* paths = visitor.paths()) paths->add_all(x);
+    else
+      for (Variable& v : const_cast<std::vector<Variable>&>(x)) visitor.variable(std::to_string(i++), v);
   } else if constexpr (is_a<Plain, std::vector>) {
     for (auto&& part : x) {
-      if constexpr (std::is_lvalue_reference_v<decltype(part)>) name_part(part, i++, paths);
+      if constexpr (std::is_lvalue_reference_v<decltype(part)>) visit_part(part, i++, visitor);
     }
   } else if constexpr (MapLike<Plain>) {
     for (auto& [key, value] : x) {
-      if constexpr (std::is_arithmetic_v<typename Plain::key_type>) name_as(value, std::to_string(key), paths);
-      else name_as(value, std::string(key), paths);
+      if constexpr (std::is_arithmetic_v<typename Plain::key_type>) visit_as(value, std::to_string(key), visitor);
+      else visit_as(value, std::string(key), visitor);
     }
   } else if constexpr (TupleLike<Plain>) {
-    std::apply([&](auto&... part) { (name_part(part, i++, paths), ...); }, x);
-  } else if constexpr (ListsVariables<T>) {
-    paths.add_all(x.variables());
+    std::apply([&](auto&... part) { (visit_part(part, i++, visitor), ...); }, x);
   } else if constexpr (Walkable<T>) {
-    x.walk([&](auto&... part) { (name_part(part, i++, paths), ...); });
+    x.walk([&](auto&... part) { visit_fields(names_of_fields<Plain>(), visitor, part...); });
+  } else if constexpr (ListsVariables<T>) {
+    visitor.listed(x.variables(), part_of(x));
   } else if constexpr (Aggregate<Plain>) {
-    const auto names = names_of_fields<Plain>();
-    std::apply([&](auto&... field) { (name_as(field, std::string(names[i++]), paths), ...); }, aggregate_fields(x));
+    std::apply([&](auto&... field) { visit_fields(names_of_fields<Plain>(), visitor, field...); }, aggregate_fields(x));
   } else {
-    static_assert(std::is_same_v<T, void>,
-                  "this type does not say which Variables it has: name its fields with RILL_FIELDS(Type, a, b), or see "
-                  "rill/ops/names.h; of a type without Variables, say so with rill::holds_no_variables<Type>");
+    static_assert(
+        std::is_same_v<T, void>,
+        "this type does not say which Variables it has: name its fields with RILL_LAYER(Type, a, b) inside of "
+        "it or RILL_FIELDS(Type, a, b) beside it, or see rill/ops/names.h; of a type without Variables, say so "
+        "with rill::holds_no_variables<Type>");
   }
 }
 
 NamedVariables set_frozen(const NamedVariables& variables, std::string_view pattern, bool frozen, std::string_view op,
                           const Where& where);
 NamedVariables move_to(NamedVariables variables, Device device, const Where& where);
+NamedVariables cast_to(const NamedVariables& variables, DType dtype, std::string_view pattern, const Where& where);
 
 }  // namespace detail
 
@@ -303,7 +416,7 @@ NamedVariables move_to(NamedVariables variables, Device device, const Where& whe
 template <class Model>
 NamedVariables variables(Model&& model) {
   VariablePaths paths;
-  detail::name_inside(const_cast<std::remove_cvref_t<Model>&>(model), paths);
+  detail::visit_inside(const_cast<std::remove_cvref_t<Model>&>(model), paths);
   return paths.finish();
 }
 
@@ -312,6 +425,24 @@ template <class Model>
 std::string describe(Model&& model) {
   return to_string(variables(model));
 }
+
+// Names, inside of a struct or class, the fields that are layers or hold Variables: the one list from which variables(),
+// checkpoints, summaries, nn::clone() and nn::cast() come. An aggregate of up to 16 fields needs none.
+//
+//   class Block {
+//    public:
+//     Tensor operator()(const Tensor& x, const nn::Call& call = {}) const;
+//     RILL_LAYER(Block, norm, inner)
+//    private:
+//     nn::LayerNorm norm;
+//     nn::Dense inner{8};
+//   };
+#define RILL_LAYER(Type, ...)                                                                                         \
+  using RillLayer = Type;                                                                                             \
+  void visit_parts([[maybe_unused]] ::rill::ModelVisitor& rill_visitor) {                                             \
+    ::rill::detail::visit_fields(::rill::detail::split_names(#__VA_ARGS__), rill_visitor __VA_OPT__(, ) __VA_ARGS__); \
+  }                                                                                                                   \
+  ::std::vector<::rill::Variable> variables() const { return ::rill::variables(*this).values(); }
 
 // Whether `path` is what `pattern` says: that path, or one below it; `*` stands for any characters, `?` for one.
 bool path_matches(std::string_view path, std::string_view pattern);

@@ -129,7 +129,7 @@ template <class T>
 void walk(T& value, LeafVisitor& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
     v.tensor(value);
-  } else if constexpr (std::is_same_v<T, Variable>) {
+  } else if constexpr (is_variable<T>) {
     v.variable(value);
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
                        std::is_same_v<T, Device>) {
@@ -247,7 +247,7 @@ inline constexpr bool holds<std::array<T, n>, Leaf> = holds<T, Leaf>;
 // through a copy as well; structs of the user's may hold either.
 struct ValueLeaf {
   template <class T>
-  static constexpr bool of = !std::is_same_v<T, Variable> && !Walkable<T> && !NamesFields<T> && !Aggregate<T>;
+  static constexpr bool of = !is_variable<T> && !Walkable<T> && !NamesFields<T> && !Aggregate<T>;
 };
 template <class T>
 inline constexpr bool holds_values = holds<T, ValueLeaf>;

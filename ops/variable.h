@@ -1,5 +1,8 @@
 // Variable: mutable state. It has a name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
 // so every function takes one. Copies share the same state. Using a Variable that was moved from is an error.
+//
+// A deferred Variable has no value yet, because its shape is not known: a layer's parameter before the first call. It
+// can be listed, frozen, moved and cast; build() gives it its value, and reading it before that is an error.
 #pragma once
 #include <string>
 
@@ -36,6 +39,14 @@ class Variable : public detail::OtherNames {
   // Variable w = zeros({2}). Deleted, for an assertion would make a Tensor convertible: transforms ask whether it is.
   template <std::same_as<Tensor> T>
   Variable(const T&, detail::WriteVariableInParentheses = {}) = delete;  // write Variable w(zeros({2, 3}), "w")
+
+  // One without a value, whose dtype is `dtype`. Names are prefixed by the current NameScope.
+  static Variable deferred(VariableOptions options, DType dtype = DType::f32, Where where = Where::current());
+  // Gives a deferred Variable its value, converted to its dtype and on its device; one that was built meanwhile, by
+  // another thread, keeps the value it has. Throws where it was built with another shape.
+  Variable& build(const Tensor& value, Where where = Where::current());
+  // Whether it has a value.
+  bool is_built(Where where = Where::current()) const;
 
   // The variable that `state` belongs to.
   explicit Variable(Shared<VariableState> state) : state_(std::move(state)) {}
@@ -134,6 +145,10 @@ class Variable : public detail::OtherNames {
 
   Shared<VariableState> state_;
 };
+
+// A Variable, or what is one: a layer's nn::Param.
+template <class T>
+inline constexpr bool is_variable = std::is_base_of_v<Variable, T>;
 
 }  // namespace rill
 

@@ -29,15 +29,15 @@ class Trackable {
     requires(!std::same_as<std::remove_cvref_t<T>, Trackable>)
   Trackable(T&& x) {
     using Plain = std::remove_cvref_t<T>;
-    if constexpr (std::is_same_v<Plain, Variable>) {
+    if constexpr (is_variable<Plain>) {
       name_ = [x = Variable(x)](const std::string& name, VariablePaths& paths) { paths.add(name, x, true); };
     } else if constexpr (std::is_lvalue_reference_v<T>) {
       name_ = [p = const_cast<Plain*>(std::addressof(x))](const std::string& name, VariablePaths& paths) {
-        detail::name_as(*p, name, paths);
+        detail::visit_as(*p, name, paths);
       };
     } else {
       name_ = [p = std::make_shared<Plain>(std::forward<T>(x))](const std::string& name, VariablePaths& paths) {
-        detail::name_as(*p, name, paths);
+        detail::visit_as(*p, name, paths);
       };
     }
   }

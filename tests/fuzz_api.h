@@ -268,7 +268,7 @@ inline Layout Arguments::make<Layout>() {
 }
 template <>
 inline nn::Mode Arguments::make<nn::Mode>() {
-  return nn::Mode(below(2));
+  return below(2) ? nn::Mode::training : nn::Mode::inference;
 }
 template <>
 inline std::vector<Padding> Arguments::make<std::vector<Padding>>() {

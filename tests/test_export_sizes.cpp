@@ -199,7 +199,7 @@ TEST_CASE("what the user's code decides inside of rill's functions is the user's
       [&](const Tensor& x) { return nn::Sequential(pick)(x); },
       [&](const Tensor& x) { return nn::Sequential(Picks())(x); },
       [&](const Tensor& x) { return nn::Sequential(&PicksTensor::of)(x); },
-      [&](const Tensor& x) { return nn::Sequential(inner)(x); },
+      [&](const Tensor& x) { return nn::Sequential(nn::fn(inner))(x); },
       [&](const Tensor& x) { return nn::Sequential(nn::Sequential(pick), relu)(x); },
       [&](const Tensor& x) { return nn::Sequential(pick, pick).recompute()(x); },
       [&](const Tensor& x) { return dense(x); },

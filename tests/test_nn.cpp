@@ -292,7 +292,7 @@ TEST_CASE("MultiHeadAttention is two projections around self_attention") {
 
 TEST_CASE("transforms of functions are layers") {
   const nn::Dense inner(2, 2);
-  const nn::Sequential model(nn::Dense(2, 2), recompute([inner](const Tensor& x) { return relu(inner(x)); }),
+  const nn::Sequential model(nn::Dense(2, 2), nn::fn(recompute([inner](const Tensor& x) { return relu(inner(x)); })),
                              vmap([](const Tensor& row) { return row * 2; }));
   CHECK(model(ones({3, 2})).shape() == Shape{3, 2});
 }

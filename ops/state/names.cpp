@@ -49,6 +49,10 @@ std::string to_string(const NamedVariables& variables) {
   std::vector<Row> rows{{"path", "dtype", "shape", "parameters", "trainable"}};
   int64_t all = 0, trained = 0, bytes = 0;
   for (const auto& [path, v] : variables) {
+    if (!v.is_built()) {
+      rows.push_back({path, std::string(name(v.dtype())), "?", "?", v.trainable() ? "yes" : "no"});
+      continue;
+    }
     const int64_t n = v.shape().numel();
     all += n;
     bytes += n * int64_t(size_of(v.dtype()));
@@ -217,41 +221,72 @@ std::string own_name(const Variable& v) {
   return last == VariableOptions().name ? std::string() : last;
 }
 
-NamedVariables set_frozen(const NamedVariables& variables, std::string_view pattern, bool frozen, std::string_view op,
-                          const Where& where) {
-  NamedVariables matching;
+namespace {
+NamedVariables matching(const NamedVariables& variables, std::string_view pattern, std::string_view op,
+                        const Where& where) {
+  NamedVariables result;
   for (const auto& [path, v] : variables)
-    if (path_matches(path, pattern)) matching.add(path, v);
-  if (matching.empty())
+    if (path_matches(path, pattern)) result.add(path, v);
+  if (result.empty())
     fail(op, fmt::format("no path matches '{}'. the paths are: {}", pattern, some_of(variables.paths())), where);
-  for (const auto& [path, v] : matching) {
-    if (frozen) Variable(v).freeze(where);
-    else Variable(v).unfreeze(where);
-  }
-  return matching;
+  return result;
 }
 
-NamedVariables move_to(NamedVariables variables, Device device, const Where& where) {
-  require_device("move", device, where);
+// Gives each variable what change(value) makes of its value: all of them or, where that throws, none. Of one that is
+// deferred only the dtype and device change, by change_spec.
+template <class F, class G>
+void change_values(const NamedVariables& variables, std::string_view op, const Where& where, const F& change,
+                   const G& change_spec) {
   if (!executing_eagerly())
-    fail("move",
-         "Variables are moved inside a traced function, which would happen once and not at each call. do it outside",
+    fail(op,
+         "Variables are changed inside a traced function, which would happen once and not at each call. do it outside",
          where);
-  const CallerScope caller(where, "move");
+  const CallerScope caller(where, op.data());
   const PauseTapes pause;
-  std::vector<Tensor> moved;
-  for (const auto& [path, v] : variables)
-    moved.push_back(v.dtype() == DType::string ? v.value() : v.value().to(device, where));
+  std::vector<Tensor> changed;
+  for (const auto& [path, v] : variables) changed.push_back(v.is_built() ? change(v.value()) : Tensor());
   size_t k = 0;
   for (const auto& [path, v] : variables) {
     VariableState& state = v.state();
     const std::lock_guard lock(state);
-    std::swap(state.value, moved[k]);
-    state.spec.device = state.value.device();
-    ++k;
+    std::swap(state.value, changed[k++]);
+    if (state.value.defined()) state.spec = state.value.spec();
+    else change_spec(state.spec);
   }
   ++freeze_count;
+}
+}  // namespace
+
+NamedVariables set_frozen(const NamedVariables& variables, std::string_view pattern, bool frozen, std::string_view op,
+                          const Where& where) {
+  const NamedVariables found = matching(variables, pattern, op, where);
+  for (const auto& [path, v] : found) {
+    if (frozen) Variable(v).freeze(where);
+    else Variable(v).unfreeze(where);
+  }
+  return found;
+}
+
+NamedVariables move_to(NamedVariables variables, Device device, const Where& where) {
+  require_device("move", device, where);
+  change_values(
+      variables, "move", where,
+      [&](const Tensor& value) { return value.dtype() == DType::string ? value : value.to(device, where); },
+      [&](Spec& spec) { spec.device = device; });
   return variables;
+}
+
+NamedVariables cast_to(const NamedVariables& variables, DType dtype, std::string_view pattern, const Where& where) {
+  if (!is_floating(dtype))
+    fail("cast", fmt::format("{} is not a floating dtype. a model computes in f16, bf16, f32 or f64", name(dtype)),
+         where);
+  NamedVariables floating;
+  for (const auto& [path, v] : matching(variables, pattern, "cast", where))
+    if (is_floating(v.dtype())) floating.add(path, v);
+  change_values(
+      floating, "cast", where, [&](const Tensor& value) { return value.astype(dtype, where); },
+      [&](Spec& spec) { spec.dtype = dtype; });
+  return floating;
 }
 
 }  // namespace detail

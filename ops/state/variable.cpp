@@ -208,7 +208,16 @@ void VariableState::unlock() {
   mutex_.unlock();
 }
 
+void fail_deferred(const VariableState& v, const Where& where) {
+  fail("Variable",
+       fmt::format("'{}' has no value yet: the sizes of its layer are found at the first call. call the model once, or "
+                   "nn::build(model, spec(f32, {{any, ...}}))",
+                   v.name),
+       where);
+}
+
 Tensor value_of(VariableState& v) {
+  require_built(v, Where());
   std::lock_guard lock(v);
   return v.value;
 }
@@ -224,6 +233,39 @@ std::pair<Tensor, Tensor> take_and_add(VariableState& v, const Tensor& delta) {
 
 Variable::Variable(const Tensor& initial, VariableOptions options, Where where)
     : state_(new_state(initial, options, where)) {}
+
+Variable Variable::deferred(VariableOptions options, DType dtype, Where where) {
+  auto state = Shared<VariableState>::make(where);
+  state->name = scoped_name(options.name);
+  state->trainable = options.trainable;
+  state->spec.dtype = dtype;
+  state->spec.device = default_device();
+  state->built.store(false, std::memory_order_relaxed);
+  return Variable(std::move(state));
+}
+
+Variable& Variable::build(const Tensor& value, Where where) {
+  VariableState& v = state(where);
+  require_defined("Variable.build", value, fmt::format("the value of '{}'", v.name), where);
+  const EagerScope eager;
+  const PauseTapes pause;
+  if (value.is_symbolic() && !compute_delayed(value))
+    fail_foreign("Variable.build", fmt::format("the first value of '{}'", v.name), value, where);
+  Tensor first = strong(value.astype(v.spec.dtype).to(v.spec.device).contiguous());
+  const std::lock_guard lock(v);
+  if (!v.built.load(std::memory_order_relaxed)) {
+    v.spec = first.spec();
+    v.value = std::move(first);
+    v.built.store(true, std::memory_order_release);
+  } else if (v.spec.shape != first.shape()) {
+    fail("Variable.build",
+         fmt::format("'{}' was built as {} and is to be {}", v.name, to_string(v.spec), to_string(first.spec())),
+         where);
+  }
+  return *this;
+}
+
+bool Variable::is_built(Where where) const { return state(where).built.load(std::memory_order_acquire); }
 
 void Variable::fail_moved(const Where& where) {
   fail("Variable", "it was moved from, and holds nothing. copy it instead: copies share the same value", where);
@@ -247,6 +289,7 @@ Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) {
 Tensor Variable::value(Where where) const {
   const Listeners& now = listeners();
   VariableState& v = state(where);
+  require_built(v, where);
   Tensor t = now.variables ? now.variables->read(state_) : value_of(v);
   if (now.notes) [[unlikely]]
     now.notes->was_read(state_, t);
@@ -256,7 +299,10 @@ Tensor Variable::value(Where where) const {
 
 const std::string& Variable::name(Where where) const { return state(where).name; }
 bool Variable::trainable(Where where) const { return state(where).trains(); }
-Shape Variable::shape(Where where) const { return state(where).spec.shape; }
+Shape Variable::shape(Where where) const {
+  require_built(state(where), where);
+  return state(where).spec.shape;
+}
 DType Variable::dtype(Where where) const { return state(where).spec.dtype; }
 Device Variable::device(Where where) const { return state(where).spec.device; }
 
@@ -283,6 +329,7 @@ Variable& Variable::unfreeze(Where where) {
 
 Variable& Variable::assign(const Tensor& value, Where where) {
   CallerScope caller(where);
+  require_built(state(where), where);
   Tensor t = fitted(state(where), value, "assign", where);
   const Listeners& now = listeners();
   if (now.variables) {
@@ -299,6 +346,7 @@ Variable& Variable::assign(const Tensor& value, Where where) {
 
 Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
+  require_built(state(where), where);
   Tensor t = fitted(state(where), delta, "assign_add", where);
   if (t.dtype() == DType::string || is_float8(t.dtype())) add(t, t, where);  // throws
   else if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now + t; });
@@ -308,6 +356,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
 
 Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
+  require_built(state(where), where);
   Tensor t = fitted(state(where), delta, "assign_sub", where);
   if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now - t; });
   else if (is_bool(t.dtype()) || t.dtype() == DType::string || is_float8(t.dtype())) subtract(t, t, where);  // throws

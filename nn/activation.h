@@ -1,0 +1,62 @@
+// Activation: a function of a tensor that a layer ends with, as an option: {.activation = relu}.
+#pragma once
+#include <concepts>
+
+#include "rill/ops/names.h"
+#include "rill/ops/ops.h"
+#include "rill/tensor/callback.h"
+#include "rill/tensor/user_scope.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::nn {
+
+// grad(f), recompute(f) and their like would take a Call, or a Where, for an argument of f.
+template <class F>
+concept Transformed = requires { typename F::TransformOf; };
+template <class F>
+concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where>;
+template <class F>
+concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
+
+// relu, tanh, leaky_relu, softmax, a lambda, a traced function. Of public functions with a further parameter, its
+// default counts.
+class Activation {
+ public:
+  Activation() = default;
+  Activation(std::nullptr_t) {}
+  Activation(Tensor (*f)(const Tensor&, Where)) {
+    if (f) f_ = f;
+  }
+  Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());  // leaky_relu, elu, celu
+  Activation(Tensor (*f)(const Tensor&, Axis, Where), Where where = Where::current());    // softmax, log_softmax, glu
+  template <std::convertible_to<std::string_view> S>
+  Activation(const S&) {
+    static_assert(!sizeof(S), "an activation is a function and not its name: {.activation = relu}");
+  }
+  template <class F>
+    requires(TensorFunction<F> && std::is_class_v<F> && !std::same_as<F, Activation>)
+  Activation(F f) {
+    if (detail::is_empty_callable(f)) return;
+    f_ = [f = std::move(f)](const Tensor& x, [[maybe_unused]] Where where) -> Tensor {
+      const UserScope user;
+      if constexpr (TakesPlace<F>) return f(x, where);
+      else return f(x);
+    };
+  }
+
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const { return f_(x, where); }
+  explicit operator bool() const { return bool(f_); }
+
+ private:
+  Callback<Tensor(const Tensor&, Where)> f_;
+};
+
+}  // namespace rill::nn
+
+namespace rill {
+template <>
+inline constexpr bool holds_no_variables<nn::Activation> = true;
+}
+
+#pragma GCC visibility pop

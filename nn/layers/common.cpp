@@ -1,0 +1,40 @@
+#include "rill/nn/layers/common.h"
+
+#include <fmt/format.h>
+
+#include "rill/ops/option_checks.h"
+
+namespace rill::nn {
+
+Param param(const std::string& layer, const std::string& name, const Initializer& initializer, const Where& where,
+            Kind kind, bool wanted) {
+  if (!wanted) return {};
+  const NameScope scope(layer);
+  return Param(name, initializer, kind, where);
+}
+
+int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where) {
+  const int64_t n = int64_t(x.shape(where).size()), i = axis < 0 ? axis + n : axis;
+  if (i < 0 || i >= n)
+    fail(op, fmt::format("{} has no axis {}, whose size the layer's parameters need", to_string(x.spec()), axis),
+         where);
+  const Dim size = x.shape()[size_t(i)];
+  if (size.is_open())
+    fail(op,
+         fmt::format("axis {} of {} is open, and the layer's parameters need its size. give the size in the spec", axis,
+                     to_string(x.spec())),
+         where);
+  return int64_t(size);
+}
+
+Tensor finish(const Tensor& y, const Param& bias, const Activation& activation, const Call& call, const Where& where) {
+  const Tensor biased = bias ? add(y, bias(Shape{y.dim(-1)}, call, where), where) : y;
+  return activation ? activation(biased, where) : biased;
+}
+
+int64_t checked_count(std::string_view op, std::string_view what, int64_t n, const Where& where) {
+  require_option(n >= 1, op, what, n, "1 or more", where);
+  return n;
+}
+
+}  // namespace rill::nn

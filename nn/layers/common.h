@@ -1,0 +1,26 @@
+// What layers share: parameters that are named in their layer's scope, the last steps of a layer with a bias, checks.
+#pragma once
+#include "rill/nn/layer.h"
+#include "rill/nn/param.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::nn {
+
+// A parameter of layer `layer`, or none where it is not `wanted`.
+Param param(const std::string& layer, const std::string& name, const Initializer& initializer, const Where& where,
+            Kind kind = Kind::weight, bool wanted = true);
+
+// The size of `axis` of x, as a number: parameters have one. Throws where a signature leaves it open, or x has no such
+// axis.
+int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where);
+
+// activation(y + bias), each where it is there. `bias` is of y's last axis.
+Tensor finish(const Tensor& y, const Param& bias, const Activation& activation, const Call& call, const Where& where);
+
+// Throws unless `n` is at least 1.
+int64_t checked_count(std::string_view op, std::string_view what, int64_t n, const Where& where);
+
+}  // namespace rill::nn
+
+#pragma GCC visibility pop

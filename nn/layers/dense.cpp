@@ -1,0 +1,28 @@
+// Dense layers.
+#include "rill/nn/layers/dense.h"
+
+#include "rill/nn/layers/common.h"
+
+namespace rill::nn {
+
+Dense::Dense(int64_t out, const DenseOptions& o, Where where)
+    : name(o.name),
+      out(checked_count("Dense", "out", out, where)),
+      kernel(param(name, "kernel", o.kernel_initializer, where)),
+      bias(param(name, "bias", o.bias_initializer, where, Kind::weight, o.use_bias)),
+      activation(o.activation) {}
+
+Dense::Dense(int64_t in, int64_t out, const DenseOptions& o, Where where) : Dense(out, o, where) {
+  CallerScope caller(where);
+  kernel.make({in, out});
+  if (bias) bias.make({out});
+}
+
+Tensor Dense::operator()(const Tensor& x, const Call& call, Where where) const {
+  const LayerRun run(this, name, x, where);
+  const Tensor in = call.in(x);
+  return run.give(
+      finish(matmul(in, kernel({known_size(in, -1, "Dense", where), out}, call)), bias, activation, call, where));
+}
+
+}  // namespace rill::nn

@@ -1,0 +1,159 @@
+// Metrics: what is said of a model over many batches. A metric keeps sums in Variables, so that a traced step adds to
+// them without a read, and states of several processes are joined by adding them up.
+//
+//   auto accuracy = metrics::accuracy();
+//   for (...) accuracy.update(model(x), y);
+//   double a = accuracy.result().item<double>();
+//
+// Predictions come first, labels second, weights (one an example, or of the labels' shape) last, as in losses. A metric
+// computes in f64 whatever it is given. Copies share the state. Formulas are scikit-learn's where it has the metric.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/ops/names.h"
+#include "rill/ops/ops.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::metrics {
+
+class Metric {
+ public:
+  // A metric of your own: `update` gives what a batch adds to each of the sums, in order; `result` is computed from the
+  // sums. Both are written with public functions. `sums` are the shapes of the sums.
+  using Update =
+      std::function<std::vector<Tensor>(const Tensor& prediction, const Tensor& labels, const Tensor& weights)>;
+  using Result = std::function<Tensor(const std::vector<Tensor>& sums)>;
+  Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Where where = Where::current());
+
+  // Adds a batch. Throws where shapes do not go together, and names the metric.
+  void update(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
+  void update(const Tensor& prediction, const Tensor& labels, const Tensor& weights,
+              Where where = Where::current()) const;
+  // Of all batches since the last reset(): f64. NaN where nothing was added.
+  Tensor result(Where where = Where::current()) const;
+  // Of one batch alone, without a state: what result() would be after it.
+  Tensor operator()(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
+  // Forgets all batches.
+  void reset(Where where = Where::current()) const;
+  // "accuracy": its key in a training history.
+  const std::string& name() const& { return name_; }
+  std::string name() const&& { return name_; }
+  Metric& named(std::string name) & {
+    name_ = std::move(name);
+    return *this;
+  }
+  Metric named(std::string name) && { return std::move(this->named(std::move(name))); }
+  const std::string& name_of_scope() const& { return name_; }
+  std::string name_of_scope() const&& { return name_; }
+  std::vector<Variable> variables() const { return sums_; }
+  void visit_parts(ModelVisitor& visitor);
+
+ private:
+  std::vector<Tensor> added(const Tensor& prediction, const Tensor& labels, const Tensor& weights,
+                            const Where& where) const;
+  std::string name_;
+  std::vector<Variable> sums_;
+  Update update_;
+  Result result_;
+};
+
+// --- Classes ---------------------------------------------------------------------------------------------------------
+
+// How often the most likely class is the label. Predictions [..., classes] (logits or probabilities) with labels that
+// are class numbers [...] or one-hot [..., classes]; or, of predictions and labels of one shape (or [..., 1]) that are not
+// one-hot, probabilities of a yes: right where (p > 0.5) == label.
+Metric accuracy();
+struct ThresholdOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double threshold = 0.5;    // what counts as a yes: a prediction above it
+  bool from_logits = false;  // predictions are logits: the threshold is for their sigmoid
+};
+// Of yes or no, labels 0 or 1 (or booleans), element by element.
+Metric binary_accuracy(const ThresholdOptions& options = {}, Where where = Where::current());
+// How often the label is among the k most likely classes; of equal ones the earlier are the more likely.
+Metric top_k(int64_t k, Where where = Where::current());
+
+// How a metric of each class becomes one number: binary (the class of a yes), macro (the mean over classes), micro (from
+// the counts of all classes), weighted (the mean by how often a class is the label), none (a vector).
+enum class Average : uint8_t { binary, macro, micro, weighted, none };
+struct ClassOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t classes = 0;                // 0: yes or no, predictions that are probabilities of a yes
+  Average average = Average::binary;  // macro where there are classes and it is left at binary
+  double threshold = 0.5;
+  bool from_logits = false;
+};
+// tp / (tp + fp), tp / (tp + fn), tn / (tn + fp), and (1 + b^2) p r / (b^2 p + r): 0 where they would be 0 / 0.
+Metric precision(const ClassOptions& options = {}, Where where = Where::current());
+Metric recall(const ClassOptions& options = {}, Where where = Where::current());
+Metric specificity(const ClassOptions& options = {}, Where where = Where::current());
+Metric f_beta(double beta, const ClassOptions& options = {}, Where where = Where::current());
+Metric f1(const ClassOptions& options = {}, Where where = Where::current());
+
+// Counts [label, prediction] of classes.
+Metric confusion_matrix(int64_t classes, Where where = Where::current());
+// The mean over classes that occur of tp / (tp + fp + fn), the intersection over the union.
+Metric mean_iou(int64_t classes, Where where = Where::current());
+// Cohen's kappa: agreement beyond chance. `weighting` is none, linear or quadratic in the distance of classes.
+enum class KappaWeighting : uint8_t { none, linear, quadratic };
+Metric cohen_kappa(int64_t classes, KappaWeighting weighting = KappaWeighting::none, Where where = Where::current());
+// Matthews' correlation coefficient (Gorodkin's for more than two classes), in [-1, 1].
+Metric matthews(int64_t classes = 2, Where where = Where::current());
+
+// --- Ranking and probabilities ---------------------------------------------------------------------------------------
+
+enum class Curve : uint8_t { roc, pr };
+struct AucOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Curve curve = Curve::roc;
+  int64_t thresholds = 200;  // the curve is drawn through so many, evenly spaced in [0, 1], as Keras does
+  bool from_logits = false;
+};
+// The area under a curve of yes or no, by trapezoids (roc) or Davis and Goadrich's interpolation (pr).
+Metric auc(const AucOptions& options = {}, Where where = Where::current());
+// sum of (r_n - r_{n-1}) p_n over the thresholds.
+Metric average_precision(const AucOptions& options = {}, Where where = Where::current());
+// The expected calibration error: the mean of |confidence - accuracy| over `bins` bins of confidence, weighted by their
+// counts. Predictions are probabilities [..., classes], or of a yes.
+Metric calibration_error(int64_t bins = 15, Where where = Where::current());
+// exp(mean cross entropy) of logits [..., classes] and class numbers [...]; labels equal to `ignored` do not count.
+Metric perplexity(std::optional<int64_t> ignored = {}, Where where = Where::current());
+
+// --- Numbers ---------------------------------------------------------------------------------------------------------
+
+Metric mean_squared_error();
+Metric root_mean_squared_error();
+Metric mean_absolute_error();
+// 1 - sum (y - p)^2 / sum (y - mean y)^2; and the same with the mean of y - p taken off. Over all elements.
+Metric r2();
+Metric explained_variance();
+// The mean of a loss: f(prediction, labels) gives a number, or one an example.
+Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tensor&)> f, Where where = Where::current());
+
+// --- Sequences -------------------------------------------------------------------------------------------------------
+
+struct EditDistanceOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<Tensor> prediction_lengths = {};  // integers [...]: how many tokens count
+  std::optional<Tensor> label_lengths = {};
+  bool normalize = false;  // divided by the length of the labels (infinite where that is 0 and the distance is not)
+};
+// Levenshtein's distance of sequences of tokens (integers or strings) along the last axis: [..., n] and [..., m] to f64
+// [...]. Computed on the host, not in a trace.
+Tensor edit_distance(const Tensor& prediction, const Tensor& labels, const EditDistanceOptions& options = {},
+                     Where where = Where::current());
+// Papineni et al.'s BLEU of texts split at white space, with n-grams up to `order`: strings [n] and references [n] or [n,
+// several]. Computed on the host, not in a trace. `smooth` adds one to the counts above one-grams (Lin and Och, 2004).
+double bleu(const Tensor& prediction, const Tensor& references, int64_t order = 4, bool smooth = false,
+            Where where = Where::current());
+// ROUGE-N's and ROUGE-L's F1 of texts split at white space (Lin, 2004): the mean over examples.
+double rouge_n(const Tensor& prediction, const Tensor& references, int64_t n = 1, Where where = Where::current());
+double rouge_l(const Tensor& prediction, const Tensor& references, Where where = Where::current());
+
+}  // namespace rill::metrics
+
+#pragma GCC visibility pop
