@@ -11,6 +11,15 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def in_folder(folder, but=()):
+    """The headers of a folder, where every one is public."""
+    path = os.path.join(ROOT, folder)
+    return [f"{folder}/{name}" for name in sorted(os.listdir(path) if os.path.isdir(path) else [])
+            if name.endswith(".h") and name not in but]
+
+
 # What users call, by topic. Other installed headers are there because these include them.
 PUBLIC = [
     ("Tensors", ["tensor/tensor.h", "tensor/index.h", "tensor/shape.h", "tensor/dim.h", "tensor/dtype.h", "tensor/device.h",
@@ -41,7 +50,10 @@ PUBLIC = [
     ("Finding where numbers go wrong", ["ops/numerics.h", "autodiff/debug.h"]),
     ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/graph_run.h",
                           "trace/graph_text.h", "trace/jit.h", "trace/profile.h", "trace/export.h"]),
-    ("Layers and optimizers (rill/nn.h)", ["nn/layers.h", "nn/initializers.h", "nn/optimizers.h"]),
+    ("Models and layers (rill/nn.h)", ["nn/call.h", "nn/param.h", "nn/activation.h", "nn/layer.h", "nn/sequential.h", "nn/model.h",
+                                       *in_folder("nn/layers", but=("common.h", "windows.h"))]),
+    ("Optimizers and initializers (rill/nn.h)", ["nn/initializers.h", "nn/optimizers.h", *in_folder("nn/optimizers")]),
+    ("Metrics (rill/metrics.h)", ["nn/metrics.h"]),
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h", "data/vocabulary.h"]),
     ("Feature columns (rill/data.h)", ["data/features.h"]),
     ("Sounds (rill/data.h)", ["data/audio.h"]),
@@ -60,11 +72,11 @@ ENDS = {"ops/apply.h": "// --- What tapes and traces share"}
 INTERNAL = {"FunctionCore", "TensorRep", "lend", "is_lent", "may_write", "placement_is_logged", "report_placement"}
 # What layers, ops and model formats of your own use; a program that calls rill does not.
 FOR_EXTENSIONS = {"Tensor::rep", "Tensor::mutable_rep", "Tensor::ref", "Tensor::exclusive", "make_tensor", "make_view",
-                  "make_alias", "make_stand_in", "require_defined", "VariablePaths", "VariableSlots", "ReplayScope",
+                  "make_alias", "make_stand_in", "require_defined", "VariablePaths", "VariableSlots", "ModelVisitor", "ModelPart", "LayerRun", "LayerObserver", "ReplayScope",
                   "CallerScope", "Origin", "fail", "fail_at", "fail_placed", "caller_or", "place_of", "called_function",
                   "holds_no_variables"}
 EXTENSION_TOPICS = {"Ops of your own"}
-EXTENSION_MEMBERS = {"name_variables", "name_of_scope", "impl", "state", "shared_state", "core"}
+EXTENSION_MEMBERS = {"name_variables", "name_of_scope", "visit_parts", "impl", "state", "shared_state", "core"}
 # The page that explains a header's functions, where it names them; the first of several that does.
 PAGES = {"tensor/": ["tensors"], "ops/": ["tensors"], "ops/creation.h": ["tensors"],
          "tensor/error.h": ["errors"], "tensor/lent_memory.h": ["memory"], "tensor/strided_span.h": ["memory"],
@@ -163,6 +175,8 @@ def without_template(text):
 def classify(text, scope):
     """Kind and name of a declaration at the scope ["random::", "Key::"]."""
     prefix = "".join(scope)
+    if re.match(r"\s*RILL_LAYER\(", text):
+        return "other", ""  # the list of a layer's fields
     if (macro := re.match(r"\s*RILL_\w+\((\w+)(?:, \1)?\)", text)):
         return "function", prefix + macro.group(1)
     if re.match(r"\s*RILL_\w+\(", text):
@@ -231,7 +245,7 @@ class Reader:
             if (space := re.match(r"(?:inline\s+)?namespace\s*([\w:]*)\s*$", text)):
                 names = [n for n in space.group(1).split("::") if n]
                 inner = [*scope, *[n + "::" for n in names if n != "rill"]]
-                if names and "detail" not in names:
+                if names and "detail" not in names and "impl" not in names:
                     self.scan(body[0] + 1, body[1] - 1, inner, True)
                 run = None
                 continue

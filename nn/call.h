@@ -1,4 +1,4 @@
-// Call: what a layer is told beside its input. model(x, nn::Mode::training), or model(x, nn::Call{.compute = bf16}).
+// Call: what a layer is told beside its input: model(x, nn::Mode::training), model(x, nn::Call{.compute = bf16}).
 #pragma once
 #include <optional>
 
@@ -31,6 +31,7 @@ struct Call {
   // a layer computes in what its input and its parameters promote to. Normalisation keeps its statistics wide.
   std::optional<DType> compute = {};
 
+  // Whether the mode is training.
   bool training() const { return mode == Mode::training; }
   // `x` as a layer computes with it: converted to `compute` where that is given and x is floating.
   Tensor in(const Tensor& x, Where where = Where::current()) const;

@@ -75,7 +75,7 @@ inline Fn fn(Tensor (*f)(const Tensor&, Axis, Where)) { return Fn(Activation(f))
 class LayerRun {
  public:
   // `layer` is the layer's address, `name` its scope.
-  LayerRun(const void* layer, const std::string& name, const Tensor& x, const Where& where,
+  LayerRun(const void* layer, const std::string& name, const Where& where,
            const char* function = Where::current().function_name());
   ~LayerRun();
   LayerRun(const LayerRun&) = delete;
@@ -85,7 +85,7 @@ class LayerRun {
  private:
   const void* layer_;
   CallerScope caller_;
-  std::optional<NameScope> scope_;
+  std::optional<NameScope> heard_, scope_;
 };
 
 // Hears of every call of rill's layers on this thread while it lives.
@@ -94,8 +94,10 @@ class LayerObserver {
   LayerObserver();
   virtual ~LayerObserver();
   LayerObserver(const LayerObserver&) = delete;
-  // A call of the layer at this address begins, or has given y.
-  virtual void began(const void* layer, const Tensor& x) = 0;
+  // A call of the layer at this address begins. `function` is its operator()'s name, for the first field of a layer has
+  // the same address. Gives a name scope for what the call does; empty for none.
+  virtual std::string began(const void* layer, const char* function) = 0;
+  // That call has given y.
   virtual void gave(const void* layer, const Tensor& y) = 0;
 
  private:

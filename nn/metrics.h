@@ -125,6 +125,7 @@ Metric perplexity(std::optional<int64_t> ignored = {}, Where where = Where::curr
 
 // --- Numbers ---------------------------------------------------------------------------------------------------------
 
+// The mean of e^2, its root, and the mean of |e|, of e = prediction - label. Over all elements.
 Metric mean_squared_error();
 Metric root_mean_squared_error();
 Metric mean_absolute_error();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <ostream>
 
 #include "rill/ops/op.h"
@@ -97,53 +98,67 @@ void SummaryVisitor::listed(const std::vector<Variable>& variables, const ModelP
   for (const Variable& v : variables) add(v, open.back());
 }
 
-void CallNotes::began(const void* layer, const Tensor& x) {
-  if (x.defined()) latest_ = std::max(latest_, x.rep()->trace_value);
+std::string CallNotes::began(const void* layer, const char* function) {
   open_.push_back(notes.size());
-  notes.push_back({layer, latest_ + 1});
+  notes.push_back({layer, function});
+  return fmt::format("@{}", open_.back());
 }
 
 void CallNotes::gave(const void* layer, const Tensor& y) {
   while (!open_.empty() && notes[open_.back()].layer != layer) open_.pop_back();  // those that threw
   if (open_.empty()) return;
-  Note& note = notes[open_.back()];
+  notes[open_.back()].output = y.spec();
   open_.pop_back();
-  latest_ = std::max(latest_, y.rep()->trace_value);
-  note.last = latest_;
-  note.output = y.spec();
 }
 
 namespace {
-// Multiplications and additions of the nodes of a graph, one by one.
-std::vector<double> flops_by_node(const Graph& graph) {
-  std::vector<double> result;
+// Whether a call is one of this part, "... rill::nn::Dense::operator()(...)".
+bool is_of(const CallNotes::Note& note, const SummaryVisitor::Part& part) {
+  if (note.layer != part.address) return false;
+  const size_t at = note.function.find("::" + part.row.type);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = note.function.substr(at + 2 + part.row.type.size());
+  return rest.starts_with("::operator()") || rest.starts_with('<');
+}
+
+// Multiplications and additions of a node.
+double flops_of(const Graph& graph, const Node& n) {
+  if (n.kind != Node::Kind::op || !n.op->flops) return 0;
+  std::vector<const Spec*> in;
+  for (ValueId v : n.inputs) in.push_back(&graph.spec(v));
+  return n.op->flops(in, n.outputs[0], n.attrs);
+}
+
+// Of all nodes, and of those of each call, which has those of the layers in it.
+double count_flops(const Graph& graph, std::vector<double>& by_call) {
+  double sum = 0;
   for (const Node& n : graph.nodes()) {
-    double flops = 0;
-    if (n.kind == Node::Kind::op && n.op->flops) {
-      std::vector<const Spec*> in;
-      for (ValueId v : n.inputs) in.push_back(&graph.spec(v));
-      flops = n.op->flops(in, n.outputs[0], n.attrs);
+    const double flops = flops_of(graph, n);
+    if (flops == 0) continue;
+    sum += flops;
+    for (size_t at = n.scope.find('@'); at != std::string::npos; at = n.scope.find('@', at + 1)) {
+      const size_t call = std::strtoul(n.scope.c_str() + at + 1, nullptr, 10);
+      if (call < by_call.size()) by_call[call] += flops;
     }
-    result.push_back(flops);
   }
-  return result;
+  return sum;
 }
 }  // namespace
 
 Summary summarize(SummaryVisitor& visitor, const NamedVariables& variables, const CallNotes& calls,
                   const Graph& graph) {
   Summary summary;
-  const std::vector<double> flops = flops_by_node(graph);
-  for (double f : flops) summary.flops += f;
-  for (const CallNotes::Note& note : calls.notes) {
+  std::vector<double> flops(calls.notes.size(), 0);
+  summary.flops = count_flops(graph, flops);
+  for (size_t i = 0; i < calls.notes.size(); ++i) {
+    const CallNotes::Note& note = calls.notes[i];
     const auto part = std::find_if(visitor.parts.begin(), visitor.parts.end(),
-                                   [&](const SummaryVisitor::Part& p) { return p.address == note.layer; });
-    if (part == visitor.parts.end() || note.last < 0) continue;
+                                   [&](const SummaryVisitor::Part& p) { return is_of(note, p); });
+    if (part == visitor.parts.end() || !note.output) continue;
     part->has_rows = true;
     ++part->row.calls;
-    part->row.output = to_string(note.output);
-    for (int32_t node = note.first; node <= note.last && size_t(node) < flops.size(); ++node)
-      part->row.flops += flops[size_t(node)];
+    part->row.output = to_string(*note.output);
+    part->row.flops += flops[i];
   }
   for (const auto& [path, v] : variables) {
     if (!v.is_built()) continue;

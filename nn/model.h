@@ -141,21 +141,20 @@ class SummaryVisitor final : public ModelVisitor {
   VariablePaths paths_;
   std::unordered_map<const VariableState*, std::string> seen_;
 };
-// The calls of layers in one run, with the values between which their nodes stand in the graph.
+// The calls of layers in one trace, whose nodes have "@3", the number of the call, among their scopes.
 class CallNotes final : public LayerObserver {
  public:
   struct Note {
     const void* layer;
-    int32_t first, last = -1;
-    Spec output = {};
+    std::string_view function;
+    std::optional<Spec> output = {};  // nothing where it threw
   };
-  void began(const void* layer, const Tensor& x) override;
+  std::string began(const void* layer, const char* function) override;
   void gave(const void* layer, const Tensor& y) override;
   std::vector<Note> notes;
 
  private:
   std::vector<size_t> open_;
-  int32_t latest_ = -1;
 };
 Summary summarize(SummaryVisitor& visitor, const NamedVariables& variables, const CallNotes& calls, const Graph& graph);
 }  // namespace impl

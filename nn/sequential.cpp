@@ -18,12 +18,11 @@ thread_local constinit LayerObserver* observer = nullptr;
 LayerObserver::LayerObserver() : outer_(std::exchange(observer, this)) {}
 LayerObserver::~LayerObserver() { observer = outer_; }
 
-LayerRun::LayerRun(const void* layer, const std::string& name, const Tensor& x, const Where& where,
-                   const char* function)
+LayerRun::LayerRun(const void* layer, const std::string& name, const Where& where, const char* function)
     : layer_(layer), caller_(where, function) {
-  if (!name.empty()) scope_.emplace(name);
   if (observer) [[unlikely]]
-    observer->began(layer, x);
+    if (const std::string heard = observer->began(layer, function); !heard.empty()) heard_.emplace(heard);
+  if (!name.empty()) scope_.emplace(name);
 }
 LayerRun::~LayerRun() = default;
 Tensor LayerRun::give(Tensor y) const {

@@ -137,6 +137,7 @@ class VariablePaths final : public ModelVisitor {
   // Of an optimizer: at "m" of the Variable at "dense/kernel" is "dense/kernel/m" in this scope, once all are known.
   void add_slots(VariableSlots slots);
 
+  // See ModelVisitor.
   void enter(std::string_view name, const ModelPart&) override { open_.emplace_back(*this, name); }
   void leave() override { open_.pop_back(); }
   void variable(std::string_view name, Variable& v) override { add(name, v); }

@@ -47,8 +47,8 @@ struct Nothing {  // what a callable that gives void gives
 };
 
 template <class T, class D = std::remove_cvref_t<T>>
-using Plain = std::conditional_t<std::is_void_v<T>, Nothing,
-                                 std::conditional_t<is_variable<D> || Scalar<D>, Tensor, D>>;
+using Plain =
+    std::conditional_t<std::is_void_v<T>, Nothing, std::conditional_t<is_variable<D> || Scalar<D>, Tensor, D>>;
 
 template <class T>
 Plain<T> plain(T&& value) {

@@ -34,7 +34,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads_, const Mult
       output(projection(o, width, width, "output", where)) {}
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, x, where);
+  const LayerRun run(this, name, where);
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
   Shape joined = x.shape();
   const int64_t width = joined.back();

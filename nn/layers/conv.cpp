@@ -38,7 +38,7 @@ Shape Conv2D::kernel_shape(int64_t in, const Where& where) const {
 }
 
 Tensor Conv2D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, x, where);
+  const LayerRun run(this, name, where);
   const Tensor in = call.in(x);
   const Tensor y = conv2d(in, kernel(kernel_shape(known_size(in, -1, "Conv2D", where), where), call), options);
   return run.give(finish(y, bias, activation, call, where));

@@ -19,7 +19,7 @@ Dense::Dense(int64_t in, int64_t out, const DenseOptions& o, Where where) : Dens
 }
 
 Tensor Dense::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, x, where);
+  const LayerRun run(this, name, where);
   const Tensor in = call.in(x);
   return run.give(
       finish(matmul(in, kernel({known_size(in, -1, "Dense", where), out}, call)), bias, activation, call, where));

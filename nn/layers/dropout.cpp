@@ -10,7 +10,7 @@ Dropout::Dropout(double rate, std::string name, Where where) : rate(rate), name(
 }
 
 Tensor Dropout::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, x, where);
+  const LayerRun run(this, name, where);
   return run.give(dropout(call.in(x), rate, {.training = call.training()}));
 }
 

@@ -14,7 +14,7 @@ Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& o, Whe
 }
 
 Tensor Embedding::operator()(const Tensor& ids, const Call& call, Where where) const {
-  const LayerRun run(this, name, ids, where);
+  const LayerRun run(this, name, where);
   require_operand("Embedding", ids, where);
   return run.give(call.in(embedding_lookup(table, is_integer(ids.dtype()) ? from_front(ids) : ids)));
 }

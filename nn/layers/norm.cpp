@@ -36,7 +36,7 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Where wh
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   const Shape channels{known_size(in, options.axis, "BatchNorm", where)};
   for (const Param* p : {&scale, &offset, &mean, &variance}) p->make(channels);
@@ -71,7 +71,7 @@ LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options, Where 
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   const Shape shape = trailing(scale, in, "LayerNorm", where);
   const Tensor by = scale(shape, call), plus = offset(shape, call);
@@ -104,7 +104,7 @@ GroupNorm::GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& o
 }
 
 Tensor GroupNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   const int64_t channels = known_size(in, options.axis, "GroupNorm", where);
   check_groups(channels, groups, where);
@@ -125,7 +125,7 @@ RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options, Where where)
 }
 
 Tensor RMSNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   const Tensor by = scale(trailing(scale, in, "RMSNorm", where), call);
   return run.give(rms_norm(in, by, over(by, options.epsilon)));

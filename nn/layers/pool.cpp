@@ -11,7 +11,7 @@ MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options, Where whe
 }
 
 Tensor MaxPool2D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   return run.give(max_pool(call.in(x), window, {.strides = options.strides, .padding = options.padding}));
 }
 
@@ -21,7 +21,7 @@ AvgPool2D::AvgPool2D(const Dims& window, const Pool2DOptions& options, Where whe
 }
 
 Tensor AvgPool2D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   return run.give(avg_pool(call.in(x), window, {.strides = options.strides, .padding = options.padding}));
 }
 

@@ -12,7 +12,7 @@ PReLU::PReLU(int64_t channels, const PReLUOptions& options, Where where)
 }
 
 Tensor PReLU::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, x, where);
+  const LayerRun run(this, options.name, where);
   return run.give(prelu(call.in(x), slope(slope.shape(), call)));
 }
 

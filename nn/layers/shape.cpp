@@ -4,7 +4,7 @@
 namespace rill::nn {
 
 Tensor Flatten::operator()(const Tensor& x, const Call&, Where where) const {
-  const LayerRun run(this, "", x, where);
+  const LayerRun run(this, "", where);
   return run.give(flatten(x, 1, -1));
 }
 

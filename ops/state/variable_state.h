@@ -32,7 +32,7 @@ struct VariableState {
   const Where made;   // the user's line
   Spec spec;          // of every value that it holds; of a deferred one only the dtype and the device mean something
   std::atomic<bool> built = true;  // false: there is no value yet
-  Tensor value;       // to be touched under the lock only
+  Tensor value;                    // to be touched under the lock only
 
   // The lock. A thread that holds it already would wait for itself: it gets an error instead. (It can come back here
   // where a call that holds the variable runs a callback of the user's.)
