@@ -218,6 +218,13 @@ for page in pages:
             if not os.path.exists(to) or anchor and anchor not in anchors(to):
                 faults.append(f"{os.path.relpath(page, ROOT)}: the link {link} leads nowhere")
 
+# What a tool leaves in the root is not to be committed.
+ROOT_FILES = {"ARCHITECTURE.md", "CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "compile_flags.txt",
+              "dev", "meson.build", "meson.options"}
+faults += [f"{name}: the root has no such file; add it to ROOT_FILES in this test if it is meant to stand there"
+           for name in sorted(os.listdir(ROOT)) if os.path.isfile(f"{ROOT}/{name}") and name not in ROOT_FILES and
+           not name.startswith(".")]
+
 reached_from("rill.h", SLOW)
 seen = set().union(*(reached_from(umbrella, HEAVY) for umbrella in UMBRELLAS))
 faults += [f"{file}: public headers reach it, but no install_headers() lists it" for file in seen if not listed(file)]
