@@ -54,6 +54,7 @@ PUBLIC = [
                                        *in_folder("nn/layers", but=("common.h", "windows.h"))]),
     ("Optimizers and initializers (rill/nn.h)", ["nn/initializers.h", "nn/optimizers.h", *in_folder("nn/optimizers")]),
     ("Metrics (rill/metrics.h)", ["nn/metrics.h"]),
+    ("Training (rill/train.h)", ["train/loop.h", "train/core.h", "train/callbacks.h", "train/history.h"]),
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h", "data/vocabulary.h"]),
     ("Feature columns (rill/data.h)", ["data/features.h"]),
     ("Sounds (rill/data.h)", ["data/audio.h"]),
