@@ -337,13 +337,16 @@ class CoreRun final : public Run {
       if (!why_stopped().empty()) break;
     }
     if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
+    // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
+    const bool midway = !why_stopped().empty();
+    if (midway && manager_) save();
     logs = core_.read_metrics();
     validate();
     logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     for (const Callback& c : options_.callbacks) c.on_epoch(*this);
     history.add(logs);
     progress_.epoch(*this);
-    if (!why_stopped().empty()) return;
+    if (midway) return;
     ++epoch;
     epoch_step = 0;
     if (!options_.steps_per_epoch) pass_.reset();

@@ -6,5 +6,6 @@
 #include "rill/tensor/compiler.h"
 
 #include "rill/train/callbacks.h"
+#include "rill/train/estimators.h"
 #include "rill/train/history.h"
 #include "rill/train/loop.h"
