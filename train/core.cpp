@@ -196,6 +196,7 @@ class CoreRun final : public Run {
   History train() {
     const SignalScope signals(manager_ != nullptr);
     signals_ = &const_cast<SignalScope&>(signals);
+    build_model();
     if (manager_) resume();
     try {
       for (const Callback& c : options_.callbacks) c.on_begin(*this);
@@ -273,7 +274,6 @@ class CoreRun final : public Run {
 
   void resume() {
     if (manager_->latest().empty()) return;
-    build_model();
     restoring_ = true;
     manager_->restore();
     restoring_ = false;
@@ -293,7 +293,8 @@ class CoreRun final : public Run {
       if (!texts[2 + i].empty()) options_.callbacks[i].load(texts[2 + i]);
   }
 
-  // Sizes that are found at the first call are found before weights are restored into them.
+  // Parameters are made before the first step, so that what they draw comes before what steps draw, traced or not, and
+  // before weights are restored into them.
   void build_model() {
     bool built = true;
     for (const auto& [path, v] : core_.variables()) built &= v.is_built();

@@ -7,6 +7,7 @@
 
 #include "rill/nn/optimizers.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/strings.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/export_model.h"
 
@@ -82,7 +83,7 @@ Tensor Estimator::class_numbers(const Tensor& labels) const {
     fail("estimator", "the labels are texts. give {.labels = {...}}, in the order of the classes");
   Tensor number = zeros(labels.shape(), {.dtype = i64}) - 1;
   for (size_t i = 0; i < options_.labels.size(); ++i)
-    number = rill::where(labels == tensor(options_.labels[i]), int64_t(i), number);
+    number = rill::where(strings::equal(labels, tensor(options_.labels[i])), int64_t(i), number);
   return number;
 }
 

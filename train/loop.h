@@ -48,19 +48,24 @@ const auto& input_of(const T& element) {
   else return std::get<0>(element);
 }
 
+template <class Model, class X>
+constexpr bool takes_parts() {
+  if constexpr (requires { std::tuple_size<X>::value; })
+    return []<size_t... i>(std::index_sequence<i...>) {
+      return std::is_invocable_r_v<Tensor, const Model&, const std::tuple_element_t<i, X>&..., const nn::Call&>;
+    }(std::make_index_sequence<std::tuple_size_v<X>>());
+  else return false;
+}
+template <class Model, class X>
+inline constexpr bool takes_input = std::is_invocable_r_v<Tensor, const Model&, const X&, const nn::Call&> ||
+                                    std::is_invocable_r_v<Tensor, const Model&, const X&> || takes_parts<Model, X>();
+
 // model(x, call), or model(a, b, call) of an x that is {a, b}.
 template <class Model, class X>
 Tensor call_model(const Model& model, const X& x, const nn::Call& call) {
-  if constexpr (std::is_invocable_v<const Model&, const X&, const nn::Call&>) return model(x, call);
-  else if constexpr (std::is_invocable_v<const Model&, const X&>) return model(x);
-  else if constexpr (requires { std::apply([&](const auto&... part) { return model(part..., call); }, x); })
-    return std::apply([&](const auto&... part) { return model(part..., call); }, x);
-  else {
-    static_assert(!sizeof(X),
-                  "the model does not take the inputs of this dataset: it is called as model(x, call), where x "
-                  "is the first part of an element, or as model(a, b, call) where that is a pair {a, b}");
-    return Tensor();
-  }
+  if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&, const nn::Call&>) return model(x, call);
+  else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&>) return model(x);
+  else return std::apply([&](const auto&... part) { return model(part..., call); }, x);
 }
 
 // The specs of an element's tensors with open batch sizes, as the signature of a step.
@@ -112,7 +117,17 @@ class Steps {
   using X = typename Parts<T>::X;
 
   nn::Call call(nn::Mode mode) const { return {.mode = mode, .compute = core_.options().compute}; }
-  Tensor predict_body(const X& x) const { return call_model(model_, x, call(nn::Mode::inference)); }
+  Tensor predict_body(const X& x) const {
+    if constexpr (takes_input<Model, X>) {
+      return call_model(model_, x, call(nn::Mode::inference));
+    } else {
+      static_assert(
+          !std::is_same_v<Step, NoStep>,
+          "the model does not take the inputs of this dataset: it is called as model(x, call), where x is the "
+          "first part of an element, or as model(a, b, call) where that is a pair {a, b}");
+      fail("Loop", "the model is not called with this dataset's inputs: a loop with a step of your own only fits");
+    }
+  }
 
   Tensor weights_of(const T& element, bool training) const {
     Tensor weights;
