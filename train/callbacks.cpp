@@ -53,9 +53,7 @@ struct Best {
 
 // Infinities, which JSON has not, as text.
 json as_json(double x) { return std::isfinite(x) ? json(x) : json(fmt::format("{}", x)); }
-double from_json(const json& x) {
-  return x.is_string() ? std::strtod(x.get<std::string>().c_str(), nullptr) : x.get<double>();
-}
+double from_json(const json& x) { return x.is_string() ? special_number(x.get<std::string>()) : x.get<double>(); }
 
 struct EarlyStopping {
   EarlyStoppingOptions options;

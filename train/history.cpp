@@ -113,6 +113,11 @@ std::string svg_of(const History& h) {
 
 }  // namespace
 
+double special_number(const std::string& text) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
+}
+
 const Logs& History::front(Where where) const { return row_or_fail(rows_, 0, where); }
 const Logs& History::back(Where where) const { return row_or_fail(rows_, rows_.size() - 1, where); }
 
@@ -184,7 +189,7 @@ History History::from_json(const std::string& text, Where where) {
     for (const auto& row : nlohmann::json::parse(text)) {
       Logs logs;
       for (const auto& [name, value] : row.items())
-        logs[name] = value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>();
+        logs[name] = value.is_string() ? special_number(value.get<std::string>()) : value.get<double>();
       history.add(std::move(logs));
     }
   } catch (const nlohmann::json::exception& e) {
