@@ -375,6 +375,67 @@ TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
   CHECK(has(text, "accuracy"));
 }
 
+// --- Search ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("searches find the settings that score best, and go on where they were stopped") {
+  struct Space {
+    train::Range x = train::uniform(-2, 2), y = train::log_uniform(0.01, 100), n = train::integers(1, 3),
+                 c = train::choice({5, 7});
+  };
+  const Folder folder;
+  int calls = 0;
+  const auto score = [&](const train::Trial& t) {
+    ++calls;
+    CHECK((t["c"] == 5 || t["c"] == 7));
+    CHECK((t.integer("n") >= 1 && t.integer("n") <= 3));
+    return std::abs(t["x"] - 1) + std::abs(std::log(t["y"]));
+  };
+  const train::Study whole = train::random_search(Space(), 40, score, {.folder = folder / "s", .progress = false});
+  CHECK(calls == 40);
+  CHECK(whole.best().score < 1.5);
+  const train::Study again = train::random_search(Space(), 50, score, {.folder = folder / "s", .progress = false});
+  CHECK(calls == 50);  // forty were known
+  CHECK(again.csv().starts_with(whole.csv()));
+  const train::Study other = train::random_search(Space(), 5, score, {.seed = 1, .progress = false});
+  CHECK(other.results[0].trial.values != whole.results[0].trial.values);
+
+  const train::Study grid = train::grid_search(Space(), 3, score, {.maximize = true, .progress = false});
+  CHECK(grid.results.size() == 3 * 3 * 3 * 2);
+  CHECK(grid.best().score == Approx(3 + std::log(100)));
+  CHECK(has(to_string(grid), "score"));
+
+  std::map<double, int> budgets;
+  const train::Study band = train::hyperband(Space(), 9,
+                                             [&](const train::Trial& t) {
+                                               ++budgets[t.budget];
+                                               if (t["n"] == 2) throw std::runtime_error("not two");
+                                               return std::abs(t["x"] - 1);
+                                             },
+                                             {.progress = false});
+  CHECK(budgets.size() == 3);
+  CHECK(band.best().trial.budget == 1);
+  CHECK(has(to_string(band), "not two"));
+  CHECK(has(message_of([&] { whole.best().trial["z"]; }), "x"));
+  CHECK(has(message_of([] { train::log_uniform(0, 1); }), "above 0"));
+  CHECK(has(message_of([] { train::Study().best(); }), "no trial"));
+}
+
+TEST_CASE("find_rate leaves all as it was") {
+  random::seed(1);
+  Net net;
+  nn::SGD sgd({.learning_rate = 0.01, .momentum = 0.9});
+  train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = sgd});
+  loop.fit(batches(), {.progress = false});
+  const Tensor before = net.out.kernel.value(), generator = random::generator().value();
+  const train::RateTest test = loop.find_rate(batches(), {.steps = 40});
+  CHECK(test.rates.size() > 10);
+  CHECK(test.suggested > 1e-5);
+  CHECK(array_equal(net.out.kernel.value(), before));
+  CHECK(array_equal(random::generator().value(), generator));
+  CHECK(sgd.learning_rate.at(tensor(0.)).item<double>() == 0.01);
+  CHECK(has(to_string(test), "suggested"));
+}
+
 // --- Estimators ------------------------------------------------------------------------------------------------------
 
 namespace {

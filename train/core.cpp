@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -150,6 +151,46 @@ Tensor Core::predict(const Source& data, const Where& where) {
   while (pass->next()) parts.push_back(pass->predict());
   if (parts.empty()) fail("Loop.predict", "the dataset has no elements", where);
   return parts.size() == 1 ? parts[0] : concat(parts, 0);
+}
+
+RateTest Core::find_rate(const Source& data, const FindRateOptions& o, const Where& where) {
+  require_option(o.low > 0 && o.low < o.high, "find_rate", "low", o.low, "above 0 and below high", where);
+  require_option(o.steps >= 2, "find_rate", "steps", o.steps, "2 or more", where);
+  require_fraction("find_rate", "smoothing", o.smoothing, where);
+  nn::Optimizer* optimizer = options_.optimizer.get();
+  if (own_step_ || !optimizer) fail("find_rate", "the step is your own, and its optimizer is not known", where);
+  std::unique_ptr<Pass> pass = data.pass(0);
+  if (!pass->next()) fail("find_rate", "the dataset has no elements", where);
+  pass->predict();  // makes the parameters
+  optimizer->build(nn::trainable(variables().values()));
+  std::vector<std::pair<Variable, Tensor>> before{{random::generator(), random::generator().value()}};
+  VariablePaths paths;
+  name_model_(paths);
+  optimizer->name_variables(paths);
+  for (const auto& [path, v] : paths.finish()) before.emplace_back(v, v.value());
+  RateTest test;
+  double mean = 0, least = std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < o.steps; ++i) {
+    const double rate = o.low * std::pow(o.high / o.low, double(i) / double(o.steps - 1));
+    optimizer->learning_rate.assign(rate, where);
+    const double loss = pass->train().astype(f64).item<double>();
+    mean = i == 0 ? loss : o.smoothing * mean + (1 - o.smoothing) * loss;
+    if (!std::isfinite(mean) || mean > 4 * least) break;
+    least = std::min(least, mean);
+    test.rates.push_back(rate);
+    test.losses.push_back(mean);
+    if (!pass->next()) {
+      pass = data.pass(uint64_t(i));
+      pass->next();
+    }
+  }
+  for (auto& [v, value] : before) v.assign(value);
+  reset_metrics();
+  double steepest = 0;
+  for (size_t i = 1; i < test.losses.size(); ++i)
+    if (const double slope = test.losses[i] - test.losses[i - 1]; slope < steepest)
+      steepest = slope, test.suggested = test.rates[i];
+  return test;
 }
 
 // --- A run -----------------------------------------------------------------------------------------------------------

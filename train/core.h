@@ -13,6 +13,7 @@
 #include "rill/nn/optimizers.h"
 #include "rill/serialize/checkpoint.h"
 #include "rill/train/callbacks.h"
+#include "rill/train/search.h"
 
 #pragma GCC visibility push(default)
 
@@ -113,6 +114,7 @@ class Core {
   History fit(const Source& data, const FitOptions& options, const Where& where);
   Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where);
   Tensor predict(const Source& data, const Where& where);
+  RateTest find_rate(const Source& data, const FindRateOptions& options, const Where& where);
 
  private:
   friend class CoreRun;

@@ -284,6 +284,13 @@ class Loop {
   Tensor predict(const data::Dataset<T>& dataset, Where where = Where::current()) {
     return core_->predict(source(dataset, where), where);
   }
+  // Trains for some steps with a learning rate that grows from step to step, and gives the losses; then all is as it was.
+  // Throws where the rate follows a schedule, and of a step of your own.
+  template <class T>
+  RateTest find_rate(const data::Dataset<T>& dataset, const FindRateOptions& options = {},
+                     Where where = Where::current()) {
+    return core_->find_rate(source(dataset, where), options, where);
+  }
   Model& model() { return model_; }
   Loop(const Loop&) = delete;
 

@@ -9,3 +9,4 @@
 #include "rill/train/estimators.h"
 #include "rill/train/history.h"
 #include "rill/train/loop.h"
+#include "rill/train/search.h"
