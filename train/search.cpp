@@ -212,8 +212,8 @@ class Search {
     if (!options_.progress) return;
     std::string text;
     for (const auto& [name, value] : r.trial.values) text += fmt::format("  {} {:.4g}", name, value);
-    std::fprintf(stderr, "trial %lld  score %.5g%s%s%s\n", (long long)r.trial.number, r.score, text.c_str(),
-                 r.error.empty() ? "" : "  failed: ", r.error.c_str());
+    fmt::print(stderr, "trial {}  score {:.5g}{}{}{}\n", r.trial.number, r.score, text,
+               r.error.empty() ? "" : "  failed: ", r.error);
   }
 
   const TrialFunction& f_;
