@@ -82,8 +82,8 @@ struct PoolOptions {
   SpacePadding padding = "VALID";
   Layout layout = Layout::nhwc;
   bool count_include_pad = false;  // averages: divide by the whole window even where it hangs over the edge
-  bool ceil_mode = false;          // one more window where elements are left over, that begins before the padding at the end
-  Dims dilation = {};              // of max_pool: steps between a window's elements; empty: 1
+  bool ceil_mode = false;  // one more window where elements are left over, that begins before the padding at the end
+  Dims dilation = {};      // of max_pool: steps between a window's elements; empty: 1
   std::optional<int64_t> divisor = {};  // averages: what sums are divided by, instead of the number of elements
 };
 // The largest element of each window; padding is ignored, NaN propagates. `window` has one entry an axis of space, or

@@ -18,14 +18,17 @@ inline std::string layer_page(const std::vector<LayerFamily>& table) {
       "# Layers\n\n"
       "Printed from tests/layer_table.h by `./dev docs`; do not edit. " +
       std::to_string(count) +
-      " layers. [nn.md](nn.md) says how they are used, and the headers\nin nn/layers/ have their options. Space is in the "
-      "middle, `[batch, space..., channels]`; torch's layers have it last.\nActivations without parameters are functions: "
+      " layers. [nn.md](nn.md) says how they are used, and the headers\nin nn/layers/ have their options. Space is in "
+      "the "
+      "middle, `[batch, space..., channels]`; torch's layers have it last.\nActivations without parameters are "
+      "functions: "
       "`relu`, `gelu`, see [index.md](index.md).\n";
   for (const LayerFamily& f : table) {
-    page += "\n## " + f.title + "\n\n| layer | what it gives | shapes | Keras | torch | what differs |\n|---|---|---|---|---|---|\n";
+    page += "\n## " + f.title +
+            "\n\n| layer | what it gives | shapes | Keras | torch | what differs |\n|---|---|---|---|---|---|\n";
     for (const LayerRow& r : f.rows)
-      page += "| `" + r.name + "` | " + page_cell(r.formula) + " | " + page_cell(r.shapes) + " | " + page_name(r.keras) +
-              " | " + page_name(r.torch) + " | " + page_cell(r.differs) + " |\n";
+      page += "| `" + r.name + "` | " + page_cell(r.formula) + " | " + page_cell(r.shapes) + " | " +
+              page_name(r.keras) + " | " + page_name(r.torch) + " | " + page_cell(r.differs) + " |\n";
   }
   return page + "\nNext: [Which functions there are](functions.md)\n";
 }

@@ -14,16 +14,23 @@
 
 namespace layers {
 
+// What does not hold of a layer, for a reason that stands beside it.
+struct Except {
+  bool onnx = true, tensorflow = true;  // inference can be written so
+  bool differentiable = true;           // by x and by its variables
+  // Derivatives are those of differences: not where gradients stop on purpose (rows of padding, estimates that move).
+  bool slopes = true, training_slopes = true;
+  bool draws = false;      // random numbers at inference too
+  bool open_batch = true;  // a batch of open size, or of none, can be given
+  bool casts = true;       // a layer that is cast to f64 gives f64
+};
+
 struct LayerCase {
   std::string label;  // what this one shows: "grouped"; empty for the plain one
   std::function<rill::nn::AnyLayer()> make;
   rill::Tensor x;  // f32, or integers
   std::vector<std::string> paths = {};
-  // What does not hold, for a reason that stands beside it.
-  bool onnx = true, tensorflow = true;  // inference can be written so
-  bool differentiable = true;           // by x and by its variables
-  bool open_batch = true;               // a batch of open size, or of none, can be given
-  bool casts = true;                    // a layer that is cast to f64 gives f64
+  Except but = {};
 };
 
 struct LayerRow {
