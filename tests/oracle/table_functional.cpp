@@ -185,7 +185,10 @@ void add_patches(Table& t) {
 
 void add_pools(Table& t) {
   const auto options = [](const Call& c) -> PoolOptions {
-    return {.strides = c.dims("strides"), .padding = int(c.integer("padding", 0)), .layout = layout(c)};
+    return {.strides = c.dims("strides"),
+            .padding = int(c.integer("padding", 0)),
+            .layout = layout(c),
+            .dilation = c.dims("dilation")};
   };
   t["lp_pool"] = {
       [options](const Call& c) -> Values { return {lp_pool(c[0], c.dims("window"), c.number("p", 2), options(c))}; }};
