@@ -379,6 +379,23 @@ class Dataset {
     while (std::optional<T> x = it.next(where)) all.push_back(*std::move(x));
     return all;
   }
+  // All rows as one Table, of a dataset whose elements are Tables of one row: csv(files).table().
+  template <class Row = T>
+    requires requires(Row& r) {
+      r.names;
+      r.columns;
+    }
+  Row table(Where where = Where::current()) const {
+    const std::vector<Row> parts = batch(4096, {}, where).collect(where);
+    if (parts.size() < 2) return parts.empty() ? Row() : parts[0];
+    Row whole{parts[0].names, {}};
+    for (size_t i = 0; i < whole.names.size(); ++i) {
+      std::vector<Tensor> column;
+      for (const Row& part : parts) column.push_back(part.columns[i]);
+      whole.columns.push_back(concat(column, 0));
+    }
+    return whole;
+  }
   // The stages, a line each, the last first.
   std::string describe() const { return data::describe(*stage_); }
   friend std::string to_string(const Dataset& ds) { return ds.describe(); }

@@ -86,6 +86,13 @@ auto from_generator(I begin, I end, Where where = Where::current()) {
 
 // The rows of a table: for each a vector of its columns' rows, in order.
 Dataset<std::vector<Tensor>> from_table(const Table& table, Where where = Where::current());
+struct FromTableOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  std::string label;  // the column that is to be told from the others
+};
+// The rows as {a table of one row without the label, the label}: from_table(iris, {.label = "species"}).
+Dataset<std::pair<Table, Tensor>> from_table(const Table& table, const FromTableOptions& options,
+                                             Where where = Where::current());
 
 }  // namespace rill::data
 

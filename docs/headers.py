@@ -54,6 +54,7 @@ PUBLIC = [
                                        *in_folder("nn/layers", but=("common.h", "windows.h"))]),
     ("Optimizers and initializers (rill/nn.h)", ["nn/initializers.h", "nn/optimizers.h", *in_folder("nn/optimizers")]),
     ("Metrics (rill/metrics.h)", ["nn/metrics.h"]),
+    ("Training (rill/train.h)", ["train/loop.h", "train/core.h", "train/callbacks.h", "train/history.h"]),
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h", "data/vocabulary.h"]),
     ("Feature columns (rill/data.h)", ["data/features.h"]),
     ("Sounds (rill/data.h)", ["data/audio.h"]),
@@ -86,7 +87,8 @@ PAGES = {"tensor/": ["tensors"], "ops/": ["tensors"], "ops/creation.h": ["tensor
          "ops/names.h": ["nn", "checkpoints"], "ops/numerics.h": ["errors"], "autodiff/debug.h": ["errors"],
          "autodiff/": ["tape", "derivatives"], "trace/": ["function", "performance", "command_line", "rill_files"],
          "trace/export.h": ["viewers"], "trace/profile.h": ["performance", "viewers"],
-         "nn/": ["nn", "tape"], "data/audio.h": ["audio"], "data/features.h": ["features"], "data/vocabulary.h": ["strings", "features"],
+         "nn/": ["nn", "tape"], "nn/metrics.h": ["training", "nn"], "train/": ["training", "estimators"],
+         "train/estimators.h": ["estimators"], "data/audio.h": ["audio"], "data/features.h": ["features"], "data/vocabulary.h": ["strings", "features"],
          "data/": ["nn", "checkpoints", "records"], "serialize/summary.h": ["viewers"],
          "serialize/events.h": ["viewers"], "serialize/save.h": ["saving"],
          "serialize/checkpoint.h": ["checkpoints"], "serialize/checkpoint_manager.h": ["checkpoints"],
@@ -175,8 +177,8 @@ def without_template(text):
 def classify(text, scope):
     """Kind and name of a declaration at the scope ["random::", "Key::"]."""
     prefix = "".join(scope)
-    if re.match(r"\s*RILL_LAYER\(", text):
-        return "other", ""  # the list of a layer's fields
+    if re.match(r"\s*RILL_LAYER\(", text) or re.search(r"\)\s*->\s*[\w<>:, ]+;?\s*$", text) and "auto" not in text:
+        return "other", ""  # the list of a layer's fields; a deduction guide
     if (macro := re.match(r"\s*RILL_\w+\((\w+)(?:, \1)?\)", text)):
         return "function", prefix + macro.group(1)
     if re.match(r"\s*RILL_\w+\(", text):

@@ -121,12 +121,29 @@ bool is_of(const CallNotes::Note& note, const SummaryVisitor::Part& part) {
   return rest.starts_with("::operator()") || rest.starts_with('<');
 }
 
+// With 1 for a size that is open.
+Spec of_one(Spec spec) {
+  for (Dim& d : spec.shape)
+    if (d.is_open() || d == any) d = 1;
+  return spec;
+}
+
 // Multiplications and additions of a node.
 double flops_of(const Graph& graph, const Node& n) {
   if (n.kind != Node::Kind::op || !n.op->flops) return 0;
+  std::vector<Spec> specs;
+  for (ValueId v : n.inputs) specs.push_back(of_one(graph.spec(v)));
   std::vector<const Spec*> in;
-  for (ValueId v : n.inputs) in.push_back(&graph.spec(v));
-  return n.op->flops(in, n.outputs[0], n.attrs);
+  for (const Spec& s : specs) in.push_back(&s);
+  return n.op->flops(in, of_one(n.outputs[0]), n.attrs);
+}
+
+// "f32[any,28,28,8]".
+std::string output_text(const Spec& spec) {
+  std::string sizes;
+  for (const Dim& d : spec.shape)
+    sizes += (sizes.empty() ? "" : ",") + (d.is_open() ? std::string("any") : std::to_string(d.hint()));
+  return fmt::format("{}[{}]", name(spec.dtype), sizes);
 }
 
 // Of all nodes, and of those of each call, which has those of the layers in it.
@@ -157,7 +174,7 @@ Summary summarize(SummaryVisitor& visitor, const NamedVariables& variables, cons
     if (part == visitor.parts.end() || !note.output) continue;
     part->has_rows = true;
     ++part->row.calls;
-    part->row.output = to_string(*note.output);
+    part->row.output = output_text(*note.output);
     part->row.flops += flops[i];
   }
   for (const auto& [path, v] : variables) {

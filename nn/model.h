@@ -105,7 +105,7 @@ struct SummaryRow {
   std::string output;       // "f32[64,8,8,8]"; empty where it was not called
   int64_t parameters = 0;   // that are its own, without those of layers in it
   int64_t bytes = 0;        // of these
-  double flops = 0;         // of its matrix products and convolutions, of one call
+  double flops = 0;         // of its matrix products and convolutions, of one call; open sizes count as 1
   int64_t calls = 0;        // how often it was called
   std::string shared_with;  // the path under which its Variables were counted already; else empty
 };

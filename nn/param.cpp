@@ -5,6 +5,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/values/next_key.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::nn {
@@ -16,7 +17,11 @@ Tensor Call::in(const Tensor& x, Where where) const {
 
 Param::Param(std::string name, Initializer initializer, Kind kind, Where where)
     : Variable(Variable::deferred({.name = name, .trainable = kind == Kind::weight}, DType::f32, where)),
-      initializer_(std::move(initializer)) {
+      initializer_(std::move(initializer)),
+      seed_([] {
+        const EagerScope eager;
+        return random::drawn_seed();
+      }()) {
   if (!initializer_) fail("Param", fmt::format("the initializer of '{}' is empty", name), where);
 }
 
@@ -35,6 +40,7 @@ const Param& Param::make(const Shape& shape, std::optional<Fans> fans, Where whe
   const EagerScope eager;
   const PauseTapes pause;
   require_sound_size(name(), Spec{shape, dtype(), false, {}}, where);
+  const random::OwnGenerator own(seed_);
   const Tensor first = initializer_(shape, fans);
   if (!first.defined() || first.shape() != shape)
     fail("Param",

@@ -18,7 +18,9 @@ namespace rill::nn {
 // A weight is trained; a statistic is what a layer remembers of its inputs, which gradients leave alone.
 enum class Kind : uint8_t { weight, statistic };
 
-// Copies share the value, before it is made too.
+// Copies share the value, before it is made too. What an initializer draws follows from when the parameter was
+// constructed, not from when it is called: a model is the same whether it is built at once, by a first call, or in a
+// traced one.
 class Param : public Variable {
  public:
   // Its value is made by `initializer` at the first call. The name is its field's, as a rule.
@@ -50,6 +52,7 @@ class Param : public Variable {
  private:
   Initializer initializer_;
   Callback<Tensor(const Tensor&)> through_;
+  uint64_t seed_ = 0;  // of what it draws
 };
 
 }  // namespace rill::nn

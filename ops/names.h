@@ -46,8 +46,8 @@ class NamedVariables {
   // Whether there is such a path.
   bool contains(std::string_view path) const { return find(path) != nullptr; }
   size_t count(std::string_view path) const { return contains(path); }
-  // The Variable at a path. Throws, and lists the paths, where there is none.
-  const Variable& at(std::string_view path, Where where = Where::current()) const;
+  // The Variable at a path: variables(net).at("head/bias").assign(b). Throws, and lists the paths, where there is none.
+  Variable at(std::string_view path, Where where = Where::current()) const;
   // Of the list.
   std::vector<std::string> paths() const;
   std::vector<Variable> values() const;

@@ -90,7 +90,8 @@ class Checkpoint {
   // Reads a checkpoint into the Variables, all or, where something is wrong, none: what is missing, extra or of another
   // shape or dtype is an error that lists it, unless it is allowed. A name is looked up as it is, and as TensorFlow's
   // objects have it (name/.ATTRIBUTES/VARIABLE_VALUE, or a Variable that they saved under that name). An optimizer's
-  // slots that it has not made yet are made; those that it had not made when it was saved become zeros.
+  // slots that it has not made yet are made; those that it had not made when it was saved become zeros. Parameters
+  // whose sizes are found at the first call get those of the file.
   RestoreReport restore(const std::string& prefix, const RestoreOptions& options = {},
                         Where where = Where::current()) const;
 

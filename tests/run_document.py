@@ -32,7 +32,7 @@ else:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     FLAGS = [f"-I{root}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lrill", "-Wl,--as-needed", "-lrill_data", "-lrill_nn"]
     if glob.glob(f"{build}/librill_io.so*"):
-        FLAGS += [*(["-lrill_models"] if glob.glob(f"{build}/librill_models.so*") else []), "-lrill_io"]
+        FLAGS += [*(["-lrill_train"] if glob.glob(f"{build}/librill_train.so*") else []), *(["-lrill_models"] if glob.glob(f"{build}/librill_models.so*") else []), "-lrill_io"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 # A table: its head, the line below it, its rows.
 TABLE = re.compile(r"^(\|.*\|)\n\|[-|: ]+\|\n((?:\|.*\|\n)+)", re.M)

@@ -28,6 +28,26 @@ std::string fixture(const std::string& name) {
 }
 }  // namespace
 
+TEST_CASE("a model that was not called yet is restored with the shapes of the file") {
+  const Folder folder;
+  const nn::Sequential saved(nn::Dense(3, 4), nn::Dense(4, 2));
+  nn::Adam adam;
+  adam.apply_gradients(std::vector<Gradient>{ones({3, 4}), ones({4}), ones({4, 2}), ones({2})}, saved.parameters());
+  Checkpoint{{"model", saved}, {"adam", adam}}.save(folder / "whole");
+  const nn::Sequential lazy(nn::Dense(4), nn::Dense(2));
+  nn::Adam other;
+  Checkpoint{{"model", lazy}, {"adam", other}}.restore(folder / "whole");
+  CHECK(array_equal(lazy(ones({2, 3})), saved(ones({2, 3}))));
+  CHECK(other.variables().size() == adam.variables().size());
+  // What does not fit leaves it as it was: without values.
+  const nn::Sequential more(nn::Dense(4), nn::Dense(2), nn::Dense(1));
+  CHECK(has(message_of([&] { Checkpoint{{"model", more}}.restore(folder / "whole"); }), "dense_2/kernel"));
+  CHECK_FALSE(more.variables()[0].is_built());
+  CHECK(more(ones({2, 9})).shape() == Shape{2, 1});
+  // And is not saved without.
+  CHECK(has(message_of([&] { Checkpoint{{"model", nn::Dense(3)}}.save(folder / "none"); }), "no value yet"));
+}
+
 TEST_CASE("tensors of every dtype come back as they were") {
   Folder folder;
   std::map<std::string, Tensor> all;

@@ -3,7 +3,7 @@ large folders say what they hold, that numbers are read and written without the 
 page and each page the next one, that links between pages lead somewhere, and that each layer has a row in the table of
 layers.
 
-    tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn} <- data
+    tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn} <- data <- train
 
 A file includes its own layer and those to its left, and spells every path from the root of an install. The layers on
 the right are siblings: none includes another. The rooms of trace/ have an order as well, graph <- fusion <- run <-
@@ -25,13 +25,14 @@ LEFT = {
     "serialize": ["tensor", "devices", "ops", "autodiff", "trace"],
     "nn": ["tensor", "devices", "ops", "autodiff", "trace"],
     "data": ["tensor", "devices", "ops", "autodiff", "trace", "serialize"],
+    "train": ["tensor", "devices", "ops", "autodiff", "trace", "serialize", "nn", "data"],
 }
 # Libraries of their own, which librill opens: they may use what is to the right of their layer too.
 ABOVE = {"devices/cuda/driver/": ["ops"], "devices/cuda/families/": ["ops"]}
 # The same of the rooms of trace/. What a room needs of one to its right, it asks through a table that it declares and
 # that one fills: graph/control_node.h.
 ROOMS = ["graph", "fusion", "run", "call", "control"]
-UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "data.h": "data"}
+UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "data.h": "data", "train.h": "train"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 # Headers of dependencies that no installed header may pull in.
 HEAVY = re.compile(r"^(fmt|llvm-c|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")
@@ -226,6 +227,12 @@ for path in sorted(glob.glob(f"{ROOT}/nn/layers/*.h")):
         for name in re.findall(r"^class (\w+)[^;]*?\{\n public:(?:(?!^\};).)*?RILL_LAYER\(\1\b", text.read(), re.M | re.S):
             if f'"{name}",' not in rows:
                 faults.append(f"{os.path.relpath(path, ROOT)}: {name} has no row in tests/layer_rows_*.h")
+# What a tool leaves in the root is not to be committed.
+ROOT_FILES = {"ARCHITECTURE.md", "CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "compile_flags.txt",
+              "dev", "meson.build", "meson.options"}
+faults += [f"{name}: the root has no such file; add it to ROOT_FILES in this test if it is meant to stand there"
+           for name in sorted(os.listdir(ROOT)) if os.path.isfile(f"{ROOT}/{name}") and name not in ROOT_FILES and
+           not name.startswith(".")]
 
 reached_from("rill.h", SLOW)
 seen = set().union(*(reached_from(umbrella, HEAVY) for umbrella in UMBRELLAS))

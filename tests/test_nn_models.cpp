@@ -90,6 +90,22 @@ TEST_CASE("a lazy layer that is built has the numbers of one that was made at on
   CHECK(array_equal(lazy(ones({1, 3})), at_once(ones({1, 3}))));
 }
 
+TEST_CASE("a model that a traced call builds is the one that an eager call builds") {
+  const auto run = [](bool traced) {
+    random::seed(8);
+    const nn::Sequential model(nn::Dense(4), nn::Dropout(0.5), nn::Dense(4), nn::Dropout(0.5), nn::Dense(2));
+    const Tensor x = ones({3, 5});
+    auto f = function("f", [&](const Tensor& v) { return model(v, nn::Mode::training); });
+    std::vector<Tensor> all{traced ? f(x) : model(x, nn::Mode::training)};
+    all.push_back(traced ? f(x) : model(x, nn::Mode::training));
+    for (const Variable& v : model.variables()) all.push_back(v);
+    all.push_back(random::uniform({2}));
+    return all;
+  };
+  const std::vector<Tensor> eager = run(false), traced = run(true);
+  for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
+}
+
 TEST_CASE("parameters are made in the first traced call, and kept") {
   const Net net;
   nn::SGD sgd({.learning_rate = 0.01});

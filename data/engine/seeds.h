@@ -8,20 +8,7 @@
 
 namespace rill::data {
 
-// A bijection in which each bit of the input changes half of the output's (the finaliser of SplitMix64, Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", 2014).
-inline uint64_t mixed(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
-// A seed from the process's generator, which random::set_seed sets.
-inline uint64_t drawn_seed() {
-  const std::vector<uint64_t> key = random::next_key().to_vector<uint64_t>();
-  return mixed(key[0] + mixed(key[1]));
-}
+using random::drawn_seed, random::mixed;
 
 // Stream `stream` of a seed.
 class Draws {

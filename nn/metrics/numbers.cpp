@@ -72,7 +72,7 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
         const Tensor each = f(p, y).astype(f64);
         // A loss that gives one number stands for every example of the batch.
         if (each.ndim() == 0) {
-          const Tensor n = p.ndim() == 0 ? tensor(1.) : tensor(p.dim(0)).astype(f64);
+          const Tensor n = p.ndim() == 0 ? tensor(1.) : sum(ones(Shape{p.dim(0)}, {.dtype = f64}));
           return std::vector{each * n, n};
         }
         const Tensor w = weights_like(weights, each);

@@ -26,7 +26,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
     bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
     if (named && n != 1)
       fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
-    if (!named && (n != 1 || !axes.empty())) shape.push_back(n);
+    if (!named && (!axes.empty() || n != 1)) shape.push_back(n);  // the size only where it matters: it may be open
   }
   return reshape(x, shape, where);
 }

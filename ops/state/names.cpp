@@ -25,7 +25,7 @@ void NamedVariables::add(std::string path, const Variable& v) {
   list_.emplace_back(std::move(path), v);
 }
 
-const Variable& NamedVariables::at(std::string_view path, Where where) const {
+Variable NamedVariables::at(std::string_view path, Where where) const {
   if (const Variable* v = find(path)) return *v;
   fail("variables", fmt::format("there is no '{}'. the paths are: {}", path, detail::some_of(paths())), where);
 }

@@ -133,6 +133,7 @@ ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) con
     if (wanted(path, options.only)) chosen.add(path, v);
   if (chosen.empty() && !all.empty())
     fail("save", "none of the paths matches " + joined(options.only) + ". they are: " + joined(all.paths()), where);
+  for (const auto& [path, v] : chosen) require_built(v.state(), where);
   ByName values;
   const LockVariables lock(states_of(chosen));
   for (const auto& [path, v] : chosen) {
@@ -166,6 +167,26 @@ class Restore {
  public:
   Restore(const std::string& prefix, const RestoreOptions& options, const Where& where)
       : prefix_(prefix), options_(options), where_(where), file_(prefix, "restore", where), names_(file_) {}
+
+  ~Restore() {
+    for (const Variable& v : built_) {  // nothing was restored
+      VariableState& state = v.state();
+      const std::lock_guard lock(state);
+      state.built.store(false);
+      state.value = Tensor();
+    }
+  }
+  Restore(const Restore&) = delete;
+
+  // Parameters that have no value yet, for their model was not called, get the shapes that the file has.
+  void build(const NamedVariables& variables) {
+    for (const auto& [path, v] : variables) {
+      const std::string entry = v.is_built() || !wanted(path, options_.only) ? "" : entry_of(path);
+      if (entry.empty() || !file_.is_known(entry) || file_.spec(entry).dtype != v.dtype()) continue;
+      Variable(v).build(file_.read(entry));
+      built_.push_back(v);
+    }
+  }
 
   std::string entry_of(const std::string& path) const {
     auto other = options_.names.find(path);
@@ -239,6 +260,7 @@ class Restore {
     for (const Found& f : found_) states.push_back(&f.variable.state());
     const LockVariables lock(std::move(states));  // nothing below throws
     for (Found& f : found_) std::swap(f.variable.state().value, f.value);
+    built_.clear();
     return report_;
   }
 
@@ -272,6 +294,7 @@ class Restore {
   FileNames names_;
   std::vector<std::pair<std::string, Variable>> entries_;
   std::vector<Found> found_;
+  std::vector<Variable> built_;  // by build()
   std::set<std::string> used_;
   std::map<std::string, bool> zeros_;  // was_zeros(), by scope
   RestoreReport report_;
@@ -285,7 +308,7 @@ RestoreReport Checkpoint::restore(const std::string& prefix, const RestoreOption
   Restore restore(prefix, options, where);
   VariablePaths before;
   collect(before);
-  before.finish();
+  restore.build(before.finish());
   restore.make_slots(before);
   VariablePaths paths;
   collect(paths);

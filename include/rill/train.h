@@ -1,0 +1,1 @@
+../../train/train.h

@@ -1,0 +1,471 @@
+// The training loop: what a step does, histories, callbacks, runs that are stopped, killed and go on, messages.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "catch.h"
+#include "child.h"
+#include "io_helpers.h"
+#include "messages.h"
+#include "rill/data.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+#include "rill/train.h"
+
+using namespace rill;
+
+namespace {
+
+struct Net {
+  nn::Dense hidden{8, {.activation = tanh}};
+  nn::Dropout drop{0.25};
+  nn::BatchNorm norm;
+  nn::Dense out{3};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
+    return out(norm(drop(hidden(x, call), call), call), call);
+  }
+};
+
+// Three clouds of points.
+std::pair<Tensor, Tensor> clouds(int64_t n = 60) {
+  const Tensor y = arange(n) % 3;
+  const Tensor centres = tensor({{0.f, 0.f}, {3.f, 0.f}, {0.f, 3.f}});
+  return {take(centres, y, 0) + 0.5f * random::normal({n, 2}, {.key = random::Key(5)}), y};
+}
+auto batches() { return data::from_tensors(clouds()).shuffle(60, {.seed = 2}).batch(16); }
+train::LoopOptions with(nn::Adam&& adam) {
+  return {.loss = sparse_softmax_cross_entropy, .optimizer = std::move(adam), .metrics = {metrics::accuracy()}};
+}
+
+// A digest of every Variable of a model and of its optimizer after a run.
+std::string run_in(const std::string& folder, int64_t epochs, std::vector<train::Callback> callbacks = {},
+                   int64_t save_every_steps = 0) {
+  random::seed(11);
+  Net net;
+  nn::Adam adam({.learning_rate = 0.02});
+  train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = adam, .metrics = {metrics::accuracy()}});
+  train::FitOptions options{.epochs = epochs, .validation = batches(), .progress = false, .resume = folder};
+  options.callbacks = std::move(callbacks);
+  options.save_every_steps = save_every_steps;
+  loop.fit(batches(), options);
+  std::ostringstream text;
+  text.precision(17);
+  const std::map<std::string, Variable> all = variables(std::tie(net, adam));  // slots are made in another order
+  for (const auto& [path, v] : all)
+    for (double x : v.value().astype(f64).to_vector<double>()) text << x << " ";
+  return std::to_string(std::hash<std::string>()(text.str())) + text.str().substr(0, 60);
+}
+
+}  // namespace
+
+TEST_CASE("fit lowers the loss and says what it saw") {
+  random::seed(1);
+  Net net;
+  train::Loop loop(net, with(nn::Adam({.learning_rate = 0.02})));
+  const train::History h = loop.fit(batches(), {.epochs = 25, .validation = batches(), .progress = false});
+  CHECK(h.size() == 25);
+  CHECK(h.back().at("loss") < h.front().at("loss") / 2);
+  CHECK(h.back().at("val_accuracy") > 0.8);
+  CHECK(h.names() == std::vector<std::string>{"loss", "val_loss", "accuracy", "val_accuracy", "seconds"});
+  CHECK(loop.evaluate(batches()).at("accuracy") == h.back().at("val_accuracy"));
+  const auto [x, y] = clouds();
+  const Tensor logits = loop.predict(data::from_tensors(x).batch(7));
+  CHECK(logits.shape() == Shape{60, 3});
+  CHECK(allclose(logits, net(x), {.rtol = 1e-5, .atol = 1e-5}));
+  CHECK(mean((argmax(logits, -1) == y).astype(f64)).item<double>() == h.back().at("val_accuracy"));
+}
+
+TEST_CASE("traced and eager loops have the same bits") {
+  const auto weights = [](bool traced) {
+    random::seed(4);
+    Net net;
+    train::Loop loop(net, {.loss = sparse_softmax_cross_entropy,
+                           .optimizer = nn::Adam(),
+                           .metrics = {metrics::accuracy()},
+                           .clip_norm = 0.5,
+                           .traced = traced});
+    const train::History h = loop.fit(batches(), {.epochs = 3, .progress = false});
+    return std::pair(net.out.kernel.value(), h.back().at("loss"));
+  };
+  const auto traced = weights(true), eager = weights(false);
+  CHECK(array_equal(traced.first, eager.first));
+  CHECK(traced.second == eager.second);
+}
+
+TEST_CASE("every example counts the same, in the last small batch too") {
+  nn::Dense model(1, {.use_bias = false});
+  train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::SGD({.learning_rate = 0})});
+  const Tensor x = ones({10, 1}), y = reshape(arange(10).astype(f32), {10, 1});
+  auto ds = data::from_tensors(std::pair(x, y)).batch(4);
+  const train::History h = loop.fit(ds, {.progress = false});
+  CHECK(h.back().at("loss") == Approx(mean_squared_error(model(x), y).item<double>()));
+  CHECK(loop.evaluate(ds).at("loss") == Approx(h.back().at("loss")));
+  CHECK(loop.evaluate(ds, 1).at("loss") ==
+        Approx(mean_squared_error(model(x(slice(0, 4))), y(slice(0, 4))).item<double>()));
+}
+
+TEST_CASE("weights of examples and of classes") {
+  const Tensor x = random::normal({6, 2}), y = tensor({0, 1, 2, 0, 1, 2}), w = tensor({1.f, 0.f, 2.f, 0.5f, 0.f, 1.f});
+  const auto by_hand = [&](const nn::Dense& model, const Tensor& weights) {
+    return mean(sparse_softmax_cross_entropy(model(x), y) * weights).item<double>();
+  };
+  nn::Dense model(3);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  CHECK(loop.fit(data::from_tensors(std::tuple(x, y, w)).batch(6), {.progress = false}).back().at("loss") ==
+        Approx(by_hand(model, w)));
+  train::Loop other(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  CHECK(
+      other.fit(data::from_tensors(std::pair(x, y)).batch(6), {.class_weights = {{0, 3.}, {2, 0.5}}, .progress = false})
+          .back()
+          .at("loss") == Approx(by_hand(model, tensor({3.f, 1.f, 0.5f, 3.f, 1.f, 0.5f}))));
+  nn::Dense single(1);
+  train::Loop one(single, {.loss = mean_squared_error, .optimizer = nn::SGD()});
+  CHECK(has(message_of([&] {
+              one.fit(data::from_tensors(std::tuple(x, x(all, slice(0, 1)), w)).batch(6), {.progress = false});
+            }),
+            "one number"));
+}
+
+TEST_CASE("a step of one's own, with numbers by name and two models") {
+  random::seed(2);
+  struct Both {
+    nn::Dense generator{1}, judge{1};
+  } both;
+  nn::Adam a({.learning_rate = 0.01}), b({.learning_rate = 0.01});
+  train::Loop loop(both, [&](const Tensor& x) {
+    GradientTape tape, other;
+    const Tensor fake = both.generator(x);
+    const Tensor fooled = mean(softplus(-both.judge(fake)));
+    const Tensor caught = mean(softplus(both.judge(stop_gradient(fake)))) + mean(softplus(-both.judge(x)));
+    a.minimize(fooled, tape, both.generator.variables());
+    b.minimize(caught, other, both.judge.variables());
+    return std::map<std::string, Tensor>{{"fooled", fooled}, {"caught", caught}};
+  });
+  nn::build(both.generator, spec(f32, {any, 1}));
+  nn::build(both.judge, spec(f32, {any, 1}));
+  const train::History h =
+      loop.fit(data::from_tensors(random::normal({32, 1})).batch(8), {.epochs = 2, .progress = false});
+  CHECK(h.back().contains("fooled"));
+  CHECK(h.back().contains("caught"));
+  CHECK(a.iterations().value().item<int64_t>() == 8);
+}
+
+TEST_CASE("a model of two inputs") {
+  struct Two {
+    nn::Dense left{2}, right{2};
+    Tensor operator()(const Tensor& a, const Tensor& b, const nn::Call& call = {}) const {
+      return left(a, call) + right(b, call);
+    }
+  } model;
+  train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::Adam()});
+  auto ds = data::from_tensors(std::pair(std::pair(ones({8, 3}), ones({8, 5})), zeros({8, 2}))).batch(4);
+  CHECK(loop.fit(ds, {.epochs = 2, .progress = false}).size() == 2);
+  CHECK(loop.predict(ds).shape() == Shape{8, 2});
+}
+
+TEST_CASE("an endless dataset has epochs of so many steps") {
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  int64_t steps = 0;
+  loop.fit(batches().repeat(),
+           {.epochs = 3, .steps_per_epoch = 5, .progress = false, .callbacks = {train::each_step([&](train::Run& run) {
+                                                                    steps = run.step;
+                                                                  })}});
+  CHECK(steps == 15);
+}
+
+TEST_CASE("early stopping, and the weights of the best epoch") {
+  random::seed(3);
+  nn::Dense model(3);
+  nn::build(model, spec(f32, {any, 2}));
+  std::vector<Tensor> weights;
+  std::vector<double> losses{5, 4, 3, 6, 7, 8, 1};
+  train::Loop loop(model, with(nn::Adam({.learning_rate = 0.1})));
+  const train::History h = loop.fit(batches(), {.epochs = 7,
+                                                .progress = false,
+                                                .callbacks = {train::each_epoch([&](train::Run& run) {
+                                                                weights.push_back(model.kernel.value());
+                                                                run.logs["val_loss"] = losses[size_t(run.epoch)];
+                                                              }),
+                                                              train::early_stopping({.patience = 2})}});
+  CHECK(h.size() == 5);
+  CHECK(has(h.stopped(), "val_loss"));
+  CHECK(array_equal(model.kernel.value(), weights[2]));
+  train::Loop other(model, with(nn::Adam()));
+  const std::string message =
+      message_of([&] { other.fit(batches(), {.progress = false, .callbacks = {train::early_stopping()}}); });
+  CHECK(has(message, "'val_loss'"));
+  CHECK(has(message, "accuracy"));
+  CHECK(has(message, ".validation"));
+}
+
+TEST_CASE("a run that is stopped goes on with the same bits") {
+  const Folder folder;
+  const std::string whole = run_in("", 4);
+  run_in(folder / "a", 2);
+  CHECK(run_in(folder / "a", 4) == whole);
+  CHECK(run_in(folder / "a", 4) == whole);  // there is nothing left to do
+  // In the middle of an epoch.
+  const auto stop_at = [](int64_t step) {
+    return train::each_step([step](train::Run& run) {
+      if (run.step == step) run.stop("enough");
+    });
+  };
+  run_in(folder / "b", 4, {stop_at(6)});
+  CHECK(run_in(folder / "b", 4, {stop_at(0)}) == whole);
+  CHECK(has(message_of([&] { run_in(folder / "b", 4); }), "callbacks"));
+}
+
+TEST_CASE("child: trains in a folder", "[.]") {
+  const std::string folder = std::getenv("RILL_TEST_FOLDER");
+  const bool signal = std::getenv("RILL_TEST_SIGNAL") != nullptr;
+  const std::string weights = run_in(folder + "/run", 6, {train::each_step([signal](train::Run& run) {
+                                       if (signal && run.step == 7 && !run.resumed) std::raise(SIGTERM);
+                                     })},
+                                     1);
+  std::ofstream(folder + "/weights.txt") << weights;
+  SUCCEED();
+}
+
+namespace {
+std::string written_in(const Folder& folder) {
+  std::ifstream file(folder / "weights.txt");
+  std::string weights;
+  std::getline(file, weights);
+  return weights;
+}
+}  // namespace
+
+TEST_CASE("killed at any moment, a run goes on with the same bits") {
+  const std::string whole = run_in("", 6);
+  const Folder folder;
+  std::string output;
+  int kills = 0;
+  // Later and later, from before the first step on; at last it comes through.
+  for (int i = 0; written_in(folder).empty() && i < 200; ++i) {
+    const std::string after = std::to_string(0.03 + 0.01 * (i % 9) + 0.002 * i);
+    kills += child("RILL_TEST_FOLDER=" + folder.path() + " timeout -s KILL " + after, "child: trains in a folder",
+                   output) != 0;
+  }
+  INFO(kills << " kills");
+  CHECK(kills > 0);
+  CHECK(written_in(folder) == whole);
+}
+
+TEST_CASE("SIGTERM saves the run and ends it") {
+  const std::string whole = run_in("", 6);
+  const Folder folder;
+  std::string output;
+  const std::string settings = "RILL_TEST_SIGNAL=1 RILL_TEST_FOLDER=" + folder.path();
+  CHECK(child(settings, "child: trains in a folder", output) != 0);
+  CHECK(has(output, "was saved"));
+  CHECK(written_in(folder).empty());
+  CHECK(child(settings, "child: trains in a folder", output) == 0);
+  INFO(output);
+  CHECK(written_in(folder) == whole);
+}
+
+TEST_CASE("a NaN is told with the step and the op that made it") {
+  random::seed(1);
+  struct Fragile {
+    nn::Dense dense{1};
+    Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return log(dense(x, call) * 0 - 1 + x); }
+  } model;
+  train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::SGD({.learning_rate = 0.1})});
+  const Tensor x = tensor({{2.f}, {3.f}, {0.5f}});
+  const std::string message = message_of([&] {
+    loop.fit(data::from_tensors(std::pair(x, x)).batch(1), {.progress = false, .callbacks = {train::stop_on_nan()}});
+  });
+  CHECK(has(message, "step 3"));
+  CHECK(has(message, "[log]"));
+  CHECK(has(message, "test_train.cpp:"));
+  // The weights are those before the step.
+  CHECK(all(isfinite(model.dense.kernel.value())).item<bool>());
+}
+
+TEST_CASE("callbacks that write, slow down and end") {
+  const Folder folder;
+  random::seed(1);
+  Net net;
+  nn::SGD sgd({.learning_rate = 1.});
+  train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = sgd});
+  const train::History h = loop.fit(
+      batches(), {.epochs = 6,
+                  .validation = batches(),
+                  .progress = false,
+                  .callbacks = {train::each_epoch([](train::Run& run) { run.logs["flat"] = 1; }),
+                                train::reduce_on_plateau({.monitor = "flat", .factor = 0.5, .patience = 2}),
+                                train::csv_log(folder / "log.csv"),
+                                train::checkpoint(folder / "ckpt", {.keep = 2, .best_by = "val_loss"}),
+                                train::tensorboard(folder / "logs", {.every_steps = 2, .histograms_every = 3})}});
+  CHECK(h.at("learning_rate") == std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25});
+  std::ifstream file(folder / "log.csv");
+  std::string line;
+  int lines = 0;
+  while (std::getline(file, line)) ++lines;
+  CHECK(lines == 7);
+  CHECK(std::filesystem::exists(folder / "logs/train"));
+  CHECK(std::filesystem::exists(folder / "logs/validation"));
+  CHECK(latest_checkpoint(folder / "ckpt") != "");
+  int best = 0;
+  for (const auto& e : std::filesystem::directory_iterator(folder / "ckpt"))
+    best += e.path().filename().string().starts_with("best-") && e.path().extension() == ".index";
+  CHECK(best == 1);
+  train::Loop timed(net, {.loss = sparse_softmax_cross_entropy, .optimizer = sgd});
+  CHECK(has(
+      timed.fit(batches(), {.epochs = 1000000, .progress = false, .callbacks = {train::time_limit(0.0005)}}).stopped(),
+      "minutes"));
+}
+
+TEST_CASE("histories as text, files and curves") {
+  train::History h;
+  h.add({{"loss", 2.5}, {"val_loss", 3}, {"accuracy", 0.25}, {"seconds", 1}});
+  h.add({{"loss", 1.5}, {"accuracy", 0.5}, {"seconds", 1}});
+  CHECK(h.csv() == "epoch,loss,val_loss,accuracy,seconds\n1,2.5,3,0.25,1\n2,1.5,,0.5,1\n");
+  CHECK(train::History::from_json(h.json()).csv() == h.csv());
+  CHECK(has(message_of([&] { h.at("nothing"); }), "val_loss"));
+  CHECK(has(message_of([] { train::History().back(); }), "no epoch"));
+  CHECK(has(message_of([] { train::History::from_json("{"); }), "no history"));
+  const Folder folder;
+  h.plot(folder / "h.svg");
+  h.plot(folder / "h.txt");
+  h.write_csv(folder / "h.csv");
+  h.write_json(folder / "h.json");
+  std::ifstream svg(folder / "h.svg");
+  std::string text((std::istreambuf_iterator<char>(svg)), {});
+  CHECK(has(text, "</svg>"));
+  CHECK(has(text, "val_loss"));
+  CHECK(has(message_of([&] { h.plot(folder / "none/h.svg"); }), "cannot be written"));
+}
+
+TEST_CASE("loops say what is missing or does not fit") {
+  nn::Dense model(3);
+  CHECK(has(message_of([&] { train::Loop(model, {.optimizer = nn::Adam()}); }), ".loss"));
+  CHECK(has(message_of([&] { train::Loop(model, {.loss = mean_squared_error}); }), ".optimizer"));
+  CHECK(has(message_of([&] {
+              train::Loop(model, {.loss = mean_squared_error,
+                                  .optimizer = nn::Adam(),
+                                  .metrics = {metrics::accuracy(), metrics::accuracy()}});
+            }),
+            "'accuracy'"));
+  train::Loop loop(model, with(nn::Adam()));
+  CHECK(has(message_of([&] { loop.fit(batches().take(0), {.progress = false}); }), "no elements"));
+  CHECK(has(message_of([&] { loop.evaluate(batches().take(0)); }), "no elements"));
+  const auto [x, y] = clouds();
+  CHECK(has(message_of([&] { loop.fit(batches(), {.validation = data::from_tensors(x).batch(4), .progress = false}); }),
+            "another type"));
+  CHECK(has(message_of([&] { loop.fit(batches(), {.epochs = -1}); }), "epochs"));
+  // What a mapped function throws comes out of fit().
+  auto broken = data::from_tensors(std::pair(x, y)).map([](const Tensor& a, const Tensor& b) {
+    if (b.item<int64_t>() == 2) throw std::runtime_error("spoilt");
+    return std::pair(a, b);
+  });
+  CHECK(has(message_of([&] { loop.fit(broken.batch(2), {.progress = false}); }), "spoilt"));
+}
+
+TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const std::string text = stderr_of([&] { loop.fit(batches(), {.epochs = 2}); });
+  CHECK(has(text, "epoch 1/2"));
+  CHECK(has(text, "epoch 2/2"));
+  CHECK(has(text, "accuracy"));
+}
+
+// --- Estimators ------------------------------------------------------------------------------------------------------
+
+namespace {
+using namespace data::features;
+Table iris() {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  return data::csv(std::string(root ? root : ".") + "/examples/data/iris.csv").table();
+}
+std::vector<Column> measures() {
+  return {numeric("sepal_length"), numeric("sepal_width"), numeric("petal_length"), numeric("petal_width")};
+}
+}  // namespace
+
+TEST_CASE("canned models of tables learn, resume and are exported with their raw columns") {
+  const Folder folder;
+  const Table table = iris();
+  CHECK(table.at("species").dim(0) == 150);
+  auto input = [&] {
+    return data::from_table(table, {.label = "species"}).shuffle(150, {.seed = 1}).repeat().batch(32);
+  };
+  auto once = [&] { return data::from_table(table, {.label = "species"}).batch(50); };
+  const auto options = [&](const std::string& where) {
+    return train::EstimatorOptions{.columns = measures(),
+                                   .hidden = {16, 16},
+                                   .classes = 3,
+                                   .optimizer = nn::Adam({.learning_rate = 0.01}),
+                                   .folder = where,
+                                   .save_every_steps = 100,
+                                   .seed = 1};
+  };
+  train::DnnClassifier estimator(options(folder / "run"));
+  const train::Logs result =
+      train::train_and_evaluate(estimator, {.input = input, .max_steps = 300}, {.input = once, .steps = 3});
+  CHECK(result.at("accuracy") > 0.95);
+  CHECK(result.at("global_step") == 300);
+  const auto predicted = estimator.predict(table);
+  CHECK(predicted.at("probabilities").shape() == Shape{150, 3});
+  CHECK(mean((predicted.at("classes") == table.at("species")).astype(f64)).item<double>() ==
+        Approx(result.at("accuracy")));
+
+  // Another process goes on where this one was.
+  train::DnnClassifier again(options(folder / "run"));
+  again.train(input, {.max_steps = 400});
+  CHECK(again.step() == 400);
+
+  const std::string path = again.export_saved_model(folder / "served");
+  CHECK(path == (folder / "served/1"));
+  CHECK(again.export_saved_model(folder / "served") == (folder / "served/2"));
+  const Model served = import_model(path);
+  std::map<std::string, Tensor> inputs;
+  for (const char* name : {"sepal_length", "sepal_width", "petal_length", "petal_width"})
+    inputs.emplace(name, table.at(name).astype(f32));
+  CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+TEST_CASE("linear, wide and deep, regression, texts as labels") {
+  random::seed(1);
+  const Table table = iris();
+  auto input = [&] {
+    return data::from_table(table, {.label = "species"}).shuffle(150, {.seed = 1}).repeat().batch(32);
+  };
+  train::LinearClassifier linear({.columns = measures(), .classes = 3});
+  linear.train(input, {.steps = 400});
+  CHECK(linear.evaluate(input, 5).at("accuracy") > 0.9);
+  train::DnnClassifier wide_and_deep({.columns = measures(),
+                                      .wide = {bucketized("petal_length", {2.5, 4.8})},
+                                      .hidden = {8},
+                                      .classes = 3,
+                                      .optimizer = nn::Adam({.learning_rate = 0.02})});
+  wide_and_deep.train(input, {.steps = 300});
+  CHECK(wide_and_deep.evaluate(input, 5).at("accuracy") > 0.9);
+  CHECK(variables(wide_and_deep.model()).size() > 4);
+
+  auto lengths = [&] {
+    return data::from_table(table, {.label = "petal_length"}).shuffle(150, {.seed = 1}).repeat().batch(32);
+  };
+  train::DnnRegressor regressor({.columns = {numeric("petal_width"), numeric("sepal_length")},
+                                 .hidden = {16},
+                                 .optimizer = nn::Adam({.learning_rate = 0.02})});
+  regressor.train(lengths, {.steps = 600});
+  CHECK(regressor.evaluate(lengths, 5).at("mean_absolute_error") < 0.5);
+  CHECK(regressor.predict(table).at("predictions").shape() == Shape{150, 1});
+
+  const Table texts{{"x", "kind"}, {tensor({0.f, 1.f, 0.1f, 0.9f}), tensor({"low", "high", "low", "high"})}};
+  auto kinds = [&] { return data::from_table(texts, {.label = "kind"}).repeat().batch(4); };
+  train::LinearClassifier named(
+      {.columns = {numeric("x")}, .labels = {"low", "high"}, .optimizer = nn::Adam({.learning_rate = 0.1})});
+  named.train(kinds, {.steps = 200});
+  CHECK(named.evaluate(kinds, 1).at("accuracy") == 1);
+  train::LinearClassifier unnamed({.columns = {numeric("x")}});
+  CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = 1}); }), ".labels"));
+  CHECK(has(message_of([] { train::LinearClassifier({}); }), "columns"));
+  CHECK(has(message_of([&] { unnamed.train({}, {.steps = 1}); }), "no input"));
+}

@@ -1,0 +1,289 @@
+// The shipped callbacks: each a struct with the moments that it cares for.
+#include "rill/train/callbacks.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "rill/ops/option_checks.h"
+#include "rill/serialize/checkpoint_manager.h"
+#include "rill/serialize/summary.h"
+
+namespace rill::train {
+
+namespace {
+
+using nlohmann::json;
+
+double read(const Run& run, const std::string& name, std::string_view who) {
+  const auto at = run.logs.find(name);
+  if (at != run.logs.end()) return at->second;
+  std::string all;
+  for (const auto& [n, value] : run.logs) all += (all.empty() ? "" : ", ") + n;
+  fail(who, fmt::format("there is no number '{}' to go by. there are: {}{}", name, all,
+                        name.starts_with("val_") ? ". fit with {.validation = ...} for those of validation" : ""));
+}
+
+bool gets_lower(Better better, const std::string& name) {
+  if (better != Better::by_name) return better == Better::lower;
+  return name.find("loss") != std::string::npos || name.find("error") != std::string::npos ||
+         name.find("perplexity") != std::string::npos;
+}
+
+// The best number so far.
+struct Best {
+  bool lower;
+  double min_delta = 0;
+  double value;
+  Best(bool lower, double min_delta, std::optional<double> baseline = {})
+      : lower(lower),
+        min_delta(min_delta),
+        value(baseline.value_or((lower ? 1 : -1) * std::numeric_limits<double>::infinity())) {}
+  bool take(double now) {
+    const bool better = lower ? now < value - min_delta : now > value + min_delta;
+    if (better) value = now;
+    return better;
+  }
+};
+
+// Infinities, which JSON has not, as text.
+json as_json(double x) { return std::isfinite(x) ? json(x) : json(fmt::format("{}", x)); }
+double from_json(const json& x) { return x.is_string() ? special_number(x.get<std::string>()) : x.get<double>(); }
+
+struct EarlyStopping {
+  EarlyStoppingOptions options;
+  Best best;
+  int64_t waited = 0, best_epoch = -1;
+  std::map<std::string, Tensor> weights = {};
+
+  void on_epoch(Run& run) {
+    if (best.take(read(run, options.monitor, "early_stopping"))) {
+      waited = 0;
+      best_epoch = run.epoch;
+      if (options.restore_best)
+        for (const auto& [path, v] : run.variables()) weights.insert_or_assign(path, v.value());
+      return;
+    }
+    if (++waited >= std::max<int64_t>(options.patience, 1))
+      run.stop(fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
+  }
+  void on_end(Run& run) {
+    if (!options.restore_best || best_epoch < 0 || best_epoch == run.epoch) return;
+    for (const auto& [path, v] : run.variables())
+      if (const auto at = weights.find(path); at != weights.end()) Variable(v).assign(at->second);
+  }
+  std::string save() const {
+    return json{{"best", as_json(best.value)}, {"waited", waited}, {"epoch", best_epoch}}.dump();
+  }
+  void load(const std::string& state) {
+    const json j = json::parse(state);
+    best.value = from_json(j.at("best"));
+    waited = j.at("waited");
+    best_epoch = j.at("epoch");
+  }
+};
+
+struct Checkpoints {
+  std::string folder;
+  CheckpointOptions options;
+  Best best;
+  std::unique_ptr<CheckpointManager> last = {}, best_one = {};
+
+  void on_begin(Run& run) {
+    last = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
+                                               CheckpointManagerOptions{.max_to_keep = options.keep,
+                                                                        .every_steps = options.every_steps,
+                                                                        .every_minutes = options.every_minutes,
+                                                                        .asynchronous = options.asynchronous});
+    if (!options.best_by.empty())
+      best_one = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
+                                                     CheckpointManagerOptions{.max_to_keep = 1, .prefix = "best"});
+  }
+  // A disk that refuses is no reason to lose what was trained.
+  template <class F>
+  void tell(const F& save) {
+    try {
+      save();
+    } catch (const Error& e) {
+      std::fprintf(stderr, "rill: no checkpoint was written: %s\n", e.what());
+    }
+  }
+  void on_step(Run& run) {
+    if (options.every_steps > 0 || options.every_minutes > 0) tell([&] { last->save_if_due(run.step); });
+  }
+  void on_epoch(Run& run) {
+    if (options.every_steps == 0 && options.every_minutes == 0) tell([&] { last->save(run.step); });
+    if (best_one && best.take(read(run, options.best_by, "checkpoint"))) tell([&] { best_one->save(run.step); });
+  }
+  void on_end(Run&) {
+    if (last) tell([&] { last->wait(); });
+  }
+  std::string save() const { return json{{"best", as_json(best.value)}}.dump(); }
+  void load(const std::string& state) { best.value = from_json(json::parse(state).at("best")); }
+};
+
+struct TensorBoard {
+  std::string folder;
+  TensorBoardOptions options;
+  std::unique_ptr<summary::Writer> train = {}, validation = {};
+
+  void on_begin(Run&) { train = std::make_unique<summary::Writer>(folder + "/train"); }
+  void on_step(Run& run) {
+    if (options.every_steps > 0 && run.step % options.every_steps == 0)
+      train->scalar("step_loss", run.loss(), run.step);
+  }
+  void on_epoch(Run& run) {
+    for (const auto& [name, value] : run.logs) {
+      if (name.starts_with("val_")) {
+        if (!validation) validation = std::make_unique<summary::Writer>(folder + "/validation");
+        validation->scalar(name.substr(4), tensor(value), run.epoch);
+      } else {
+        train->scalar(name, tensor(value), run.epoch);
+      }
+    }
+    if (options.histograms_every > 0 && run.epoch % options.histograms_every == 0)
+      for (const auto& [path, v] : run.variables())
+        if (is_floating(v.dtype())) train->histogram(path, v.value(), run.epoch);
+  }
+};
+
+struct StopOnNan {
+  StopOnNanOptions options;
+  void on_begin(Run& run) {
+    if (options.explain) run.keep_weights();
+  }
+  void on_step(Run& run) {
+    if (run.step % options.every_steps != 0) return;
+    const double loss = run.loss().astype(f64).item<double>();
+    if (std::isfinite(loss)) return;
+    const std::string first = options.explain ? run.explain_step() : "";
+    fail("stop_on_nan",
+         fmt::format("the loss is {} after step {} (epoch {}, batch {}){}{}", loss, run.step, run.epoch + 1,
+                     run.epoch_step, first.empty() ? "" : ". the first op that made it: ", first));
+  }
+};
+
+struct Plateau {
+  PlateauOptions options;
+  Best best;
+  int64_t waited = 0, resting = 0;
+  void on_epoch(Run& run) {
+    nn::Optimizer* optimizer = run.optimizer();
+    if (!optimizer) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
+    const double rate = optimizer->learning_rate.at(tensor(double(run.step))).item<double>();
+    run.logs["learning_rate"] = rate;
+    if (resting > 0) --resting, waited = 0;
+    if (best.take(read(run, options.monitor, "reduce_on_plateau"))) {
+      waited = 0;
+    } else if (resting == 0 && ++waited >= std::max<int64_t>(options.patience, 1) && rate > options.min_rate) {
+      optimizer->learning_rate.assign(std::max(rate * options.factor, options.min_rate));
+      waited = 0;
+      resting = options.cooldown;
+    }
+  }
+  std::string save() const {
+    return json{{"best", as_json(best.value)}, {"waited", waited}, {"resting", resting}}.dump();
+  }
+  void load(const std::string& state) {
+    const json j = json::parse(state);
+    best.value = from_json(j.at("best"));
+    waited = j.at("waited");
+    resting = j.at("resting");
+  }
+};
+
+struct TimeLimit {
+  double minutes;
+  std::chrono::steady_clock::time_point start = {};
+  void on_begin(Run&) { start = std::chrono::steady_clock::now(); }
+  void on_step(Run& run) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >= minutes * 60)
+      run.stop(fmt::format("{:g} minutes are over", minutes));
+  }
+};
+
+struct CsvLog {
+  std::string path;
+  void on_epoch(Run& run) {
+    History so_far = run.history;
+    so_far.add(run.logs);
+    std::ofstream file(path, std::ios::binary);  // whole, for a later epoch may have numbers that the first had not
+    file << so_far.csv();
+    file.close();
+    if (!file) std::fprintf(stderr, "rill: %s cannot be written\n", path.c_str());
+  }
+};
+
+struct EachStep {
+  std::function<void(Run&)> f;
+  void on_step(Run& run) { f(run); }
+};
+struct EachEpoch {
+  std::function<void(Run&)> f;
+  void on_epoch(Run& run) { f(run); }
+};
+
+// Callbacks whose parts cannot be copied are held by pointer.
+template <class C>
+struct Shared1 {
+  std::shared_ptr<C> held;
+  void on_begin(Run& run) {
+    if constexpr (requires { held->on_begin(run); }) held->on_begin(run);
+  }
+  void on_step(Run& run) {
+    if constexpr (requires { held->on_step(run); }) held->on_step(run);
+  }
+  void on_epoch(Run& run) { held->on_epoch(run); }
+  void on_end(Run& run) {
+    if constexpr (requires { held->on_end(run); }) held->on_end(run);
+  }
+  std::string save() const {
+    if constexpr (requires { held->save(); }) return held->save();
+    else return "";
+  }
+  void load(const std::string& state) {
+    if constexpr (requires { held->load(state); }) held->load(state);
+  }
+};
+
+}  // namespace
+
+Callback early_stopping(const EarlyStoppingOptions& o) {
+  require_option(o.patience >= 0, "early_stopping", "patience", o.patience, "0 or more", Where());
+  return EarlyStopping{o, Best(gets_lower(o.better, o.monitor), o.min_delta, o.baseline)};
+}
+Callback checkpoint(const std::string& folder, const CheckpointOptions& o) {
+  return Shared1<Checkpoints>{
+      std::make_shared<Checkpoints>(Checkpoints{folder, o, Best(gets_lower(o.better, o.best_by), 0)})};
+}
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) {
+  return Shared1<TensorBoard>{std::make_shared<TensorBoard>(TensorBoard{folder, o})};
+}
+Callback stop_on_nan(const StopOnNanOptions& o) {
+  require_option(o.every_steps >= 1, "stop_on_nan", "every_steps", o.every_steps, "1 or more", Where());
+  return StopOnNan{o};
+}
+Callback reduce_on_plateau(const PlateauOptions& o) {
+  require_option(o.factor > 0 && o.factor < 1, "reduce_on_plateau", "factor", o.factor, "in (0, 1)", Where());
+  return Plateau{o, Best(gets_lower(o.better, o.monitor), o.min_delta)};
+}
+Callback time_limit(double minutes) {
+  require_option(minutes > 0, "time_limit", "minutes", minutes, "above 0", Where());
+  return TimeLimit{minutes};
+}
+Callback csv_log(const std::string& path) { return CsvLog{path}; }
+Callback each_step(std::function<void(Run&)> f, Where where) {
+  if (!f) fail("each_step", "the function is empty", where);
+  return EachStep{std::move(f)};
+}
+Callback each_epoch(std::function<void(Run&)> f, Where where) {
+  if (!f) fail("each_epoch", "the function is empty", where);
+  return EachEpoch{std::move(f)};
+}
+
+}  // namespace rill::train

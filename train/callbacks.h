@@ -1,0 +1,181 @@
+// Callbacks: what happens beside training, at moments of a run. A callback is any struct with some of
+//
+//   void on_begin(train::Run& run);   // before the first step, after a resumed run was restored
+//   void on_step(train::Run& run);    // after each step
+//   void on_epoch(train::Run& run);   // after each epoch and its validation: run.logs has the numbers
+//   void on_end(train::Run& run);     // after the last epoch, or where training stops, also by an exception
+//   std::string save() const;         // what it remembers, for a run that is resumed,
+//   void load(const std::string&);    // and takes back
+//
+// The shipped ones use only that.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rill/nn/optimizers.h"
+#include "rill/ops/names.h"
+#include "rill/serialize/checkpoint.h"
+#include "rill/train/history.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::train {
+
+// A run of training, as callbacks see it.
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  int64_t epoch = 0;       // that runs, or has run, from 0
+  int64_t epochs = 0;      // how many there will be
+  int64_t step = 0;        // how many steps were made, over all epochs and the runs before a resumed one
+  int64_t epoch_step = 0;  // and in this epoch
+  std::optional<int64_t> epoch_steps = {};  // how many an epoch has, where that is known
+  bool resumed = false;                     // whether it goes on where another was stopped
+  Logs logs = {};                           // of the last epoch, in on_epoch() and on_end(); a callback may add to them
+  History history = {};                     // the epochs so far
+
+  // The loss of the last step: reading its number waits for the device.
+  virtual const Tensor& loss() const = 0;
+  // The running means of this epoch, read now: the loss and the metrics.
+  virtual Logs running() const = 0;
+  // The model's Variables, by path.
+  virtual NamedVariables variables() const = 0;
+  // Null where the step is the user's own.
+  virtual nn::Optimizer* optimizer() const = 0;
+  // All that a run needs to go on: model, optimizer, random generator, and what fit() keeps itself.
+  virtual Checkpoint checkpoint() = 0;
+  // Computes the last step again, op by op with checked numbers, from the weights before it: what debug::check_numerics()
+  // says of the first op that makes a NaN or an infinity; empty where none does. Of a run that keeps those weights.
+  virtual std::string explain_step() = 0;
+  // From now on the weights before each step are kept, at the cost of a copy a step.
+  virtual void keep_weights() = 0;
+  // Training ends after this step (in on_step()) or epoch. The reason stands in the history.
+  void stop(std::string why) { why_ = why.empty() ? "stopped" : std::move(why); }
+  const std::string& why_stopped() const { return why_; }
+
+ private:
+  std::string why_;
+};
+
+// Any callback. Copies share it.
+class Callback {
+ public:
+  template <class C>
+    requires(!std::same_as<std::remove_cvref_t<C>, Callback>)
+  Callback(C callback) : held_(std::make_shared<Held<C>>(std::move(callback))) {
+    static_assert(
+        requires(C& c, Run& r) { c.on_begin(r); } || requires(C& c, Run& r) { c.on_step(r); } ||
+            requires(C& c, Run& r) { c.on_epoch(r); } || requires(C& c, Run& r) { c.on_end(r); },
+        "a callback has one of on_begin(train::Run&), on_step, on_epoch, on_end; of a lambda write "
+        "train::each_step(f) or train::each_epoch(f)");
+  }
+  void on_begin(Run& run) const { held_->on_begin(run); }
+  void on_step(Run& run) const { held_->on_step(run); }
+  void on_epoch(Run& run) const { held_->on_epoch(run); }
+  void on_end(Run& run) const { held_->on_end(run); }
+  std::string save() const { return held_->save(); }
+  void load(const std::string& state) const { held_->load(state); }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual void on_begin(Run&) {}
+    virtual void on_step(Run&) {}
+    virtual void on_epoch(Run&) {}
+    virtual void on_end(Run&) {}
+    virtual std::string save() const { return ""; }
+    virtual void load(const std::string&) {}
+  };
+  template <class C>
+  struct Held final : Base {
+    explicit Held(C c) : callback(std::move(c)) {}
+#define RILL_MOMENT(name)                                                    \
+  void name([[maybe_unused]] Run& run) override {                            \
+    if constexpr (requires(C& c, Run& r) { c.name(r); }) callback.name(run); \
+  }
+    RILL_MOMENT(on_begin)
+    RILL_MOMENT(on_step)
+    RILL_MOMENT(on_epoch)
+    RILL_MOMENT(on_end)
+#undef RILL_MOMENT
+    std::string save() const override {
+      if constexpr (requires(const C& c) { c.save(); }) return callback.save();
+      else return "";
+    }
+    void load([[maybe_unused]] const std::string& state) override {
+      if constexpr (requires(C& c) { c.load(state); }) callback.load(state);
+    }
+    C callback;
+  };
+  std::shared_ptr<Base> held_;
+};
+
+// Which way a number gets better: down for losses and errors, up for all else, unless it is said.
+enum class Better : uint8_t { by_name, lower, higher };
+
+struct EarlyStoppingOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::string monitor = "val_loss";
+  int64_t patience = 0;  // so many epochs without a better number are borne
+  double min_delta = 0;  // by less than this it is no better
+  Better better = Better::by_name;
+  std::optional<double> baseline = {};  // no number is better unless it beats this
+  bool restore_best = true;             // at the end the weights are those of the best epoch
+};
+// Stops where a number gets no better. Throws at the first epoch that has no such number.
+Callback early_stopping(const EarlyStoppingOptions& options = {});
+
+struct CheckpointOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int keep = 5;             // so many are kept, the last ones; 0: all
+  int64_t every_steps = 0;  // of both 0: after each epoch
+  double every_minutes = 0;
+  std::string best_by = "";  // a number by which the best one is kept besides, as "best-STEP"
+  Better better = Better::by_name;
+  bool asynchronous = false;
+};
+// Writes checkpoints of all that a run needs into a folder. A disk that is full is told on stderr, and training goes on.
+Callback checkpoint(const std::string& folder, const CheckpointOptions& options = {});
+
+struct TensorBoardOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t every_steps = 0;       // the loss after so many steps besides; 0: only after epochs
+  int64_t histograms_every = 0;  // of the weights, after so many epochs; 0: none
+};
+// Writes the numbers of each epoch for TensorBoard: FOLDER/train and FOLDER/validation.
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& options = {});
+
+struct StopOnNanOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t every_steps = 1;  // how often the loss is read, which waits for the device
+  bool explain = true;      // names the first op that makes a NaN, at the cost of a copy of the weights a step
+};
+// Throws where the loss is NaN or infinite, and says in which step, and which op made it.
+Callback stop_on_nan(const StopOnNanOptions& options = {});
+
+struct PlateauOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::string monitor = "val_loss";
+  double factor = 0.1;  // of the learning rate
+  int64_t patience = 10;
+  double min_delta = 1e-4, min_rate = 0;
+  int64_t cooldown = 0;  // epochs after a reduction that do not count
+  Better better = Better::by_name;
+};
+// Multiplies the learning rate, a number, where another number gets no better. The rate is logged as "learning_rate".
+Callback reduce_on_plateau(const PlateauOptions& options = {});
+
+// Stops after so many minutes of this process, at the end of a step.
+Callback time_limit(double minutes);
+// A row an epoch, appended as soon as it is known; a resumed run goes on in the same file.
+Callback csv_log(const std::string& path);
+// Calls of yours.
+Callback each_step(std::function<void(Run&)> f, Where where = Where::current());
+Callback each_epoch(std::function<void(Run&)> f, Where where = Where::current());
+
+}  // namespace rill::train
+
+#pragma GCC visibility pop

@@ -1,0 +1,433 @@
+// Runs of training. Start at run_fit().
+#include "rill/train/core.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "rill/nn/sequential.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/numerics.h"
+#include "rill/ops/option_checks.h"
+#include "rill/serialize/checkpoint_manager.h"
+#include "rill/train/progress.h"
+#include "rill/train/signals.h"
+
+namespace rill::train {
+namespace impl {
+
+// --- Inside of a step ------------------------------------------------------------------------------------------------
+
+namespace {
+// The mean of numbers, each of which stands for so many examples.
+metrics::Metric mean_by_count(const std::string& name) {
+  return metrics::Metric(
+      name, {{}, {}},
+      [](const Tensor& value, const Tensor& count, const Tensor&) {
+        return std::vector{value.astype(f64) * count, count.astype(f64)};
+      },
+      [](const std::vector<Tensor>& sums) { return sums[0] / sums[1]; });
+}
+// How many examples a batch has, whatever its size will be.
+Tensor count_of(const Tensor& batch) {
+  return batch.ndim() == 0 ? tensor(1.) : sum(ones(Shape{batch.dim(0)}, {.dtype = f64}));
+}
+}  // namespace
+
+Core::Core(LoopOptions options, std::function<void(VariablePaths&)> name_model, bool own_step, const Where& where)
+    : options_(std::move(options)),
+      name_model_(std::move(name_model)),
+      own_step_(own_step),
+      where_(where),
+      mean_loss_(mean_by_count("loss")) {
+  if (!own_step && !options_.loss)
+    fail("Loop", "there is no loss. give {.loss = sparse_softmax_cross_entropy}, say, or a step of your own", where);
+  if (!own_step && !options_.optimizer.get())
+    fail("Loop", "there is no optimizer. give {.optimizer = nn::Adam({.learning_rate = 1e-3})}, say", where);
+  require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
+  for (size_t i = 0; i < options_.metrics.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (options_.metrics[i].name() == options_.metrics[k].name())
+        fail("Loop", fmt::format("two metrics are called '{}'. name one: .named(\"...\")", options_.metrics[i].name()),
+             where);
+}
+Core::~Core() = default;
+
+NamedVariables Core::variables() const {
+  VariablePaths paths;
+  name_model_(paths);
+  return paths.finish();
+}
+
+Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const {
+  const Tensor each = options_.loss(prediction, target);
+  if (!each.defined()) fail("Loop", "the loss gives an undefined tensor", where_);
+  if (!weights.defined()) return each.ndim() == 0 ? each : mean(each);
+  if (each.ndim() == 0)
+    fail("Loop",
+         "examples have weights, and the loss gives one number for all of them. take one that gives a number for each "
+         "example",
+         where_);
+  Tensor w = weights.astype(each.dtype());
+  while (w.ndim() < each.ndim()) w = expand_dims(w, -1);
+  return mean(each * w);
+}
+
+void Core::descend(const Tensor& loss, GradientTape& tape) {
+  const std::vector<Variable> parameters = nn::trainable(variables().values());
+  if (parameters.empty()) fail("Loop", "the model has no trainable parameters", where_);
+  std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
+  std::vector<Gradient> gradients;
+  std::vector<Variable> reached;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].defined()) gradients.push_back(all[i]), reached.push_back(parameters[i]);
+  if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
+  if (options_.clip_norm > 0) gradients = clip_by_global_norm(gradients, options_.clip_norm).gradients;
+  options_.optimizer.get()->apply_gradients(gradients, reached);
+}
+
+void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights) {
+  const PauseTapes pause;
+  mean_loss_.update(stop_gradient(loss), count_of(prediction));
+  for (const metrics::Metric& m : options_.metrics) m.update(prediction, target, weights);
+}
+
+void Core::count_own(const std::map<std::string, Tensor>& numbers) {
+  const PauseTapes pause;
+  for (const auto& [name, value] : numbers) {
+    auto at = own_means_.find(name);
+    if (at == own_means_.end()) {
+      const EagerScope eager;
+      at = own_means_.emplace(name, mean_by_count(name)).first;
+    }
+    at->second.update(mean(stop_gradient(value)), tensor(1.));
+  }
+}
+
+Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels) {
+  if (!is_integer(labels.dtype()))
+    fail("Loop.fit", fmt::format("class weights are for labels that are class numbers, and these are {}",
+                                 to_string(labels.spec())));
+  Tensor weights = ones(labels.shape(), {.dtype = f32});
+  for (const auto& [label, weight] : class_weights) weights = rill::where(labels == label, weight, weights);
+  return weights;
+}
+
+// --- Metrics over a pass ---------------------------------------------------------------------------------------------
+
+void Core::reset_metrics() {
+  mean_loss_.reset();
+  for (const metrics::Metric& m : options_.metrics) m.reset();
+  for (const auto& [name, m] : own_means_) m.reset();
+}
+
+Logs Core::read_metrics() const {
+  Logs logs;
+  const auto read = [&](const metrics::Metric& m) {
+    const Tensor value = m.result();
+    if (value.size() == 1) logs[m.name()] = value.item<double>();
+  };
+  if (!own_step_) read(mean_loss_);
+  for (const metrics::Metric& m : options_.metrics) read(m);
+  for (const auto& [name, m] : own_means_) read(m);
+  return logs;
+}
+
+Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where) {
+  reset_metrics();
+  const std::unique_ptr<Pass> pass = data.pass(0);
+  int64_t n = 0;
+  for (; (!steps || n < *steps) && pass->next(); ++n) pass->evaluate();
+  if (n == 0) fail("Loop.evaluate", "the dataset has no elements", where);
+  return read_metrics();
+}
+
+Tensor Core::predict(const Source& data, const Where& where) {
+  const std::unique_ptr<Pass> pass = data.pass(0);
+  std::vector<Tensor> parts;
+  while (pass->next()) parts.push_back(pass->predict());
+  if (parts.empty()) fail("Loop.predict", "the dataset has no elements", where);
+  return parts.size() == 1 ? parts[0] : concat(parts, 0);
+}
+
+// --- A run -----------------------------------------------------------------------------------------------------------
+
+namespace {
+// Texts as one, and back.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& t : texts) all += fmt::format("{}:", t.size()) + t;
+  return all;
+}
+std::vector<std::string> split(std::string_view all, const Where& where) {
+  std::vector<std::string> texts;
+  while (!all.empty()) {
+    const size_t colon = all.find(':');
+    size_t n = 0;
+    for (char c : all.substr(0, std::min(colon, size_t(20)))) n = n * 10 + size_t(c - '0');
+    if (colon == std::string_view::npos || n > all.size() - colon - 1)
+      fail("Loop.fit", "the state of the run to resume is damaged", where);
+    texts.emplace_back(all.substr(colon + 1, n));
+    all.remove_prefix(colon + 1 + n);
+  }
+  return texts;
+}
+}  // namespace
+
+class CoreRun final : public Run {
+ public:
+  CoreRun(Core& core, const FitData& data, const FitOptions& options, const Where& where)
+      : core_(core),
+        data_(data),
+        options_(options),
+        where_(where),
+        progress_(options.progress),
+        position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
+        state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
+    epochs = options.epochs;
+    epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
+    if (!options.resume.empty())
+      manager_ = std::make_unique<CheckpointManager>(checkpoint(), options.resume,
+                                                     CheckpointManagerOptions{.max_to_keep = 2, .prefix = "run"});
+  }
+
+  History train() {
+    const SignalScope signals(manager_ != nullptr);
+    signals_ = &const_cast<SignalScope&>(signals);
+    build_model();
+    if (manager_) resume();
+    try {
+      for (const Callback& c : options_.callbacks) c.on_begin(*this);
+      while (epoch < epochs && why_stopped().empty()) run_epoch();
+    } catch (...) {
+      end();
+      throw;
+    }
+    end();
+    history.set_stopped(why_stopped());
+    return history;
+  }
+
+  const Tensor& loss() const override { return loss_; }
+  Logs running() const override { return core_.read_metrics(); }
+  NamedVariables variables() const override { return core_.variables(); }
+  nn::Optimizer* optimizer() const override { return core_.options_.optimizer.get(); }
+  void keep_weights() override { keeps_weights_ = true; }
+
+  Checkpoint checkpoint() override {
+    std::vector<std::pair<std::string, Trackable>> parts{{"model", ModelOf{&core_}}};
+    if (nn::Optimizer* o = optimizer()) parts.emplace_back("optimizer", OptimizerOf{o});
+    parts.emplace_back("random", random::generator());
+    parts.emplace_back("run", StateOf{this});
+    return Checkpoint(std::move(parts), where_);
+  }
+
+  std::string explain_step() override {
+    if (!pass_ || before_.empty()) return "";
+    put_back();
+    std::string first;
+    try {
+      const auto check = debug::check_numerics();
+      pass_->train_unchanged();
+    } catch (const Error& e) {
+      first = e.what();
+    }
+    put_back();
+    return first;
+  }
+
+ private:
+  struct ModelOf {
+    Core* core;
+    void name_variables(VariablePaths& paths) const { core->name_model_(paths); }
+  };
+  struct OptimizerOf {
+    nn::Optimizer* optimizer;
+    void name_variables(VariablePaths& paths) const { optimizer->name_variables(paths); }
+  };
+  // Written when a checkpoint is saved.
+  struct StateOf {
+    CoreRun* run;
+    void name_variables(VariablePaths& paths) const { run->name_state(paths); }
+  };
+
+  void name_state(VariablePaths& paths) {
+    if (executing_eagerly() && !restoring_) {
+      position_.assign(tensor({epoch, step, epoch_step}));
+      std::vector<std::string> texts{pass_ && epoch_step > 0 ? pass_->save() : "", history.json()};
+      for (const Callback& c : options_.callbacks) texts.push_back(c.save());
+      state_.assign(tensor(joined(texts)));
+    }
+    paths.add("position", position_);
+    paths.add("state", state_);
+    VariablePaths::Scope scope(paths, "metrics");
+    const auto add = [&](const metrics::Metric& m) {
+      VariablePaths::Scope inner(paths, m.name());
+      for (const Variable& v : m.variables()) paths.add(v.name().substr(v.name().find_last_of('/') + 1), v);
+    };
+    add(core_.mean_loss_);
+    for (const metrics::Metric& m : core_.options_.metrics) add(m);
+    for (const auto& [name, m] : core_.own_means_) add(m);
+  }
+
+  void resume() {
+    if (manager_->latest().empty()) return;
+    restoring_ = true;
+    manager_->restore();
+    restoring_ = false;
+    resumed = true;
+    const std::vector<int64_t> at = position_.to_vector<int64_t>();
+    epoch = at[0], step = at[1], epoch_step = at[2];
+    const std::vector<std::string> texts = split(state_.value().item<std::string>(), where_);
+    if (texts.size() < 2) fail("Loop.fit", "the state of the run to resume is damaged", where_);
+    data_state_ = texts[0];
+    history = History::from_json(texts[1], where_);
+    if (texts.size() != 2 + options_.callbacks.size())
+      fail("Loop.fit",
+           fmt::format("the run in {} had {} callbacks, and now there are {}. give the same ones, or another folder",
+                       options_.resume, texts.size() - 2, options_.callbacks.size()),
+           where_);
+    for (size_t i = 0; i < options_.callbacks.size(); ++i)
+      if (!texts[2 + i].empty()) options_.callbacks[i].load(texts[2 + i]);
+  }
+
+  // Parameters are made before the first step, so that what they draw comes before what steps draw, traced or not, and
+  // before weights are restored into them.
+  void build_model() {
+    bool built = true;
+    for (const auto& [path, v] : core_.variables()) built &= v.is_built();
+    if (built || core_.own_step_) return;
+    const std::unique_ptr<Pass> pass = data_.train.pass(0);
+    if (pass->next()) pass->predict();
+  }
+
+  // The pass of this epoch, where it stands. Making one may draw from the generator, which a resumed run has drawn
+  // already.
+  void begin_pass() {
+    if (pass_ && options_.steps_per_epoch && data_state_.empty()) return;  // goes on through an endless dataset
+    const Tensor generator = random::generator().value();
+    pass_ = data_.train.pass(uint64_t(epoch));
+    if (data_state_.empty()) return;
+    pass_->restore(data_state_);
+    data_state_.clear();
+    random::generator().assign(generator);
+  }
+
+  bool next_batch() {
+    if (options_.steps_per_epoch && epoch_step >= *options_.steps_per_epoch) return false;
+    if (pass_->next()) return true;
+    if (!options_.steps_per_epoch) return false;
+    pass_ = data_.train.pass(uint64_t(epoch));  // a dataset that is shorter than an epoch begins again
+    return pass_->next();
+  }
+
+  void run_epoch() {
+    const auto began = std::chrono::steady_clock::now();
+    const bool goes_on = !data_state_.empty();
+    begin_pass();
+    if (!goes_on) core_.reset_metrics(), epoch_step = 0;
+    while (next_batch()) {
+      if (keeps_weights_) keep_now();
+      loss_ = pass_->train();
+      ++step, ++epoch_step;
+      for (const Callback& c : options_.callbacks) c.on_step(*this);
+      progress_.step(*this);
+      save_if_due();
+      if (!why_stopped().empty()) break;
+    }
+    if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
+    // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
+    const bool midway = !why_stopped().empty();
+    if (midway && manager_) save();
+    logs = core_.read_metrics();
+    validate();
+    logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    for (const Callback& c : options_.callbacks) c.on_epoch(*this);
+    history.add(logs);
+    progress_.epoch(*this);
+    if (midway) return;
+    ++epoch;
+    epoch_step = 0;
+    if (!options_.steps_per_epoch) pass_.reset();
+    if (manager_) save();
+  }
+
+  void validate() {
+    const bool last = epoch + 1 == epochs || !why_stopped().empty();
+    if (!data_.validation.pass || ((epoch + 1) % options_.validation_every != 0 && !last)) return;
+    for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_))
+      logs["val_" + name] = value;
+  }
+
+  void save_if_due() {
+    if (!manager_) return;
+    const bool signalled = SignalScope::came() != 0;
+    if (signalled || (options_.save_every_steps > 0 && step % options_.save_every_steps == 0)) save();
+    if (signalled) {
+      std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
+                   (long long)step);
+      end();
+      signals_->end();
+    }
+  }
+  // A disk that is full is told, and training goes on: the checkpoint before stands.
+  void save() {
+    try {
+      manager_->save(step);
+    } catch (const Error& e) {
+      std::fprintf(stderr, "rill: the run could not be saved: %s\n", e.what());
+    }
+  }
+  void end() {
+    for (const Callback& c : options_.callbacks) c.on_end(*this);
+  }
+
+  // What a step may change: the model, the optimizer, the generator, metrics.
+  void keep_now() {
+    before_.clear();
+    for (const auto& [path, v] : checkpoint_variables()) before_.emplace_back(v, v.value());
+  }
+  NamedVariables checkpoint_variables() {
+    restoring_ = true;  // the state of the run itself is not asked for
+    NamedVariables all = checkpoint().variables();
+    restoring_ = false;
+    NamedVariables built;
+    for (const auto& [path, v] : all)
+      if (v.is_built()) built.add(path, v);
+    return built;
+  }
+  void put_back() {
+    for (auto& [v, value] : before_) v.assign(value);
+  }
+
+  Core& core_;
+  const FitData& data_;
+  const FitOptions& options_;
+  const Where where_;
+  Progress progress_;
+  SignalScope* signals_ = nullptr;
+  Variable position_, state_;  // i64 {epoch, step, step of the epoch}; texts of the data, the history, the callbacks
+  std::unique_ptr<CheckpointManager> manager_;
+  std::unique_ptr<Pass> pass_;
+  std::string data_state_;  // to be restored into the next pass
+  bool restoring_ = false, keeps_weights_ = false;
+  std::vector<std::pair<Variable, Tensor>> before_;
+  Tensor loss_;
+};
+
+History run_fit(Core& core, const FitData& data, const FitOptions& options, const Where& where) {
+  require_option(options.epochs >= 0, "Loop.fit", "epochs", options.epochs, "0 or more", where);
+  require_option(options.validation_every >= 1, "Loop.fit", "validation_every", options.validation_every, "1 or more",
+                 where);
+  if (options.steps_per_epoch)
+    require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
+                   where);
+  if (!executing_eagerly()) fail("Loop.fit", "a run cannot be traced. call it outside of the function", where);
+  CoreRun run(core, data, options, where);
+  return run.train();
+}
+
+}  // namespace impl
+}  // namespace rill::train

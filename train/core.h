@@ -1,0 +1,180 @@
+// What a Loop does that does not depend on the types of the model and of the data: counting epochs and steps, metrics,
+// callbacks, checkpoints, signals, progress. loop.h makes the typed parts. Start at Core::fit().
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeindex>
+#include <vector>
+
+#include "rill/autodiff/tape.h"
+#include "rill/nn/metrics.h"
+#include "rill/nn/optimizers.h"
+#include "rill/serialize/checkpoint.h"
+#include "rill/train/callbacks.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::train {
+
+// f(prediction, target): a number, or one an example, whose mean is the loss.
+class Loss {
+ public:
+  Loss() = default;
+  Loss(Tensor (*f)(const Tensor&, const Tensor&, Where))
+      : f_(f ? Callback_([f](const Tensor& p, const Tensor& y) { return f(p, y, Where::current()); }) : Callback_()) {}
+  template <class F>
+    requires(std::is_class_v<F> && !std::same_as<F, Loss> &&
+             std::is_invocable_r_v<Tensor, const F&, const Tensor&, const Tensor&>)
+  Loss(F f) {
+    if (!detail::is_empty_callable(f)) f_ = std::move(f);
+  }
+  template <std::convertible_to<std::string_view> S>
+  Loss(const S&) {
+    static_assert(!sizeof(S), "a loss is a function and not its name: {.loss = sparse_softmax_cross_entropy}");
+  }
+  Tensor operator()(const Tensor& prediction, const Tensor& target) const { return f_(prediction, target); }
+  explicit operator bool() const { return bool(f_); }
+
+ private:
+  using Callback_ = rill::Callback<Tensor(const Tensor&, const Tensor&)>;
+  Callback_ f_;
+};
+
+// An optimizer of any type: one that is given up is kept, an lvalue is referred to and must live as long.
+class AnyOptimizer {
+ public:
+  AnyOptimizer() = default;
+  template <std::derived_from<nn::Optimizer> O>
+  AnyOptimizer(O&& optimizer) : held_(std::make_shared<O>(std::move(optimizer))) {}
+  template <std::derived_from<nn::Optimizer> O>
+  AnyOptimizer(O& optimizer) : held_(std::shared_ptr<void>(), &optimizer) {}
+  AnyOptimizer(std::shared_ptr<nn::Optimizer> optimizer) : held_(std::move(optimizer)) {}
+  nn::Optimizer* get() const { return held_.get(); }
+
+ private:
+  std::shared_ptr<nn::Optimizer> held_;
+};
+
+struct LoopOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Loss loss = {};               // of the model's result and the target
+  AnyOptimizer optimizer = {};  // nn::AdamW({...}), or one of yours
+  std::vector<metrics::Metric> metrics = {};
+  double clip_norm = 0;               // gradients are scaled so that their global norm is at most this; 0: they are not
+  bool traced = true;                 // steps are traced and compiled; false: they run op by op, for a debugger
+  std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
+};
+
+struct FitOptions;
+
+namespace impl {
+
+// One pass over a dataset, whose elements only loop.h knows.
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  // Goes to the next element; false at the end.
+  virtual bool next() = 0;
+  virtual std::string save() const = 0;
+  virtual void restore(const std::string& state) = 0;
+  // Of the element that next() came to: a step of training, or what the model makes of it.
+  virtual Tensor train() = 0;
+  virtual Tensor train_unchanged() = 0;  // eagerly, and the state is as before
+  virtual void evaluate() = 0;
+  virtual Tensor predict() = 0;
+};
+struct Source {
+  std::function<std::unique_ptr<Pass>(uint64_t epoch)> pass = {};
+  std::optional<int64_t> size = {};
+  std::optional<std::type_index> type = {};
+};
+
+class Core {
+ public:
+  Core(LoopOptions options, std::function<void(VariablePaths&)> name_model, bool own_step, const Where& where);
+  ~Core();
+  Core(const Core&) = delete;
+
+  // --- Inside of a traced step ---
+  // The mean of the loss, weighted.
+  Tensor loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const;
+  // Gradients by the model's trainable Variables, clipped, and a step of the optimizer.
+  void descend(const Tensor& loss, GradientTape& tape);
+  // Adds to the running means and to the metrics.
+  void count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights);
+  // Of a step of the user's own: numbers by name.
+  void count_own(const std::map<std::string, Tensor>& numbers);
+
+  const LoopOptions& options() const { return options_; }
+  NamedVariables variables() const;
+
+  History fit(const Source& data, const FitOptions& options, const Where& where);
+  Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where);
+  Tensor predict(const Source& data, const Where& where);
+
+ private:
+  friend class CoreRun;
+  void reset_metrics();
+  Logs read_metrics() const;
+
+  LoopOptions options_;
+  std::function<void(VariablePaths&)> name_model_;
+  bool own_step_;
+  Where where_;
+  metrics::Metric mean_loss_;
+  std::map<std::string, metrics::Metric> own_means_;
+};
+
+// Class weights as weights of the examples of a batch of labels.
+Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels);
+
+}  // namespace impl
+
+// A dataset of the elements that the loop trains on, for validation.
+class Validation {
+ public:
+  Validation() = default;
+  template <class D>
+    requires requires { typename D::Element; }
+  Validation(D dataset) : held_(std::make_shared<D>(std::move(dataset))), type_(typeid(D)) {}
+  explicit operator bool() const { return bool(held_); }
+  // Null where it is of another type.
+  template <class D>
+  const D* get() const {
+    return type_ == std::type_index(typeid(D)) ? static_cast<const D*>(held_.get()) : nullptr;
+  }
+
+ private:
+  std::shared_ptr<const void> held_;
+  std::type_index type_ = typeid(void);
+};
+
+struct FitOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t epochs = 1;                           // over all runs, where one is resumed
+  std::optional<int64_t> steps_per_epoch = {};  // of a dataset without an end
+  Validation validation = {};
+  int64_t validation_every = 1;  // so many epochs; and the last one
+  std::optional<int64_t> validation_steps = {};
+  std::map<int64_t, double> class_weights = {};  // of integer labels; others count 1
+  bool progress = true;                          // on stderr: a bar on a terminal, else a line now and then
+  std::vector<Callback> callbacks = {};
+  // A folder from which the run goes on where another was stopped, or killed, with the same bits; and into which it
+  // writes after each epoch, and when SIGTERM or SIGINT ends it. Empty: none.
+  std::string resume = "";
+  int64_t save_every_steps = 0;  // into that folder besides, so that a kill loses less
+};
+
+namespace impl {
+// What fit() takes beside the options, made by loop.h.
+struct FitData {
+  Source train, validation;
+};
+History run_fit(Core& core, const FitData& data, const FitOptions& options, const Where& where);
+}  // namespace impl
+
+}  // namespace rill::train
+
+#pragma GCC visibility pop

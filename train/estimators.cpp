@@ -1,0 +1,182 @@
+// Estimators over Loop. Start at Estimator::train().
+#include "rill/train/estimators.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "rill/nn/optimizers.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/strings.h"
+#include "rill/serialize/checkpoint_manager.h"
+#include "rill/serialize/export_model.h"
+
+namespace rill::train {
+
+using data::features::Column;
+using data::features::Columns;
+using data::features::Linear;
+
+namespace {
+std::vector<Column> both(std::vector<Column> a, const std::vector<Column>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+}  // namespace
+
+// --- The model -------------------------------------------------------------------------------------------------------
+
+TableModel::TableModel(const EstimatorOptions& o, int64_t outputs, bool deep, const Where& where)
+    : all_(both(o.columns, o.wide), where), dropout_(o.dropout) {
+  if (deep) {
+    columns_.emplace(o.columns, where);
+    for (int64_t width : o.hidden) hidden_.emplace_back(width, nn::DenseOptions{.activation = o.activation}, where);
+    head_.emplace(outputs, nn::DenseOptions{.name = "head"}, where);
+  }
+  const std::vector<Column>& linear = deep ? o.wide : o.columns;
+  if (!linear.empty()) linear_.emplace(linear, data::features::LinearOptions{.units = outputs}, where);
+}
+
+Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
+  Tensor y;
+  if (head_) {
+    Tensor h = (*columns_)(table);
+    for (const nn::Dense& layer : hidden_) {
+      h = layer(h, call);
+      if (dropout_ > 0) h = nn::Dropout(dropout_)(h, call);
+    }
+    y = (*head_)(h, call);
+  }
+  if (!linear_) return y;
+  const Tensor wide = (*linear_)(table);
+  return y.defined() ? y + wide : wide;
+}
+
+// --- Training and evaluation -----------------------------------------------------------------------------------------
+
+Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where& where)
+    : options_(std::move(options)), task_(task) {
+  if (options_.columns.empty())
+    fail("estimator", "there are no columns. give {.columns = {numeric(\"age\"), ...}}", where);
+  require_option(options_.classes >= 2, "estimator", "classes", options_.classes, "2 or more", where);
+  require_option(options_.save_every_steps >= 1, "estimator", "save_every_steps", options_.save_every_steps,
+                 "1 or more", where);
+  if (!options_.labels.empty() && int64_t(options_.labels.size()) != options_.classes)
+    fail("estimator", fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
+  if (options_.seed) random::seed(*options_.seed);
+  model_ =
+      std::make_unique<TableModel>(options_, task == Task::classify ? options_.classes : options_.outputs, deep, where);
+  if (!options_.optimizer.get())
+    options_.optimizer =
+        AnyOptimizer(std::make_shared<nn::Adam>(nn::AdamOptions{.learning_rate = deep ? 0.001 : 0.02}));
+  loop_ = std::make_unique<Loop<TableModel>>(
+      *model_,
+      LoopOptions{.loss = [this](const Tensor& p, const Tensor& y) { return loss(p, y); },
+                  .optimizer = options_.optimizer,
+                  .metrics = metrics_of_task()},
+      where);
+}
+
+Tensor Estimator::class_numbers(const Tensor& labels) const {
+  if (labels.dtype() != DType::string) return labels;
+  if (options_.labels.empty())
+    fail("estimator", "the labels are texts. give {.labels = {...}}, in the order of the classes");
+  Tensor number = zeros(labels.shape(), {.dtype = i64}) - 1;
+  for (size_t i = 0; i < options_.labels.size(); ++i)
+    number = rill::where(strings::equal(labels, tensor(options_.labels[i])), int64_t(i), number);
+  return number;
+}
+
+Tensor Estimator::loss(const Tensor& prediction, const Tensor& labels) const {
+  if (task_ == Task::classify) return sparse_softmax_cross_entropy(prediction, class_numbers(labels));
+  const Tensor y = labels.astype(prediction.dtype());
+  return square(prediction - (y.ndim() < prediction.ndim() ? expand_dims(y, -1) : y));
+}
+
+std::vector<metrics::Metric> Estimator::metrics_of_task() const {
+  if (task_ == Task::regress)
+    return {metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) {
+      const Tensor wide = y.astype(p.dtype());
+      return abs(p - (wide.ndim() < p.ndim() ? expand_dims(wide, -1) : wide));
+    })};
+  return {metrics::mean_of("accuracy", [this](const Tensor& p, const Tensor& y) {
+    return (argmax(p, -1) == class_numbers(y)).astype(f64);
+  })};
+}
+
+History Estimator::train(const InputFunction& input, const StepOptions& o, Where where) {
+  std::optional<int64_t> until = o.max_steps;
+  if (o.steps) until = until ? std::min(*until, step_ + *o.steps) : step_ + *o.steps;
+  FitOptions fit{.progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder};
+  fit.save_every_steps = options_.folder.empty() ? 0 : options_.save_every_steps;
+  if (until && *until <= step_) return {};
+  fit.callbacks.push_back(each_step([this, until, before = step_](Run& run) {
+    step_ = run.resumed ? run.step : before + run.step;
+    if (until && step_ >= *until) run.stop(fmt::format("{} steps were made", step_));
+  }));
+  fit.epochs = until ? INT64_MAX : 1;
+  return loop_->fit(input(where), fit, where);
+}
+
+Logs Estimator::evaluate(const InputFunction& input, std::optional<int64_t> steps, Where where) {
+  Logs logs = loop_->evaluate(input(where), steps, where);
+  logs["global_step"] = double(step_);
+  return logs;
+}
+
+int64_t Estimator::step() const { return step_; }
+
+std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
+  if (task_ == Task::regress) return {{"predictions", logits}};
+  return {{"logits", logits}, {"probabilities", softmax(logits, -1)}, {"classes", argmax(logits, -1)}};
+}
+
+std::map<std::string, Tensor> Estimator::predict(const Table& table, Where where) {
+  const CallerScope caller(where);
+  return results((*model_)(table));
+}
+
+void Estimator::export_model(const std::string& path, Where where) {
+  const Columns& inputs = model_->inputs();
+  std::vector<std::string> names;
+  for (const auto& [name, t] : results(zeros({1, 1}))) names.push_back(name);
+  auto f = function("serving_default", [&](const std::vector<Tensor>& raw) {
+    std::vector<Tensor> all;
+    for (const auto& [name, t] : results((*model_)(inputs.table(raw)))) all.push_back(t);
+    return all;
+  });
+  rill::export_model(f, path,
+                     {.signature = inputs.signature(), .outputs = names, .variables = rill::variables(*model_)}, where);
+}
+
+std::string Estimator::export_saved_model(const std::string& folder, Where where) {
+  int64_t version = 1;
+  while (std::filesystem::exists(fmt::format("{}/{}", folder, version))) ++version;
+  const std::string path = fmt::format("{}/{}", folder, version);
+  export_model(path, where);
+  return path;
+}
+
+RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
+  const std::string latest = latest_checkpoint(folder, where);
+  if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
+  return Checkpoint{{"model", *model_}}.restore(
+      latest, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true}, where);
+}
+
+Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& eval, Where where) {
+  Logs last;
+  while (true) {
+    const int64_t before = e.step_;
+    int64_t until = before + e.options_.save_every_steps;
+    if (train.max_steps) until = std::min(until, *train.max_steps);
+    if (until <= before && before > 0) break;
+    const History h = e.train(train.input, {.max_steps = until, .callbacks = train.callbacks}, where);
+    last = e.evaluate(eval.input, eval.steps, where);
+    const bool ended = h.stopped().find("steps were made") == std::string::npos;
+    if (ended || e.step_ == before || (train.max_steps && e.step_ >= *train.max_steps)) break;
+  }
+  return last;
+}
+
+}  // namespace rill::train

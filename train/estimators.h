@@ -1,0 +1,157 @@
+// Estimators: canned models of tables of raw columns, for those who come from TensorFlow. Thin over Loop.
+//
+//   train::DnnClassifier estimator({.columns = {numeric("age"), indicator(vocabulary("job", {"cook", "nurse"}))},
+//                                   .hidden = {64, 32}, .classes = 2, .folder = "runs/people"});
+//   auto input = [&] { return data::from_table(people, {.label = "bought"}).shuffle(1000).repeat().batch(32); };
+//   train::Logs result = train::train_and_evaluate(estimator, {.input = input, .max_steps = 2000}, {.input = input, .steps = 20});
+//   estimator.export_saved_model("served/people");   // takes the raw columns
+//
+// Boosted trees are not among them.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/data/dataset.h"
+#include "rill/data/features.h"
+#include "rill/nn/layers/dense.h"
+#include "rill/nn/layers/dropout.h"
+#include "rill/train/loop.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::train {
+
+// What gives the data: a callable that makes a dataset of batches {table of raw columns, labels}.
+using TableBatches = data::Dataset<std::pair<Table, Tensor>>;
+class InputFunction {
+ public:
+  InputFunction() = default;
+  template <class F>
+    requires std::is_invocable_r_v<TableBatches, const F&>
+  InputFunction(F f) : f_(std::move(f)) {}
+  TableBatches operator()(Where where = Where::current()) const {
+    if (!f_) rill::fail("estimator", "there is no input. give {.input = [&] { return a dataset of batches; }}", where);
+    return f_();
+  }
+
+ private:
+  std::function<TableBatches()> f_;
+};
+
+struct EstimatorOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::vector<data::features::Column> columns = {};  // what the (deep) model takes
+  std::vector<data::features::Column> wide = {};     // of wide and deep models: what the linear part takes
+  std::vector<int64_t> hidden = {};                  // widths of the hidden layers of deep models
+  nn::Activation activation = relu;
+  double dropout = 0;                    // after each hidden layer
+  int64_t classes = 2;                   // of classifiers
+  std::vector<std::string> labels = {};  // what labels that are texts may be, in the order of the classes
+  int64_t outputs = 1;                   // of regressors: numbers an example
+  AnyOptimizer optimizer = {};           // none: Adam; of linear models a larger rate
+  std::string folder = "";               // checkpoints and summaries; a run goes on from there. Empty: none
+  int64_t save_every_steps = 500;        // into the folder; and so often train_and_evaluate() evaluates
+  int keep = 5;                          // checkpoints
+  std::optional<uint64_t> seed = {};     // of the first weights
+  bool progress = false;                 // see FitOptions
+};
+
+// The model: hidden layers over the columns, a linear part, or both, whose results are added up.
+class TableModel {
+ public:
+  TableModel(const EstimatorOptions& options, int64_t outputs, bool deep, const Where& where);
+  // [rows, outputs].
+  Tensor operator()(const Table& table, const nn::Call& call = {}) const;
+  RILL_LAYER(TableModel, columns_, hidden_, head_, linear_)
+  // All raw columns, each once.
+  const data::features::Columns& inputs() const { return all_; }
+
+ private:
+  std::optional<data::features::Columns> columns_;
+  std::vector<nn::Dense> hidden_;
+  std::optional<nn::Dense> head_;
+  std::optional<data::features::Linear> linear_;
+  data::features::Columns all_;
+  double dropout_;
+};
+
+struct StepOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<int64_t> steps = {};      // so many more
+  std::optional<int64_t> max_steps = {};  // up to so many, with those of runs before
+  std::vector<Callback> callbacks = {};
+};
+
+class Estimator {
+ public:
+  // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on.
+  History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());
+  // The loss and the metrics over the input, or its first `steps` batches, and "global_step".
+  Logs evaluate(const InputFunction& input, std::optional<int64_t> steps = {}, Where where = Where::current());
+  // Of classifiers "logits", "probabilities" and "classes", of regressors "predictions".
+  std::map<std::string, Tensor> predict(const Table& table, Where where = Where::current());
+  // How many steps were made, over all runs.
+  int64_t step() const;
+  // Writes FOLDER/1, or the next number, as a SavedModel whose signature takes the raw columns. Gives its path.
+  std::string export_saved_model(const std::string& folder, Where where = Where::current());
+  // Writes the same as any model file: "model.onnx".
+  void export_model(const std::string& path, Where where = Where::current());
+  TableModel& model() { return *model_; }
+  // Takes the weights whose paths and shapes agree from a checkpoint of another run.
+  RestoreReport warm_start(const std::string& folder, Where where = Where::current());
+
+ protected:
+  enum class Task { classify, regress };
+  Estimator(EstimatorOptions options, Task task, bool deep, const Where& where);
+
+ private:
+  friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
+  Tensor loss(const Tensor& prediction, const Tensor& labels) const;
+  Tensor class_numbers(const Tensor& labels) const;
+  std::map<std::string, Tensor> results(const Tensor& logits) const;
+  std::vector<metrics::Metric> metrics_of_task() const;
+
+  EstimatorOptions options_;
+  Task task_;
+  std::unique_ptr<TableModel> model_;
+  std::unique_ptr<Loop<TableModel>> loop_;
+  int64_t step_ = 0;
+};
+
+#define RILL_ESTIMATOR(Name, task, deep)                                    \
+  class Name : public Estimator {                                           \
+   public:                                                                  \
+    explicit Name(EstimatorOptions options, Where where = Where::current()) \
+        : Estimator(std::move(options), Task::task, deep, where) {}         \
+  };
+// A linear model of the columns, or hidden layers over them; with {.wide = ...} both: wide and deep.
+RILL_ESTIMATOR(LinearClassifier, classify, false)
+RILL_ESTIMATOR(LinearRegressor, regress, false)
+RILL_ESTIMATOR(DnnClassifier, classify, true)
+RILL_ESTIMATOR(DnnRegressor, regress, true)
+using DnnLinearCombinedClassifier = DnnClassifier;
+using DnnLinearCombinedRegressor = DnnRegressor;
+#undef RILL_ESTIMATOR
+
+struct TrainSpec {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  InputFunction input = {};
+  std::optional<int64_t> max_steps = {};
+  std::vector<Callback> callbacks = {};
+};
+struct EvalSpec {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  InputFunction input = {};
+  std::optional<int64_t> steps = 100;
+};
+// Trains up to max_steps and evaluates after every `save_every_steps` of the estimator and at the end. Gives the last
+// evaluation.
+Logs train_and_evaluate(Estimator& estimator, const TrainSpec& train, const EvalSpec& eval,
+                        Where where = Where::current());
+
+}  // namespace rill::train
+
+#pragma GCC visibility pop

@@ -1,0 +1,66 @@
+// History: what a run of training was like, epoch by epoch, as numbers, text, files and curves.
+#pragma once
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rill/tensor/error.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::train {
+
+// What "inf", "-inf" and "nan" stand for, which JSON has no numbers for.
+double special_number(const std::string& text);
+
+// Numbers by name: "loss", "accuracy", "val_loss".
+using Logs = std::map<std::string, double>;
+
+// A row an epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
+class History {
+ public:
+  // The rows, in order. front() and back() throw where there is none.
+  const std::vector<Logs>& rows() const& { return rows_; }
+  std::vector<Logs> rows() const&& { return rows_; }
+  const Logs& front(Where where = Where::current()) const;
+  const Logs& back(Where where = Where::current()) const;
+  const Logs& operator[](size_t epoch) const { return rows_.at(epoch); }
+  size_t size() const { return rows_.size(); }
+  bool empty() const { return rows_.empty(); }
+  auto begin() const { return rows_.begin(); }
+  auto end() const { return rows_.end(); }
+  // One number over the epochs; NaN where an epoch has it not. Throws, and lists the names, where none has it.
+  std::vector<double> at(const std::string& name, Where where = Where::current()) const;
+  // The names of the numbers, the loss first.
+  std::vector<std::string> names() const;
+  // Why training ended before its last epoch; empty where it did not.
+  const std::string& stopped() const& { return stopped_; }
+  std::string stopped() const&& { return stopped_; }
+
+  // Curves, a picture for each number, that of validation with it: SVG, or, of a path that ends in .txt, characters.
+  void plot(const std::string& path, Where where = Where::current()) const;
+  // A table with a row an epoch: epoch, then the numbers; and a list of objects.
+  void write_csv(const std::string& path, Where where = Where::current()) const;
+  void write_json(const std::string& path, Where where = Where::current()) const;
+  std::string csv() const;
+  std::string json() const;
+  // What json() gave. Throws where it is no such text.
+  static History from_json(const std::string& text, Where where = Where::current());
+
+  // For who trains.
+  void add(Logs row) { rows_.push_back(std::move(row)); }
+  void set_stopped(std::string why) { stopped_ = std::move(why); }
+
+ private:
+  std::vector<Logs> rows_;
+  std::string stopped_;
+};
+
+// A table, and the curve of each number in a line of characters.
+std::string to_string(const History& history);
+std::ostream& operator<<(std::ostream& out, const History& history);
+
+}  // namespace rill::train
+
+#pragma GCC visibility pop

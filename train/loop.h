@@ -1,0 +1,329 @@
+// Loop: trains a model on a dataset. Its step is one traced function with an open batch size; metrics add up inside it,
+// so that a step reads nothing from the device.
+//
+//   train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::AdamW(), .metrics = {metrics::accuracy()}});
+//   train::History h = loop.fit(batches, {.epochs = 20, .validation = test});
+//   std::cout << h;
+//
+// Elements are batches: pairs {x, y}, tuples {x, y, weights}, or x alone for predict(). x goes to the model as it is; of
+// a model of several inputs x is a pair, tuple or struct of them. Where training is more than a loss of the model's
+// result, give a step of your own: train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss; }).
+#pragma once
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "rill/data/dataset.h"
+#include "rill/nn/call.h"
+#include "rill/trace/function.h"
+#include "rill/train/core.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::train {
+
+namespace impl {
+
+// The parts of an element.
+template <class T>
+struct Parts {
+  using X = T;
+  static constexpr int count = 1;
+};
+template <class A, class B>
+struct Parts<std::pair<A, B>> {
+  using X = A;
+  static constexpr int count = 2;
+};
+template <class A, class B>
+struct Parts<std::tuple<A, B>> : Parts<std::pair<A, B>> {};
+template <class A, class B, class C>
+struct Parts<std::tuple<A, B, C>> {
+  using X = A;
+  static constexpr int count = 3;
+};
+template <class T>
+const auto& input_of(const T& element) {
+  if constexpr (Parts<T>::count == 1) return element;
+  else return std::get<0>(element);
+}
+
+template <class Model, class X>
+constexpr bool takes_parts() {
+  if constexpr (requires { std::tuple_size<X>::value; })
+    return []<size_t... i>(std::index_sequence<i...>) {
+      return std::is_invocable_r_v<Tensor, const Model&, const std::tuple_element_t<i, X>&..., const nn::Call&>;
+    }(std::make_index_sequence<std::tuple_size_v<X>>());
+  else return false;
+}
+template <class Model, class X>
+inline constexpr bool takes_input = std::is_invocable_r_v<Tensor, const Model&, const X&, const nn::Call&> ||
+                                    std::is_invocable_r_v<Tensor, const Model&, const X&> || takes_parts<Model, X>();
+
+// model(x, call), or model(a, b, call) of an x that is {a, b}.
+template <class Model, class X>
+Tensor call_model(const Model& model, const X& x, const nn::Call& call) {
+  if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&, const nn::Call&>) return model(x, call);
+  else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&>) return model(x);
+  else return std::apply([&](const auto&... part) { return model(part..., call); }, x);
+}
+
+// The specs of an element's tensors with open batch sizes, as the signature of a step.
+template <class T>
+std::vector<ArgSpec> open_batch(const T& element) {
+  T copy = element;
+  rill::detail::TensorList leaves;
+  walk(copy, leaves);
+  std::vector<ArgSpec> specs;
+  for (const Tensor& t : leaves.tensors) {
+    Shape shape = t.shape();
+    if (!shape.empty()) shape[0] = any;
+    specs.push_back(spec(t.dtype(), shape, "", t.device()));
+  }
+  return specs;
+}
+
+struct NoStep {};
+
+// The functions of a loop for elements of type T.
+template <class Model, class Step, class T>
+class Steps {
+ public:
+  Steps(Core& core, Model& model, const Step& step) : core_(core), model_(model), step_(step) {}
+
+  Tensor train(const T& element, bool traced) {
+    if (!traced) return train_body(element);
+    if (train_ == nullptr)
+      train_ = function("train_step", [this](const T& e) { return train_body(e); }, {.signature = open_batch(element)});
+    return train_(element);
+  }
+  void evaluate(const T& element) {
+    if (!core_.options().traced) return evaluate_body(element);
+    if (evaluate_ == nullptr)
+      evaluate_ =
+          function("evaluate_step", [this](const T& e) { evaluate_body(e); }, {.signature = open_batch(element)});
+    evaluate_(element);
+  }
+  Tensor predict(const T& element) {
+    if (!core_.options().traced) return predict_body(input_of(element));
+    if (predict_ == nullptr)
+      predict_ = function("predict_step", [this](const X& x) { return predict_body(x); },
+                          {.signature = open_batch(input_of(element))});
+    return predict_(input_of(element));
+  }
+  std::map<int64_t, double> class_weights = {};
+
+ private:
+  using X = typename Parts<T>::X;
+
+  nn::Call call(nn::Mode mode) const { return {.mode = mode, .compute = core_.options().compute}; }
+  Tensor predict_body(const X& x) const {
+    if constexpr (takes_input<Model, X>) {
+      return call_model(model_, x, call(nn::Mode::inference));
+    } else {
+      static_assert(
+          !std::is_same_v<Step, NoStep>,
+          "the model does not take the inputs of this dataset: it is called as model(x, call), where x is the "
+          "first part of an element, or as model(a, b, call) where that is a pair {a, b}");
+      fail("Loop", "the model is not called with this dataset's inputs: a loop with a step of your own only fits");
+    }
+  }
+
+  Tensor weights_of(const T& element, bool training) const {
+    Tensor weights;
+    if constexpr (Parts<T>::count == 3) weights = std::get<2>(element);
+    if constexpr (Parts<T>::count >= 2) {
+      if (training && !class_weights.empty()) {
+        const Tensor by_class = example_weights(class_weights, std::get<1>(element));
+        weights = weights.defined() ? weights * by_class : by_class;
+      }
+    }
+    return weights;
+  }
+  // What the loss compares with: the second part, or, of an element without one, the input itself.
+  Tensor target_of(const T& element) const {
+    if constexpr (Parts<T>::count >= 2) return std::get<1>(element);
+    else if constexpr (std::is_same_v<T, Tensor>) return element;
+    else {
+      static_assert(!sizeof(T),
+                    "an element to train on is a pair {x, y} or a tuple {x, y, weights}; of others, give the "
+                    "loop a step of your own");
+      return Tensor();
+    }
+  }
+
+  Tensor train_body(const T& element) {
+    if constexpr (!std::is_same_v<Step, NoStep>) {
+      return own_step(element);
+    } else {
+      GradientTape tape;
+      const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
+      const Tensor target = target_of(element), weights = weights_of(element, true);
+      const Tensor loss = core_.loss_of(prediction, target, weights);
+      core_.descend(loss, tape);
+      core_.count(loss, prediction, target, weights);
+      return loss;
+    }
+  }
+  // Gives the loss, or, of several numbers, the one called "loss", or the first.
+  Tensor own_step(const T& element) {
+    auto result = [&] {
+      if constexpr (data::detail::takes<const Step, T>()) {
+        T copy = element;
+        return data::detail::call_with(step_, copy);
+      } else {
+        static_assert(!sizeof(T), "the step does not take this dataset's elements, nor their parts");
+        return Tensor();
+      }
+    }();
+    if constexpr (std::is_convertible_v<decltype(result), Tensor>) {
+      const Tensor loss = result;
+      core_.count_own({{"loss", loss}});
+      return loss;
+    } else {
+      std::map<std::string, Tensor> numbers(result.begin(), result.end());
+      core_.count_own(numbers);
+      if (numbers.empty()) fail("Loop", "the step gives no number. return the loss, or numbers by name");
+      return numbers.contains("loss") ? numbers.at("loss") : numbers.begin()->second;
+    }
+  }
+  void evaluate_body(const T& element) {
+    if constexpr (!std::is_same_v<Step, NoStep>) {
+      fail("Loop", "a loop with a step of your own does not know how to evaluate. predict, and compare");
+    } else {
+      const Tensor prediction = predict_body(input_of(element));
+      const Tensor target = target_of(element), weights = weights_of(element, false);
+      core_.count(core_.loss_of(prediction, target, weights), prediction, target, weights);
+    }
+  }
+
+  Core& core_;
+  Model& model_;
+  const Step& step_;
+  Function<Tensor(const T&)> train_;
+  Function<void(const T&)> evaluate_;
+  Function<Tensor(const X&)> predict_;
+};
+
+template <class StepsOf, class T>
+class TypedPass final : public Pass {
+ public:
+  TypedPass(StepsOf& steps, const data::Dataset<T>& dataset, uint64_t epoch, bool traced, const Where& where)
+      : steps_(steps), iterator_(dataset.iterator({.epoch = epoch}, where)), traced_(traced) {}
+  bool next() override {
+    element_ = iterator_.next();
+    return element_.has_value();
+  }
+  std::string save() const override { return iterator_.save(); }
+  void restore(const std::string& state) override { iterator_.restore(state); }
+  Tensor train() override { return steps_.train(*element_, traced_); }
+  Tensor train_unchanged() override { return steps_.train(*element_, false); }
+  void evaluate() override { steps_.evaluate(*element_); }
+  Tensor predict() override { return steps_.predict(*element_); }
+
+ private:
+  StepsOf& steps_;
+  data::Iterator<T> iterator_;
+  bool traced_;
+  std::optional<T> element_;
+};
+
+// One Steps for each type of element.
+class StepsByType {
+ public:
+  template <class S, class... A>
+  S& get(A&... arguments) {
+    auto& made = made_[std::type_index(typeid(S))];
+    if (!made) made = std::make_shared<S>(arguments...);
+    return *static_cast<S*>(made.get());
+  }
+
+ private:
+  std::map<std::type_index, std::shared_ptr<void>> made_;
+};
+
+}  // namespace impl
+
+template <class Model, class Step = impl::NoStep>
+class Loop {
+ public:
+  // The model is referred to, and must live as long. Throws where there is no loss or no optimizer.
+  Loop(Model& model, LoopOptions options, Where where = Where::current())
+      : model_(model), core_(std::make_unique<impl::Core>(std::move(options), namer(model), false, where)) {}
+  // With a step of your own: step(element), or step(part, part, ...), trains once and gives the loss or numbers by name
+  // (std::map<std::string, Tensor>). It is traced. Optimizers in it go on in a resumed run where they are given as parts
+  // of a struct with the model.
+  Loop(Model& model, Step step, LoopOptions options = {}, Where where = Where::current())
+    requires(!std::same_as<Step, impl::NoStep>)
+      : model_(model),
+        step_(std::move(step)),
+        core_(std::make_unique<impl::Core>(std::move(options), namer(model), true, where)) {}
+
+  // Trains for some epochs and gives what was seen, epoch by epoch. Each epoch is a pass of its own, shuffled anew.
+  // Throws what the data, the model and callbacks throw, and where the dataset is empty.
+  template <class T>
+  History fit(const data::Dataset<T>& dataset, const FitOptions& options = {}, Where where = Where::current()) {
+    steps<T>().class_weights = options.class_weights;
+    impl::FitData data{source(dataset, where), {}};
+    if (options.validation) {
+      const auto* validation = options.validation.get<data::Dataset<T>>();
+      if (!validation)
+        rill::fail("Loop.fit", "the validation's elements are of another type than those to train on. map() them alike",
+                   where);
+      data.validation = source(*validation, where);
+    }
+    return impl::run_fit(*core_, data, options, where);
+  }
+  // The loss and the metrics over a dataset, or its first `steps` batches.
+  template <class T>
+  Logs evaluate(const data::Dataset<T>& dataset, std::optional<int64_t> steps = {}, Where where = Where::current()) {
+    return core_->evaluate(source(dataset, where), steps, where);
+  }
+  // What the model makes of all of them, batches put together along the first axis.
+  template <class T>
+  Tensor predict(const data::Dataset<T>& dataset, Where where = Where::current()) {
+    return core_->predict(source(dataset, where), where);
+  }
+  Model& model() { return model_; }
+  Loop(const Loop&) = delete;
+
+ private:
+  static std::function<void(VariablePaths&)> namer(Model& model) {
+    return [&model](VariablePaths& paths) { rill::detail::visit_inside(model, paths); };
+  }
+  template <class T>
+  using StepsOf = impl::Steps<Model, Step, T>;
+  template <class T>
+  StepsOf<T>& steps() {
+    return by_type_.get<StepsOf<T>>(*core_, model_, step_);
+  }
+  template <class T>
+  impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
+    impl::Source s;
+    s.size = dataset.size();
+    s.pass = [this, dataset, where](uint64_t epoch) -> std::unique_ptr<impl::Pass> {
+      return std::make_unique<impl::TypedPass<StepsOf<T>, T>>(steps<T>(), dataset, epoch, core_->options().traced,
+                                                              where);
+    };
+    return s;
+  }
+
+  Model& model_;
+  Step step_ = {};
+  std::unique_ptr<impl::Core> core_;
+  impl::StepsByType by_type_;
+};
+template <class Model>
+Loop(Model&, LoopOptions) -> Loop<Model, impl::NoStep>;
+template <class Model>
+Loop(Model&, LoopOptions, Where) -> Loop<Model, impl::NoStep>;
+template <class Model, class Step>
+  requires(!std::convertible_to<Step, LoopOptions>)
+Loop(Model&, Step) -> Loop<Model, Step>;
+template <class Model, class Step>
+  requires(!std::convertible_to<Step, LoopOptions>)
+Loop(Model&, Step, LoopOptions) -> Loop<Model, Step>;
+
+}  // namespace rill::train
+
+#pragma GCC visibility pop

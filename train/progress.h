@@ -1,0 +1,31 @@
+// What a run shows on stderr while it goes on: a bar on a terminal, else a line an epoch and one every half a minute.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "rill/train/callbacks.h"
+
+namespace rill::train {
+
+class Progress {
+ public:
+  explicit Progress(bool on);
+  // After a step; reads the running means no more often than ten times a second.
+  void step(const Run& run);
+  // After an epoch and its validation.
+  void epoch(const Run& run);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool on_, terminal_;
+  Clock::time_point shown_, began_;
+  int64_t epoch_ = -1;
+};
+
+// "loss 0.123  accuracy 0.95": the loss first.
+std::string to_line(const Logs& logs);
+// "0:42", "1:03:10".
+std::string to_time(double seconds);
+
+}  // namespace rill::train
