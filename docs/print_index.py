@@ -288,7 +288,7 @@ def main():
         tables([e for e in everything if e not in extending], "##")
         print("\n## For ops and layers of your own\n\nWhat rill's own ops are made with: [extending](extending.md).")
         tables(extending, "###")
-        print("\nNext: [Which functions there are](functions.md)")
+        print("\nNext: [Layers](layers.md)")
     return 1 if faults else 0
 
 

@@ -3,12 +3,15 @@
 #include "rill/nn/layers/activations.h"
 #include "rill/nn/layers/attention.h"
 #include "rill/nn/layers/conv.h"
+#include "rill/nn/layers/conv_transpose.h"
 #include "rill/nn/layers/dense.h"
 #include "rill/nn/layers/dropout.h"
 #include "rill/nn/layers/embedding.h"
 #include "rill/nn/layers/norm.h"
+#include "rill/nn/layers/padding.h"
 #include "rill/nn/layers/pool.h"
 #include "rill/nn/layers/shape.h"
+#include "rill/nn/layers/wrappers.h"
 #include "rill/nn/sequential.h"
 
 #pragma GCC visibility push(default)

@@ -53,8 +53,14 @@ const Param& Param::make(const Shape& shape, std::optional<Fans> fans, Where whe
 
 Tensor Param::operator()(const Shape& shape, const Call& call, std::optional<Fans> fans, Where where) const {
   make(shape, fans, where);
-  const Tensor now = value(where);
+  const Tensor now = through_ ? through_(value(where)) : value(where);
   return call.compute && is_floating(now.dtype()) ? now.astype(*call.compute, where) : now;
+}
+
+Param Param::through(Callback<Tensor(const Tensor&)> f) const {
+  Param other = *this;
+  other.through_ = std::move(f);
+  return other;
 }
 
 }  // namespace rill::nn

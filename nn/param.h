@@ -46,9 +46,12 @@ class Param : public Variable {
                     Where where = Where::current()) const;
   // Makes its value now. Throws where it was made with another shape.
   const Param& make(const Shape& shape, std::optional<Fans> fans = {}, Where where = Where::current()) const;
+  // The same parameter, whose value in the calls of a layer is f(value): a layer's copy that has it computes with that.
+  Param through(Callback<Tensor(const Tensor&)> f) const;
 
  private:
   Initializer initializer_;
+  Callback<Tensor(const Tensor&)> through_;
   uint64_t seed_ = 0;  // of what it draws
 };
 

@@ -6,6 +6,7 @@
 // learning. Sizes: out = floor((in + pads - ((window - 1) * dilation + 1)) / stride) + 1.
 #pragma once
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -81,11 +82,14 @@ struct PoolOptions {
   SpacePadding padding = "VALID";
   Layout layout = Layout::nhwc;
   bool count_include_pad = false;  // averages: divide by the whole window even where it hangs over the edge
+  bool ceil_mode = false;  // one more window where elements are left over, that begins before the padding at the end
+  Dims dilation = {};      // of max_pool: steps between a window's elements; empty: 1
+  std::optional<int64_t> divisor = {};  // averages: what sums are divided by, instead of the number of elements
 };
 // The largest element of each window; padding is ignored, NaN propagates. `window` has one entry an axis of space, or
 // one for all. Real numbers. The gradient goes to the first of equal elements.
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
-// The mean of each window. Floating dtypes.
+// The mean of each window. Floating dtypes. Of windows that ceil_mode adds, what lies beyond the padding is not counted.
 Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
 
 // Over all of space: [batch, channels], or with the axes of space kept as size 1.

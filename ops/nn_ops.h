@@ -163,6 +163,15 @@ Tensor soft_shrink(const Tensor& x, double lambda = 0.5, Where where = Where::cu
 Tensor tanh_shrink(const Tensor& x, Where where = Where::current());
 // x where x > bound, else value.
 Tensor threshold(const Tensor& x, double bound, double value, Where where = Where::current());
+// (x + sqrt(x^2 + b)) / 2, a softplus without exponentials (Barron, 2021). Throws where b < 0.
+Tensor squareplus(const Tensor& x, double b = 4, Where where = Where::current());
+// x where x >= 1, 0 where x <= -1, and between (x + 1)^2 / 4, whose slope is sparse_sigmoid.
+Tensor sparse_plus(const Tensor& x, Where where = Where::current());
+// clip((x + 1) / 2, 0, 1).
+Tensor sparse_sigmoid(const Tensor& x, Where where = Where::current());
+// The probabilities along `axis` that are nearest to x: most of them 0 where softmax would have small ones (Martins,
+// Astudillo, 2016). Throws for a tensor without axes.
+Tensor sparsemax(const Tensor& x, Axis axis = -1, Where where = Where::current());
 
 // --- Dropout, labels, tables (nn_ops.cpp) ----------------------------------------------------------------------------
 
@@ -172,7 +181,7 @@ struct DropoutOptions {
   std::optional<random::Key> key = {};  // else the global generator's next
 };
 // Each element 0 with probability `rate`, else times 1 / (1 - rate); x itself where not training or rate is 0.
-// Throws unless 0 <= rate < 1.
+// At a rate of 1 all is 0. Throws unless 0 <= rate <= 1.
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
 
 struct ChannelDropoutOptions {
@@ -250,6 +259,7 @@ RILL_BOOL_IS_NO_AXIS(softmax, "")
 RILL_BOOL_IS_NO_AXIS(log_softmax, "")
 RILL_BOOL_IS_NO_AXIS(softmin, "")
 RILL_BOOL_IS_NO_AXIS(glu, "")
+RILL_BOOL_IS_NO_AXIS(sparsemax, "")
 
 }  // namespace rill
 

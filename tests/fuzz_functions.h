@@ -295,6 +295,7 @@ const Function functions[] = {
 
     FN(softmin, Tensor, int64_t), BINARY(prelu), UNARY(rrelu), FN(hard_shrink, Tensor, double),
     FN(soft_shrink, Tensor, double), UNARY(tanh_shrink), FN(threshold, Tensor, double, double),
+    FN(squareplus, Tensor, double), UNARY(sparse_plus), UNARY(sparse_sigmoid), FN(sparsemax, Tensor, int64_t),
     FN(alpha_dropout, Tensor, double, DropoutOptions), FN(channel_dropout, Tensor, double),
     FN(rms_norm, Tensor, Tensor, NormalizeOptions), FN(rms_norm, Tensor, NormalizeOptions),
     FN(group_norm, Tensor, int64_t, Tensor, Tensor, NormalizeOptions),

@@ -1,6 +1,7 @@
 """The include direction of rill's layers, that the meson.build files list what is there, that types have one name, that
 large folders say what they hold, that numbers are read and written without the locale, that docs/README.md lists every
-page and each page the next one, and that links between pages lead somewhere.
+page and each page the next one, that links between pages lead somewhere, and that each layer has a row in the table of
+layers.
 
     tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn} <- data <- train
 
@@ -219,6 +220,13 @@ for page in pages:
             if not os.path.exists(to) or anchor and anchor not in anchors(to):
                 faults.append(f"{os.path.relpath(page, ROOT)}: the link {link} leads nowhere")
 
+# Every layer has a row in the table from which its tests and docs/layers.md are made.
+rows = "".join(open(path, encoding="utf-8").read() for path in glob.glob(f"{ROOT}/tests/layer_rows_*.h"))
+for path in sorted(glob.glob(f"{ROOT}/nn/layers/*.h")):
+    with open(path, encoding="utf-8") as text:
+        for name in re.findall(r"^class (\w+)[^;]*?\{\n public:(?:(?!^\};).)*?RILL_LAYER\(\1\b", text.read(), re.M | re.S):
+            if f'"{name}",' not in rows:
+                faults.append(f"{os.path.relpath(path, ROOT)}: {name} has no row in tests/layer_rows_*.h")
 # What a tool leaves in the root is not to be committed.
 ROOT_FILES = {"ARCHITECTURE.md", "CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "compile_flags.txt",
               "dev", "meson.build", "meson.options"}

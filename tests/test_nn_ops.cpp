@@ -226,7 +226,8 @@ TEST_CASE("dropout keeps a share, scaled; one key, one mask") {
   CHECK(array_equal(dropout(x, 0.25, {.training = false}), x));
   CHECK(array_equal(dropout(x, 0), x));
   CHECK(array_equal(grad([](const Tensor& v) { return sum(dropout(v, 0.25, {.key = random::Key(3)})); })(x), y));
-  CHECK(has(message_of([&] { dropout(x, 1); }), "less than 1"));
+  CHECK(has(message_of([&] { dropout(x, 1.5); }), "between 0 and 1"));
+  CHECK(array_equal(dropout(x, 1), zeros_like(x)));
 }
 
 TEST_CASE("one_hot puts its axis anywhere and ignores what is out of range") {

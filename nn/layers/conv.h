@@ -1,5 +1,8 @@
-// Convolutions of [batch, space..., channels].
+// Convolutions of [batch, space..., channels], over one, two or three axes of space: one implementation, whose number
+// of axes is a field.
 #pragma once
+#include <optional>
+
 #include "rill/nn/layer.h"
 #include "rill/nn/param.h"
 #include "rill/ops/conv.h"
@@ -12,6 +15,10 @@ struct ConvLayerOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {1};
   SpacePadding padding = "VALID";
+  std::optional<PadMode> pad_mode =
+      {};  // what padding is filled with: reflect, edge (torch: replicate), wrap; empty: 0
+  bool causal =
+      false;  // Conv1D: as many zeros before as a window reaches back, so that no output sees what comes later
   Dims dilation = {1};
   int64_t groups = 1;
   Activation activation = {};
@@ -20,23 +27,15 @@ struct ConvLayerOptions {
   Initializer bias_initializer = constant(0);
   std::string name = "conv";
 };
+using Conv1DOptions = ConvLayerOptions;
 using Conv2DOptions = ConvLayerOptions;
+using Conv3DOptions = ConvLayerOptions;
 
-// activation(conv(x, kernel) + bias), with `out` channels; see conv2d(). `window` is {height, width}, or one number for
-// both. Without `in`, the channels that come in are found at the first call.
-class Conv2D {
+namespace impl {
+
+// What all convolutions have.
+class ConvLayer {
  public:
-  Conv2D(int64_t out, const Dims& window, const Conv2DOptions& options = {}, Where where = Where::current());
-  Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& options = {},
-         Where where = Where::current());
-  template <is_axis I>
-  Conv2D(int64_t out, I window, const Conv2DOptions& options = {}, Where where = Where::current())
-      : Conv2D(out, Dims{Dim(window)}, options, where) {}
-  template <is_axis I>
-  Conv2D(int64_t in, int64_t out, I window, const Conv2DOptions& options = {}, Where where = Where::current())
-      : Conv2D(in, out, Dims{Dim(window)}, options, where) {}
-  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
-  RILL_LAYER(Conv2D, kernel, bias)
   const std::string& name_of_scope() const& { return name; }
   std::string name_of_scope() const&& { return name; }
 
@@ -44,12 +43,64 @@ class Conv2D {
   int64_t out;
   Dims window;
   ConvOptions options;
-  Param kernel;  // [height, width, in / groups, out]
+  std::optional<PadMode> pad_mode;
+  Param kernel;  // [space..., in / groups, out]
   Param bias;    // [out]
   Activation activation;
 
+ protected:
+  // Of `rank` axes of space, for `in` channels or those of the first call.
+  ConvLayer(int rank, std::optional<int64_t> in, int64_t out, const Dims& window, const ConvLayerOptions& options,
+            const Where& where);
+  Tensor convolve(const Tensor& x, const Call& call, const Where& where) const;
+
  private:
   Shape kernel_shape(int64_t in, const Where& where) const;
+  Fans fans(int64_t in) const;
+  std::string type_;  // "Conv2D"
+};
+
+// How layers of `rank` axes of space and `out` channels are made: Base(rank, in, out, window, options, where).
+template <class Base, class Options, int rank>
+class WithWindow : public Base {
+ public:
+  // `window` has a size for each axis of space, or one for all. Without `in`, the channels that come in are found at
+  // the first call. Throws where sizes do not fit, and where the groups do not divide the channels.
+  WithWindow(int64_t out, const Dims& window, const Options& options = {}, Where where = Where::current())
+      : Base(rank, std::nullopt, out, window, options, where) {}
+  WithWindow(int64_t in, int64_t out, const Dims& window, const Options& options = {}, Where where = Where::current())
+      : Base(rank, in, out, window, options, where) {}
+  template <is_axis I>
+  WithWindow(int64_t out, I window, const Options& options = {}, Where where = Where::current())
+      : Base(rank, std::nullopt, out, Dims{Dim(window)}, options, where) {}
+  template <is_axis I>
+  WithWindow(int64_t in, int64_t out, I window, const Options& options = {}, Where where = Where::current())
+      : Base(rank, in, out, Dims{Dim(window)}, options, where) {}
+};
+
+}  // namespace impl
+
+// activation(conv(x, kernel) + bias), with `out` channels; see conv1d(). First values count the numbers that an output
+// is made of: window * in / groups, and window * out / groups (Keras and torch divide the first alone).
+class Conv1D : public impl::WithWindow<impl::ConvLayer, ConvLayerOptions, 1> {
+ public:
+  using WithWindow::WithWindow;
+  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(Conv1D, kernel, bias)
+};
+// See conv2d().
+class Conv2D : public impl::WithWindow<impl::ConvLayer, ConvLayerOptions, 2> {
+ public:
+  using WithWindow::WithWindow;
+  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(Conv2D, kernel, bias)
+};
+// See conv3d().
+class Conv3D : public impl::WithWindow<impl::ConvLayer, ConvLayerOptions, 3> {
+ public:
+  using WithWindow::WithWindow;
+  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(Conv3D, kernel, bias)
 };
 
 }  // namespace rill::nn

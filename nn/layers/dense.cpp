@@ -25,4 +25,19 @@ Tensor Dense::operator()(const Tensor& x, const Call& call, Where where) const {
       finish(matmul(in, kernel({known_size(in, -1, "Dense", where), out}, call)), bias, activation, call, where));
 }
 
+Bilinear::Bilinear(int64_t out, const BilinearOptions& o, Where where)
+    : name(o.name),
+      out(checked_count("Bilinear", "out", out, where)),
+      kernel(param(name, "kernel", o.kernel_initializer, where)),
+      bias(param(name, "bias", o.bias_initializer, where, Kind::weight, o.use_bias)),
+      activation(o.activation) {}
+
+Tensor Bilinear::operator()(const Tensor& x, const Tensor& y, const Call& call, Where where) const {
+  const LayerRun run(this, name, where);
+  const Tensor a = call.in(x), b = call.in(y);
+  const int64_t in1 = known_size(a, -1, "Bilinear", where), in2 = known_size(b, -1, "Bilinear", where);
+  const Tensor w = kernel({in1, in2, out}, call, Fans{double(in1) * double(in2), double(out)});
+  return run.give(finish(bilinear(a, b, w), bias, activation, call, where));
+}
+
 }  // namespace rill::nn

@@ -42,6 +42,31 @@ class Dense {
   Activation activation;
 };
 
+struct BilinearOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Activation activation = {};
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform;
+  Initializer bias_initializer = constant(0);
+  std::string name = "bilinear";
+};
+// activation(bilinear(x, y, kernel) + bias), of two inputs [..., in1] and [..., in2]: see bilinear(). The sizes of both
+// are found at the first call. First values count in1 * in2 numbers in.
+class Bilinear {
+ public:
+  explicit Bilinear(int64_t out, const BilinearOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, const Tensor& y, const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(Bilinear, kernel, bias)
+  const std::string& name_of_scope() const& { return name; }
+  std::string name_of_scope() const&& { return name; }
+
+  std::string name;
+  int64_t out;
+  Param kernel;  // [in1, in2, out]
+  Param bias;    // [out]
+  Activation activation;
+};
+
 }  // namespace rill::nn
 
 #pragma GCC visibility pop

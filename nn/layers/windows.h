@@ -1,5 +1,6 @@
-// Sizes of windows, strides and dilations, checked when a layer is made.
+// Sizes of windows, strides and dilations, checked when a layer is made; padding with other than zeros.
 #pragma once
+#include "rill/nn/initializers.h"
 #include "rill/ops/ops.h"
 
 #pragma GCC visibility push(default)
@@ -10,6 +11,13 @@ namespace rill::nn {
 Dims checked_window(const Dims& window, size_t axes, std::string_view op, const Where& where);
 // Steps, one for all axes of space or one each.
 Dims checked_steps(const Dims& steps, std::string_view op, std::string_view option, const Where& where);
+
+// How many numbers an output of a convolution is made of, and how many outputs a number goes into.
+Fans window_fans(const Dims& window, int64_t in, int64_t out, int64_t groups);
+
+// x, [batch, space..., channels], with the padding of a convolution filled with its own elements.
+Tensor padded_space(const Tensor& x, PadMode mode, const SpacePadding& padding, const Dims& window, const Dims& strides,
+                    const Dims& dilation, const Where& where);
 
 }  // namespace rill::nn
 

@@ -57,8 +57,11 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
   const Tensor last = channels_last(x, o.layout);
   const Dim batch = x.shape()[0], channels = last.shape().back();
   const int64_t pixels = image::product(out);
-  const Shape flat{batch, -1, channels};
-  require_few_numbers(op, multiply_sizes(pixels, multiply_sizes(batch, channels)), where);
+  Dim places_of_image = 1;  // no -1 in a shape: a batch of none has no places by which it could be found
+  for (Dim size : in) places_of_image = places_of_image * size;
+  const Shape flat{batch, places_of_image, channels};
+  if (!batch.is_open() && !channels.is_open())
+    require_few_numbers(op, multiply_sizes(pixels, multiply_sizes(batch, channels)), where);
   const Tensor empty = zeros({batch, pixels, channels}, {x.dtype(), x.device()});
   const Tensor places = reshape(channels_last(from_front(indices), o.layout), flat);
   const Tensor full = put_along_axis(empty, places, reshape(last, flat), 1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/blocks.h"
@@ -89,12 +90,58 @@ Tensor threshold(const Tensor& x, double bound, double value, Where where) {
   return rill::where(x <= bound, full({}, value, {x.dtype(), x.device()}), x);
 }
 
+Tensor squareplus(const Tensor& x, double b, Where where) {
+  CallerScope caller(where);
+  require_not_negative("squareplus", "b", b, where);
+  return in_float_blocks(
+      [&](const Tensor& t) {
+        if (b == 0) return relu(t);
+        // x + root cancels far below 0, where it is b / (root - x).
+        const Tensor sum = abs(t) + sqrt(square(t) + b);
+        return rill::where(t < 0, (b / 2) / sum, sum / 2);
+      },
+      x);
+}
+
+Tensor sparse_plus(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return in_float_blocks(
+      [](const Tensor& t) {
+        return rill::where(t >= 1, t, rill::where(t <= -1, 0, square(clip(t, {.low = -1, .high = 1}) + 1) / 4));
+      },
+      x);
+}
+
+Tensor sparse_sigmoid(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return in_float_blocks([](const Tensor& t) { return clip((t + 1) / 2, {.low = 0, .high = 1}); }, x);
+}
+
 // --- Softmax's relatives ---------------------------------------------------------------------------------------------
 
 Tensor softmin(const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);
   require_operand("softmin", x, where);
   return softmax(-astype(x, to_floating(x.dtype())), axis, where);
+}
+
+// Those above a bound t, less t, where t makes them add up to 1. Which these are is found among the sorted ones, and
+// nothing is differentiated there.
+Tensor sparsemax(const Tensor& x, Axis axis_, Where where) {
+  CallerScope caller(where);
+  require_operand("sparsemax", x, where);
+  const int64_t axis = normal_axis(axis_, x, "sparsemax", where);
+  const Tensor given = to_work(x), w = given - stop_gradient(max(given, {axis}, true));
+  const Tensor down = -sort(-stop_gradient(w), axis);
+  Shape along(size_t(x.ndim()), 1);
+  along[size_t(axis)] = x.shape()[size_t(axis)];
+  const Tensor place = reshape(arange(1, x.shape()[size_t(axis)] + 1, 1, {w.dtype(), w.device()}), along);
+  const Tensor holds = place * down + 1 > cumsum(down, axis);
+  const Tensor least = min(rill::where(holds, down, std::numeric_limits<double>::infinity()), {axis}, true);
+  const Tensor member = stop_gradient(w) >= least;
+  const Tensor bound =
+      (sum(rill::where(member, w, 0), {axis}, true) - 1) / sum(astype(member, w.dtype()), {axis}, true);
+  return from_work(rill::where(member, maximum(w - bound, 0), 0), x.dtype());
 }
 
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options, Where where) {

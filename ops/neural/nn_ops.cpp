@@ -26,8 +26,15 @@ Tensor glu(const Tensor& x, Axis axis, Where where) {
 // --- Dropout, labels, tables -----------------------------------------------------------------------------------------
 
 namespace {
+// 0 <= rate <= 1.
+void require_rate(std::string_view op, double rate, const Where& where) {
+  require_option(rate >= 0 && rate <= 1, op, "rate", rate, "between 0 and 1", where);
+}
+// What is left of elements is scaled by this. At a rate of 1 nothing is left.
+double scale_of_kept(double rate) { return rate < 1 ? 1 / (1 - rate) : 1; }
 // Where an element of `shape` stays: where 32 random bits, as a whole number, are not below rate * 2^32.
 Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Key>& key, Device device) {
+  if (rate == 1) return zeros(shape, {DType::boolean, device});
   const Tensor bits = random::bits(shape, {.key = key, .device = device});
   return bits >= tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = device});
 }
@@ -35,19 +42,18 @@ Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Ke
 
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
   CallerScope caller(where);
-  if (!(rate >= 0 && rate < 1))
-    fail("dropout", fmt::format("rate is {} but must be at least 0 and less than 1", rate), where);
+  require_rate("dropout", rate, where);
   require_operand("dropout", x, where);
   const auto [result, work] = floating_dtypes(x);
   if (!options.training || rate == 0) return astype(x, result);
   const Tensor stays = draw_kept(x.shape(), rate, options.key, x.device());
-  return astype(rill::where(stays, astype(x, work) * (1 / (1 - rate)), 0), result);
+  return astype(rill::where(stays, astype(x, work) * scale_of_kept(rate), 0), result);
 }
 
 Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions& options, Where where) {
   CallerScope caller(where);
   require_operand("channel_dropout", x, where);
-  require_fraction("channel_dropout", "rate", rate, where);
+  require_rate("channel_dropout", rate, where);
   const int64_t axis = normal_axis(options.axis, x, "channel_dropout", where);
   if (axis == 0)
     fail("channel_dropout",
@@ -58,14 +64,15 @@ Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions
   Shape channels(size_t(x.ndim()), 1);
   channels[0] = x.shape()[0], channels[size_t(axis)] = x.shape()[size_t(axis)];
   const Tensor stays = draw_kept(channels, rate, options.key, x.device());
-  return astype(rill::where(stays, astype(x, work) * (1 / (1 - rate)), 0), result);
+  return astype(rill::where(stays, astype(x, work) * scale_of_kept(rate), 0), result);
 }
 
 Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
   CallerScope caller(where);
   require_operand("alpha_dropout", x, where);
-  require_fraction("alpha_dropout", "rate", rate, where);
+  require_rate("alpha_dropout", rate, where);
   if (!options.training || rate == 0) return astype(x, to_floating(x.dtype()));
+  if (rate == 1) return dropout(x, rate, options, where);
   constexpr double lowest = -1.7580993408473766;  // what selu tends to
   const double kept = 1 - rate, scale = 1 / std::sqrt(kept * (1 + rate * lowest * lowest)),
                shift = -scale * lowest * rate;

@@ -2,12 +2,15 @@
 // and avg_pool with its own. Composites at the end.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/conv.h"
 #include "rill/ops/images.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/shape/pads.h"
 #include "rill/tensor/limits.h"
@@ -270,6 +273,20 @@ Tensors vjp_avg_pool_grad(const VjpArgs& args) {
   return {apply1(avg_pool_op, {&args.cotangent[0]}, with_sizes(args.attrs.as<PoolParams>(), {}), Where::current())};
 }
 
+// ceil_mode: how far a last window that begins among the elements, or in the padding before them, reaches beyond the
+// padding at the end.
+Dims left_over(const PoolParams& p, const Dims& in) {
+  Dims extra;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Dim from = in[i] + p.pads_lo[i], room = from + p.pads_hi[i] - p.window[i];
+    Dim steps = (room + p.strides[i] - 1) / p.strides[i];
+    if (room >= 0 && steps * p.strides[i] >= from) steps = steps - 1;
+    const Dim more = steps * p.strides[i] - room;
+    extra.push_back(room >= 0 && more > 0 ? more : Dim(0));
+  }
+  return extra;
+}
+
 PoolParams pool_params(std::string_view op, const Tensor& x, const Dims& window, const PoolOptions& o,
                        const Where& where) {
   require_operand(op, x, where);
@@ -284,9 +301,90 @@ PoolParams pool_params(std::string_view op, const Tensor& x, const Dims& window,
                   where);
   return p;
 }
+// Makes the windows of `p` longer at the end. Gives by how much.
+Dims reach_further(PoolParams& p, const Tensor& x) {
+  const Dims extra = left_over(p, space_of(p.layout, x.shape()));
+  for (size_t i = 0; i < extra.size(); ++i) p.pads_hi[i] = p.pads_hi[i] + extra[i];
+  return extra;
+}
 
+// Windows whose elements are `dilation` apart, each element side by side, so that they are windows without gaps. Where
+// an element would lie in the padding, one that the window has stands for it: the same maximum, and the first of equal
+// ones stays the first.
+struct SpreadWindows {
+  std::vector<Tensor> from;  // for each axis of space: the elements, i64
+  PoolParams pool;           // of what is made so
+
+  Tensor operator()(const Tensor& x) const {
+    Tensor y = x;
+    for (size_t i = 0; i < from.size(); ++i) y = take(y, from[i], int64_t(space_axis(pool.layout, i)));
+    return y;
+  }
+};
+Tensor spread_axis(std::string_view op, const PoolParams& p, size_t i, int64_t dilation, int64_t in, bool ceil_mode,
+                   const Tensor& x, const Where& where) {
+  const int64_t lo = p.pads_lo[i], stride = p.strides[i], window = p.window[i], reach = (window - 1) * dilation + 1;
+  const int64_t room = in + lo + p.pads_hi[i] - reach;
+  if (room < 0 || in < 1)
+    fail(op,
+         fmt::format("a window of {} elements, {} apart, does not fit axis {} of space: {} elements with {} of padding",
+                     window, dilation, i, in, lo + p.pads_hi[i]),
+         where);
+  int64_t last = ceil_mode ? (room + stride - 1) / stride : room / stride;
+  if (last * stride >= in + lo) --last;
+  require_few_numbers(op, multiply_sizes(last + 1, window), where);
+  std::vector<int64_t> at;
+  for (int64_t begin = -lo; begin <= last * stride - lo; begin += stride) {
+    const int64_t first = begin >= 0 ? begin : begin + (-begin + dilation - 1) / dilation * dilation;
+    const int64_t end = std::min(begin + reach, in), final = first + (end - 1 - first) / dilation * dilation;
+    if (first >= end) fail(op, fmt::format("a window lies in the padding of axis {} of space alone", i), where);
+    for (int64_t k = 0; k < window; ++k) at.push_back(std::clamp(begin + k * dilation, first, final));
+  }
+  return tensor(at, {.device = x.device()});
+}
+SpreadWindows spread_windows(std::string_view op, const Tensor& x, PoolParams p, const PoolOptions& o,
+                             const Where& where) {
+  const Dims in = space_of(p.layout, x.shape());
+  const Dims dilation = for_each_axis(o.dilation, in.size(), 1, op, "dilation", where);
+  SpreadWindows spread;
+  Dims reach;
+  for (size_t i = 0; i < in.size(); ++i) {
+    for (int64_t n : {int64_t(p.window[i]), int64_t(dilation[i]), int64_t(p.strides[i])})
+      require_option(n >= 1 && n <= largest_step, op, "a window, stride or dilation", n,
+                     fmt::format("from 1 to {}", largest_step), where);
+    if (in[i].is_open())
+      fail(op, fmt::format("axis {} of space of {} is open, and a dilation needs its size", i, to_string(x.spec())),
+           where);
+    reach.push_back(multiply_sizes(p.window[i] - 1, dilation[i]) + 1);
+  }
+  resolve_padding(o.padding, in, p.window, p.strides, dilation, p.pads_lo, p.pads_hi, op, where);
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0 || p.pads_lo[i] >= reach[i] || p.pads_hi[i] >= reach[i])
+      fail(op,
+           fmt::format("padding {},{} of axis {} of space must be less than the window's reach, {}", p.pads_lo[i],
+                       p.pads_hi[i], i, reach[i]),
+           where);
+    spread.from.push_back(spread_axis(op, p, i, dilation[i], in[i], o.ceil_mode, x, where));
+  }
+  p.strides = p.window;
+  p.pads_lo = p.pads_hi = Dims(in.size(), 0);
+  spread.pool = std::move(p);
+  return spread;
+}
+bool is_dilated(const PoolOptions& o) {
+  return std::any_of(o.dilation.begin(), o.dilation.end(), [](Dim d) { return d != 1; });
+}
+
+// Of max_pool and avg_pool, without a divisor.
 Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
-  return apply1(op, {&x}, pool_params(op.name, x, window, o, where), where);
+  PoolParams p = pool_params(op.name, x, window, o, where);
+  if (is_dilated(o)) {
+    const SpreadWindows spread = spread_windows(op.name, x, std::move(p), o, where);
+    const Tensor wide = spread(x);
+    return apply1(op, {&wide}, spread.pool, where);
+  }
+  if (o.ceil_mode) reach_further(p, x);
+  return apply1(op, {&x}, p, where);
 }
 
 Tensor global_pool(const Op& op, const Tensor& x, Layout layout, bool keepdims, const Where& where) {
@@ -336,14 +434,45 @@ Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layo
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
   return pool(max_pool_op, x, window, options, where);
 }
-Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
-  return pool(avg_pool_op, x, window, options, where);
+
+namespace {
+// The part of each window that is padding or elements, and not beyond the padding.
+Tensor part_inside(const Tensor& x, const PoolParams& longer, const Dims& extra) {
+  PoolParams p = longer;
+  Dims space = space_of(p.layout, x.shape());
+  for (size_t i = 0; i < space.size(); ++i) space[i] = space[i] + p.pads_lo[i] + p.pads_hi[i] - extra[i];
+  p.pads_lo = Dims(space.size(), 0);
+  p.pads_hi = extra;
+  p.count_include_pad = true;
+  const Tensor inside = ones(activation(p.layout, 1, 1, space), {x.dtype(), x.device()});
+  return apply1(avg_pool_op, {&inside}, p, Where::current());
+}
+}  // namespace
+
+Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& o, Where where) {
+  constexpr std::string_view op = "avg_pool";
+  if (is_dilated(o)) fail(op, "windows of averages have no dilation; depthwise_conv() does that", where);
+  if (!o.divisor && !(o.ceil_mode && o.count_include_pad)) return pool(avg_pool_op, x, window, o, where);
+  CallerScope caller(where);
+  PoolOptions whole = o;
+  whole.count_include_pad = true;
+  PoolParams p = pool_params(op, x, window, whole, where);
+  const Dims extra = o.ceil_mode ? reach_further(p, x) : Dims(p.window.size(), 0);
+  const auto [result, work] = floating_dtypes(x);
+  const Tensor w = is_floating(x.dtype()) ? astype(x, work) : x;
+  const Tensor mean = apply1(avg_pool_op, {&w}, p, where);
+  if (!o.divisor) return astype(mean / part_inside(w, p, extra), result);
+  require_option(*o.divisor != 0, op, "divisor", *o.divisor, "another number than 0", where);
+  double pixels = 1;
+  for (Dim n : p.window) pixels *= double(int64_t(n));
+  return astype(mean * (pixels / double(*o.divisor)), result);
 }
 // The places are numbered, and picked as a tangent would be: in f64, which holds every number and every element.
 IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "max_pool_with_indices";
-  const PoolParams p = pool_params(op, x, window, options, where);
+  PoolParams p = pool_params(op, x, window, options, where);
+  if (options.ceil_mode && !is_dilated(options)) reach_further(p, x);
   if (!is_floating(x.dtype())) fail(op, fmt::format("takes floating numbers. got {}", to_string(x.spec())), where);
   Shape grid(size_t(x.ndim()), 1);
   Dim places = 1;
@@ -353,6 +482,12 @@ IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const Poo
   }
   const Tensor numbers = reshape(arange(places, {DType::f64, x.device()}), grid);
   const Tensor wide = astype(stop_gradient(x), DType::f64), all = broadcast_to(numbers, x.shape());
+  if (is_dilated(options)) {
+    const SpreadWindows spread = spread_windows(op, x, std::move(p), options, where);
+    const Tensor near = spread(x), near_wide = spread(wide), near_all = spread(all);
+    return {apply1(max_pool_op, {&near}, spread.pool, where),
+            astype(apply1(max_pool_pick_op, {&near_wide, &near_all}, spread.pool, where), DType::i64)};
+  }
   return {apply1(max_pool_op, {&x}, p, where), astype(apply1(max_pool_pick_op, {&wide, &all}, p, where), DType::i64)};
 }
 

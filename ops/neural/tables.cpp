@@ -17,18 +17,20 @@ constexpr std::string_view bag = "embedding_bag";
 void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& o, const Where& where) {
   require_operand(bag, table, where);
   require_operand(bag, ids, where);
-  const std::string operands = fmt::format(". operands: {}, {}", to_string(table.spec()), to_string(ids.spec()));
+  const auto operands = [&] {  // asked for where something is wrong only: printing an open size settles it
+    return fmt::format(". operands: {}, {}", to_string(table.spec()), to_string(ids.spec()));
+  };
   if (table.ndim() != 2 || !is_floating(table.dtype()))
-    fail(bag, "the table must be a matrix of floating numbers" + operands, where);
+    fail(bag, "the table must be a matrix of floating numbers" + operands(), where);
   if (!is_integer(ids.dtype()) || ids.ndim() < 1)
-    fail(bag, "ids must be integers with an axis of bags' members" + operands, where);
+    fail(bag, "ids must be integers with an axis of bags' members" + operands(), where);
   if (o.weights && (o.mode != BagMode::sum || o.weights->shape() != ids.shape()))
     fail(bag,
          fmt::format("weights are of ids' shape, for BagMode::sum only. they are {}{}", to_string(o.weights->spec()),
-                     operands),
+                     operands()),
          where);
   if (o.offsets && (ids.ndim() != 1 || o.offsets->ndim() != 1 || !is_integer(o.offsets->dtype())))
-    fail(bag, fmt::format("offsets are a vector of integers, of ids that are a vector{}", operands), where);
+    fail(bag, fmt::format("offsets are a vector of integers, of ids that are a vector{}", operands()), where);
   if (!o.offsets || o.offsets->size() == 0) return;
   const auto cut = [&](const Tensor& offsets) {
     const Tensor at = as_places(offsets), ascend = all(at(slice(1, {})) >= at(slice({}, -1)));

@@ -76,6 +76,20 @@ TANH = [
 ]  # fmt: skip
 
 
+def sparsemax(x, axis):
+    """The nearest point of the simplex, by bisection for the bound: 60 halvings of [max - 1, max], then the exact one of
+    those above it, which is differentiated."""
+    still = x.detach()
+    low, high = still.amax(axis, True) - 1, still.amax(axis, True)
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = (still - middle).clamp(min=0).sum(axis, True) > 1
+        low, high = torch.where(more, middle, low), torch.where(more, high, middle)
+    member = still > low
+    bound = (torch.where(member, x, 0 * x).sum(axis, True) - 1) / member.sum(axis, True)
+    return torch.where(member, x - bound, 0 * x)
+
+
 def activations(cases):
     for dtype in FLOATS:
         x = cases.normals((3, 4), dtype)
@@ -94,6 +108,15 @@ def activations(cases):
             cases.by_torch("threshold", [x], {"bound": bound, "value": value}, of, dtype, EQUAL)
             cases.by_torch("threshold", [edges], {"bound": bound, "value": value}, of, dtype, EQUAL)
         wide = cases.floats((4, 5), dtype, -4, 4)
+        for b in [4.0, 0.5]:
+            of = lambda x, b=b: (x + torch.sqrt(x * x + b)) / 2
+            cases.by_torch("squareplus", [wide], {} if b == 4 else {"b": b}, of, dtype, Ulp(8), grad_tolerance=Ulp(16))
+        of = lambda x: torch.where(x >= 1, x, torch.where(x <= -1, 0 * x, (x + 1) ** 2 / 4))
+        cases.by_torch("sparse_plus", [wide], {}, of, dtype, Ulp(4), grad_tolerance=at_least_one(8))
+        cases.by_torch("sparse_sigmoid", [wide], {}, lambda x: torch.clip((x + 1) / 2, 0, 1), dtype, Ulp(2))
+        for axis in [-1, 0]:
+            of = lambda x, a=axis: sparsemax(x, a)
+            cases.by_torch("sparsemax", [wide], {"axis": axis}, of, dtype, at_least_one(16), grad_tolerance=at_least_one(32))
         exact = lambda x: x - torch.tanh(x)
         cases.by_torch("tanh_shrink", [wide], {}, exact, dtype, Ulp(8, 8, 0.1) if dtype == "f64" else Ulp(8))
         cases.by_torch("tanh_shrink", [Operand(np.array([-30.0, 30.0, -1.0, 1.0, 0.999]), dtype)], {}, exact, dtype, Ulp(8))

@@ -171,6 +171,11 @@ def pools(cases):
                 f = [F.max_pool1d, F.max_pool2d, F.max_pool3d][n - 1]
                 of = in_layout(layout, lambda x: f(x, window, strides, padding, return_indices=True))
                 cases.by_torch("max_pool_with_indices", [distinct], o, of, [kind, "i64"], EXACT)
+            if min(space) > 2:
+                o = {"window": [2], "strides": [1], "padding": 1, "dilation": [2], "layout": layout}
+                f = [F.max_pool1d, F.max_pool2d, F.max_pool3d][n - 1]
+                of = in_layout(layout, lambda x: f(x, 2, 1, 1, 2, return_indices=True))
+                cases.by_torch("max_pool_with_indices", [distinct], o, of, [kind, "i64"], EXACT)
             y, at = [F.max_pool1d, F.max_pool2d, F.max_pool3d][n - 1](
                 distinct.torch() if layout == "nchw" else distinct.torch().movedim(-1, 1), window, return_indices=True
             )

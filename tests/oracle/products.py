@@ -478,7 +478,36 @@ def pools(cases):
     cases.add("max_pool", [x], {"window": [3]}, x.wide.reshape(1, 2, 3, 1).max(2), "f32")
 
 
+def further_pools(cases):
+    """ceil_mode, dilation and a divisor, as torch's pools have them."""
+    maxima, means = [F.max_pool1d, F.max_pool2d, F.max_pool3d], [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d]
+    for dtype in FLOATS:
+        for n, sizes in [(1, (9,)), (2, (6, 7)), (3, (4, 3, 5))]:
+            x = cases.normals((2, *sizes, 3), dtype)
+            # bf16 has many equal numbers, of which torch takes the first as well.
+            for window, stride, padding, dilation, ceil in [
+                (2, 2, 0, 1, True),
+                (3, 2, 1, 1, True),
+                (2, 1, 0, 2, False),
+                (2, 2, 1, 2, True),
+                (2, 3, 1, 1, True),
+            ]:
+                o = {"window": [window], "strides": [stride], "padding": padding}
+                o |= ({"ceil_mode": True} if ceil else {}) | ({"dilation": [dilation]} if dilation > 1 else {})
+                of = lambda x: channels_last(maxima[n - 1](channels_first(x), window, stride, padding, dilation, ceil))
+                cases.by_torch("max_pool", [x], o, of, dtype, EXACT)
+                if dilation > 1:
+                    continue
+                for count in [False, True]:
+                    of = lambda x: channels_last(means[n - 1](channels_first(x), window, stride, padding, ceil, count))
+                    more = {"count_include_pad": True} if count else {}
+                    cases.by_torch("avg_pool", [x], o | more, of, dtype, Ulp(4, 4, largest))
+                if n > 1:
+                    of = lambda x: channels_last(means[n - 1](channels_first(x), window, stride, padding, ceil, True, 3))
+                    cases.by_torch("avg_pool", [x], o | {"divisor": 3}, of, dtype, Ulp(4, 4, largest))
+
+
 def add_all(cases):
     with np.errstate(all="ignore"):
-        for family in [matrices, einsums, diagonals, convolutions, pools]:
+        for family in [matrices, einsums, diagonals, convolutions, pools, further_pools]:
             family(cases)

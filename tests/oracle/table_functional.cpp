@@ -16,6 +16,10 @@ double order(const Call& c) {
 
 void add_activations(Table& t) {
   t["hard_shrink"] = {[](const Call& c) -> Values { return {hard_shrink(c[0], c.number("lambda", 0.5))}; }};
+  t["squareplus"] = {[](const Call& c) -> Values { return {squareplus(c[0], c.number("b", 4))}; }};
+  t["sparse_plus"] = {[](const Call& c) -> Values { return {sparse_plus(c[0])}; }};
+  t["sparse_sigmoid"] = {[](const Call& c) -> Values { return {sparse_sigmoid(c[0])}; }};
+  t["sparsemax"] = {[](const Call& c) -> Values { return {sparsemax(c[0], c.integer("axis", -1))}; }};
   t["soft_shrink"] = {[](const Call& c) -> Values { return {soft_shrink(c[0], c.number("lambda", 0.5))}; }};
   t["tanh_shrink"] = {[](const Call& c) -> Values { return {tanh_shrink(c[0])}; }};
   t["threshold"] = {
@@ -181,7 +185,10 @@ void add_patches(Table& t) {
 
 void add_pools(Table& t) {
   const auto options = [](const Call& c) -> PoolOptions {
-    return {.strides = c.dims("strides"), .padding = int(c.integer("padding", 0)), .layout = layout(c)};
+    return {.strides = c.dims("strides"),
+            .padding = int(c.integer("padding", 0)),
+            .layout = layout(c),
+            .dilation = c.dims("dilation")};
   };
   t["lp_pool"] = {
       [options](const Call& c) -> Values { return {lp_pool(c[0], c.dims("window"), c.number("p", 2), options(c))}; }};

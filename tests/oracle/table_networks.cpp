@@ -34,7 +34,10 @@ static PoolOptions pool_options(const Call& c) {
   return {.strides = c.dims("strides"),
           .padding = padding(c),
           .layout = layout(c),
-          .count_include_pad = c.flag("count_include_pad")};
+          .count_include_pad = c.flag("count_include_pad"),
+          .ceil_mode = c.flag("ceil_mode"),
+          .dilation = c.dims("dilation"),
+          .divisor = c.options.contains("divisor") ? std::optional(c.integer("divisor", 1)) : std::nullopt};
 }
 
 static void add_convolutions(Table& t) {
