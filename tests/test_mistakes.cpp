@@ -266,8 +266,8 @@ TEST_CASE("what was moved from says so") {
   const nn::LearningRate other = std::move(rate);
   refuses([&] { rate.at(tensor(1.0)); }, "moved from");
   nn::Adam optimizer;
-  const nn::Adam copied = std::move(optimizer);  // optimizers are copied, and share their Variables
-  optimizer.apply_gradients({x}, {kept});
+  const nn::Adam its_own = std::move(optimizer);
+  refuses([&] { optimizer.apply_gradients({x}, {kept}); }, says);
 }
 // NOLINTEND(bugprone-use-after-move)
 

@@ -1,0 +1,387 @@
+// Optimizers: each rule beside torch's, optax's or Keras's path, eagerly and traced, dense and sparse; and what all of
+// them share: precision, masters, groups, clipping, accumulation, averages, steps that are left out.
+#include <cmath>
+#include <functional>
+#include <memory>
+
+#include "catch.h"
+#include "messages.h"
+#include "optimizer_paths.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+
+constexpr int64_t steps = 7;
+
+Tensor start() { return tensor({{0.5, -1.25, 2.0}, {-0.75, 1.5, 0.25}}); }
+Tensor gradient(int64_t i) {
+  return sin(reshape(arange(6, {.dtype = f64}), {2, 3}) * 1.7 + 0.9 * double(i)) * (double(1 + i % 3) / 2);
+}
+
+using Make = std::function<std::unique_ptr<nn::Optimizer>()>;
+template <class Rule, class Options>
+Make make(Options options, double rate) {
+  return [=]() mutable {  // a rate of its own for each
+    options.learning_rate = nn::LearningRate(rate);
+    return std::make_unique<Rule>(options);
+  };
+}
+
+struct Rule {
+  const char* path;
+  Make make;
+};
+// With the options of optimizer_paths.py.
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all = {
+      {"SGD", make<nn::SGD>(nn::SGDOptions{.momentum = 0.9, .nesterov = true, .weight_decay = 0.1}, 0.05)},
+      {"ASGD", make<nn::ASGD>(nn::ASGDOptions{.decay = 0.02, .power = 0.7, .start = 3}, 0.05)},
+      {"Rprop", make<nn::Rprop>(nn::RpropOptions{.shrink = 0.4, .grow = 1.3, .shortest = 0.03, .longest = 0.2}, 0.05)},
+      {"Adam", make<nn::Adam>(nn::AdamOptions{.weight_decay = 0.1}, 0.05)},
+      {"Adam amsgrad", make<nn::Adam>(nn::AdamOptions{.beta1 = 0.8, .beta2 = 0.9, .amsgrad = true}, 0.05)},
+      {"AdamW", make<nn::AdamW>(nn::AdamWOptions{.weight_decay = 0.1}, 0.05)},
+      {"AdamW amsgrad",
+       make<nn::AdamW>(nn::AdamWOptions{.beta1 = 0.8, .beta2 = 0.9, .amsgrad = true, .weight_decay = 0.1}, 0.05)},
+      {"Adamax", make<nn::Adamax>(nn::AdamaxOptions{.beta1 = 0.8, .beta2 = 0.9}, 0.05)},
+      {"NAdam", make<nn::NAdam>(nn::NAdamOptions{.beta1 = 0.8, .beta2 = 0.9}, 0.05)},
+      {"RAdam", make<nn::RAdam>(nn::RAdamOptions{.beta1 = 0.8, .beta2 = 0.9}, 0.05)},
+      {"RMSprop centred",
+       make<nn::RMSprop>(nn::RMSpropOptions{.rho = 0.8, .momentum = 0.7, .epsilon = 1e-6, .centred = true}, 0.05)},
+      {"Adagrad", make<nn::Adagrad>(nn::AdagradOptions{.initial = 0.1}, 0.05)},
+      {"Adadelta", make<nn::Adadelta>(nn::AdadeltaOptions{.rho = 0.8}, 0.5)},
+      {"Adafactor", make<nn::Adafactor>(nn::AdafactorOptions{.clip_threshold = 1.2, .weight_decay = 0.1}, 0.05)},
+      {"Muon", make<nn::Muon>(nn::MuonOptions{.momentum = 0.9, .weight_decay = 0.1}, 0.05)},
+      {"Lion", make<nn::Lion>(nn::LionOptions{.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1}, 0.05)},
+      {"LAMB", make<nn::LAMB>(nn::LAMBOptions{.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1}, 0.05)},
+      {"LARS", make<nn::LARS>(nn::LARSOptions{.trust = 0.3, .weight_decay = 0.1}, 0.05)},
+      {"FTRL",
+       make<nn::FTRL>(nn::FTRLOptions{.initial = 0.2, .l1 = 0.05, .l2 = 0.02, .l2_shrinkage = 0.03, .beta = 0.1}, 0.5)},
+      {"Lookahead",
+       [] {
+         return std::make_unique<nn::Lookahead<nn::Adam>>(nn::AdamOptions{.learning_rate = 0.05},
+                                                          nn::LookaheadOptions{.steps = 3});
+       }},
+      {"accumulated", make<nn::Adam>(nn::AdamOptions{.clip_norm = 0.5, .accumulate = 3}, 0.05)},
+  };
+  return all;
+}
+
+// The parameter after each step.
+Tensor path(nn::Optimizer& optimizer, Variable w, bool traced) {
+  const auto step = [&](const Tensor& g) {
+    optimizer.apply_gradients({g}, {w});
+    return w.value();
+  };
+  const auto compiled = function("step", [&](const Tensor& g) { return step(g); });
+  std::vector<Tensor> result;
+  for (int64_t i = 0; i < steps; ++i) {
+    const Tensor g = gradient(i).astype(w.dtype() == f64 ? f64 : f32);
+    result.push_back(traced ? compiled(g) : step(g));
+  }
+  if (traced) CHECK(compiled.trace_count() == 1);
+  return stack(result);
+}
+
+Tensor expected(const std::string& name) { return reshape(tensor(optimizer_paths.at(name)), {steps, 2, 3}); }
+
+double loss_of(const Tensor& x) { return x.item<double>(); }
+
+}  // namespace
+
+TEST_CASE("rules follow torch's, optax's and Keras's, step by step") {
+  REQUIRE(rules().size() == optimizer_paths.size());
+  for (const Rule& rule : rules()) {
+    INFO(rule.path);
+    Variable wide(start(), "w"), narrow(start().astype(f32), "w");
+    const auto a = rule.make(), b = rule.make();
+    const Tensor in_f64 = path(*a, wide, false), in_f32 = path(*b, narrow, false);
+    CHECK(in_f64.dtype() == f64);
+    CHECK(allclose(in_f64, expected(rule.path), {.rtol = 1e-9, .atol = 1e-11}));
+    CHECK(allclose(in_f32.astype(f64), expected(rule.path), {.rtol = 2e-5, .atol = 2e-6}));
+  }
+}
+
+TEST_CASE("a traced step of each rule is the eager one, bit for bit") {
+  for (const Rule& rule : rules())
+    for (DType d : {f64, f32, bf16, f16}) {
+      INFO(rule.path << " " << name(d));
+      Variable v(start().astype(d), "w"), w(start().astype(d), "w");
+      const auto a = rule.make(), b = rule.make();
+      CHECK(array_equal(path(*a, v, false), path(*b, w, true)));
+      const std::vector<Variable> eager = a->variables(), traced = b->variables();
+      REQUIRE(eager.size() == traced.size());
+      for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
+    }
+}
+
+TEST_CASE("sparse gradients change the rows that they name, as dense ones do") {
+  for (const Rule& rule : rules()) {
+    INFO(rule.path);
+    Variable table(start(), "table"), dense(start(), "dense");
+    const auto a = rule.make(), b = rule.make();
+    for (int64_t i = 0; i < 4; ++i) {
+      const Tensor g = gradient(i);
+      // Row 1 in two parts, row 0 once: all rows, so that a dense gradient says the same.
+      const Tensor values = stack({g(1) / 2, g(0), g(1) / 2});
+      a->apply_gradients({IndexedSlices{values, tensor({1, 0, 1}), {2, 3}}}, {table});
+      b->apply_gradients({g}, {dense});
+    }
+    CHECK(allclose(table, dense, {.rtol = 1e-12, .atol = 1e-13}));
+  }
+}
+
+TEST_CASE("a gradient never changes a Variable's precision") {
+  const double fine = 1 + 1e-12;
+  for (const Rule& rule : rules()) {
+    INFO(rule.path);
+    if (std::string(rule.path) == "FTRL") continue;  // whose parameter is a function of the sums alone
+    const auto optimizer = rule.make();
+    optimizer->learning_rate.assign(0);
+    Variable w(full({2, 2}, fine, {.dtype = f64}), "w");
+    optimizer->apply_gradients({ones({2, 2})}, {w});
+    CHECK(w.dtype() == f64);
+    if (std::string(rule.path) == "Rprop") continue;  // whose shortest step is not the rate
+    CHECK(array_equal(w, full({2, 2}, fine, {.dtype = f64})));
+  }
+  Variable w(zeros({2}), "w");
+  nn::Adam adam;
+  adam.apply_gradients({ones({2}, f64)}, {w});
+  CHECK(w.dtype() == f32);
+}
+
+TEST_CASE("parameters of 16 bits have masters of 32") {
+  const auto after = [](bool masters, DType d) {
+    Variable w(ones({2}, d), "w");
+    nn::SGD sgd({.learning_rate = 1e-4, .masters = masters});
+    for (int i = 0; i < 100; ++i) sgd.apply_gradients({ones({2}, d)}, {w});
+    return w.value().astype(f64)(0).item<double>();
+  };
+  CHECK(after(true, bf16) == Approx(0.99).epsilon(0.002));
+  CHECK(after(false, bf16) == 1);
+  CHECK(after(true, f16) == Approx(0.99).epsilon(0.0005));
+  // What somebody else assigns is the value, not what the master was.
+  Variable w(ones({2}, bf16), "w");
+  nn::SGD sgd({.learning_rate = 0.5});
+  sgd.apply_gradients({ones({2}, bf16)}, {w});
+  w.assign(full({2}, 8, {.dtype = bf16}));
+  sgd.apply_gradients({ones({2}, bf16)}, {w});
+  CHECK(array_equal(w, full({2}, 7.5, {.dtype = bf16})));
+}
+
+TEST_CASE("groups go by paths") {
+  struct Net {
+    nn::Dense stem{2, 3}, head{3, 1};
+  } net;
+  nn::SGD sgd({.learning_rate = 1, .weight_decay = 0.5});
+  sgd.group("*/bias", {.weight_decay = 0}).group("stem", {.rate = 0.25}).group("stem/kernel", {.rate = 0.125});
+  const NamedVariables all = variables(net);
+  std::vector<Tensor> zero, old;
+  for (const auto& [path, v] : all) {
+    Variable(v).assign(ones(v.shape()));
+    zero.push_back(full(v.shape(), 0.5));
+  }
+  sgd.apply_gradients(zero, all);
+  CHECK(array_equal(all.at("stem/kernel"), full({2, 3}, 1 - 0.125f)));
+  CHECK(array_equal(all.at("stem/bias"), full({3}, 1 - 0.125f)));
+  CHECK(array_equal(all.at("head/kernel"), full({3, 1}, 0.f)));
+  CHECK(array_equal(all.at("head/bias"), full({1}, 0.5f)));
+  sgd.group("steam/*", {.rate = 2});
+  CHECK(has(message_of([&] { sgd.apply_gradients(zero, all); }), "steam/*"));
+  // A plain list goes by names; what is frozen may be named.
+  Variable w(ones({2}), "w");
+  nn::SGD plain({.learning_rate = 1});
+  plain.group("w", {.rate = 0.5});
+  plain.apply_gradients({ones({2})}, {w});
+  CHECK(array_equal(w, full({2}, 0.5f)));
+  freeze(net, "stem");
+  nn::SGD fine({.learning_rate = 1});
+  fine.group("stem", {.rate = 0.5});
+  fine.apply_gradients({zero[2], zero[3]}, variables(net));
+  CHECK(array_equal(all.at("head/bias"), full({1}, 0.f)));
+}
+
+TEST_CASE("a model is given by its paths, and only what is trainable is trained") {
+  struct Net {
+    nn::Dense dense{3};
+    nn::BatchNorm norm;
+  } net;
+  nn::AdamW adam({.learning_rate = 1e-2, .weight_decay = 0.1, .clip_norm = 1.0, .ema = 0.999});
+  adam.group("*/bias", {.weight_decay = 0});
+  CHECK(has(message_of([&] { adam.build(variables(net)); }), "has no value yet"));
+  const Tensor x = random::normal({4, 2}, {.key = random::Key(1)});
+  const auto step = [&] {
+    GradientTape tape;
+    adam.minimize(sum(square(net.norm(net.dense(x), nn::Mode::training))), tape, variables(net));
+  };
+  {  // The compiler may ask for the Variables before the loss has made them.
+    GradientTape tape;
+    const NamedVariables before = variables(net);
+    const Tensor loss = sum(square(net.norm(net.dense(x), nn::Mode::training) - 1));
+    adam.minimize(loss, tape, before);
+  }
+  step();
+  CHECK(adam.iterations().item<int64_t>() == 2);
+  CHECK(variables(adam).size() == 2 + 3 * 4);
+  CHECK(has(message_of([&] {
+              GradientTape tape;
+              adam.minimize(sum(x), tape, std::vector<Variable>{});
+            }),
+            "empty"));
+}
+
+TEST_CASE("gradients are clipped by value, each, and all") {
+  const Tensor g = tensor({3., -4.}), h = tensor({12.});
+  const auto change = [&](nn::SGDOptions options) {
+    Variable v(zeros({2}, f64), "v"), w(zeros({1}, f64), "w");
+    options.learning_rate = nn::LearningRate(1);
+    nn::SGD(options).apply_gradients({g, h}, {v, w});
+    return concat({-v.value(), -w.value()});
+  };
+  CHECK(allclose(change({.clip_value = 3.5}), tensor({3., -3.5, 3.5})));
+  CHECK(allclose(change({.clip_each = 1}), tensor({0.6, -0.8, 1.})));
+  CHECK(allclose(change({.clip_norm = 1}), tensor({3. / 13, -4. / 13, 12. / 13})));
+  CHECK(allclose(change({.clip_norm = 20}), tensor({3., -4., 12.})));
+}
+
+TEST_CASE("averages are Keras's, and are swapped in and out") {
+  for (bool traced : {false, true}) {
+    Variable w(zeros({1}, f64), "w");
+    nn::SGD sgd({.learning_rate = 1, .ema = 0.75});
+    CHECK(has(message_of([&] { sgd.swap_averages(); }), "no step"));
+    const auto compiled = function("step", [&](const Tensor& g) { sgd.apply_gradients({g}, {w}); });
+    for (double g : {-4.0, -4.0, 2.0}) {
+      if (traced) compiled(tensor({g}));
+      else sgd.apply_gradients({tensor({g})}, {w});
+    }
+    CHECK(w.value().item<double>() == 6);
+    sgd.swap_averages();
+    CHECK(w.value().item<double>() == 0.75 * (0.75 * 4 + 0.25 * 8) + 0.25 * 6);
+    CHECK(has(message_of([&] { sgd.apply_gradients({ones({1}, f64)}, {w}); }), "swap_averages"));
+    sgd.swap_averages();
+    CHECK(w.value().item<double>() == 6);
+  }
+  nn::SGD none;
+  CHECK(has(message_of([&] { none.swap_averages(); }), "ema"));
+}
+
+TEST_CASE("a step whose gradients are not finite is left out") {
+  for (bool traced : {false, true}) {
+    Variable v(zeros({2}), "v"), table(zeros({3, 1}), "table");
+    nn::Adam adam({.learning_rate = 1, .skip_not_finite = true});
+    const auto step = [&](const Tensor& g, const Tensor& rows) {
+      adam.apply_gradients({g, IndexedSlices{rows, tensor({2, 0}), {3, 1}}}, {v, table});
+    };
+    const auto compiled = function("step", [&](const Tensor& g, const Tensor& rows) { step(g, rows); });
+    const auto call = [&](const Tensor& g, const Tensor& rows) { traced ? compiled(g, rows) : step(g, rows); };
+    const float bad = std::nanf("");
+    call(tensor({1.f, bad}), ones({2, 1}));
+    call(ones({2}), tensor({{1.f}, {bad}}));
+    CHECK(adam.iterations().item<int64_t>() == 0);
+    CHECK(array_equal(v, zeros({2})));
+    CHECK(array_equal(table, zeros({3, 1})));
+    call(ones({2}), ones({2, 1}));
+    CHECK(adam.iterations().item<int64_t>() == 1);
+    CHECK(allclose(v, full({2}, -1.f)));
+    CHECK(allclose(table, tensor({{-1.f}, {0.f}, {-1.f}})));
+  }
+}
+
+TEST_CASE("the loss scale follows gradients of f16") {
+  for (bool traced : {false, true}) {
+    Variable w(ones({2}, f16), "w");
+    const nn::LossScale scale({.initial = 65536, .steps = 2});
+    nn::SGD sgd({.learning_rate = 1, .loss_scale = scale});
+    const auto step = [&](const Tensor& x) {
+      GradientTape tape;
+      const Tensor loss = sum(w * x);
+      sgd.minimize(loss, tape, {w});
+    };
+    const auto compiled = function("step", [&](const Tensor& x) { step(x); });
+    const auto call = [&](const Tensor& x) { traced ? compiled(x) : step(x); };
+    const Tensor small = full({2}, 0.25, {.dtype = f16});
+    call(small);  // 65536 is infinite in f16
+    CHECK(scale.value().item<float>() == 32768);
+    CHECK(sgd.iterations().item<int64_t>() == 0);
+    call(small);
+    CHECK(array_equal(w, full({2}, 0.75, {.dtype = f16})));
+    call(small);
+    CHECK(scale.value().item<float>() == 65536);
+    CHECK(sgd.iterations().item<int64_t>() == 2);
+  }
+  const nn::LossScale scale({.initial = 4});
+  CHECK(scale.scale(tensor(2.f)).item<float>() == 8);
+  CHECK(scale.unscale(tensor({8.f})).item<float>() == 2);
+}
+
+TEST_CASE("LBFGS goes torch's way") {
+  for (bool wolfe : {true, false}) {
+    Variable w(tensor({-1.2, 1.0}), "w");
+    const auto loss = [&] {
+      const Tensor x = w(0), y = w(1);
+      return square(1 - x) + 100 * square(y - square(x));
+    };
+    nn::LBFGS lbfgs({.learning_rate = wolfe ? 1 : 0.01,
+                     .max_iterations = 6,
+                     .max_evaluations = wolfe ? 7 : 7,
+                     .history = wolfe ? 100 : 3,
+                     .strong_wolfe = wolfe});
+    const std::vector<double>& expected = lbfgs_paths.at(wolfe ? "strong Wolfe" : "plain");
+    CHECK(loss_of(loss()) == Approx(24.2));
+    for (int i = 0; i < 5; ++i) {
+      lbfgs.minimize(loss, {w});
+      CHECK(allclose(w, tensor({expected[size_t(2 * i)], expected[size_t(2 * i + 1)]}), {.rtol = 1e-6}));
+    }
+    CHECK_THROWS_AS(function("f", [&](const Tensor& x) { return x + lbfgs.minimize(loss, {w}); })(tensor(1.0)), Error);
+  }
+}
+
+TEST_CASE("SAM steps by the gradients nearby") {
+  for (bool traced : {false, true})
+    for (bool adaptive : {false, true}) {
+      Variable v(tensor({3., 1.}), "v"), w(tensor({2.}), "w");
+      nn::SGD sgd({.learning_rate = 0.1});
+      const nn::SAM sam({.rho = 0.5, .adaptive = adaptive});
+      const auto loss = [&] { return sum(square(v.value())) + 2 * sum(square(w.value())); };
+      const auto compiled = function("step", [&] { return sam.minimize(loss, sgd, {v, w}); });
+      const Tensor first = traced ? compiled() : sam.minimize(loss, sgd, {v, w});
+      CHECK(first.item<double>() == 18);
+      // Gradients 6, 2, 8.
+      const double norm = adaptive ? std::sqrt(18 * 18 + 2 * 2 + 16 * 16.) : std::sqrt(36 + 4 + 64.);
+      const auto to = [&](double x, double g, double slope) {
+        const double near = x + 0.5 * (adaptive ? x * x * g : g) / norm;
+        return x - 0.1 * slope * near;
+      };
+      CHECK(allclose(v, tensor({to(3, 6, 2), to(1, 2, 2)}), {.rtol = 1e-9}));
+      CHECK(allclose(w, tensor({to(2, 8, 4)}), {.rtol = 1e-9}));
+    }
+}
+
+TEST_CASE("optimizers are moved, and not copied") {
+  static_assert(!std::is_copy_constructible_v<nn::Adam> && std::is_move_constructible_v<nn::Adam>);
+  Variable w(ones({2}), "w");
+  nn::Adam first;
+  first.apply_gradients({ones({2})}, {w});
+  nn::Adam second = std::move(first);
+  second.apply_gradients({ones({2})}, {w});
+  CHECK(second.iterations().item<int64_t>() == 2);
+  CHECK(second.variables().size() == 3);
+}
+
+TEST_CASE("options of optimizers are checked") {
+  const auto refused = [](auto f, const char* what) { CHECK(has(message_of(f), what)); };
+  refused([] { nn::SGD({.accumulate = 0}); }, "accumulate");
+  refused([] { nn::SGD({.ema = 1}); }, "ema");
+  refused([] { nn::SGD({.clip_norm = -1}); }, "clip_norm");
+  refused([] { nn::NAdam({.momentum_decay = -1}); }, "momentum_decay");
+  refused([] { nn::Rprop({.grow = 0.5}); }, "grow");
+  refused([] { nn::Adafactor({.power = 1}); }, "power");
+  refused([] { nn::LARS({.trust = 0}); }, "trust");
+  refused([] { nn::Muon({.iterations = 0}); }, "iterations");
+  refused([] { nn::FTRL({.l1 = -1}); }, "l1");
+  refused([] { nn::LossScale({.backoff = 0}); }, "backoff");
+  refused([] { nn::SAM({.rho = -1}); }, "rho");
+  refused([] { nn::LBFGS({.history = 0}); }, "history");
+}
