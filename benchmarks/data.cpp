@@ -78,9 +78,8 @@ void tfrecord(State& state) {
                       .batch(128)
                       .map(
                           [](const Tensor& batch) {
-                            const ParsedExamples parsed =
-                                parse_examples(batch.to_vector<std::string>(),
-                                               {{"image", fixed_feature(i64, {784})}, {"label", fixed_feature(i64)}});
+                            const ParsedExamples parsed = parse_examples(
+                                batch, {{"image", fixed_feature(i64, {784})}, {"label", fixed_feature(i64)}});
                             return std::pair(parsed.tensors.at("image"), parsed.tensors.at("label"));
                           },
                           {.threads = 2});

@@ -211,8 +211,7 @@ TEST_CASE("data files: records are read in batches, skipped without their sums, 
     CHECK(texts_of(ds) == bytes);
     check_resumes(ds, same_text);
     const auto parsed = ds.batch(64).map([](const Tensor& records) {
-      ParsedExamples p = parse_examples(records.to_vector<std::string>(),
-                                        {{"x", fixed_feature(f32, {3})}, {"label", fixed_feature(i64)}});
+      ParsedExamples p = parse_examples(records, {{"x", fixed_feature(f32, {3})}, {"label", fixed_feature(i64)}});
       return std::pair(p.tensors.at("x"), p.tensors.at("label"));
     });
     int64_t next = 0;
