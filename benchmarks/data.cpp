@@ -5,6 +5,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <thread>
+#ifdef RILL_BENCH_TURBOJPEG
+#include <turbojpeg.h>
+#endif
 
 #include "rill/data.h"
 #include "rill/rill.h"
@@ -73,15 +78,91 @@ void tfrecord(State& state) {
                       .batch(128)
                       .map(
                           [](const Tensor& batch) {
-                            const ParsedExamples parsed =
-                                parse_examples(batch.to_vector<std::string>(),
-                                               {{"image", fixed_feature(i64, {784})}, {"label", fixed_feature(i64)}});
+                            const ParsedExamples parsed = parse_examples(
+                                batch, {{"image", fixed_feature(i64, {784})}, {"label", fixed_feature(i64)}});
                             return std::pair(parsed.tensors.at("image"), parsed.tensors.at("label"));
                           },
                           {.threads = 2});
   pass(state, ds);
 }
 
+// --- Pictures ----------------------------------------------------------------------------------------------------------
+
+constexpr int64_t pictures = 500, csv_rows = 200'000;
+
+// Smooth colours with grain, as a camera makes them: files of 500x375 pixels and 60 KB.
+std::string photographs() {
+  const std::string folder = file("jpeg"), last = folder + "/" + std::to_string(999 + pictures).substr(1) + ".jpg";
+  if (std::filesystem::exists(last)) return folder;
+  std::filesystem::create_directories(folder);
+  random::seed(0);
+  for (int64_t i = 0; i < pictures; ++i) {
+    const Tensor colours =
+        images::resize(random::uniform({12, 16, 3}) * 255, {375, 500}, {.method = images::ResizeMethod::bicubic});
+    const Tensor x = clip(colours + 6 * random::normal({375, 500, 1}), 0, 255).astype(u8);
+    images::write_jpeg(folder + "/" + std::to_string(1000 + i).substr(1) + ".jpg", x, {.quality = 90});
+  }
+  return folder;
+}
+void jpeg(State& state) {
+  const auto ds = data::list_files(photographs() + "/*.jpg")
+                      .map(
+                          [](const Tensor& path) {
+                            const Tensor x = images::resize(images::decode_image(read_file(path)), {224, 224});
+                            return images::normalize(images::random_flip_left_right(x), {0.485, 0.456, 0.406},
+                                                     {0.229, 0.224, 0.225});
+                          },
+                          {.threads = 2})
+                      .batch(32);
+  pass(state, ds);
+}
+// What libjpeg-turbo takes for the same files alone, which lie in memory, on two threads.
+void jpeg_decoder(State& state) {
+#ifdef RILL_BENCH_TURBOJPEG
+  std::vector<std::string> files;
+  for (const Tensor& path : data::list_files(photographs() + "/*.jpg"))
+    files.push_back(read_file(path).item<std::string>());
+  const auto half = [&](size_t first) {
+    const tjhandle decoder = tjInitDecompress();
+    std::vector<unsigned char> pixels(375 * 500 * 3);
+    for (size_t i = first; i < files.size(); i += 2)
+      tjDecompress2(decoder, reinterpret_cast<const unsigned char*>(files[i].data()), files[i].size(), pixels.data(),
+                    500, 0, 375, TJPF_RGB, TJFLAG_ACCURATEDCT);
+    tjDestroy(decoder);
+  };
+  for (auto _ : state) {
+    std::thread other(half, 1);
+    half(0);
+    other.join();
+  }
+#else
+  state.SkipWithError("built without libjpeg-turbo");
+#endif
+}
+
+// --- Columns -----------------------------------------------------------------------------------------------------------
+
+std::string numbers() {
+  const std::string path = file("rows.csv");
+  if (std::filesystem::exists(path)) return path;
+  random::seed(0);
+  const auto a = random::normal({csv_rows, 4}).astype(f64).to_vector<double>();
+  const auto b = random::randint(0, 1'000'000, {csv_rows, 4}).to_vector<int64_t>();
+  std::ofstream out(path);
+  out << "a,b,c,d,i,j,k,l,city,note\n";
+  const char* const cities[] = {"Berlin", "Lagos", "Lima", "Osaka", "Pune"};
+  for (size_t r = 0; r < size_t(csv_rows); ++r) {
+    for (size_t c = 0; c < 4; ++c) out << a[4 * r + c] << ',';
+    for (size_t c = 0; c < 4; ++c) out << b[4 * r + c] << ',';
+    out << cities[size_t(b[4 * r]) % 5] << ",\"row " << r << ", as text\"\n";
+  }
+  return path;
+}
+void csv(State& state) { pass(state, data::csv(numbers()).batch(1024)); }
+
+ROW(data_jpeg, jpeg(state));
+ROW(decoder_of_data_jpeg, jpeg_decoder(state));
+ROW(data_csv, csv(state));
 ROW(data_overhead, overhead(state));
 ROW(data_shuffle, shuffled(state));
 ROW(data_first, first(state));

@@ -135,15 +135,18 @@ for name, work in NETWORKS.items():
     for suffix, batch in (("", 1), ("_batch8", 8)):
         ROWS.append(Row(f"onnx_{name}{suffix}", f"{work}, batch {batch}, imported from ONNX, constant weights", of_peer=1.0))
 
-# Input pipelines: data.cpp, and peers/peer_data.py for tf.data, torch's DataLoader with two workers and grain.
+# Input pipelines: data.cpp, and peers/peer_data.py for tf.data, torch's DataLoader with two workers and grain; for CSV
+# files pandas, pyarrow and polars as well.
 DATA = {
     "data_overhead": "a pass of range(2^20).map(identity).batch(1024)",
     "data_shuffle": "a pass of ten million numbers, shuffled, in batches of 1024",
     "data_first": "the first batch of ten million shuffled numbers, each mapped to a tensor, in batches of 128",
     "data_resume": "the same from a saved state at the millionth element",
     "data_tfrecord": "20,000 records of 784 pixels and a label: shuffled by a buffer of 4096, in batches of 128, parsed",
+    "data_jpeg": "500 JPEGs of 500x375, decoded, resized to 224x224, flipped by chance, normalised, in batches of 32; limit: the decoder alone",
+    "data_csv": "200,000 rows of 4 floats, 4 integers and 2 texts, in batches of 1024 (pandas, pyarrow, polars: as one table)",
 }
-ROWS += [Row(name, work, of_peer=1.0) for name, work in DATA.items()]
+ROWS += [Row(name, work, **({"of_limit": 1.15} if name == "data_jpeg" else {"of_peer": 1.0})) for name, work in DATA.items()]
 
 # Eager functions on large arrays: eager.cpp, and peers/peer_arrays.py for numpy, torch and JAX (which compiles).
 EAGER = {

@@ -32,6 +32,7 @@ import compiling
 from peers import setup
 from rows import DATA, EAGER, ROWS
 
+DATA_PEERS = ("tf", "torch", "grain", "pandas", "pyarrow", "polars")
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CXX = os.environ.get("CXX", "c++")
@@ -141,7 +142,7 @@ def make_networks(build):
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if row in DATA else "rows"
+    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if "data_" in row else "rows"
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
@@ -173,10 +174,12 @@ def looped(row, build, workers, peers, tries):
         gemm = ask("limits", "matmul_2048")
         answers += [("limits", "flops at GEMM peak", {**a, "median_us": a["median_us"] * row.flops / 2 / 2048**3}) for a in gemm]
     libraries = ("libtorch", "torch", "jax", "tf")
+    if row.name == "data_jpeg":
+        answers += [("limits", "libjpeg-turbo", a) for a in undisturbed(lambda: [ours(build, "decoder_of_data_jpeg")], tries)]
     if row.name in EAGER:
         libraries = ("arrays numpy", "arrays torch", "arrays jax")
     elif row.name in DATA:
-        libraries = ("data tf", "data torch", "data grain")
+        libraries = [f"data {name}" for name in DATA_PEERS]
     for name in libraries if peers else ():
         answers += [("peers", a["peer"], a) for a in ask(name)]
     return answers
@@ -548,7 +551,7 @@ def main():
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
         workers |= {f"arrays {name}": Worker(*peer_script("arrays"), name) for name in ("numpy", "torch", "jax")}
-        workers |= {f"data {name}": Worker(*peer_script("data"), name) for name in ("tf", "torch", "grain")}
+        workers |= {f"data {name}": Worker(*peer_script("data"), name) for name in DATA_PEERS}
         workers["onnxruntime"] = Worker(FORMATS, HERE / "peers" / "peer_onnxruntime.py")
         try:
             for row in asked:

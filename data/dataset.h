@@ -295,7 +295,8 @@ class Dataset {
   // --- Order ---
 
   // In random order: of all elements where the source has them at hand (from_tensors, range, list_files, and what map,
-  // take, skip, shard and zip make of them), whatever `buffer` is; else each is drawn from a buffer of so many.
+  // take, skip, shard and zip make of them), whatever `buffer` is; else each is drawn from a buffer of so many, or of
+  // {.bytes = n}.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}, Where where = Where::current()) const {
     return Dataset(stages::shuffle(stage_, buffer, options, where));
   }

@@ -43,6 +43,9 @@ struct ShuffleOptions {
   // Without one, each pass draws a seed from the process's generator (random::seed).
   std::optional<uint64_t> seed = {};
   bool each_epoch = true;  // with false, all epochs of repeat() have one order
+  // That the elements of the buffer take, about; one is always held. Only of a shuffle() by a buffer, whose number of
+  // elements need not be said then.
+  int64_t bytes = INT64_MAX;
 };
 
 struct BucketOptions {

@@ -6,6 +6,7 @@
 //                                                   {"label", fixed_feature(i64)}});
 //   batch.tensors.at("image");  // [records,28,28]
 #pragma once
+#include <concepts>
 #include <map>
 #include <string>
 #include <string_view>
@@ -65,6 +66,17 @@ NamedMap<Tensor> read_example(std::string_view bytes, Where where = Where::curre
 // another dtype or number of elements, or is missing.
 ParsedExamples parse_examples(const std::vector<std::string>& examples,
                               const std::map<std::string, FeatureSpec>& features, Where where = Where::current());
+namespace detail {
+ParsedExamples parse_tensor_of_examples(const Tensor& examples, const std::map<std::string, FeatureSpec>& features,
+                                        const Where& where);
+}  // namespace detail
+// The same of a string tensor [examples], as a batch of data::tfrecords() is; nothing is copied. TensorFlow's
+// tf.io.parse_example.
+template <std::same_as<Tensor> T>  // so that braces are a list
+ParsedExamples parse_examples(const T& examples, const std::map<std::string, FeatureSpec>& features,
+                              Where where = Where::current()) {
+  return detail::parse_tensor_of_examples(examples, features, where);
+}
 
 // An encoded SequenceExample: `context` once, and of each of `sequences` a tensor a step.
 std::string make_sequence_example(const std::map<std::string, Tensor>& context,

@@ -224,6 +224,8 @@ void read_columns(const std::string& path) {
   if (!refused.empty()) throw Error(refused);
 }
 
+void read_parquet(const std::string& path) { go_through(data::parquet(path, {.masks = true})); }
+
 void read_picture(const std::string& path) {
   static bool all_frames = false;
   all_frames = !all_frames;
@@ -367,6 +369,7 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".arrow", read_columns},
                               {".arrows", read_columns},
                               {".feather", read_columns},
+                              {".parquet", read_parquet},
                               {".jpg", read_picture},
                               {".png", read_picture},
                               {".gif", read_picture},

@@ -118,6 +118,18 @@ TEST_CASE("lists of lists of texts keep all of them") {
   CHECK(texts(words)[11] == "11");
 }
 
+TEST_CASE("dates, times and durations are the numbers of their units") {
+  using Wholes = std::vector<int64_t>;
+  const Table t = read_arrow(fixture("times.arrow"), {.masks = true});
+  CHECK(t.at("day").to_vector<int64_t>() == Wholes{-1, 0, 20000});
+  CHECK(t.at("milliday").to_vector<int64_t>() == Wholes{0, 86400000, -86400000});
+  CHECK(t.at("stamp").to_vector<int64_t>() == Wholes{1, 0, -(int64_t(1) << 60)});
+  CHECK(t.at("stamp.valid").to_vector<int>() == std::vector<int>{1, 0, 1});
+  CHECK(t.at("second").to_vector<int64_t>() == Wholes{1, 2, 86399});
+  CHECK(t.at("micro").to_vector<int64_t>() == Wholes{1, 2, 3});
+  CHECK(t.at("span").to_vector<int64_t>() == Wholes{-5, 0, 5});
+}
+
 TEST_CASE("what rill has no dtype for is refused by name") {
   for (const char* name : {"when", "any", "deep", "none"})
     CHECK(

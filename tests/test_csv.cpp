@@ -1,6 +1,8 @@
 // CSV files into tensors and back: what RFC 4180 says, and which dtypes columns get. test_records.py has pandas' and
 // pyarrow's word for it.
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -81,6 +83,34 @@ TEST_CASE("Numbers have every bit of their text, extremes too") {
   CHECK(t.at("y").to_vector<int64_t>()[1] == INT64_MIN);
   for (const char* text : {"0x10", "1 2", "--1", "+-1", "1e", "e5", "1,5"})
     CHECK(table_of(std::string("x\n\"") + text + "\"\n").at("x").dtype() == DType::string);
+}
+
+// Short numbers are read without from_chars(): the C library has the word of what their bits are.
+TEST_CASE("Numbers of any length and point have the bits that strtod and strtof give them") {
+  uint64_t seed = 1;
+  const auto draw = [&](uint64_t n) {
+    return (seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % n;
+  };
+  std::string text = "x\n";
+  std::vector<double> f64s;
+  std::vector<float> f32s;
+  for (int i = 0; i < 100'000; ++i) {
+    std::string number = draw(2) ? "-" : "";
+    const uint64_t before = draw(12), behind = draw(2) ? draw(12) : 0;
+    for (uint64_t k = 0; k < before; ++k) number += char('0' + draw(10));
+    if (before == 0 || behind > 0) number += '.';
+    for (uint64_t k = 0; k < std::max<uint64_t>(behind, before == 0); ++k) number += char('0' + draw(10));
+    if (draw(8) == 0) number += "e" + std::to_string(int(draw(40)) - 20);
+    text += number + "\n";
+    f64s.push_back(std::strtod(number.c_str(), nullptr));
+    f32s.push_back(std::strtof(number.c_str(), nullptr));
+  }
+  const std::vector<double> wide = table_of(text, {.dtypes = {{"x", f64}}}).at("x").to_vector<double>();
+  const std::vector<float> narrow = table_of(text, {.dtypes = {{"x", f32}}}).at("x").to_vector<float>();
+  CHECK(std::memcmp(wide.data(), f64s.data(), 8 * f64s.size()) == 0);
+  CHECK(std::memcmp(narrow.data(), f32s.data(), 4 * f32s.size()) == 0);
+  for (const char* none : {"-", ".", "-.", "1-", "1..2"})
+    CHECK(table_of(std::string("x\n") + none + "\n").at("x").dtype() == DType::string);
 }
 
 TEST_CASE("Shapes of files: no header, other separators, no last line end, a mark, empty lines, nothing") {

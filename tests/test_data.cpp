@@ -157,6 +157,38 @@ TEST_CASE("data: shuffles are permutations, repeat by seed and differ from epoch
   CHECK(has(message_of([] { upto(3).shuffle(); }), "a buffer is needed: shuffle(10000)"));
 }
 
+TEST_CASE("data: a shuffle's buffer that is bounded in bytes keeps to it, and its place is saved") {
+  // Elements that grow, then are small again.
+  const auto ds = data::from_generator([i = int64_t(0)]() mutable -> std::optional<Tensor> {
+                    if (i == 120) return {};
+                    const int64_t n = i < 80 ? 10 * i : 3;
+                    return full({1 + n}, double(i++), i64);
+                  }).shuffle({.seed = 5, .bytes = 20'000});
+  std::vector<int64_t> all;
+  for (const Tensor& t : ds) all.push_back(t.item<int64_t>(0));
+  std::vector<int64_t> sorted = all;
+  std::ranges::sort(sorted);
+  CHECK(sorted == data::range(120).collect());
+  CHECK(all != sorted);
+  int64_t newest = 0, most = 0;
+  for (size_t i = 0; i < 60; ++i) {  // an element cannot come before what the buffer had room for
+    newest = std::max(newest, all[i]);
+    most = std::max(most, newest - int64_t(i));
+  }
+  CHECK(most < 24);  // the first 23 take 20,000 bytes
+  for (int64_t at = 0; at < 120; ++at) {
+    auto it = ds.iterator(), later = ds.iterator();
+    for (int64_t i = 0; i < at; ++i) it.next();
+    later.restore(it.save());
+    for (int64_t i = at; i < 120; ++i) CHECK(later.next()->item<int64_t>(0) == all[size_t(i)]);
+    CHECK(!later.next());
+  }
+  CHECK(has(ds.describe(), "20000 bytes"));
+  CHECK(upto(50).shuffle(10, {.seed = 3, .bytes = 1 << 20}).collect() == upto(50).shuffle(10, {.seed = 3}).collect());
+  CHECK(upto(9).shuffle({.seed = 3, .bytes = 1}).collect() == data::range(9).collect());
+  CHECK(has(message_of([] { upto(3).shuffle({.bytes = 0}); }), "bytes is 0 and must be 1 or more"));
+}
+
 TEST_CASE("data: each place of a shuffle gets each element equally often") {
   constexpr int64_t n = 5, rounds = 20000;
   for (const bool exact : {true, false}) {

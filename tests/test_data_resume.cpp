@@ -48,7 +48,10 @@ class Maker {
       case 0: return ds.map([k](int64_t i) { return i * 3 + k; }, threads());
       case 1: return ds.filter([k](int64_t i) { return i % k != 0; });
       case 2: return rows(ds.batch(k, {.partial = below(2) == 0}));
-      case 3: return ds.shuffle(1 + below(30), {.seed = seed});
+      case 3: {
+        const data::ShuffleOptions o{.seed = seed, .bytes = below(2) ? INT64_MAX : 100 + below(2000)};
+        return ds.shuffle(1 + below(30), o);
+      }
       case 4: return ds.repeat(1 + below(2)).take(300);
       case 5: return ds.take(below(60));
       case 6: return ds.skip(below(6));

@@ -124,8 +124,40 @@ TEST_CASE("images: channels, sizes and orientation are as asked for") {
   CHECK(decoded("orientation6.jpg").shape() == Shape{14, 10, 3});
   CHECK(decoded("orientation6.jpg", {.upright = false}).shape() == Shape{10, 14, 3});
   CHECK(decoded("orientation6.jpg", {.at_least = {7, 5}}).shape() == Shape{7, 5, 3});
+  for (const char* ending : {".png", ".webp"}) {
+    const std::string end = ending;
+    CHECK(decoded("orientation6" + end).shape() == Shape{14, 10, 3});
+    const Tensor lies = decoded("orientation6" + end, {.upright = false});
+    CHECK(array_equal(decoded("orientation6" + end), flip(transpose(lies, {1, 0, 2}), 1)));
+    CHECK(array_equal(decoded("orientation3" + end), flip(lies, {0, 1})));
+  }
   CHECK(decoded("animated.webp").shape() == Shape{12, 16, 4});
   CHECK(decoded("lossy.webp", {.all_frames = true}).shape() == Shape{1, 19, 30, 3});
+}
+
+// Files by hand: Pillow, which writes none, finds the same pixels in those that leave none out.
+TEST_CASE("images: a BMP of runs") {
+  const auto number = [](int64_t n, int bytes) {
+    std::string s;
+    for (; bytes > 0; --bytes, n >>= 8) s += char(n & 255);
+    return s;
+  };
+  const auto file = [&](int bits, int method, const std::string& runs) {
+    std::string palette;
+    for (int i = 0; i < 16; ++i) palette += number(i * 0x010203, 4);  // blue i, green 2 i... of each
+    return "BM" + number(54 + 64 + int64_t(runs.size()), 4) + number(0, 4) + number(54 + 64, 4) + number(40, 4) +
+           number(6, 4) + number(3, 4) + number(1, 2) + number(bits, 2) + number(method, 4) +
+           number(int64_t(runs.size()), 4) + number(0, 8) + number(16, 4) + number(0, 4) + palette + runs;
+  };
+  const auto places = [](const Tensor& x) { return x(all, all, 0).astype(i64).reshape({-1}).to_vector<int64_t>(); };
+  const std::string eight = file(8, 1, {3, 5, 0, 3, 7, 8, 9, 0, 0, 0, 0, 2, 2, 1, 2, 4, 0, 1});
+  CHECK(places(images::decode_bmp(eight)) ==
+        std::vector<int64_t>{0, 0, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5, 7, 8, 9});
+  const std::string four = file(4, 2, {5, 0x12, 0, 0, 0, 5, 0x34, 0x56, 0x70, 0, 0, 1});
+  CHECK(places(images::decode_bmp(four)) == std::vector<int64_t>{0, 0, 0, 0, 0, 0, 3, 4, 5, 6, 7, 0, 1, 2, 1, 2, 1, 0});
+  CHECK(images::decode_bmp(eight)(2, 3).to_vector<int>() == std::vector<int>{7, 14, 21});
+  for (const std::string& runs : {std::string{7, 1, 0, 1}, std::string{3, 1}, std::string{0, 2, 0, 9, 1, 1, 0, 1}})
+    CHECK(has(message_of([&] { images::decode_bmp(file(8, 1, runs)); }), "a damaged BMP file"));
 }
 
 TEST_CASE("images: what is written reads back") {
@@ -451,7 +483,29 @@ TEST_CASE("images: all changes of the policies are drawn") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CHECK(images::rand_augment(x, {.changes = 2, .magnitude = 20, .key = random::Key(seed)}).shape() == x.shape());
     CHECK(images::trivial_augment(x, 0, {.key = random::Key(seed)}).dtype() == u8);
+    for (const auto policy :
+         {images::AugmentPolicy::imagenet, images::AugmentPolicy::cifar10, images::AugmentPolicy::svhn})
+      CHECK(images::auto_augment(x, {.policy = policy, .key = random::Key(seed)}).shape() == x.shape());
   }
+}
+
+// Of an image of one grey only inverting, solarizing and posterizing change anything: how often the policy's table says.
+TEST_CASE("images: AutoAugment's changes are as frequent as its tables say") {
+  const auto shares = [](images::AugmentPolicy policy) {
+    std::map<int, double> counts;
+    for (uint64_t seed = 0; seed < 4000; ++seed) {
+      const Tensor y =
+          images::auto_augment(full({4, 4, 3}, 100, u8), {.policy = policy, .fill = 100, .key = random::Key(seed)});
+      counts[y.item<int>(1, 2, 0)] += 1 / 4000.;
+    }
+    return counts;
+  };
+  const auto photos = shares(images::AugmentPolicy::imagenet), digits = shares(images::AugmentPolicy::svhn);
+  CHECK(photos.size() == 3);
+  CHECK(std::abs(photos.at(155) - 0.128) < 0.02);
+  CHECK(std::abs(photos.at(96) - 0.0656) < 0.015);
+  CHECK(digits.size() == 2);
+  CHECK(std::abs(digits.at(155) - 0.352) < 0.025);
 }
 
 // --- Folders -----------------------------------------------------------------------------------------------------------

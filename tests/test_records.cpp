@@ -193,6 +193,19 @@ TEST_CASE("Examples of TensorFlow into tensors") {
   CHECK(rows.indices().shape() == Shape{6, 3});
 }
 
+TEST_CASE("Examples in a string tensor, also every other one of it") {
+  const auto records = all_of(golden("plain.tfrecord"));
+  const std::map<std::string, FeatureSpec> label = {{"label", fixed_feature(i64)}};
+  CHECK(parse_examples(tensor(records), label).tensors.at("label").to_vector<int64_t>() == Wholes{-1, 0, 1});
+  CHECK(parse_examples(tensor(records)(slice({}, {}, 2)), label).tensors.at("label").to_vector<int64_t>() ==
+        Wholes{-1, 1});
+  const std::string wrong = message_of([&] { parse_examples(tensor(records[0]), label); });
+  CHECK(has(wrong, "takes a string tensor [examples]"));
+  CHECK(has(wrong, "reshape({-1})"));
+  CHECK(has(message_of([&] { parse_examples(ones({3}), label); }), "got f32[3]"));
+  CHECK(has(message_of([&] { parse_examples(tensor(Texts{records[0], "x"}), label); }), "example 1"));
+}
+
 TEST_CASE("Each way of partitioning rows") {
   using K = Partition::Kind;
   const Tensor values = tensor({1.f, 2.f, 3.f, 4.f});

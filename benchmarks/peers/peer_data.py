@@ -1,4 +1,4 @@
-"""Input pipelines of other libraries: the rows data_*. Which one the first argument says: tf, torch or grain.
+"""Input pipelines of other libraries: the rows data_*. Which one the first argument says: tf, torch, grain, pandas, pyarrow or polars.
 
 Files are those that our own program has made, in the folder that RILL_BENCH_DATA names. Start at the last lines.
 """
@@ -50,7 +50,24 @@ def tf_rows():
         features = {"image": tf.io.FixedLenFeature([784], tf.int64), "label": tf.io.FixedLenFeature([], tf.int64)}
         return ds.map(lambda batch: tf.io.parse_example(batch, features), num_parallel_calls=2)
 
+    def pictures():
+        mean, deviation = tf.constant([0.485, 0.456, 0.406]), tf.constant([0.229, 0.224, 0.225])
+
+        def read(path):
+            x = tf.io.decode_jpeg(tf.io.read_file(path), channels=3, dct_method="INTEGER_ACCURATE")
+            x = tf.image.random_flip_left_right(tf.image.resize(x, [224, 224], antialias=True))
+            return (x / 255 - mean) / deviation
+
+        files = tf.data.Dataset.list_files(os.path.join(FOLDER, "jpeg", "*.jpg"), shuffle=False)
+        return files.map(read, num_parallel_calls=2).batch(32)
+
+    def columns():
+        types = [tf.float64] * 4 + [tf.int64] * 4 + [tf.string] * 2
+        return tf.data.experimental.CsvDataset(os.path.join(FOLDER, "rows.csv"), types, header=True).batch(1024)
+
     return {
+        "data_jpeg": lambda: drain(pictures()),
+        "data_csv": lambda: drain(columns()),
         "data_overhead": lambda: drain(tf.data.Dataset.range(MILLION).map(lambda i: i).batch(1024)),
         # A buffer of all elements is what shuffles exactly.
         "data_shuffle": lambda: drain(tf.data.Dataset.range(MANY).shuffle(MANY, seed=1).batch(1024)),
@@ -112,5 +129,26 @@ def grain_rows():
     }
 
 
-rows = {"tf": tf_rows, "torch": torch_rows, "grain": grain_rows}[library]()
+def table_rows():
+    """One table of a whole file, by what reads it fastest."""
+    path = os.path.join(FOLDER, "rows.csv")
+
+    def read():
+        if library == "pandas":
+            import pandas
+
+            return lambda: pandas.read_csv(path)
+        if library == "polars":
+            import polars
+
+            return lambda: polars.read_csv(path)
+        import pyarrow.csv
+
+        return lambda: pyarrow.csv.read_csv(path)
+
+    return {"data_csv": read}
+
+
+os.environ.setdefault("POLARS_MAX_THREADS", str(common.THREADS))
+rows = {"tf": tf_rows, "torch": torch_rows, "grain": grain_rows}.get(library, table_rows)()
 common.serve({name: (lambda row=row: {"tf.data" if library == "tf" else library: row()}) for name, row in rows.items()})

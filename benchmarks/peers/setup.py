@@ -16,7 +16,7 @@ ROOT = HERE.parent.parent
 VENV = Path(os.environ.get("RILL_PEERS", ROOT / ".deps" / "peers"))
 PYTHON = VENV / "bin" / "python"
 
-PLAIN = ["jax", "tensorflow-cpu==2.21.0", "mlx[cpu]", "grain"]
+PLAIN = ["jax", "tensorflow-cpu==2.21.0", "mlx[cpu]", "grain", "pandas", "pyarrow", "polars"]
 TORCH_NEEDS = ["setuptools>=77.0.3", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock"]
 TORCH_CUDA = ["nvidia-cufile", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13", "nvidia-nccl-cu13"]
 LIBTORCH = VENV / "rill-libtorch"

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 
 namespace rill::data::detail {
@@ -53,6 +54,8 @@ class Stacking final : public Joiner {
              fmt::format("element {} of the batch holds {} and element 0 {}: tensors of one batch must have one shape. "
                          "padded_batch() pads them, bucket_by_length() puts those of like length together",
                          i, told(rows[i]), told(rows[0])));
+    // One thread copies as fast as memory allows, and others that wait for it would take time from those of map().
+    const rill::detail::ForceOneThread one;
     return stack(rows);
   }
 };
@@ -75,6 +78,7 @@ class Padded final : public Joiner {
     }
     for (size_t a = 0; a < sizes.size(); ++a) sizes[a] = size_for(a, sizes[a], ndim);
     for (Tensor& t : rows) t = padded(t, sizes);
+    const rill::detail::ForceOneThread one;
     return stack(rows);
   }
 

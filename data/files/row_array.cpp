@@ -2,6 +2,8 @@
 #include "rill/data/files/row_array.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -80,7 +82,20 @@ RowArray RowArray::npy(const std::shared_ptr<char>& mapping, uint64_t at, uint64
   a.fortran_ = h.fortran_order && h.shape.size() > 1;
   a.at_ = elements_at;
   a.reject_ = std::move(reject);
+  const auto page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = (uintptr_t(a.memory_.get()) + page - 1) / page * page,
+             end = uintptr_t(mapping.get() + at + bytes) / page * page;
+  if (begin < end) a.pages_ = reinterpret_cast<char*>(begin), a.pages_bytes_ = size_t(end - begin);
   return a;
+}
+
+int64_t RowArray::bytes_of_row(bool follows) const {
+  constexpr int64_t around = int64_t(64) << 10;  // that a fault brings along
+  if (!pages_) return 0;
+  if (fortran_) return std::min(elements_, int64_t(1) << 20) * around;
+  return elements_ * int64_t(type_.item_bytes) + (follows ? 0 : around);
+}
+void RowArray::give_back() const {  // the mapping is private, and nobody has written into it
+  if (pages_) madvise(pages_, pages_bytes_, MADV_DONTNEED);
 }
 
 // The elements of a row of an array in Fortran order: along the first axis they are neighbours, so those of a row are
@@ -141,6 +156,16 @@ void RowList::add(RowArray array, const std::string& path, const std::string& op
 void RowList::copy(int64_t i, char* to) const {
   const auto which = size_t(std::ranges::upper_bound(ends_, i) - ends_.begin());
   arrays_[which].copy(which ? i - ends_[which - 1] : i, to);
+  look_at(arrays_[which], i);
+}
+
+void RowList::look_at(const RowArray& array, int64_t i) const {
+  constexpr int64_t most = int64_t(16) << 20;
+  const bool follows = looked_at_->next.exchange(i + 1, std::memory_order_relaxed) == i;
+  const int64_t more = array.bytes_of_row(follows);
+  if (more == 0 || looked_at_->bytes.fetch_add(more, std::memory_order_relaxed) + more < most) return;
+  looked_at_->bytes.store(0, std::memory_order_relaxed);
+  for (const RowArray& a : arrays_) a.give_back();
 }
 
 Tensor RowList::row(int64_t i) const {

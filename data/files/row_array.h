@@ -1,5 +1,6 @@
 // The rows of one array, in a mapped file or in memory, in whatever order its elements lie. Not installed.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,11 +23,17 @@ class RowArray {
   const Spec& row_spec() const { return row_; }
   // Row i into `to`: numbers, or strings that are there.
   void copy(int64_t i, char* to) const;
+  // About how much of a mapped file comes into memory with row i; 0 of what is there anyway.
+  int64_t bytes_of_row(bool follows) const;
+  // Gives back what of a mapped file is in memory. What is needed again comes from the system's cache.
+  void give_back() const;
 
  private:
   void gather(const char* from, char* to) const;
 
   std::shared_ptr<const char> memory_;
+  char* pages_ = nullptr;  // whole ones of a mapped file
+  size_t pages_bytes_ = 0;
   Spec row_;
   int64_t rows_ = 0, elements_ = 0;  // of a row
   NpyType type_;
@@ -47,7 +54,14 @@ class RowList {
   Tensor stacked(std::span<const int64_t> indices) const;
 
  private:
+  // How much of mapped files was looked at since their pages were given back: a pass over files that are larger than
+  // memory stays small.
+  struct LookedAt {
+    std::atomic<int64_t> bytes{0}, next{0};
+  };
   void copy(int64_t i, char* to) const;
+  void look_at(const RowArray& array, int64_t i) const;
+  std::shared_ptr<LookedAt> looked_at_ = std::make_shared<LookedAt>();
   std::vector<RowArray> arrays_;
   std::vector<int64_t> ends_;
 };

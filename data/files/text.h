@@ -26,8 +26,7 @@ Dataset<Tensor> text_lines(const Paths& paths, Where where = Where::current());
 // gzip or zstd. parse_examples() and its like (rill/serialize/examples.h) read what is in them:
 //
 //   data::tfrecords("train-*.tfrecord").batch(64).map([](const Tensor& records) {
-//     return parse_examples(records.to_vector<std::string>(), {{"image", fixed_feature(f32, {28, 28})}})
-//         .tensors.at("image");
+//     return parse_examples(records, {{"image", fixed_feature(f32, {28, 28})}}).tensors.at("image");
 //   });
 Dataset<Tensor> tfrecords(const Paths& paths, Where where = Where::current());
 

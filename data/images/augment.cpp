@@ -32,6 +32,7 @@ Tensor each_image(const Tensor& x, double low, double high, Draws& draws) {
 // Each image of x as `other` has it, by chance.
 Tensor by_chance(const Tensor& x, const Tensor& other, double p, Draws& draws) {
   const Tensor chosen = each_image(x, 0, 1, draws) < p;
+  if (x.ndim() == 3 && only_values_count(x) && !chosen.is_symbolic()) return chosen.item<bool>() ? other : x;
   return rill::where(expand_dims(chosen, {-1, -2, -3}), other, x);
 }
 

@@ -110,6 +110,18 @@ Tensor rand_augment(const Tensor& x, const RandAugmentOptions& options = {}, Whe
 Tensor trivial_augment(const Tensor& x, double fill = 0, const DrawOptions& options = {},
                        Where where = Where::current());
 
+// Policies that were learned on these data.
+enum class AugmentPolicy : uint8_t { imagenet, cifar10, svhn };
+struct AutoAugmentOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  AugmentPolicy policy = AugmentPolicy::imagenet;
+  double fill = 0;
+  std::optional<random::Key> key = {};
+};
+// One of the policy's 25 pairs of changes, each made with its own probability and strength: AutoAugment (Cubuk et al.,
+// 2018; tables 7 to 9), with torchvision's ranges. As rand_augment().
+Tensor auto_augment(const Tensor& x, const AutoAugmentOptions& options = {}, Where where = Where::current());
+
 }  // namespace rill::images
 
 #pragma GCC visibility pop

@@ -46,6 +46,12 @@ Tensor finished(const Tensor& decoded, const Decoding& d);
 // Checks options, and `file` against nothing: a format's decoder begins with it.
 void check_options(std::string_view op, const DecodeOptions& o, const Where& where);
 
+// The orientation, 1 to 8, that EXIF data say; 1, as it lies, where they say none. May be given with or without the
+// "Exif\0\0" that stands before them in some files.
+int exif_orientation(std::string_view exif);
+// The image [height, width, channels], dense, as its orientation says it is looked at.
+Tensor turned(const Tensor& x, int orientation);
+
 // The first frame of a GIF file, [height, width, channels].
 Tensor first_of_gif(const Bytes& file, const DecodeOptions& o, const Where& where);
 

@@ -41,7 +41,7 @@ struct DecodeOptions {
   std::optional<DType> dtype = {};
   // {height, width}: a JPEG may be decoded at 1/2, 1/4 or 1/8 where it is at least as large then, which is faster.
   Dims at_least = {};
-  bool upright = true;      // turns a JPEG as its EXIF orientation says
+  bool upright = true;      // turns a JPEG, PNG or WebP (no animation) as its EXIF orientation says
   bool all_frames = false;  // of decode_image() and decode_webp(): all of an animation, not the first
   // Height times width times frames; more is an error, for a header may promise anything.
   int64_t max_pixels = int64_t(1) << 28;
@@ -56,7 +56,8 @@ Tensor decode_png(const Bytes& file, const DecodeOptions& options = {}, Where wh
 Tensor decode_gif(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 // Lossy and lossless; of an animation the first frame, [height, width, channels], unless `all_frames`.
 Tensor decode_webp(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
-// Uncompressed, with palettes (of 1, 4 and 8 bits: RGB) and masks.
+// With palettes (of 1, 4 and 8 bits: RGB), packed by runs or not, and with masks. Pixels that runs leave out have the
+// palette's first colour.
 Tensor decode_bmp(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 // Any of them, by its first bytes. Of an animation the first frame, unless `all_frames` makes [frames, height, width,
 // channels] of every file that can hold one (GIF, WebP).

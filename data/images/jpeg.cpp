@@ -22,26 +22,6 @@ struct Markers {
   bool arithmetic = false;
 };
 
-// EXIF 2.3, 4.6: a TIFF header, then the first directory's entries of 12 bytes each.
-int exif_orientation(std::string_view tiff) {
-  const bool big = tiff.starts_with("MM");
-  const auto number = [&](size_t at, size_t width) -> uint32_t {
-    if (at > tiff.size() || width > tiff.size() - at) return 0;
-    uint32_t n = 0;
-    for (size_t i = 0; i < width; ++i) n |= uint32_t(uint8_t(tiff[at + (big ? width - 1 - i : i)])) << (8 * i);
-    return n;
-  };
-  if (!big && !tiff.starts_with("II")) return 1;
-  const size_t directory = number(4, 4);
-  for (size_t i = 0, n = number(directory, 2); i < n && directory + 2 + 12 * i < tiff.size(); ++i) {
-    const size_t entry = directory + 2 + 12 * i;
-    if (number(entry, 2) != 0x0112 || number(entry + 2, 2) != 3) continue;
-    const uint32_t o = number(entry + 8, 2);
-    return o >= 1 && o <= 8 ? int(o) : 1;
-  }
-  return 1;
-}
-
 Markers read_markers(std::string_view b) {
   Markers m;
   bool found = false;
@@ -78,24 +58,6 @@ void cmyk_to_rgb(const uint8_t* from, uint8_t* to, size_t pixels, bool inverted)
       to[c] = uint8_t(white - std::min(white, ((t >> 8) + t) >> 8));
     }
   }
-}
-
-// The image as its orientation says it is looked at: rows and columns exchanged, then mirrored.
-Tensor turned(const Tensor& x, int orientation) {
-  const bool exchanged = orientation >= 5;
-  const bool right = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
-  const bool down = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
-  const int64_t h = x.shape()[0], w = x.shape()[1], c = x.shape()[2];
-  const int64_t rows = exchanged ? w : h, columns = exchanged ? h : w;
-  const Pixels out({rows, columns, c}, DType::u8);
-  const uint8_t* const from = x.data<uint8_t>().data();
-  uint8_t* to = out.bytes();
-  for (int64_t y = 0; y < rows; ++y)
-    for (int64_t i = 0; i < columns; ++i, to += c) {
-      const int64_t a = down ? rows - 1 - y : y, b = right ? columns - 1 - i : i;
-      std::memcpy(to, from + (exchanged ? b * w + a : a * w + b) * c, size_t(c));
-    }
-  return out.tensor;
 }
 
 // The smallest of 1, 1/2, 1/4 and 1/8 at which the image is at least as large as what is wanted: other parts have no

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 
@@ -42,6 +43,11 @@ inline Tensor as_batch(const Tensor& x) {
 }
 // As many axes of one before as `x` has.
 inline Shape leading_axes(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 3); }
+
+// Whether nobody looks at the ops that make a result, so that a loop over the numbers does as well.
+inline bool only_values_count(const Tensor& x) {
+  return x.device().kind() == Device().kind() && !x.is_symbolic() && !listeners().see_ops() && !listeners().calls;
+}
 
 // The largest value that a pixel of such a dtype has: 1 of floats.
 inline double white_of(DType d) {

@@ -5,6 +5,21 @@
 #include "rill/ops/option_checks.h"
 
 namespace rill::images {
+namespace {
+
+// PNG's third edition, 11.3.4.5: chunk eXIf, before or behind the pixels.
+int png_orientation(std::string_view b) {
+  const auto length_at = [&](size_t at) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < 4; ++i) n = n << 8 | uint8_t(b[at + i]);
+    return size_t(n);
+  };
+  for (size_t at = 8; at + 12 <= b.size() && length_at(at) <= b.size() - at - 12; at += 12 + length_at(at))
+    if (b.substr(at + 4, 4) == "eXIf") return exif_orientation(b.substr(at + 8, length_at(at)));
+  return 1;
+}
+
+}  // namespace
 
 Tensor decode_png(const Bytes& file, const DecodeOptions& o, Where where) {
   const CallerScope caller(where);
@@ -14,7 +29,8 @@ Tensor decode_png(const Bytes& file, const DecodeOptions& o, Where where) {
                               .upper_bytes = o.dtype == DType::u8,
                               .max_pixels = o.max_pixels,
                               .cure = "to read it, say {.max_pixels = "};
-  return finished(read_png(file.view(), reading, where), d);
+  const Tensor x = read_png(file.view(), reading, where);
+  return finished(o.upright ? turned(x, png_orientation(d.bytes)) : x, d);
 }
 
 Tensor encode_png(const Tensor& image, const PngOptions& o, Where where) {

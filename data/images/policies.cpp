@@ -1,4 +1,4 @@
-// RandAugment and TrivialAugment: changes by number, with torchvision's ranges of strength.
+// RandAugment, TrivialAugment and AutoAugment: changes by number, with torchvision's ranges of strength.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,9 +27,10 @@ enum class Change : uint8_t {
   posterize,
   solarize,
   autocontrast,
-  equalize
+  equalize,
+  invert  // of AutoAugment alone
 };
-constexpr int64_t changes = 14;
+constexpr int64_t changes = 14;  // that are drawn from
 
 // How far each change goes at full strength.
 struct Ranges {
@@ -62,9 +63,107 @@ Tensor changed(const Tensor& x, Change change, double strength, bool down, const
     case Change::solarize: return solarize(x, 255 - strength * 255);
     case Change::autocontrast: return autocontrast(x);
     case Change::equalize: return equalize(x);
+    case Change::invert: return invert(x);
   }
   return x;
 }
+
+// --- AutoAugment -----------------------------------------------------------------------------------------------------
+
+// A change that is made with probability p/10, of strength/9.
+struct Chance {
+  Change change;
+  uint8_t p, strength;
+};
+using Policy = std::array<std::array<Chance, 2>, 25>;
+// clang-format off
+constexpr Policy policies[] = {
+    // imagenet
+    {{
+        {{{Change::posterize, 4, 8}, {Change::rotate, 6, 9}}},
+        {{{Change::solarize, 6, 5}, {Change::autocontrast, 6, 0}}},
+        {{{Change::equalize, 8, 0}, {Change::equalize, 6, 0}}},
+        {{{Change::posterize, 6, 7}, {Change::posterize, 6, 6}}},
+        {{{Change::equalize, 4, 0}, {Change::solarize, 2, 4}}},
+        {{{Change::equalize, 4, 0}, {Change::rotate, 8, 8}}},
+        {{{Change::solarize, 6, 3}, {Change::equalize, 6, 0}}},
+        {{{Change::posterize, 8, 5}, {Change::equalize, 10, 0}}},
+        {{{Change::rotate, 2, 3}, {Change::solarize, 6, 8}}},
+        {{{Change::equalize, 6, 0}, {Change::posterize, 4, 6}}},
+        {{{Change::rotate, 8, 8}, {Change::color, 4, 0}}},
+        {{{Change::rotate, 4, 9}, {Change::equalize, 6, 0}}},
+        {{{Change::equalize, 0, 0}, {Change::equalize, 8, 0}}},
+        {{{Change::invert, 6, 0}, {Change::equalize, 10, 0}}},
+        {{{Change::color, 6, 4}, {Change::contrast, 10, 8}}},
+        {{{Change::rotate, 8, 8}, {Change::color, 10, 2}}},
+        {{{Change::color, 8, 8}, {Change::solarize, 8, 7}}},
+        {{{Change::sharpness, 4, 7}, {Change::invert, 6, 0}}},
+        {{{Change::shear_x, 6, 5}, {Change::equalize, 10, 0}}},
+        {{{Change::color, 4, 0}, {Change::equalize, 6, 0}}},
+        {{{Change::equalize, 4, 0}, {Change::solarize, 2, 4}}},
+        {{{Change::solarize, 6, 5}, {Change::autocontrast, 6, 0}}},
+        {{{Change::invert, 6, 0}, {Change::equalize, 10, 0}}},
+        {{{Change::color, 6, 4}, {Change::contrast, 10, 8}}},
+        {{{Change::equalize, 8, 0}, {Change::equalize, 6, 0}}},
+    }},
+    // cifar10
+    {{
+        {{{Change::invert, 1, 0}, {Change::contrast, 2, 6}}},
+        {{{Change::rotate, 7, 2}, {Change::move_x, 3, 9}}},
+        {{{Change::sharpness, 8, 1}, {Change::sharpness, 9, 3}}},
+        {{{Change::shear_y, 5, 8}, {Change::move_y, 7, 9}}},
+        {{{Change::autocontrast, 5, 0}, {Change::equalize, 9, 0}}},
+        {{{Change::shear_y, 2, 7}, {Change::posterize, 3, 7}}},
+        {{{Change::color, 4, 3}, {Change::brightness, 6, 7}}},
+        {{{Change::sharpness, 3, 9}, {Change::brightness, 7, 9}}},
+        {{{Change::equalize, 6, 0}, {Change::equalize, 5, 0}}},
+        {{{Change::contrast, 6, 7}, {Change::sharpness, 6, 5}}},
+        {{{Change::color, 7, 7}, {Change::move_x, 5, 8}}},
+        {{{Change::equalize, 3, 0}, {Change::autocontrast, 4, 0}}},
+        {{{Change::move_y, 4, 3}, {Change::sharpness, 2, 6}}},
+        {{{Change::brightness, 9, 6}, {Change::color, 2, 8}}},
+        {{{Change::solarize, 5, 2}, {Change::invert, 0, 0}}},
+        {{{Change::equalize, 2, 0}, {Change::autocontrast, 6, 0}}},
+        {{{Change::equalize, 2, 0}, {Change::equalize, 6, 0}}},
+        {{{Change::color, 9, 9}, {Change::equalize, 6, 0}}},
+        {{{Change::autocontrast, 8, 0}, {Change::solarize, 2, 8}}},
+        {{{Change::brightness, 1, 3}, {Change::color, 7, 0}}},
+        {{{Change::solarize, 4, 5}, {Change::autocontrast, 9, 0}}},
+        {{{Change::move_y, 9, 9}, {Change::move_y, 7, 9}}},
+        {{{Change::autocontrast, 9, 0}, {Change::solarize, 8, 3}}},
+        {{{Change::equalize, 8, 0}, {Change::invert, 1, 0}}},
+        {{{Change::move_y, 7, 9}, {Change::autocontrast, 9, 0}}},
+    }},
+    // svhn
+    {{
+        {{{Change::shear_x, 9, 4}, {Change::invert, 2, 0}}},
+        {{{Change::shear_y, 9, 8}, {Change::invert, 7, 0}}},
+        {{{Change::equalize, 6, 0}, {Change::solarize, 6, 6}}},
+        {{{Change::invert, 9, 0}, {Change::equalize, 6, 0}}},
+        {{{Change::equalize, 6, 0}, {Change::rotate, 9, 3}}},
+        {{{Change::shear_x, 9, 4}, {Change::autocontrast, 8, 0}}},
+        {{{Change::shear_y, 9, 8}, {Change::invert, 4, 0}}},
+        {{{Change::shear_y, 9, 5}, {Change::solarize, 2, 6}}},
+        {{{Change::invert, 9, 0}, {Change::autocontrast, 8, 0}}},
+        {{{Change::equalize, 6, 0}, {Change::rotate, 9, 3}}},
+        {{{Change::shear_x, 9, 4}, {Change::solarize, 3, 3}}},
+        {{{Change::shear_y, 8, 8}, {Change::invert, 7, 0}}},
+        {{{Change::equalize, 9, 0}, {Change::move_y, 6, 6}}},
+        {{{Change::invert, 9, 0}, {Change::equalize, 6, 0}}},
+        {{{Change::contrast, 3, 3}, {Change::rotate, 8, 4}}},
+        {{{Change::invert, 8, 0}, {Change::move_y, 0, 2}}},
+        {{{Change::shear_y, 7, 6}, {Change::solarize, 4, 8}}},
+        {{{Change::invert, 6, 0}, {Change::rotate, 8, 4}}},
+        {{{Change::shear_y, 3, 7}, {Change::move_x, 9, 3}}},
+        {{{Change::shear_x, 1, 6}, {Change::invert, 6, 0}}},
+        {{{Change::solarize, 7, 2}, {Change::move_y, 6, 7}}},
+        {{{Change::shear_y, 8, 4}, {Change::invert, 8, 0}}},
+        {{{Change::shear_x, 7, 9}, {Change::move_y, 8, 3}}},
+        {{{Change::shear_y, 8, 5}, {Change::autocontrast, 7, 0}}},
+        {{{Change::shear_x, 7, 2}, {Change::invert, 1, 0}}},
+    }},
+};
+// clang-format on
 
 void require_rgb_bytes(std::string_view op, const Tensor& x, const Where& where) {
   require_channels(op, x, 3, where);
@@ -100,6 +199,21 @@ Tensor trivial_augment(const Tensor& x, double fill, const DrawOptions& o, Where
   const auto change = Change(draws.whole(changes));
   const double strength = double(draws.whole(31)) / 30;
   return changed(x, change, strength, draws.whole(2) == 1, ranges, fill);
+}
+
+Tensor auto_augment(const Tensor& x, const AutoAugmentOptions& o, Where where) {
+  const CallerScope caller(where);
+  require_rgb_bytes("images::auto_augment", x, where);
+  const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x)));
+  const Ranges ranges = {0.3, 150 / 331. * w, 150 / 331. * h, 30, 0.9, 4};
+  Draws draws(o.key);
+  const Policy& policy = policies[size_t(o.policy)];
+  Tensor y = x;
+  for (const Chance& c : policy[size_t(draws.whole(int64_t(policy.size())))]) {
+    const bool made = draws.number(0, 10) < c.p, down = draws.whole(2) == 1;
+    if (made) y = changed(y, c.change, c.strength / 9., down, ranges, o.fill);
+  }
+  return y;
 }
 
 }  // namespace rill::images

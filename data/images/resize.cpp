@@ -100,8 +100,6 @@ Tensor resampled_by_ops(const Tensor& x, int64_t axis, const Taps& taps) {
   return bytes ? astype(clip(right_shift(sum, cpu::blend_bits), 0, 255), DType::u8) : sum;
 }
 
-bool is_host(const Tensor& x) { return x.device().kind() == Device().kind(); }
-
 }  // namespace
 
 Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
@@ -126,9 +124,8 @@ Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
 }
 
 Tensor resampled(const Tensor& x, int64_t axis, const Taps& taps) {
-  const bool loops = (x.dtype() == DType::u8 || x.dtype() == DType::f32) && is_host(x) && !x.is_symbolic() &&
-                     !listeners().see_ops() && !listeners().calls;
-  if (!loops) return resampled_by_ops(x, axis, taps);
+  if ((x.dtype() != DType::u8 && x.dtype() != DType::f32) || !only_values_count(x))
+    return resampled_by_ops(x, axis, taps);
   const Tensor dense = x.contiguous();
   int64_t outer = 1, inner = 1;
   Spec spec = x.spec();

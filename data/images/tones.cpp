@@ -6,6 +6,7 @@
 #include "rill/data/images/codec.h"
 #include "rill/data/images/colour.h"
 #include "rill/data/images/parts.h"
+#include "rill/devices/cpu/image/blend_rows.h"
 
 namespace rill::images {
 namespace {
@@ -52,6 +53,32 @@ void require_bytes(std::string_view op, const Tensor& x, const Where& where) {
   if (x.dtype() != DType::u8) fail(op, fmt::format("takes u8 images. got {}", to_string(x.spec())), where);
 }
 
+void copy_pixels(const uint8_t* from, int64_t right, int64_t across, int64_t w, int64_t c, uint8_t* to) {
+  if (c == 3)  // nearly always: no loop a pixel
+    for (int64_t i = 0; i < w; ++i, from += right, to += 3)
+      to[0] = from[0], to[1] = from[across], to[2] = from[2 * across];
+  else
+    for (int64_t i = 0; i < w; ++i, from += right)
+      for (int64_t k = 0; k < c; ++k) *to++ = from[k * across];
+}
+
+// One image of bytes, row by row; its pixels may lie in any order in memory, for it may be mirrored.
+Tensor normalized_rows(const Tensor& x, const std::vector<double>& by, const std::vector<double>& less) {
+  const std::vector<float> times(by.begin(), by.end()), minus(less.begin(), less.end());
+  const int64_t h = x.shape()[0], w = x.shape()[1], c = x.shape()[2];
+  const int64_t down = x.strides()[0], right = x.strides()[1], across = x.strides()[2];
+  const bool side_by_side = right == c && across == 1;
+  std::vector<uint8_t> row(size_t(w * c));
+  const Pixels out(x.shape(), DType::f32);
+  auto* to = reinterpret_cast<float*>(out.bytes());
+  const auto* from = reinterpret_cast<const uint8_t*>(x.rep()->data);
+  for (int64_t y = 0; y < h; ++y, from += down, to += w * c) {
+    if (!side_by_side) copy_pixels(from, right, across, w, c, row.data());
+    cpu::scale_bytes(side_by_side ? from : row.data(), times.data(), minus.data(), to, w * c);
+  }
+  return out.tensor;
+}
+
 // The sum of pixels around each, along one axis, mirrored at the edges.
 Tensor blurred(const Tensor& x, int64_t axis, int64_t size, double sigma) {
   const double width = sigma > 0 ? sigma : 0.15 * double(size) + 0.35;
@@ -96,6 +123,7 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
     const double s = stddev[stddev.size() == 1 ? 0 : i % c], m = mean[mean.size() == 1 ? 0 : i % c];
     by.push_back(1 / (white * s)), less.push_back(m / s);
   }
+  if (x.dtype() == DType::u8 && x.ndim() == 3 && rows && only_values_count(x)) return normalized_rows(x, by, less);
   const DType work = work_of(x.dtype());
   const TensorOptions made = {.dtype = work, .device = x.device()};
   const Tensor from = rows ? reshape(x, {-1, int64_t(c * times)}) : x;

@@ -52,6 +52,16 @@ Tensor animated(const Decoding& d) {
   return d.options.all_frames ? out.tensor : out.tensor.reshape({h, w, 4});
 }
 
+int webp_orientation(const Decoding& d) {
+  const WebPData file = {data_of(d), d.bytes.size()};
+  const std::unique_ptr<WebPDemuxer, void (*)(WebPDemuxer*)> parts(WebPDemux(&file), WebPDemuxDelete);
+  WebPChunkIterator chunk;
+  if (!parts || !WebPDemuxGetChunk(parts.get(), "EXIF", 1, &chunk)) return 1;
+  const int found = exif_orientation({reinterpret_cast<const char*>(chunk.chunk.bytes), chunk.chunk.size});
+  WebPDemuxReleaseChunkIterator(&chunk);
+  return found;
+}
+
 }  // namespace
 
 Tensor decode_webp(const Bytes& file, const DecodeOptions& o, Where where) {
@@ -65,7 +75,8 @@ Tensor decode_webp(const Bytes& file, const DecodeOptions& o, Where where) {
     default: d.fail_no_file();
   }
   if (features.has_animation) return finished(animated(d), d);
-  const Tensor x = finished(still(d, features), d);
+  const Tensor decoded = still(d, features);
+  const Tensor x = finished(o.upright ? turned(decoded, webp_orientation(d)) : decoded, d);
   if (!o.all_frames) return x;
   const Shape& s = x.shape();
   return x.reshape({1, s[0], s[1], s[2]});

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "rill/data/engine/bytes.h"
 #include "rill/data/engine/calls.h"
 #include "rill/data/engine/lookahead.h"
 #include "rill/data/engine/pool.h"
@@ -168,7 +169,10 @@ class Ahead final : public Cursor {
   void fill() {
     while (!ended_ && work_.size() < 2 * size_t(threads_)) {
       auto group = std::make_shared<Group>(*this);
-      while (!ended_ && group->elements.size() < group_size_) read(group->elements);
+      while (!ended_ && group->elements.size() < group_size_) {
+        read(group->elements);
+        if (group->elements.size() == 1) fit_bytes(group->elements[0].item);
+      }
       if (group->elements.empty()) return;
       work_.push_back(group);
       Pool::get().start(std::move(group), threads_);
@@ -186,12 +190,20 @@ class Ahead final : public Cursor {
     if (!ended_ && !before_.contains(e.number)) to.push_back(std::move(e));
   }
   // To hand an element over costs about a microsecond.
-  void adapt(const Group& done) {
+  void adapt(Group& done) {
     constexpr int64_t worth_a_task_ns = 50'000;
     constexpr size_t most = 64;
     if (done.given > 0 || !stage_.ordered()) return;
     const int64_t each = std::max<int64_t>(done.ns / int64_t(done.elements.size()), 1);
     group_size_ = std::clamp<size_t>(size_t(worth_a_task_ns / each), 1, most);
+    fit_bytes(done.elements[0].item);
+  }
+  // Large elements are few in a group, however quickly they are done: all groups are in memory at once.
+  void fit_bytes(Item& one) {
+    constexpr int64_t most_bytes = 1 << 20;
+    if (group_size_ > 1)
+      group_size_ =
+          std::min(group_size_, std::max<size_t>(1, size_t(most_bytes / std::max<int64_t>(1, bytes_of(one)))));
   }
   size_t choose() const {
     if (stage_.ordered()) return 0;

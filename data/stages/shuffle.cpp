@@ -9,6 +9,7 @@
 #include <bit>
 #include <numeric>
 
+#include "rill/data/engine/bytes.h"
 #include "rill/data/engine/lookahead.h"
 #include "rill/data/engine/seeds.h"
 #include "rill/data/stages/stages.h"
@@ -66,21 +67,25 @@ class Permutation final : public Order {
 class Shuffle final : public Stage {
  public:
   Shuffle(StagePtr input, std::optional<int64_t> buffer, const ShuffleOptions& o, const Where& where)
-      : Stage("shuffle", where, {std::move(input)}), buffer_(buffer.value_or(0)), options_(o) {
+      : Stage("shuffle", where, {std::move(input)}), buffer_(buffer.value_or(INT64_MAX)), options_(o) {
     if (buffer && *buffer < 1)
       fail("data::shuffle", fmt::format("the buffer is {} and must be 1 or more", *buffer), where);
-    if (!buffer && !this->input()->is_indexed())
+    if (o.bytes < 1) fail("data::shuffle", fmt::format("bytes is {} and must be 1 or more", o.bytes), where);
+    if (!buffer && !is_in_bytes() && !this->input()->is_indexed())
       fail("data::shuffle",
-           fmt::format(
-               "the elements of {} cannot be had by number, so that a buffer is needed: shuffle(10000). the whole "
-               "of it is shuffled where the source has its elements at hand (from_tensors, range, list_files)",
-               this->input()->name()),
+           fmt::format("the elements of {} cannot be had by number, so that a buffer is needed: shuffle(10000), or "
+                       "shuffle({{.bytes = 1 << 30}}). the whole "
+                       "of it is shuffled where the source has its elements at hand (from_tensors, range, list_files)",
+                       this->input()->name()),
            where);
   }
   std::optional<int64_t> size() const override { return input()->size(); }
   CursorPtr open(const Pass& pass) const override;
   std::string details() const override {
-    return input()->is_indexed() ? std::string("  exact") : fmt::format("({})", buffer_);
+    if (input()->is_indexed()) return "  exact";
+    std::string text = buffer_ < INT64_MAX ? fmt::format("({})", buffer_) : "";
+    if (is_in_bytes()) text += fmt::format("  {} bytes", options_.bytes);
+    return text;
   }
 
   bool draws() const override { return !options_.seed || Stage::draws(); }
@@ -89,6 +94,8 @@ class Shuffle final : public Stage {
     return options_.each_epoch ? mixed(seed + mixed(pass.epoch)) : mixed(seed);
   }
   int64_t buffer() const { return buffer_; }
+  int64_t most_bytes() const { return options_.bytes; }
+  bool is_in_bytes() const { return options_.bytes < INT64_MAX; }
 
  private:
   int64_t buffer_;
@@ -111,29 +118,45 @@ class Exact final : public Cursor {
   CursorPtr input_;
 };
 
+// A buffer that is bounded in bytes takes fewer elements from when it is full: at first as many as it then holds, later
+// half of them each time, so that a state names at most 64 such places.
 class Buffered final : public Cursor {
  public:
   Buffered(const Shuffle& stage, const Pass& pass)
       : Cursor(stage), stage_(stage), draws_(stage.seed_of(pass), 1), input_(stage.input()->begin(pass.for_input())) {}
 
   Item next() override {
-    while (!ended_ && int64_t(buffer_.size()) < stage_.buffer()) read();
+    while (!ended_ && int64_t(buffer_.size()) < room_) {
+      if (bytes_ >= stage_.most_bytes() && !buffer_.empty()) shrink();
+      else read();
+    }
     if (buffer_.empty()) return {};
     const size_t which = size_t(draws_.below(uint64_t(given_++), buffer_.size()));
     Held out = std::exchange(buffer_[which], std::move(buffer_.back()));
     buffer_.pop_back();
+    bytes_ -= out.bytes;
     ahead_.given_one(out.number);
     if (out.error) std::rethrow_exception(out.error);
     return std::move(out.item);
   }
   void save(StateWriter& w) const override {
     w.number(given_), w.number(ahead_.read()), w.number(ended_);
+    if (stage_.is_in_bytes()) {
+      w.number(int64_t(shrunk_.size()));
+      for (const Shrunk& s : shrunk_) w.number(s.given), w.number(s.read), w.number(s.room);
+    }
     ahead_.save(*input_, w);
   }
   void restore(StateReader& r) override {
     const int64_t given = r.count(), read = r.count();
     if (given > read) fail("Iterator.restore", "the state of shuffle() gives more elements than it has read");
     const bool at_end = r.count(1);
+    shrunk_.clear();
+    if (stage_.is_in_bytes())
+      for (int64_t n = r.count(64); n > 0; --n) {
+        const int64_t when = r.count(given), then = r.count(read);
+        shrunk_.push_back({when, then, r.count()});
+      }
     ahead_.restore(*input_, r);
     std::vector<int64_t> held = numbers(given, read);
     std::vector<std::pair<int64_t, size_t>> order;
@@ -141,7 +164,8 @@ class Buffered final : public Cursor {
     std::sort(order.begin(), order.end());
     buffer_.clear();
     buffer_.resize(held.size());
-    ended_ = false;
+    ended_ = false, bytes_ = 0;
+    room_ = shrunk_.empty() ? stage_.buffer() : shrunk_.back().room;
     auto wanted = order.begin();
     while (ahead_.read() < read) {
       Held one = take();
@@ -150,6 +174,7 @@ class Buffered final : public Cursor {
         ahead_.given_one(one.number);
         continue;
       }
+      bytes_ += one.bytes;
       buffer_[wanted->second] = std::move(one), ++wanted;
     }
     ended_ = at_end, given_ = given;
@@ -157,10 +182,17 @@ class Buffered final : public Cursor {
 
  private:
   struct Held {
-    int64_t number = 0;
+    int64_t number = 0, bytes = 0;  // these only where they are bounded
     Item item;
     std::exception_ptr error;  // of the input, in the place of an element
   };
+  struct Shrunk {
+    int64_t given, read, room;  // when, and how many elements the buffer takes from then on
+  };
+  void shrink() {
+    room_ = shrunk_.empty() ? int64_t(buffer_.size()) : std::max<int64_t>(1, int64_t(buffer_.size()) / 2);
+    shrunk_.push_back({given_, ahead_.read(), room_});
+  }
   Held take() {
     Held one;
     one.number = ahead_.read();
@@ -169,6 +201,7 @@ class Buffered final : public Cursor {
       one.item = input_->next();
       ended_ = !one.item;
       if (ended_) ahead_.was_end();
+      else if (stage_.is_in_bytes()) one.bytes = bytes_of(one.item);
     } catch (...) {
       one.error = std::current_exception();
     }
@@ -176,14 +209,25 @@ class Buffered final : public Cursor {
   }
   void read() {
     Held one = take();
-    if (!ended_) buffer_.push_back(std::move(one));
+    if (ended_) return;
+    bytes_ += one.bytes;
+    buffer_.push_back(std::move(one));
   }
   // What the buffer holds when `given` of `read` elements were given: next(), for numbers.
   std::vector<int64_t> numbers(int64_t given, int64_t read) const {
     std::vector<int64_t> held;
-    int64_t next = 0;
+    int64_t next = 0, room = stage_.buffer();
+    auto shrunk = shrunk_.begin();
+    const auto grow = [&](int64_t now) {
+      for (;;) {
+        for (; shrunk != shrunk_.end() && shrunk->given == now && shrunk->read == next; ++shrunk) room = shrunk->room;
+        if (next == read || int64_t(held.size()) >= room) return;
+        held.push_back(next++);
+      }
+    };
     for (int64_t n = 0; n < given; ++n) {
-      while (next < read && int64_t(held.size()) < stage_.buffer()) held.push_back(next++);
+      grow(n);
+      if (held.empty()) fail("Iterator.restore", "the state of shuffle() is damaged");
       const size_t which = size_t(draws_.below(uint64_t(n), held.size()));
       held[which] = held.back();
       held.pop_back();
@@ -196,7 +240,8 @@ class Buffered final : public Cursor {
   CursorPtr input_;
   Lookahead ahead_;
   std::vector<Held> buffer_;
-  int64_t given_ = 0;
+  std::vector<Shrunk> shrunk_;
+  int64_t given_ = 0, bytes_ = 0, room_ = stage_.buffer();
   bool ended_ = false;
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 // How a type's elements lie in buffers.
 struct Layout {
-  enum class Kind : uint8_t { numbers, bits, short_texts, long_texts, fixed_texts, list, other };
+  enum class Kind : uint8_t { numbers, short_times, bits, short_texts, long_texts, fixed_texts, list, other };
   Kind kind = Kind::other;
   DType dtype = DType::string;
   int64_t size = 0;  // of a list, or the bytes of a text
@@ -59,6 +59,11 @@ Layout layout_of(const format::Field& f) {
     case format::Type_LargeBinary: return {Kind::long_texts, DType::string, 0};
     case format::Type_FixedSizeBinary: return {Kind::fixed_texts, DType::string, f.type_as_FixedSizeBinary()->width()};
     case format::Type_FixedSizeList: return {Kind::list, DType::f32, f.type_as_FixedSizeList()->size()};
+    // Times count units since 1970 or midnight, as numpy's datetime64 and timedelta64 do, in 64 bits or in 32.
+    case format::Type_Timestamp:
+    case format::Type_Duration: return {Kind::numbers, DType::i64, 0};
+    case format::Type_Date: return {f.type_as_Date()->unit() == 0 ? Kind::short_times : Kind::numbers, DType::i64, 0};
+    case format::Type_Time: return {f.type_as_Time()->bits() == 32 ? Kind::short_times : Kind::numbers, DType::i64, 0};
     default: return {};
   }
 }
@@ -70,10 +75,10 @@ std::string described(const format::Field& f) {
 }
 
 [[noreturn]] void refuse_type(const format::Field& f, const Source& source) {
-  source.reject(
-      described(f) +
-      ", is none that rill reads: integers, floats, bools, texts, FixedSizeLists of these, dictionaries. leave "
-      "it out by ArrowOptions::columns, or cast it in the program that writes it");
+  source.reject(described(f) +
+                ", is none that rill reads: integers, floats, bools, texts, dates and times, FixedSizeLists of these, "
+                "dictionaries. leave "
+                "it out by ArrowOptions::columns, or cast it in the program that writes it");
 }
 
 const format::Field& child_of(const format::Field& f, const Source& source) {
@@ -184,6 +189,14 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
     case Kind::numbers:
       need(first, out.rows, width, f, source);
       out.bytes = first.substr(0, size_t(out.rows * width));
+      break;
+    case Kind::short_times:
+      need(first, out.rows, 4, f, source);
+      out.bytes.resize(size_t(out.rows) * 8);
+      for (int64_t i = 0; i < out.rows; ++i) {
+        const int64_t time = little_endian<int32_t>(first.data() + 4 * i);
+        std::memcpy(out.bytes.data() + 8 * i, &time, 8);
+      }
       break;
     case Kind::bits:
       need_bits(first, out.rows, f, source);

@@ -1,5 +1,6 @@
 // Examples into tensors; see examples.h. Start at parse_examples.
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -22,7 +23,7 @@ struct Parse {
     fail(op, "example " + std::to_string(example) + ", feature '" + feature + "': " + what, where);
   }
   template <class Message>
-  std::vector<Message> decode(const std::vector<std::string>& examples) const {
+  std::vector<Message> decode(std::span<const std::string> examples) const {
     std::vector<Message> all(examples.size());
     for (size_t i = 0; i < examples.size(); ++i)
       if (!parse(examples[i], all[i]))
@@ -324,7 +325,7 @@ NamedMap<Tensor> read_example(std::string_view bytes, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   const Parse parse{"read_example", where};
-  const auto examples = parse.decode<proto::Example>({std::string(bytes)});
+  const auto examples = parse.decode<proto::Example>(std::vector{std::string(bytes)});
   NamedMap<Tensor> out;
   for (const Features::Entry& entry : examples[0].features().feature()) {
     const proto::Feature& f = entry.value();
@@ -336,10 +337,10 @@ NamedMap<Tensor> read_example(std::string_view bytes, Where where) {
   return out;
 }
 
-ParsedExamples parse_examples(const std::vector<std::string>& examples,
-                              const std::map<std::string, FeatureSpec>& features, Where where) {
-  CallerScope caller(where);
-  EagerScope eager;
+namespace {
+ParsedExamples parsed(std::span<const std::string> examples, const std::map<std::string, FeatureSpec>& features,
+                      const Where& where) {
+  const EagerScope eager;
   const Parse parse{"parse_examples", where};
   const auto decoded = parse.decode<proto::Example>(examples);
   std::vector<NamedFeatures> all;
@@ -347,6 +348,26 @@ ParsedExamples parse_examples(const std::vector<std::string>& examples,
   ParsedExamples out;
   parse_all(all, features, parse, out);
   return out;
+}
+}  // namespace
+
+ParsedExamples parse_examples(const std::vector<std::string>& examples,
+                              const std::map<std::string, FeatureSpec>& features, Where where) {
+  const CallerScope caller(where);
+  return parsed(examples, features, where);
+}
+ParsedExamples detail::parse_tensor_of_examples(const Tensor& examples,
+                                                const std::map<std::string, FeatureSpec>& features,
+                                                const Where& where) {
+  const CallerScope caller(where);
+  require_defined("parse_examples", examples, "the examples", where);
+  if (examples.dtype() != DType::string || examples.ndim() != 1)
+    fail("parse_examples",
+         "takes a string tensor [examples]: a batch of records. got " + to_string(examples.spec()) +
+             (examples.dtype() == DType::string ? ", which reshape({-1}) makes of one" : ""),
+         where);
+  const Tensor dense = examples.contiguous();
+  return parsed(dense.data<std::string>(where), features, where);
 }
 
 std::string make_sequence_example(const std::map<std::string, Tensor>& context,

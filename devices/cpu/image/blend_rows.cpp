@@ -2,6 +2,9 @@
 #include "rill/devices/cpu/image/blend_rows.h"
 
 #include <algorithm>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rill/devices/cpu/move/transpose.h"
@@ -78,11 +81,25 @@ void blend(const typename B::T* rows, int64_t step, const typename B::W* weights
   for (; i < n; ++i) out[i] = B::one(rows + i, step, weights, count);
 }
 
+void scale(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const hn::Rebind<uint8_t, decltype(d)> db;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(db, from + i)));
+    hn::StoreU(hn::Sub(hn::Mul(x, hn::LoadU(d, by + i)), hn::LoadU(d, less + i)), d, to + i);
+  }
+  for (; i < n; ++i) to[i] = float(from[i]) * by[i] - less[i];
+}
+
 // out[i] = the sum over k of weights[k] rows[k * step + i], i < n.
 template <class T, class W>
 using BlendRows = void (*)(const T* rows, int64_t step, const W* weights, int64_t count, T* out, int64_t n);
-using BlendLoops = std::pair<BlendRows<uint8_t, int32_t>, BlendRows<float, float>>;
-BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>}; }
+using ScaleBytes = void (*)(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
+using BlendLoops = std::tuple<BlendRows<uint8_t, int32_t>, BlendRows<float, float>, ScaleBytes>;
+BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>, scale}; }
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -94,6 +111,18 @@ HWY_EXPORT(make_blend_loops);
 
 namespace {
 
+// Which of the taps of new pixel i weigh something: integers add up to the same without the others.
+template <class W>
+std::pair<int64_t, int64_t> weighing(const BlendTaps<W>& taps, int64_t i) {
+  int64_t first = 0, count = taps.count;
+  if constexpr (std::is_integral_v<W>) {
+    const W* const w = taps.weights + i * taps.count;
+    while (count > 1 && w[count - 1] == 0) --count;
+    while (count > 1 && w[first] == 0) ++first, --count;
+  }
+  return {first, count};
+}
+
 // Rows of `inner` numbers are blended. Short ones, of a pixel, are put side by side for several of the outer ones first.
 template <class T, class W, class Blend>
 void blend_any(Blend blend, const T* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<W>& taps, T* to) {
@@ -104,8 +133,11 @@ void blend_any(Blend blend, const T* from, int64_t outer, int64_t in, int64_t in
     const T* const source = together > 1 ? side.data() : from + o * old;
     T* const target = together > 1 ? mixed.data() : to + o * made;
     if (together > 1) transpose(from + o * old, old, n, old, side.data(), n);
-    for (int64_t i = 0; i < taps.out; ++i)
-      blend(source + taps.first[i] * row, row, taps.weights + i * taps.count, taps.count, target + i * row, row);
+    for (int64_t i = 0; i < taps.out; ++i) {
+      const auto [first, count] = weighing(taps, i);
+      blend(source + (taps.first[i] + first) * row, row, taps.weights + i * taps.count + first, count, target + i * row,
+            row);
+    }
     if (together > 1) transpose(mixed.data(), n, made, n, to + o * made, made);
   }
 }
@@ -119,10 +151,13 @@ auto blend_loops() {
 
 void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<int32_t>& taps,
                 uint8_t* to) {
-  blend_any(blend_loops().first, from, outer, in, inner, taps, to);
+  blend_any(std::get<0>(blend_loops()), from, outer, in, inner, taps, to);
 }
 void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to) {
-  blend_any(blend_loops().second, from, outer, in, inner, taps, to);
+  blend_any(std::get<1>(blend_loops()), from, outer, in, inner, taps, to);
+}
+void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {
+  std::get<2>(blend_loops())(from, by, less, to, n);
 }
 
 }  // namespace rill::cpu

@@ -1,4 +1,4 @@
-// Rows of numbers that are weighed and added up: what resizing an image comes to (blend_rows.cpp).
+// Rows of numbers that are weighed and added up: what resizing and normalising an image come to (blend_rows.cpp).
 #pragma once
 #include <cstdint>
 
@@ -21,6 +21,9 @@ struct BlendTaps {
 void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<int32_t>& taps,
                 uint8_t* to);
 void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to);
+
+// to[i] = from[i] by[i] - less[i], each of the two rounded; i < n.
+void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
 
 }  // namespace rill::cpu
 
