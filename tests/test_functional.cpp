@@ -244,7 +244,7 @@ TEST_CASE("mistakes in functions for networks") {
   says([&] { rrelu(x, {.lower = 1, .upper = 0}); }, {"[rrelu]", "lower is 1"});
   says([&] { hard_shrink(x, -1); }, {"[hard_shrink]", "lambda is -1"});
   says([&] { gumbel_softmax(x, {.temperature = 0}); }, {"[gumbel_softmax]", "temperature is 0"});
-  says([&] { channel_dropout(x, 1); }, {"[channel_dropout]", "rate is 1"});
+  says([&] { channel_dropout(x, 1.5); }, {"[channel_dropout]", "rate is 1.5"});
   says([&] { channel_dropout(x, 0.5, {.axis = 0}); }, {"[channel_dropout]", "axis 0"});
   says([&] { alpha_dropout(x, -1); }, {"[alpha_dropout]", "rate is -1"});
   says([&] { embedding_bag(ones({3, 2}), ones({2})); }, {"[embedding_bag]", "ids must be integers"});

@@ -87,9 +87,10 @@ TEST_CASE("what does not fit a convolution is said at the user's line") {
   CHECK(has(message_of([&] { nn::LayerNorm({4, 5})(x); }), "are not [4,5]"));
 }
 
-TEST_CASE("space of size 0 gives space of size 0, or is refused where windows must fit") {
+TEST_CASE("space of size 0 is padded, and has no windows") {
   const Tensor none = zeros({2, 0, 4, 3});
-  CHECK(nn::Conv2D(5, 1)(none).shape() == Shape{2, 0, 4, 5});
+  CHECK(has(message_of([&] { nn::Conv2D(5, 1)(none); }), "does not fit"));
+  CHECK(nn::Conv2D(5, 1, {.padding = {{1, 0}, {0, 0}}})(none).shape() == Shape{2, 1, 4, 5});
   CHECK(nn::SpacePad({{1, 1}, {0, 0}})(none).shape() == Shape{2, 2, 4, 3});
   CHECK(has(message_of([&] { nn::Conv2D(5, 3)(none); }), "does not fit"));
   CHECK(has(message_of([&] { nn::MaxPool2D({1})(none); }), "does not fit"));

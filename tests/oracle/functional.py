@@ -109,9 +109,9 @@ def activations(cases):
             cases.by_torch("threshold", [edges], {"bound": bound, "value": value}, of, dtype, EQUAL)
         wide = cases.floats((4, 5), dtype, -4, 4)
         for b in [4.0, 0.5]:
-            of = lambda x, b=b: (x + torch.sqrt(x * x + b)) / 2
+            of = lambda x, b=b: torch.where(x < 0, b / 2 / (torch.sqrt(x * x + b) - x), (x + torch.sqrt(x * x + b)) / 2)
             cases.by_torch("squareplus", [wide], {} if b == 4 else {"b": b}, of, dtype, Ulp(8), grad_tolerance=Ulp(16))
-        of = lambda x: torch.where(x >= 1, x, torch.where(x <= -1, 0 * x, (x + 1) ** 2 / 4))
+        of = lambda x: torch.where(x >= 1, x, torch.where(x <= -1, torch.zeros_like(x), (x + 1) ** 2 / 4))
         cases.by_torch("sparse_plus", [wide], {}, of, dtype, Ulp(4), grad_tolerance=at_least_one(8))
         cases.by_torch("sparse_sigmoid", [wide], {}, lambda x: torch.clip((x + 1) / 2, 0, 1), dtype, Ulp(2))
         for axis in [-1, 0]:
