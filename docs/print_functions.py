@@ -120,7 +120,7 @@ def main():
                  for row in cells]
     print(f"rill has {have} of these {total} functions.")
     print("\n".join(text))
-    print("\nNext: [Operations](ops.md)")
+    print("\nNext: [Optimizers](optimizers.md)")
     return 0
 
 

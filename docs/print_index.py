@@ -109,6 +109,8 @@ def expanded(item, reader):
     call = re.match(r"(RILL_\w+)\((\w+)", item.text)
     if not call:
         return item.shown
+    if call.group(1) == "RILL_RULE":  # of an optimizer: its constructor, and what it overrides
+        return f"explicit {call.group(2)}(const {call.group(2)}Options& options = {{}})"
     define = re.search(rf"#define {call.group(1)}\((\w+)[^)]*\)((?:.*\\\n)*.*)", reader.source)
     body = define.group(2).replace("\\\n", " ")
     if (outer := re.match(r"\s*(RILL_\w+)\(\w+, (\w+)\)", body)):  # a macro of a macro
@@ -118,7 +120,7 @@ def expanded(item, reader):
 
 
 def signature(item, reader):
-    if re.match(r"RILL_TAKES_", item.text):
+    if re.match(r"RILL_TAKES_|RILL_OPTIONS_ARE_NAMED", item.text):
         return ""  # another form of a function that stands beside it
     return simple_types(after_parameters(headers.without_template(expanded(item, reader))))
 

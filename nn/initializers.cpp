@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/apply.h"
+#include "rill/ops/linear_algebra.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 
 namespace rill::nn {
 
-Fans fans_of(const Shape& weights) {
+Fans fans_of(const Shape& weights, int64_t groups) {
   if (weights.empty()) return {1, 1};
   if (weights.ndim() == 1) return {double(weights[0]), double(weights[0])};
   double space = 1;
   for (size_t d = 0; d + 2 < weights.size(); ++d) space *= double(weights[d]);
-  return {space * double(weights[weights.size() - 2]), space * double(weights.back())};
+  return {space * double(weights[weights.size() - 2]), space * double(weights.back()) / double(groups)};
 }
 
 namespace {
@@ -41,6 +44,83 @@ Initializer uniform(double low, double high) {
 }
 Initializer normal(double mean, double deviation) {
   return [mean, deviation](const Shape& shape) { return random::normal(shape, {.mean = mean, .stddev = deviation}); };
+}
+
+Initializer truncated_normal(double mean, double deviation) {
+  return [mean, deviation](const Shape& shape) {
+    return random::truncated_normal(shape, {.mean = mean, .stddev = deviation});
+  };
+}
+
+Initializer variance_scaling(const VarianceScalingOptions& options, Where where) {
+  require_option(options.scale > 0, "variance_scaling", "scale", options.scale, "above 0", where);
+  return [=](const Shape& shape, const Fans& fans) {
+    const double fan = options.mode == FanMode::in    ? fans.in
+                       : options.mode == FanMode::out ? fans.out
+                                                      : (fans.in + fans.out) / 2;
+    const double variance = options.scale / std::max(1.0, fan);
+    if (options.distribution == InitialDistribution::uniform) return uniform_of_variance(shape, variance);
+    if (options.distribution == InitialDistribution::normal) return normal_of_variance(shape, variance);
+    // The deviation of what is left of a normal distribution within two of its own.
+    return truncated_normal(0, std::sqrt(variance) / 0.87962566103423978)(shape);
+  };
+}
+
+namespace {
+
+// A matrix of f32, rows * columns.
+Tensor orthogonal_matrix(int64_t rows, int64_t columns, double gain) {
+  const int64_t longer = std::max(rows, columns), shorter = std::min(rows, columns);
+  const auto [q, r] = linalg::qr(random::normal({longer, shorter}, {.dtype = DType::f64}));
+  // Without the signs that the factorization chooses, all such matrices are equally likely.
+  const Tensor signs = where(diagonal(r) < 0, -1.0, 1.0), fair = q * signs;
+  return astype(gain * (rows < columns ? fair.T() : fair), DType::f32);
+}
+
+Tensor at_centre(const Shape& kernel, const Tensor& matrix) {
+  if (kernel.size() == 2) return matrix;
+  int64_t windows = 1, centre = 0;
+  for (size_t d = 0; d + 2 < kernel.size(); ++d) {
+    const int64_t size = kernel[d];
+    windows *= size;
+    centre = centre * size + size / 2;
+  }
+  const Tensor here = reshape(arange(windows) == centre, {windows, 1, 1});
+  return reshape(where(here, matrix, zeros_like(matrix)), kernel);
+}
+
+void require_matrix(std::string_view op, const Shape& shape) {
+  if (shape.size() < 2) fail(op, "weights are of shape " + to_string(shape) + " and must have two axes or more");
+}
+
+}  // namespace
+
+Initializer orthogonal(double gain) {
+  return [gain](const Shape& shape) {
+    require_matrix("orthogonal", shape);
+    const int64_t columns = shape.back();
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < shape.size(); ++d) rows *= int64_t(shape[d]);
+    return reshape(orthogonal_matrix(rows, columns, gain), shape);
+  };
+}
+
+Initializer identity(double gain) {
+  return [gain](const Shape& shape) {
+    require_matrix("identity", shape);
+    const Tensor in = reshape(arange(shape[shape.size() - 2]), {-1, 1});
+    return at_centre(shape, where(in == arange(shape.back()), tensor(float(gain)), tensor(0.f)));
+  };
+}
+
+Initializer delta_orthogonal(double gain) {
+  return [gain](const Shape& shape) {
+    require_matrix("delta_orthogonal", shape);
+    const int64_t in = shape[shape.size() - 2], out = shape.back();
+    if (shape.size() < 3 || in > out)
+      fail("delta_orthogonal", "a kernel of shape " + to_string(shape) + " must be [space..., in, out] and in <= out");
+    return at_centre(shape, orthogonal_matrix(in, out, gain));
+  };
 }
 
 }  // namespace rill::nn

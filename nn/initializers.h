@@ -5,6 +5,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "rill/ops/creation.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/tensor.h"
 
@@ -13,11 +14,11 @@
 namespace rill::nn {
 
 // How many numbers go into an output of a layer with weights of this shape, and how many outputs a number goes into.
-// Weights are [in, out] or, of convolutions, [space..., in, out].
+// Weights are [in, out] or, of convolutions, [space..., in, out], where `in` is that of one group and `out` of all.
 struct Fans {
   double in, out;
 };
-Fans fans_of(const Shape& weights);
+Fans fans_of(const Shape& weights, int64_t groups = 1);
 
 // Any callable of a shape, or of a shape and the Fans of the weights.
 class Initializer {
@@ -34,6 +35,11 @@ class Initializer {
   }
   // Overloaded functions: that of shape and fans.
   Initializer(Tensor (*f)(const Shape&, const Fans&)) : f_(f) {}
+  Initializer(std::nullptr_t) {}
+  // zeros and ones.
+  Initializer(Tensor (*f)(const Shape&, const TensorOptions&, Where)) {
+    if (f) f_ = [f](const Shape& shape, const Fans&) { return f(shape, {.dtype = DType::f32}, Where()); };
+  }
   Tensor operator()(const Shape& shape, std::optional<Fans> fans = {}) const {
     return f_(shape, fans ? *fans : fans_of(shape));
   }
@@ -60,10 +66,32 @@ inline Tensor lecun_uniform(const Shape& shape) { return lecun_uniform(shape, fa
 Tensor lecun_normal(const Shape& shape, const Fans& fans);
 inline Tensor lecun_normal(const Shape& shape) { return lecun_normal(shape, fans_of(shape)); }
 
+enum class FanMode : uint8_t { in, out, average };
+enum class InitialDistribution : uint8_t { truncated_normal, normal, uniform };
+struct VarianceScalingOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double scale = 1;
+  FanMode mode = FanMode::in;
+  InitialDistribution distribution = InitialDistribution::truncated_normal;  // at two deviations
+};
+// Variance scale / fan, which all those above are cases of: Keras's VarianceScaling. Throws where scale is not positive.
+Initializer variance_scaling(const VarianceScalingOptions& options = {}, Where where = Where::current());
+
 // Every element `value`; uniform in [low, high); Gaussian.
 Initializer constant(double value);
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double deviation);
+// Gaussian, without what lies beyond two deviations: Keras's TruncatedNormal. Its own deviation is 0.88 of that.
+Initializer truncated_normal(double mean, double deviation);
+// Rows or columns, whichever are fewer, of unit length and at right angles, times `gain`; axes before the last count as
+// one (Saxe et al.: Exact solutions to the nonlinear dynamics of learning, 2014).
+Initializer orthogonal(double gain = 1);
+// gain at equal indices of the last two axes, else 0; of convolutions at the window's centre alone, so that channels
+// pass through. Throws of vectors.
+Initializer identity(double gain = 1);
+// An orthogonal matrix at the window's centre, else 0 (Xiao et al.: Dynamical isometry, 2018). Throws unless a kernel is
+// [space..., in, out] and in <= out.
+Initializer delta_orthogonal(double gain = 1);
 
 }  // namespace rill::nn
 

@@ -21,6 +21,7 @@ CHECKS = {
 PRINTED = {
     "docs/index.md": [*PYTHON, "docs/print_index.py"],
     "docs/functions.md": [*PYTHON, "docs/print_functions.py"],
+    "docs/optimizers.md": [*PYTHON, "docs/print_optimizers.py"],
 }
 
 

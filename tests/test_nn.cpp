@@ -276,6 +276,51 @@ TEST_CASE("initializers have the spread that they promise") {
   CHECK(max(abs(nn::glorot_uniform(shape))).item<double>() <= std::sqrt(6.0 / 800));
 }
 
+TEST_CASE("fans of kernels whose channels are in groups") {
+  CHECK(nn::fans_of({3, 3, 4, 8}, 2).in == 36);
+  CHECK(nn::fans_of({3, 3, 4, 8}, 2).out == 36);
+}
+
+TEST_CASE("variance scaling in all its forms") {
+  random::seed(2);
+  const Shape shape{300, 500};
+  using nn::FanMode, nn::InitialDistribution;
+  for (const auto& [mode, fan] : {std::pair{FanMode::in, 300.0}, {FanMode::out, 500.0}, {FanMode::average, 400.0}})
+    for (InitialDistribution d :
+         {InitialDistribution::truncated_normal, InitialDistribution::normal, InitialDistribution::uniform}) {
+      const Tensor x = nn::variance_scaling({.scale = 2, .mode = mode, .distribution = d})(shape);
+      const double deviation = std::sqrt(2 / fan), most = max(abs(x)).item<double>();
+      CHECK(std::sqrt(mean(square(x)).item<double>()) == Approx(deviation).epsilon(0.01));
+      if (d == InitialDistribution::uniform) CHECK(most <= deviation * std::sqrt(3.0));
+      if (d == InitialDistribution::truncated_normal) CHECK(most <= deviation / 0.8796 * 2);
+      if (d == InitialDistribution::normal) CHECK(most > deviation / 0.8796 * 2);
+    }
+  CHECK(max(abs(nn::truncated_normal(1, 0.5)(shape) - 1)).item<double>() <= 1);
+  CHECK(has(message_of([] { nn::variance_scaling({.scale = 0}); }), "scale"));
+}
+
+TEST_CASE("orthogonal initializers") {
+  random::seed(3);
+  const auto at_right_angles = [](const Tensor& rows, double gain) {
+    return allclose(matmul(rows, rows.T()), gain * gain * eye(rows.dim(0)), {.rtol = 1e-5, .atol = 1e-5});
+  };
+  CHECK(at_right_angles(nn::orthogonal(2)({4, 7}), 2));
+  CHECK(at_right_angles(nn::orthogonal()({7, 4}).T(), 1));
+  CHECK(at_right_angles(nn::orthogonal()({3, 3, 2, 5}).reshape({18, 5}).T(), 1));
+  // No sign of the diagonal is certain.
+  CHECK(min(nn::orthogonal()({40, 40})(0)).item<float>() < 0);
+  const Tensor kernel = nn::delta_orthogonal(3)({3, 5, 2, 4});
+  CHECK(at_right_angles(kernel(1, 2), 3));
+  CHECK(sum(square(kernel)).item<float>() == Approx(18));
+  CHECK(has(message_of([] { nn::delta_orthogonal()({3, 4, 2}); }), "in <= out"));
+  CHECK(array_equal(nn::identity(2)({2, 3}), tensor({{2.f, 0.f, 0.f}, {0.f, 2.f, 0.f}})));
+  // A convolution by it gives its input.
+  const Tensor x = random::normal({1, 5, 5, 3});
+  CHECK(allclose(conv2d(x, nn::identity()({3, 3, 3, 3}), {.padding = "same"}), x));
+  CHECK(array_equal(nn::Dense(2, 3, {.kernel_initializer = ones, .bias_initializer = zeros}).kernel, ones({2, 3})));
+  CHECK(has(message_of([] { nn::identity()({3}); }), "two axes"));
+}
+
 TEST_CASE("MultiHeadAttention is two projections around self_attention") {
   nn::MultiHeadAttention layer(12, 3, {.causal = true});
   CHECK(layer.variables().size() == 4);

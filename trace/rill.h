@@ -18,6 +18,7 @@
 #include "rill/ops/dlpack.h"
 #include "rill/ops/fft.h"
 #include "rill/ops/images.h"
+#include "rill/ops/likeness_losses.h"
 #include "rill/ops/linear_algebra.h"
 #include "rill/ops/losses.h"
 #include "rill/ops/numerics.h"

@@ -5,9 +5,8 @@
 #include <numbers>
 
 #include "rill/ops/apply.h"
-#include "rill/ops/common_dtype.h"
-#include "rill/ops/index/from_front.h"
 #include "rill/ops/losses.h"
+#include "rill/ops/neural/loss_operands.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -17,49 +16,6 @@ namespace rill {
 
 namespace {
 
-// The operands as the floating dtype in which the loss is computed, and the dtype that it is rounded to.
-struct Worked {
-  std::vector<Tensor> in;
-  DType result;
-};
-Worked worked(std::string_view op, std::initializer_list<const Tensor*> operands, const Where& where) {
-  CommonDtype common;
-  for (const Tensor* t : operands) {
-    require_real(op, *t, where);
-    common.add(t->spec());
-  }
-  Worked w{{}, to_floating(common.dtype)};
-  const DType wide = is_half(w.result) ? DType::f32 : w.result;
-  for (const Tensor* t : operands) w.in.push_back(astype(*t, wide));
-  return w;
-}
-
-// Of `scores` [..., classes] and integers `labels` [...]: throws where they are something else.
-void require_labels(std::string_view op, const Tensor& scores, const Tensor& labels, bool one_each,
-                    const Where& where) {
-  require_operand(op, scores, where);
-  require_operand(op, labels, where);
-  const std::string operands = fmt::format(". operands: {}, {}", to_string(scores.spec()), to_string(labels.spec()));
-  if (scores.ndim() < 1) fail(op, "there is no axis of classes" + operands, where);
-  if (!is_integer(labels.dtype())) fail(op, "labels must be integers, the numbers of classes" + operands, where);
-  const Shape wanted(scores.shape().begin(), scores.shape().end() - (one_each ? 1 : 0));
-  if (labels.shape() != wanted)
-    fail(op, fmt::format("labels must be of shape {}{}", to_string(wanted), operands), where);
-}
-void require_class_weights(std::string_view op, const std::optional<Tensor>& weights, const Tensor& scores,
-                           const Where& where) {
-  if (weights && weights->shape() != Shape{scores.shape().back()})
-    fail(op,
-         fmt::format("weights are of shape {} but must be of shape [{}], a number for each class",
-                     to_string(weights->shape()), scores.shape().back()),
-         where);
-}
-// Labels, of which those below 0 do not count from the last class; a number is where the scores are.
-Tensor unwrapped(const Tensor& labels, const Tensor& scores) { return from_front(number_beside(labels, scores)); }
-// x[..., label] of each example.
-Tensor chosen(const Tensor& x, const Tensor& labels) {
-  return squeeze(take_along_axis(x, expand_dims(labels, -1), -1), -1);
-}
 // `near` where the label is 1, `far` elsewhere, which is where it is -1.
 Tensor by_label(const Tensor& labels, const Tensor& near, const Tensor& far) { return where(labels > 0, near, far); }
 

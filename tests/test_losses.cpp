@@ -1,0 +1,142 @@
+// Losses beside torch, Keras and optax: values and gradients, of f64 and of halves, traced; what they refuse.
+#include <cmath>
+#include <functional>
+
+#include "catch.h"
+#include "loss_numbers.h"
+#include "messages.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+
+// loss_numbers.py makes the same.
+Tensor waves(double speed, double phase) { return sin(reshape(arange(20, {.dtype = f64}), {4, 5}) * speed + phase); }
+const Tensor& y() {
+  static const Tensor t = waves(2.3, 1.1);
+  return t;
+}
+Tensor bits() { return astype(waves(2.9, 0.2) > 0, f64); }
+Tensor labels() { return tensor({2, 0, 4, 1}); }
+Tensor weights() { return tensor({0.5, 1., 2., 0.25, 1.5}); }
+Tensor shares(const Tensor& x) { return sigmoid(2 * x); }
+
+using Loss = std::function<Tensor(const Tensor& x)>;
+struct Case {
+  const char* name;
+  Loss loss;
+  bool of_shares = false;
+};
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, labels()); }},
+      {"cross_entropy none",
+       [](const Tensor& x) {
+         return cross_entropy(x, labels(), {.weights = weights(), .ignored = 4, .reduction = Reduction::none});
+       }},
+      {"cross_entropy mean",
+       [](const Tensor& x) { return cross_entropy(x, labels(), {.weights = weights(), .ignored = 4}); }},
+      {"cross_entropy smooth",
+       [](const Tensor& x) {
+         return cross_entropy(x, labels(), {.weights = weights(), .ignored = 0, .smoothing = 0.2});
+       }},
+      {"cross_entropy sum",
+       [](const Tensor& x) {
+         return cross_entropy(x, labels(),
+                              {.weights = weights(), .ignored = {}, .smoothing = 0.1, .reduction = Reduction::sum});
+       }},
+      {"sigmoid_focal_loss", [](const Tensor& x) { return sigmoid_focal_loss(x, bits()); }},
+      {"sigmoid_focal_loss weighted",
+       [](const Tensor& x) { return sigmoid_focal_loss(x, bits(), {.gamma = 1.5, .alpha = 0.25}); }},
+      {"softmax_focal_loss",
+       [](const Tensor& x) { return softmax_focal_loss(x, one_hot(labels(), 5, {.dtype = f64}), {.alpha = 0.3}); }},
+      {"dice_loss", [](const Tensor& x) { return dice_loss(x, bits(), {.smooth = 0}); }, true},
+      {"dice_loss rows", [](const Tensor& x) { return dice_loss(x, bits(), {.axis = {1}, .smooth = 0}); }, true},
+      {"tversky_loss", [](const Tensor& x) { return tversky_loss(x, bits(), 0.3, 0.8, {.smooth = 0}); }, true},
+      {"squared_hinge_loss", [](const Tensor& x) { return squared_hinge_loss(x, 2 * bits() - 1); }},
+      {"categorical_hinge_loss",
+       [](const Tensor& x) { return categorical_hinge_loss(x, one_hot(labels(), 5, {.dtype = f64})); }},
+      {"log_cosh_loss", [](const Tensor& x) { return log_cosh_loss(x, y()); }},
+      {"quantile_loss", [](const Tensor& x) { return quantile_loss(x, y(), 0.3); }},
+      {"percentage_error", [](const Tensor& x) { return percentage_error(x, y()); }},
+      {"squared_log_error", [](const Tensor& x) { return squared_log_error(x, shares(y())); }, true},
+      {"cosine_distance", [](const Tensor& x) { return cosine_distance(x, y()); }},
+      {"contrastive_loss", [](const Tensor& x) { return contrastive_loss(x, bits(), 0.8); }, true},
+      {"info_nce_loss", [](const Tensor& x) { return info_nce_loss(x, y(), 0.2); }},
+      {"nt_xent_loss", [](const Tensor& x) { return nt_xent_loss(x, y(), 0.4); }},
+      {"kl_divergence_of_logs",
+       [](const Tensor& x) { return kl_divergence_of_logs(log_softmax(x), log_softmax(y())); }},
+      {"symmetric_kl_divergence",
+       [](const Tensor& x) { return symmetric_kl_divergence(log_softmax(x), log_softmax(y())); }},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("losses and their gradients are torch's, Keras's and optax's") {
+  REQUIRE(cases().size() == loss_numbers.size());
+  for (const Case& c : cases()) {
+    INFO(c.name);
+    const LossNumbers& expected = loss_numbers.at(c.name);
+    const Tensor x = c.of_shares ? shares(waves(1.7, 0.3)) : waves(1.7, 0.3);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor loss = c.loss(x);
+    const Tensor gradient = tape.gradient(sum(loss), x);
+    REQUIRE(size_t(int64_t(loss.size())) == expected.loss.size());
+    CHECK(loss.dtype() == f64);
+    CHECK(allclose(loss.reshape({-1}), tensor(expected.loss), {.rtol = 1e-9, .atol = 1e-11}));
+    CHECK(allclose(gradient.reshape({-1}), tensor(expected.gradient), {.rtol = 1e-8, .atol = 1e-10}));
+    CHECK(array_equal(function("loss", [&](const Tensor& t) { return c.loss(t); })(x), loss));
+  }
+}
+
+TEST_CASE("losses of halves are computed wide and rounded once") {
+  const Tensor x = waves(1.7, 0.3).astype(bf16), t = waves(2.3, 1.1).astype(bf16);
+  CHECK(array_equal(log_cosh_loss(x, t), log_cosh_loss(x.astype(f32), t.astype(f32)).astype(bf16)));
+  CHECK(array_equal(info_nce_loss(x, t), info_nce_loss(x.astype(f32), t.astype(f32)).astype(bf16)));
+  CHECK(array_equal(cross_entropy(x, labels()), cross_entropy(x.astype(f32), labels()).astype(bf16)));
+}
+
+TEST_CASE("losses at the edges") {
+  const double infinity = INFINITY;
+  // Far from the target, and sure.
+  CHECK(log_cosh_loss(tensor({1000.}), tensor({-1000.})).item<double>() == Approx(2000 - std::log(2)));
+  CHECK(sigmoid_focal_loss(tensor({800.}), tensor({1.})).item<double>() == 0);
+  CHECK(softmax_focal_loss(tensor({{0., -infinity}}), tensor({{1., 0.}})).item<double>() == 0);
+  CHECK(kl_divergence_of_logs(tensor({0., -infinity}), tensor({-1., -1.})).item<double>() == 1);
+  // Two empty masks agree.
+  CHECK(dice_loss(zeros({3}), zeros({3})).item<float>() == 0);
+  CHECK(tversky_loss(zeros({3}), zeros({3})).item<float>() == 0);
+  // What is ignored may be anything; where nothing counts the mean is none.
+  const Tensor bad = tensor({{NAN, 1.}, {0., 0.}});
+  CHECK(cross_entropy(bad, tensor({-100, 1})).item<double>() == Approx(std::log(2)));
+  CHECK(std::isnan(cross_entropy(bad, tensor({-100, -100})).item<double>()));
+}
+
+TEST_CASE("losses are reduced by weights and masks") {
+  const Tensor losses = tensor({1., 2., NAN}), mask = tensor({true, true, false});
+  CHECK(reduce_loss(losses, Reduction::mean, mask).item<double>() == 1.5);
+  CHECK(reduce_loss(losses, Reduction::sum, tensor({0.5, 2., 0.})).item<double>() == 4.5);
+  CHECK(array_equal(reduce_loss(losses, Reduction::none, mask), tensor({1., 2., 0.})));
+  CHECK(reduce_loss(tensor({1., 3.}), Reduction::mean).item<double>() == 2);
+  // Of examples [2, 1], over two numbers each.
+  CHECK(reduce_loss(tensor({{1., 3.}, {5., 7.}}), Reduction::mean, tensor({{3.}, {1.}})).item<double>() == 3);
+}
+
+TEST_CASE("losses say what does not fit") {
+  const Tensor x = waves(1.7, 0.3), short_one = ones({4}, f64);
+  const auto refused = [](auto f, const char* what) { CHECK(has(message_of(f), what)); };
+  refused([&] { log_cosh_loss(x, short_one); }, "one shape");
+  refused([&] { dice_loss(x, short_one); }, "one shape");
+  refused([&] { quantile_loss(x, x, 1); }, "q is 1");
+  refused([&] { cross_entropy(x, x); }, "integers");
+  refused([&] { cross_entropy(x, labels(), {.smoothing = 2}); }, "smoothing");
+  refused([&] { cross_entropy(x, labels(), {.weights = short_one}); }, "weights are of shape [4]");
+  refused([&] { info_nce_loss(x, x(slice(0, 2))); }, "m >= n");
+  refused([&] { nt_xent_loss(x, x, 0); }, "temperature");
+  refused([&] { sigmoid_focal_loss(x, x, {.gamma = -1}); }, "gamma");
+  refused([&] { contrastive_loss(x, x, -1); }, "margin");
+}
