@@ -146,6 +146,7 @@ DATA = {
     "data_jpeg": "500 JPEGs of 500x375, decoded, resized to 224x224, flipped by chance, normalised, in batches of 32; limit: the decoder alone",
     "data_csv": "200,000 rows of 4 floats, 4 integers and 2 texts, in batches of 1024 (pandas, pyarrow, polars: as one table)",
 }
+DECODER = "decoder_of_data_jpeg"  # the limit of that row, which data.cpp measures as well
 ROWS += [Row(name, work, **({"of_limit": 1.15} if name == "data_jpeg" else {"of_peer": 1.0})) for name, work in DATA.items()]
 
 # Eager functions on large arrays: eager.cpp, and peers/peer_arrays.py for numpy, torch and JAX (which compiles).

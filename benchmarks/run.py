@@ -30,7 +30,7 @@ from pathlib import Path
 
 import compiling
 from peers import setup
-from rows import DATA, EAGER, ROWS
+from rows import DATA, DECODER, EAGER, ROWS
 
 DATA_PEERS = ("tf", "torch", "grain", "pandas", "pyarrow", "polars")
 HERE = Path(__file__).resolve().parent
@@ -142,7 +142,7 @@ def make_networks(build):
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if "data_" in row else "rows"
+    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if row in (*DATA, DECODER) else "rows"
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
@@ -175,7 +175,7 @@ def looped(row, build, workers, peers, tries):
         answers += [("limits", "flops at GEMM peak", {**a, "median_us": a["median_us"] * row.flops / 2 / 2048**3}) for a in gemm]
     libraries = ("libtorch", "torch", "jax", "tf")
     if row.name == "data_jpeg":
-        answers += [("limits", "libjpeg-turbo", a) for a in undisturbed(lambda: [ours(build, "decoder_of_data_jpeg")], tries)]
+        answers += [("limits", "libjpeg-turbo", a) for a in undisturbed(lambda: [ours(build, DECODER)], tries)]
     if row.name in EAGER:
         libraries = ("arrays numpy", "arrays torch", "arrays jax")
     elif row.name in DATA:

@@ -61,15 +61,19 @@ class Fn {
 };
 template <class F>
   requires std::convertible_to<F, Activation>
-Fn fn(F f) {
-  return Fn(Activation(std::move(f)));
+Fn fn(F f, Where where = Where::current()) {
+  return Fn(Activation(std::move(f)), where);
 }
-inline Fn fn(Tensor (*f)(const Tensor&)) {
-  return Fn(f ? Activation([f](const Tensor& x) { return f(x); }) : Activation());
+inline Fn fn(Tensor (*f)(const Tensor&), Where where = Where::current()) {
+  return Fn(f ? Activation([f](const Tensor& x) { return f(x); }) : Activation(), where);
 }
-inline Fn fn(Tensor (*f)(const Tensor&, Where)) { return Fn(Activation(f)); }
-inline Fn fn(Tensor (*f)(const Tensor&, double, Where)) { return Fn(Activation(f)); }
-inline Fn fn(Tensor (*f)(const Tensor&, Axis, Where)) { return Fn(Activation(f)); }
+inline Fn fn(Tensor (*f)(const Tensor&, Where), Where where = Where::current()) { return Fn(Activation(f), where); }
+inline Fn fn(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current()) {
+  return Fn(Activation(f, where), where);
+}
+inline Fn fn(Tensor (*f)(const Tensor&, Axis, Where), Where where = Where::current()) {
+  return Fn(Activation(f, where), where);
+}
 
 // One call of a layer of rill's: errors and graph nodes name the caller's line and the layer. nn::summary() hears of it.
 class LayerRun {

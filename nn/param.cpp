@@ -21,7 +21,8 @@ Param::Param(std::string name, Initializer initializer, Kind kind, Where where)
       seed_([] {
         const EagerScope eager;
         return random::drawn_seed();
-      }()) {
+      }()),
+      wanted_(true) {
   if (!initializer_) fail("Param", fmt::format("the initializer of '{}' is empty", name), where);
 }
 

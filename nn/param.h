@@ -30,7 +30,7 @@ class Param : public Variable {
   Param(std::nullopt_t) : Param() {}
 
   // Whether there is a parameter.
-  explicit operator bool() const { return bool(shared_state()); }
+  explicit operator bool() const { return wanted_; }
   Param* operator->() { return this; }
   const Param* operator->() const { return this; }
   Param& operator*() { return *this; }
@@ -52,7 +52,8 @@ class Param : public Variable {
  private:
   Initializer initializer_;
   Callback<Tensor(const Tensor&)> through_;
-  uint64_t seed_ = 0;  // of what it draws
+  uint64_t seed_ = 0;    // of what it draws
+  bool wanted_ = false;  // there is one, which may have been moved from
 };
 
 }  // namespace rill::nn

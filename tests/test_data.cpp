@@ -298,6 +298,11 @@ TEST_CASE("data: ragged elements are padded, or put together by length") {
   const auto words = data::from_generator([n = 0]() mutable -> std::optional<Tensor> {
     return n == 20 ? std::nullopt : std::optional(ones({1 + n++ % 5}));
   });
+  const auto bytes = words.map([](const Tensor& x) { return x.astype(u8); });
+  CHECK(has(message_of([&] { bytes.padded_batch(5, {.value = -1}).first(); }),
+            "the value -1 cannot be padded with: the tensors are u8"));
+  CHECK(has(message_of([&] { bytes.padded_batch(5, {.value = 0.5}).first(); }), "the value 0.5"));
+  CHECK(bytes.padded_batch(5, {.value = 255}).first().dtype() == u8);
   for (const Tensor& t : words.padded_batch(5, {.value = -1})) {
     CHECK(t.shape() == Shape{5, 5});
     CHECK(t(0, 4).item<float>() == -1);

@@ -65,6 +65,7 @@ class Padded final : public Joiner {
   explicit Padded(const PaddedBatchOptions& o) : options_(o) {}
   Tensor join(std::vector<Tensor> rows) const override {
     require_same_dtypes("data::padded_batch", rows);
+    require_value(rows[0].dtype());
     const int64_t ndim = rows[0].ndim();
     if (!options_.sizes.empty() && int64_t(options_.sizes.size()) != ndim)
       fail("data::padded_batch", fmt::format("{} sizes are given for tensors of {} axes", options_.sizes.size(), ndim));
@@ -83,6 +84,12 @@ class Padded final : public Joiner {
   }
 
  private:
+  // 0.5 among integers would be 0, and -1 among u8 255.
+  void require_value(DType d) const {
+    if (!(is_integer(d) || is_bool(d)) || full({}, options_.value, d).item<double>() == options_.value) return;
+    fail("data::padded_batch",
+         fmt::format("the value {} cannot be padded with: the tensors are {}", options_.value, name(d)));
+  }
   Dim size_for(size_t axis, Dim longest, int64_t ndim) const {
     const Dim asked = options_.sizes.empty() ? Dim(-1) : options_.sizes[axis];
     if (asked != -1) {

@@ -64,6 +64,11 @@ class Cache final : public Stage {
   }
   StagePtr open_file() const {
     const auto file = std::make_shared<const ElementReader>(options_.file, codec_, "data::cache", where());
+    const std::optional<int64_t> wanted = input()->size();
+    if (wanted && *wanted != file->count())
+      fail_in(*this, fmt::format("'{}' holds {} elements, and those before it are {}: the pipeline was another one. "
+                                 "remove the file to have it made again",
+                                 options_.file, file->count(), *wanted));
     return indexed("cache", file->count(), [file](int64_t i) { return file->at(i); }, where());
   }
   // A file is in the order of the input, in whichever order its elements are wanted first.
