@@ -27,6 +27,21 @@ int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Whe
   return int64_t(size);
 }
 
+int64_t size_for(const Param& made, int64_t at, int64_t factor, const Tensor& x, int64_t axis, std::string_view op,
+                 const Where& where) {
+  if (!made || !made.is_built()) return known_size(x, axis, op, where);
+  const Shape shape = made.shape();
+  const int64_t size = int64_t(shape[size_t(at < 0 ? at + int64_t(shape.size()) : at)]) * factor;
+  const int64_t n = int64_t(x.shape(where).size()), i = axis < 0 ? axis + n : axis;
+  if (i < 0 || i >= n || x.shape()[size_t(i)].is_open()) return i < 0 || i >= n ? known_size(x, axis, op, where) : size;
+  if (const Dim given = x.shape()[size_t(i)]; given != size)
+    fail(op,
+         fmt::format("'{}', {}, was made for {} on axis {}, and {} has {} there{}", made.name(), to_string(shape), size,
+                     axis, to_string(x.spec()), int64_t(given), layout_hint(x.shape(), size_t(i), size)),
+         where);
+  return size;
+}
+
 Tensor finish(const Tensor& y, const Param& bias, const Activation& activation, const Call& call, const Where& where) {
   const Tensor biased = bias ? add(y, bias(Shape{y.dim(-1)}, call, where), where) : y;
   return activation ? activation(biased, where) : biased;

@@ -15,6 +15,11 @@ Param param(const std::string& layer, const std::string& name, const Initializer
 // axis.
 int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where);
 
+// The same, where a parameter was made for that size: its own axis `at`, times `factor`. Then the size of x may be open, and
+// one that differs is an error that says for which it was made.
+int64_t size_for(const Param& made, int64_t at, int64_t factor, const Tensor& x, int64_t axis, std::string_view op,
+                 const Where& where);
+
 // activation(y + bias), each where it is there. `bias` is of y's last axis.
 Tensor finish(const Tensor& y, const Param& bias, const Activation& activation, const Call& call, const Where& where);
 

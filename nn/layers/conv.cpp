@@ -59,7 +59,7 @@ Tensor ConvLayer::convolve(const Tensor& x, const Call& call, const Where& where
          fmt::format("the input must have {} axes, [batch, space..., channels], not {}. operands: {}",
                      window.size() + 2, in.ndim(), to_string(in.spec())),
          where);
-  const int64_t channels = known_size(in, -1, type_, where);
+  const int64_t channels = size_for(kernel, -2, options.groups, in, -1, type_, where);
   const Tensor w = kernel(kernel_shape(channels, where), call, fans(channels));
   ConvOptions how = options;
   Tensor padded = in;

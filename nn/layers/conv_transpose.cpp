@@ -22,13 +22,13 @@ Options steps_of(const Layer& o, const std::string& type, const Where& where) {
 }
 
 // The channels of an input of `rank` axes of space.
-int64_t channels_of(const Tensor& x, size_t rank, const std::string& type, const Where& where) {
+int64_t channels_of(const Tensor& x, size_t rank, const std::string& type, const Where& where, const Param& made = {}) {
   if (x.ndim() != int64_t(rank) + 2)
     fail(type,
          fmt::format("the input must have {} axes, [batch, space..., channels], not {}. operands: {}", rank + 2,
                      x.ndim(), to_string(x.spec())),
          where);
-  return known_size(x, -1, type, where);
+  return size_for(made, -1, 1, x, -1, type, where);
 }
 
 Shape with_channels(const Dims& window, int64_t in, int64_t out) {
@@ -69,7 +69,7 @@ Shape ConvTransposeLayer::kernel_shape(int64_t in, const Where& where) const {
 
 Tensor ConvTransposeLayer::convolve(const Tensor& x, const Call& call, const Where& where) const {
   const Tensor in = call.in(x);
-  const int64_t channels = channels_of(in, window.size(), type_, where);
+  const int64_t channels = channels_of(in, window.size(), type_, where, kernel);
   const Tensor w = kernel(kernel_shape(channels, where), call, window_fans(window, channels, out, options.groups));
   return finish(conv_transpose(in, w, options), bias, activation, call, where);
 }

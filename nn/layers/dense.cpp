@@ -2,6 +2,7 @@
 #include "rill/nn/layers/dense.h"
 
 #include "rill/nn/layers/common.h"
+#include "rill/ops/option_checks.h"
 
 namespace rill::nn {
 
@@ -13,6 +14,7 @@ Dense::Dense(int64_t out, const DenseOptions& o, Where where)
       activation(o.activation) {}
 
 Dense::Dense(int64_t in, int64_t out, const DenseOptions& o, Where where) : Dense(out, o, where) {
+  require_option(in >= 0, "Dense", "in", in, "0 or more", where);
   CallerScope caller(where);
   kernel.make({in, out});
   if (bias) bias.make({out});
@@ -21,8 +23,8 @@ Dense::Dense(int64_t in, int64_t out, const DenseOptions& o, Where where) : Dens
 Tensor Dense::operator()(const Tensor& x, const Call& call, Where where) const {
   const LayerRun run(this, name, where);
   const Tensor in = call.in(x);
-  return run.give(
-      finish(matmul(in, kernel({known_size(in, -1, "Dense", where), out}, call)), bias, activation, call, where));
+  return run.give(finish(matmul(in, kernel({size_for(kernel, 0, 1, in, -1, "Dense", where), out}, call)), bias,
+                         activation, call, where));
 }
 
 Bilinear::Bilinear(int64_t out, const BilinearOptions& o, Where where)
@@ -35,7 +37,8 @@ Bilinear::Bilinear(int64_t out, const BilinearOptions& o, Where where)
 Tensor Bilinear::operator()(const Tensor& x, const Tensor& y, const Call& call, Where where) const {
   const LayerRun run(this, name, where);
   const Tensor a = call.in(x), b = call.in(y);
-  const int64_t in1 = known_size(a, -1, "Bilinear", where), in2 = known_size(b, -1, "Bilinear", where);
+  const int64_t in1 = size_for(kernel, 0, 1, a, -1, "Bilinear", where);
+  const int64_t in2 = size_for(kernel, 1, 1, b, -1, "Bilinear", where);
   const Tensor w = kernel({in1, in2, out}, call, Fans{double(in1) * double(in2), double(out)});
   return run.give(finish(bilinear(a, b, w), bias, activation, call, where));
 }

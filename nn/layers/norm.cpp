@@ -12,8 +12,9 @@ namespace rill::nn {
 namespace {
 
 // The axes that a layer normalises over: as they were given, or the last one.
-Shape trailing(const std::optional<Shape>& given, const Tensor& x, std::string_view op, const Where& where) {
-  if (!given) return {known_size(x, -1, op, where)};
+Shape trailing(const std::optional<Shape>& given, const Param& made, const Tensor& x, std::string_view op,
+               const Where& where) {
+  if (!given) return {size_for(made, 0, 1, x, -1, op, where)};
   const int64_t n = int64_t(given->size());
   bool fits = n <= x.ndim();
   for (int64_t i = 0; fits && i < n; ++i) fits = x.dim(i - n).hint() == (*given)[size_t(i)].hint();
@@ -84,7 +85,7 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Where wh
 Tensor BatchNorm::operator()(const Tensor& x, const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
-  const Shape channels{known_size(in, options.axis, "BatchNorm", where)};
+  const Shape channels{size_for(mean, 0, 1, in, options.axis, "BatchNorm", where)};
   make_all(channels, {&scale, &offset, &mean, &variance});
   const NormalizeOptions how{.axis = options.axis, .epsilon = options.epsilon};
   const auto fit = [&](const Tensor& t) { return t.astype(in.dtype()); };
@@ -116,7 +117,7 @@ void LayerNorm::make(const Shape& shape, const Where& where) {
 Tensor LayerNorm::operator()(const Tensor& x, const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
-  const Shape shape = trailing(shape_, in, "LayerNorm", where);
+  const Shape shape = trailing(shape_, scale ? scale : offset, in, "LayerNorm", where);
   return run.give(layer_norm(in, scale_for(scale, shape, in, call), offset_for(offset, shape, in, call),
                              over(shape, options.epsilon)));
 }
@@ -148,7 +149,7 @@ GroupNorm::GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& o
 Tensor GroupNorm::operator()(const Tensor& x, const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
-  const int64_t channels = known_size(in, options.axis, "GroupNorm", where);
+  const int64_t channels = size_for(scale ? scale : offset, 0, 1, in, options.axis, "GroupNorm", where);
   check_groups(channels, groups, where);
   return run.give(group_norm(in, groups, scale_for(scale, {channels}, in, call),
                              offset_for(offset, {channels}, in, call),
@@ -171,7 +172,7 @@ void RMSNorm::make(const Shape& shape, const Where& where) {
 Tensor RMSNorm::operator()(const Tensor& x, const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
-  const Shape shape = trailing(shape_, in, "RMSNorm", where);
+  const Shape shape = trailing(shape_, scale, in, "RMSNorm", where);
   const NormalizeOptions how = over(shape, options.epsilon);
   return run.give(scale ? rms_norm(in, scale(shape, call), how) : rms_norm(in, how));
 }
@@ -192,7 +193,7 @@ Tensor InstanceNorm::operator()(const Tensor& x, const Call& call, Where where) 
   const LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   if (in.ndim() < 3) fail("InstanceNorm", to_string(in.spec()) + " is not [batch, space..., channels]", where);
-  const Shape channels{known_size(in, -1, "InstanceNorm", where)};
+  const Shape channels{size_for(scale ? scale : offset ? offset : mean, 0, 1, in, -1, "InstanceNorm", where)};
   make_all(channels, {&scale, &offset, &mean, &variance});
   const auto fit = [&](const Tensor& t) { return t.astype(in.dtype()); };
   const Tensor by = fit(scale_for(scale, channels, in, {})), plus = fit(offset_for(offset, channels, in, {}));

@@ -67,11 +67,11 @@ int main() {
   {  // fit: an epoch loop with progress, metrics, validation, callbacks, and a history that plots itself.
     Net net;
     train::Loop loop(net, {.loss = sparse_softmax_cross_entropy,
-                           .optimizer = nn::AdamW({.learning_rate = nn::cosine_decay(3e-3, 200, 0.0, 20)}),
+                           .optimizer = nn::AdamW({.learning_rate = nn::cosine_decay(2e-2, 200, 0.0, 20)}),
                            .metrics = {metrics::accuracy(), metrics::top_k(3)},
                            .clip_norm = 1.0});
     auto batches = data::from_tensors(std::pair(x, y)).shuffle(64).batch(16);
-    train::History h = loop.fit(batches, {.epochs = 20,
+    train::History h = loop.fit(batches, {.epochs = 40,
                                           .validation = batches,
                                           .progress = false,
                                           .callbacks = {train::early_stopping({.monitor = "val_loss", .patience = 5}),
