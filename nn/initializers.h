@@ -60,6 +60,11 @@ inline Tensor lecun_uniform(const Shape& shape) { return lecun_uniform(shape, fa
 Tensor lecun_normal(const Shape& shape, const Fans& fans);
 inline Tensor lecun_normal(const Shape& shape) { return lecun_normal(shape, fans_of(shape)); }
 
+// Orthonormal rows or columns, whichever are fewer, of [..., in, out] as a matrix of its last axis (Saxe et al.: Exact
+// solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013): states keep their length over
+// many steps. Throws for fewer than two axes.
+Tensor orthogonal(const Shape& shape);
+
 // Every element `value`; uniform in [low, high); Gaussian.
 Initializer constant(double value);
 Initializer uniform(double low, double high);

@@ -8,6 +8,7 @@
 #include "rill/nn/layers/embedding.h"
 #include "rill/nn/layers/norm.h"
 #include "rill/nn/layers/pool.h"
+#include "rill/nn/layers/recurrent.h"
 #include "rill/nn/layers/shape.h"
 #include "rill/nn/sequential.h"
 
