@@ -10,6 +10,7 @@
 #include "rill/nn/layers/pool.h"
 #include "rill/nn/layers/recurrent.h"
 #include "rill/nn/layers/shape.h"
+#include "rill/nn/layers/transformer.h"
 #include "rill/nn/sequential.h"
 
 #pragma GCC visibility push(default)
