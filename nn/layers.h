@@ -6,6 +6,7 @@
 #include "rill/nn/layers/dense.h"
 #include "rill/nn/layers/dropout.h"
 #include "rill/nn/layers/embedding.h"
+#include "rill/nn/layers/experts.h"
 #include "rill/nn/layers/norm.h"
 #include "rill/nn/layers/pool.h"
 #include "rill/nn/layers/recurrent.h"
