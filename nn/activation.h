@@ -37,6 +37,9 @@ class Activation {
   template <class F>
     requires(TensorFunction<F> && std::is_class_v<F> && !std::same_as<F, Activation>)
   Activation(F f) {
+    static_assert(!detail::VisitsParts<F> && !detail::NamesVariables<F> && !detail::ListsVariables<const F>,
+                  "a layer as an activation, or in nn::fn(), would lose its Variables: let it follow as a layer of its "
+                  "own, nn::Sequential(nn::Dense(8), nn::PReLU())");
     if (detail::is_empty_callable(f)) return;
     f_ = [f = std::move(f)](const Tensor& x, [[maybe_unused]] Where where) -> Tensor {
       const UserScope user;

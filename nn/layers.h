@@ -7,10 +7,13 @@
 #include "rill/nn/layers/dense.h"
 #include "rill/nn/layers/dropout.h"
 #include "rill/nn/layers/embedding.h"
+#include "rill/nn/layers/experts.h"
 #include "rill/nn/layers/norm.h"
 #include "rill/nn/layers/padding.h"
 #include "rill/nn/layers/pool.h"
+#include "rill/nn/layers/recurrent.h"
 #include "rill/nn/layers/shape.h"
+#include "rill/nn/layers/transformer.h"
 #include "rill/nn/layers/wrappers.h"
 #include "rill/nn/sequential.h"
 

@@ -73,6 +73,7 @@ class Sequential {
   Sequential named(std::string name) && { return std::move(this->named(std::move(name))); }
   const std::string& name_of_scope() const& { return name_; }
   std::string name_of_scope() const&& { return name_; }
+  using RillLayer = Sequential;
   void visit_parts(ModelVisitor& visitor);
   // The table of its Variables: path, dtype, shape, parameters, whether they are trained. nn::summary() says more.
   std::string summary() const { return describe(*this); }

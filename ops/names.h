@@ -365,6 +365,10 @@ void visit_inside(T& x, ModelVisitor& visitor) {
     const std::string own = own_name(static_cast<const Variable&>(x));
     visitor.variable(own.empty() ? "variable" : own, const_cast<Plain&>(x));
   } else if constexpr (VisitsParts<Plain>) {
+    if constexpr (requires { typename Plain::RillLayer; })
+      static_assert(sizeof(Plain) == sizeof(typename Plain::RillLayer),
+                    "this type has fields of its own, and the RILL_LAYER of its base class does not name them: write a "
+                    "RILL_LAYER(Type, ...) in it that names those of both");
     const_cast<Plain&>(x).visit_parts(visitor);
   } else if constexpr (NamesFields<T>) {
     std::apply([&](auto&... field) { visit_fields(names_of_fields<Plain>(), visitor, field...); }, rill_fields(x));

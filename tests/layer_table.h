@@ -51,11 +51,13 @@ inline rill::Tensor numbers(const rill::Shape& shape, uint64_t seed = 1) {
 }  // namespace layers
 
 #include "layer_rows_plain.h"
+#include "layer_rows_sequence.h"
 
 namespace layers {
 
 inline std::vector<LayerFamily> layer_table() {
   std::vector<LayerFamily> all = plain_families();
+  for (LayerFamily& family : sequence_families()) all.push_back(std::move(family));
   return all;
 }
 

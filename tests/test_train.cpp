@@ -129,6 +129,59 @@ TEST_CASE("weights of examples and of classes") {
             "one number"));
 }
 
+TEST_CASE("a loop follows what changes between its calls") {
+  random::seed(1);
+  const auto [x, y] = clouds(8);
+  auto ds = data::from_tensors(std::pair(x, y)).batch(8);
+  nn::Sequential model(nn::Dense(3));
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  const auto loss = [&](std::map<int64_t, double> weights) {
+    return loop.fit(ds, {.class_weights = std::move(weights), .progress = false}).back().at("loss");
+  };
+  const double plain = loss({});
+  CHECK(loss({{0, 5.}, {1, 5.}, {2, 5.}}) == Approx(5 * plain));
+  CHECK(loss({{0, 7.}, {1, 7.}, {2, 7.}}) == Approx(7 * plain));
+  CHECK(loss({}) == Approx(plain));
+  CHECK(loop.predict(data::from_tensors(x).batch(8)).dim(1) == 3);
+  model.add(relu).add(nn::Dense(4));
+  CHECK(loop.predict(data::from_tensors(x).batch(8)).dim(1) == 4);
+
+  nn::Sequential edited(nn::Dense(3));
+  train::Loop trains(edited, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0.1})});
+  trains.fit(ds, {.progress = false});
+  edited.add(nn::Dense(3, 3));
+  const Tensor before = edited.parameters()[2].value();
+  trains.fit(ds, {.progress = false});
+  CHECK_FALSE(array_equal(before, edited.parameters()[2].value()));
+
+  // Pictures of two sizes.
+  nn::Sequential any_size(nn::Conv2D(3, {3}), nn::fn([](const Tensor& v) { return mean(v, {1, 2}); }));
+  train::Loop sizes(any_size, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()});
+  sizes.fit(data::from_tensors(std::pair(ones({4, 8, 8, 1}), arange(4) % 3)).batch(2), {.progress = false});
+  sizes.fit(data::from_tensors(std::pair(ones({4, 6, 6, 1}), arange(4) % 3)).batch(2), {.progress = false});
+}
+
+TEST_CASE("evaluating from a callback leaves the epoch's numbers alone") {
+  nn::Dense model(3);
+  const auto [x, y] = clouds(8);
+  auto ds = data::from_tensors(std::pair(x, y));
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  const train::History h =
+      loop.fit(ds.batch(2), {.progress = false, .callbacks = {train::each_step([&](train::Run& run) {
+                                                  if (run.step == 2) loop.evaluate(ds.take(1).batch(1));
+                                                })}});
+  CHECK(h.back().at("loss") == Approx(loop.evaluate(ds.batch(8)).at("loss")));
+}
+
+TEST_CASE("errors of a run name the line of the call, or the model's own") {
+  nn::Dense model(2);
+  train::Loop loop(model, with(nn::Adam()));
+  const auto [x, y] = clouds(6);  // three classes, for a model of two
+  const std::string message =
+      message_of([&] { loop.fit(data::from_tensors(std::pair(x, y)).batch(6), {.progress = false}); });
+  CHECK(has(message, "test_train.cpp:"));
+}
+
 TEST_CASE("a step of one's own, with numbers by name and two models") {
   random::seed(2);
   struct Both {

@@ -12,6 +12,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/train/progress.h"
 #include "rill/train/signals.h"
@@ -37,7 +38,7 @@ Tensor count_of(const Tensor& batch) {
 }
 }  // namespace
 
-Core::Core(LoopOptions options, std::function<void(VariablePaths&)> name_model, bool own_step, const Where& where)
+Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, bool own_step, const Where& where)
     : options_(std::move(options)),
       name_model_(std::move(name_model)),
       own_step_(own_step),
@@ -60,6 +61,26 @@ NamedVariables Core::variables() const {
   VariablePaths paths;
   name_model_(paths);
   return paths.finish();
+}
+
+namespace {
+class Fingerprint final : public ModelVisitor {
+ public:
+  void enter(std::string_view name, const ModelPart& part) override { text += fmt::format("{}:{}(", name, part.type); }
+  void leave() override { text += ")"; }
+  void variable(std::string_view name, Variable& v) override { text += fmt::format("{}={} ", name, v.state().id); }
+  void listed(const std::vector<Variable>& variables, const ModelPart&) override {
+    for (const Variable& v : variables) text += fmt::format("{} ", v.state().id);
+  }
+  std::string text;
+};
+}  // namespace
+
+std::string Core::fingerprint() const {
+  Fingerprint f;
+  name_model_(f);
+  for (const Variable& v : variables().values()) f.text += fmt::format("{} ", v.state().id);
+  return f.text;
 }
 
 Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const {
@@ -136,7 +157,27 @@ Logs Core::read_metrics() const {
   return logs;
 }
 
+// In the midst of an epoch of fit(), from a callback, its sums are as before.
+class KeptSums {
+ public:
+  explicit KeptSums(const std::vector<metrics::Metric>& metrics) {
+    for (const metrics::Metric& m : metrics)
+      for (const Variable& v : m.variables()) before_.emplace_back(v, v.value());
+  }
+  ~KeptSums() {
+    for (auto& [v, value] : before_) v.assign(value);
+  }
+  KeptSums(const KeptSums&) = delete;
+
+ private:
+  std::vector<std::pair<Variable, Tensor>> before_;
+};
+
 Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where) {
+  const CallerScope caller(where, "Loop.evaluate");
+  std::vector<metrics::Metric> all = options_.metrics;
+  all.push_back(mean_loss_);
+  const KeptSums kept(all);
   reset_metrics();
   const std::unique_ptr<Pass> pass = data.pass(0);
   int64_t n = 0;
@@ -146,6 +187,7 @@ Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Wher
 }
 
 Tensor Core::predict(const Source& data, const Where& where) {
+  const CallerScope caller(where, "Loop.predict");
   const std::unique_ptr<Pass> pass = data.pass(0);
   std::vector<Tensor> parts;
   while (pass->next()) parts.push_back(pass->predict());
@@ -466,6 +508,7 @@ History run_fit(Core& core, const FitData& data, const FitOptions& options, cons
     require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
                    where);
   if (!executing_eagerly()) fail("Loop.fit", "a run cannot be traced. call it outside of the function", where);
+  const CallerScope caller(where, "Loop.fit");
   CoreRun run(core, data, options, where);
   return run.train();
 }

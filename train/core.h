@@ -12,6 +12,7 @@
 #include "rill/nn/metrics.h"
 #include "rill/nn/optimizers.h"
 #include "rill/serialize/checkpoint.h"
+#include "rill/tensor/user_scope.h"
 #include "rill/train/callbacks.h"
 #include "rill/train/search.h"
 
@@ -29,7 +30,11 @@ class Loss {
     requires(std::is_class_v<F> && !std::same_as<F, Loss> &&
              std::is_invocable_r_v<Tensor, const F&, const Tensor&, const Tensor&>)
   Loss(F f) {
-    if (!detail::is_empty_callable(f)) f_ = std::move(f);
+    if (detail::is_empty_callable(f)) return;
+    f_ = [f = std::move(f)](const Tensor& p, const Tensor& y) -> Tensor {
+      const UserScope user;
+      return f(p, y);
+    };
   }
   template <std::convertible_to<std::string_view> S>
   Loss(const S&) {
@@ -94,7 +99,7 @@ struct Source {
 
 class Core {
  public:
-  Core(LoopOptions options, std::function<void(VariablePaths&)> name_model, bool own_step, const Where& where);
+  Core(LoopOptions options, std::function<void(ModelVisitor&)> visit_model, bool own_step, const Where& where);
   ~Core();
   Core(const Core&) = delete;
 
@@ -110,8 +115,9 @@ class Core {
 
   const LoopOptions& options() const { return options_; }
   NamedVariables variables() const;
+  // What the model is made of: another text where a layer or a Variable was added, taken out or replaced.
+  std::string fingerprint() const;
 
-  History fit(const Source& data, const FitOptions& options, const Where& where);
   Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where);
   Tensor predict(const Source& data, const Where& where);
   RateTest find_rate(const Source& data, const FindRateOptions& options, const Where& where);
@@ -122,7 +128,7 @@ class Core {
   Logs read_metrics() const;
 
   LoopOptions options_;
-  std::function<void(VariablePaths&)> name_model_;
+  std::function<void(ModelVisitor&)> name_model_;
   bool own_step_;
   Where where_;
   metrics::Metric mean_loss_;

@@ -9,6 +9,7 @@
 // a model of several inputs x is a pair, tuple or struct of them. Where training is more than a loss of the model's
 // result, give a step of your own: train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss; }).
 #pragma once
+#include <deque>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -63,6 +64,7 @@ inline constexpr bool takes_input = std::is_invocable_r_v<Tensor, const Model&, 
 // model(x, call), or model(a, b, call) of an x that is {a, b}.
 template <class Model, class X>
 Tensor call_model(const Model& model, const X& x, const nn::Call& call) {
+  const rill::detail::UserScopeOf<Model> scope;  // a model of the user's is at the user's own lines
   if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&, const nn::Call&>) return model(x, call);
   else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const X&>) return model(x);
   else return std::apply([&](const auto&... part) { return model(part..., call); }, x);
@@ -83,6 +85,38 @@ std::vector<ArgSpec> open_batch(const T& element) {
   return specs;
 }
 
+// A function for each set of shapes behind the batch axis, and dtypes: as a rule one.
+template <class F>
+class ByShape {
+ public:
+  template <class T, class Make>
+  const F& of(const T& element, const Make& make) {
+    T copy = element;
+    rill::detail::TensorList leaves;
+    walk(copy, leaves);
+    for (const auto& [specs, f] : made_)
+      if (fits(specs, leaves.tensors)) return f;
+    std::vector<ArgSpec> specs = open_batch(element);
+    made_.emplace_back(specs, make(specs));
+    return made_.back().second;
+  }
+  void clear() { made_.clear(); }
+
+ private:
+  static bool fits(const std::vector<ArgSpec>& specs, const std::vector<Tensor>& tensors) {
+    if (specs.size() != tensors.size()) return false;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const Spec& have = tensors[i].spec();
+      const Shape& want = specs[i].spec.shape;
+      if (have.dtype != specs[i].spec.dtype || have.shape.size() != want.size()) return false;
+      for (size_t k = 1; k < want.size(); ++k)
+        if (have.shape[k] != want[k]) return false;
+    }
+    return true;
+  }
+  std::deque<std::pair<std::vector<ArgSpec>, F>> made_;
+};
+
 struct NoStep {};
 
 // The functions of a loop for elements of type T.
@@ -93,25 +127,31 @@ class Steps {
 
   Tensor train(const T& element, bool traced) {
     if (!traced) return train_body(element);
-    if (train_ == nullptr)
-      train_ = function("train_step", [this](const T& e) { return train_body(e); }, {.signature = open_batch(element)});
-    return train_(element);
+    return train_.of(element, [&](std::vector<ArgSpec> specs) {
+      return function("train_step", [this](const T& e) { return train_body(e); }, {.signature = std::move(specs)});
+    })(element);
   }
   void evaluate(const T& element) {
     if (!core_.options().traced) return evaluate_body(element);
-    if (evaluate_ == nullptr)
-      evaluate_ =
-          function("evaluate_step", [this](const T& e) { evaluate_body(e); }, {.signature = open_batch(element)});
-    evaluate_(element);
+    evaluate_.of(element, [&](std::vector<ArgSpec> specs) {
+      return function("evaluate_step", [this](const T& e) { evaluate_body(e); }, {.signature = std::move(specs)});
+    })(element);
   }
   Tensor predict(const T& element) {
     if (!core_.options().traced) return predict_body(input_of(element));
-    if (predict_ == nullptr)
-      predict_ = function("predict_step", [this](const X& x) { return predict_body(x); },
-                          {.signature = open_batch(input_of(element))});
-    return predict_(input_of(element));
+    return predict_.of(input_of(element), [&](std::vector<ArgSpec> specs) {
+      return function("predict_step", [this](const X& x) { return predict_body(x); }, {.signature = std::move(specs)});
+    })(input_of(element));
   }
-  std::map<int64_t, double> class_weights = {};
+  // Traces anew where what was traced is another model by now, or other weights of classes.
+  void prepare(const std::map<int64_t, double>* class_weights) {
+    const std::string now = core_.fingerprint();
+    const bool weights_differ = class_weights && *class_weights != class_weights_;
+    if (weights_differ) class_weights_ = *class_weights;
+    if (now != fingerprint_ || weights_differ) train_.clear();
+    if (now != fingerprint_) evaluate_.clear(), predict_.clear();
+    fingerprint_ = now;
+  }
 
  private:
   using X = typename Parts<T>::X;
@@ -133,8 +173,8 @@ class Steps {
     Tensor weights;
     if constexpr (Parts<T>::count == 3) weights = std::get<2>(element);
     if constexpr (Parts<T>::count >= 2) {
-      if (training && !class_weights.empty()) {
-        const Tensor by_class = example_weights(class_weights, std::get<1>(element));
+      if (training && !class_weights_.empty()) {
+        const Tensor by_class = example_weights(class_weights_, std::get<1>(element));
         weights = weights.defined() ? weights * by_class : by_class;
       }
     }
@@ -168,6 +208,7 @@ class Steps {
   // Gives the loss, or, of several numbers, the one called "loss", or the first.
   Tensor own_step(const T& element) {
     auto result = [&] {
+      const UserScope user;
       if constexpr (data::detail::takes<const Step, T>()) {
         T copy = element;
         return data::detail::call_with(step_, copy);
@@ -200,9 +241,11 @@ class Steps {
   Core& core_;
   Model& model_;
   const Step& step_;
-  Function<Tensor(const T&)> train_;
-  Function<void(const T&)> evaluate_;
-  Function<Tensor(const X&)> predict_;
+  std::map<int64_t, double> class_weights_;
+  std::string fingerprint_;
+  ByShape<Function<Tensor(const T&)>> train_;
+  ByShape<Function<void(const T&)>> evaluate_;
+  ByShape<Function<Tensor(const X&)>> predict_;
 };
 
 template <class StepsOf, class T>
@@ -263,7 +306,7 @@ class Loop {
   // Throws what the data, the model and callbacks throw, and where the dataset is empty.
   template <class T>
   History fit(const data::Dataset<T>& dataset, const FitOptions& options = {}, Where where = Where::current()) {
-    steps<T>().class_weights = options.class_weights;
+    steps<T>().prepare(&options.class_weights);
     impl::FitData data{source(dataset, where), {}};
     if (options.validation) {
       const auto* validation = options.validation.get<data::Dataset<T>>();
@@ -277,11 +320,13 @@ class Loop {
   // The loss and the metrics over a dataset, or its first `steps` batches.
   template <class T>
   Logs evaluate(const data::Dataset<T>& dataset, std::optional<int64_t> steps = {}, Where where = Where::current()) {
+    this->steps<T>().prepare(nullptr);
     return core_->evaluate(source(dataset, where), steps, where);
   }
   // What the model makes of all of them, batches put together along the first axis.
   template <class T>
   Tensor predict(const data::Dataset<T>& dataset, Where where = Where::current()) {
+    steps<T>().prepare(nullptr);
     return core_->predict(source(dataset, where), where);
   }
   // Trains for some steps with a learning rate that grows from step to step, and gives the losses; then all is as it was.
@@ -289,14 +334,15 @@ class Loop {
   template <class T>
   RateTest find_rate(const data::Dataset<T>& dataset, const FindRateOptions& options = {},
                      Where where = Where::current()) {
+    steps<T>().prepare(nullptr);
     return core_->find_rate(source(dataset, where), options, where);
   }
   Model& model() { return model_; }
   Loop(const Loop&) = delete;
 
  private:
-  static std::function<void(VariablePaths&)> namer(Model& model) {
-    return [&model](VariablePaths& paths) { rill::detail::visit_inside(model, paths); };
+  static std::function<void(ModelVisitor&)> namer(Model& model) {
+    return [&model](ModelVisitor& visitor) { rill::detail::visit_inside(model, visitor); };
   }
   template <class T>
   using StepsOf = impl::Steps<Model, Step, T>;

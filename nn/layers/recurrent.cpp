@@ -1,0 +1,130 @@
+// Recurrent layers: cells over all steps, as scans.
+#include "rill/nn/layers/recurrent.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "rill/nn/layers/common.h"
+#include "rill/ops/option_checks.h"
+#include "rill/trace/control_flow.h"
+
+namespace rill::nn {
+
+namespace impl {
+
+namespace {
+// A bool [batch] beside [batch, ...].
+Tensor beside(const Tensor& runs, const Tensor& x) {
+  Shape shape = runs.shape();
+  while (shape.size() < x.shape().size()) shape.push_back(1);
+  return reshape(runs, shape);
+}
+}  // namespace
+
+RecurrentResult run_direction(const Tensor& projected, const States& first, const Step& step, const Tensor& runs,
+                              const Direction& how, const Where& where) {
+  const Tensor rows = how.time_axis == 0 ? projected : swapaxes(projected, 0, 1);
+  std::vector<Tensor> xs{rows};
+  if (runs.defined()) xs.push_back(runs);
+  auto [last, all] = scan(
+      [&](const States& states, const std::vector<Tensor>& row) {
+        States next = step(row[0], states);
+        Tensor y = next[0];
+        if (runs.defined()) {
+          for (size_t i = 0; i < next.size(); ++i) next[i] = rill::where(beside(row[1], next[i]), next[i], states[i]);
+          y = rill::where(beside(row[1], y), y, zeros_like(y));
+        }
+        return std::pair(next, how.sequences ? std::vector<Tensor>{y} : std::vector<Tensor>());
+      },
+      first, xs, ScanOptions{.reverse = how.reverse}, where);
+  if (!how.sequences) return {last[0], last};
+  return {how.time_axis == 0 ? all[0] : swapaxes(all[0], 0, 1), last};
+}
+
+Tensor running_steps(const RecurrentInputs& in, const Tensor& x, int64_t time_axis, const Where& where) {
+  require_operand("Recurrent", x, where);
+  require_option(time_axis == 0 || time_axis == 1, "Recurrent", "time_axis", time_axis, "0 or 1", where);
+  if (x.ndim() < 3) fail("Recurrent", to_string(x.spec()) + " is not [batch, steps, in]", where);
+  const Dim steps = x.shape()[size_t(time_axis)];
+  if (in.lengths.defined() && in.mask.defined()) fail("Recurrent", "takes lengths or a mask, not both", where);
+  if (in.lengths.defined()) {
+    if (in.lengths.ndim() != 1 || !is_integer(in.lengths.dtype()))
+      fail("Recurrent", "lengths are integers [batch]. got " + to_string(in.lengths.spec()), where);
+    return less(iota({steps, 1}, 0), expand_dims(in.lengths.astype(i64), 0));
+  }
+  if (!in.mask.defined()) return {};
+  if (in.mask.ndim() != 2 || !is_bool(in.mask.dtype()))
+    fail("Recurrent", "a mask is bool, of x's first two axes. got " + to_string(in.mask.spec()), where);
+  return time_axis == 0 ? in.mask : swapaxes(in.mask, 0, 1);
+}
+
+Tensor first_row(const Tensor& projected, int64_t time_axis) {
+  Shape shape = projected.shape();
+  shape.erase(size_t(time_axis));
+  return zeros(shape, projected.dtype());
+}
+
+template <class Cell>
+RecurrentLayers<Cell>::RecurrentLayers(std::string_view type, int64_t units, Options o, const Where& where)
+    : options(std::move(o)) {
+  if (options.name.empty()) options.name = type;
+  checked_count(type, "layers", options.layers, where);
+  require_fraction(type, "dropout", options.dropout, where);
+  const NameScope scope(options.name);
+  for (int64_t i = 0; i < options.layers * (options.bidirectional ? 2 : 1); ++i)
+    cells.push_back(Cell(units, options.cell, where));
+}
+
+template <class Cell>
+Tensor RecurrentLayers<Cell>::merged(const std::vector<Tensor>& y, const Where& where) const {
+  if (y.size() == 1) return y[0];
+  switch (options.merge) {
+    case Merge::concat: return concat(y, -1, where);
+    case Merge::sum: return add(y[0], y[1], where);
+    case Merge::mean: return (y[0] + y[1]) * 0.5;
+    case Merge::product: return multiply(y[0], y[1], where);
+  }
+  return {};
+}
+
+template <class Cell>
+RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInputs& in, const Call& call,
+                                           Where where) const {
+  const LayerRun layer(this, options.name, where);
+  const Tensor runs = running_steps(in, x, options.time_axis, where);
+  const size_t directions = options.bidirectional ? 2 : 1, layers = cells.size() / directions;
+  const std::span<const Tensor> initial = in.initial;
+  Tensor h = call.in(x);
+  States states;
+  for (size_t i = 0; i < layers; ++i) {
+    std::vector<Tensor> outputs;
+    for (size_t d = 0; d < directions; ++d) {
+      const Cell& cell = cells[i * directions + d];
+      const Tensor projected = cell.project(h, call), row = first_row(projected, options.time_axis);
+      States first = cell.first_states(row);
+      if (!initial.empty()) {
+        if (initial.size() != first.size() * cells.size())
+          fail(options.name, fmt::format("takes {} first states. got {}", first.size() * cells.size(), initial.size()),
+               where);
+        const auto own = initial.subspan(states.size(), first.size());
+        for (size_t s = 0; s < own.size(); ++s) first[s] = broadcast_to(call.in(own[s]), first[s].shape());
+      }
+      const Direction how{(d == 1) != options.reverse, options.return_sequences || i + 1 < layers, options.time_axis};
+      const RecurrentResult r = run_direction(projected, first, cell.steps(row, call), runs, how, where);
+      outputs.push_back(r.output);
+      states.insert(states.end(), r.states.begin(), r.states.end());
+    }
+    h = merged(outputs, where);
+    if (i + 1 < layers && options.dropout > 0) h = dropout(h, options.dropout, {.training = call.training()});
+  }
+  return {layer.give(h), states};
+}
+
+template class RecurrentLayers<RNNCell>;
+template class RecurrentLayers<LSTMCell>;
+template class RecurrentLayers<GRUCell>;
+
+}  // namespace impl
+
+}  // namespace rill::nn

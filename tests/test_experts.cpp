@@ -1,0 +1,53 @@
+// Mixture of experts: the formula token by token, capacity, balance, traced as eager.
+#include "catch.h"
+#include "messages.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+TEST_CASE("a token gets the sum of its best experts") {
+  random::seed(1);
+  const nn::MixtureOfExperts layer(4, 6, {.top = 2});
+  const Tensor x = random::normal({2, 5, 3}), y = layer(x);
+  const Tensor chances = softmax(matmul(x.reshape({10, 3}), layer.router));
+  for (int64_t t = 0; t < 10; ++t) {
+    const TopK best = topk(chances(t), 2);
+    Tensor expected = zeros({3});
+    for (int64_t i = 0; i < 2; ++i) {
+      const int64_t e = best.indices(i).item<int64_t>();
+      const Tensor one = matmul(relu(matmul(x.reshape({10, 3})(t), layer.up.value()(e))), layer.down.value()(e));
+      expected = expected + one * (best.values(i) / sum(best.values));
+    }
+    CHECK(allclose(y.reshape({10, 3})(t), expected, {.rtol = 1e-4, .atol = 1e-5}));
+  }
+}
+
+TEST_CASE("an expert that is full gives 0; balance is 1 where all get as many, and more where one gets all") {
+  random::seed(2);
+  const Tensor x = abs(random::normal({8, 3})) + 0.1f;
+  nn::MixtureOfExperts layer(4, 6, {.top = 1, .capacity = 1});
+  layer(x);
+  layer.router.assign(zeros({3, 4}).at(all, 0).set(20));  // all to expert 0, which takes 2
+  const nn::RoutedTokens r = layer.route(x);
+  CHECK(max(abs(r.output(slice(0, 2)))).item<float>() > 0);
+  CHECK(array_equal(r.output(slice(2, none)), zeros({6, 3})));
+  CHECK(r.balance.item<float>() > 3.5f);
+  layer.router.assign(zeros({3, 4}));
+  CHECK(std::abs(layer.route(x).balance.item<float>() - 1) < 1e-6f);
+  CHECK(message_of([] { nn::MixtureOfExperts(2, 4, {.top = 3}); }).find("top is 3") != std::string::npos);
+}
+
+TEST_CASE("traced experts have the eager bits, gradients too") {
+  random::seed(3);
+  const nn::MixtureOfExperts layer(4, 6, {.top = 2, .capacity = 1.5});
+  const Tensor x = random::normal({7, 3});
+  const auto step = [&](const Tensor& in) {
+    GradientTape tape;
+    const nn::RoutedTokens r = layer.route(in);
+    return tape.gradient(sum(square(r.output)) + 0.01f * r.balance, layer.variables());
+  };
+  const std::vector<Tensor> eager = step(x), traced = function("step", step)(x);
+  REQUIRE(eager.size() == 5);
+  for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
+}
