@@ -220,12 +220,12 @@ for page in pages:
             if not os.path.exists(to) or anchor and anchor not in anchors(to):
                 faults.append(f"{os.path.relpath(page, ROOT)}: the link {link} leads nowhere")
 
-# Every layer has a row in the table from which its tests and docs/layers.md are made.
+# Every layer has a row in the table from which its tests and docs/layers.md are made. A cell is a step of one.
 rows = "".join(open(path, encoding="utf-8").read() for path in glob.glob(f"{ROOT}/tests/layer_rows_*.h"))
 for path in sorted(glob.glob(f"{ROOT}/nn/layers/*.h")):
     with open(path, encoding="utf-8") as text:
         for name in re.findall(r"^class (\w+)[^;]*?\{\n public:(?:(?!^\};).)*?RILL_LAYER\(\1\b", text.read(), re.M | re.S):
-            if f'"{name}",' not in rows:
+            if f'"{name}",' not in rows and not name.endswith("Cell"):
                 faults.append(f"{os.path.relpath(path, ROOT)}: {name} has no row in tests/layer_rows_*.h")
 # What a tool leaves in the root is not to be committed.
 ROOT_FILES = {"ARCHITECTURE.md", "CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "compile_flags.txt",

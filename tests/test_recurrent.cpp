@@ -154,7 +154,7 @@ TEST_CASE("dropout between layers is of training alone, and errors name what doe
 TEST_CASE("orthogonal makes rows or columns of length one, at right angles") {
   random::seed(6);
   for (const Shape& shape : {Shape{4, 4}, Shape{3, 8}, Shape{2, 2, 3}}) {
-    const Tensor q = reshape(nn::orthogonal(shape), {-1, shape.back()});
+    const Tensor q = reshape(nn::orthogonal()(shape), {-1, shape.back()});
     const Tensor product = q.dim(0) < q.dim(1) ? matmul(q, q.T()) : matmul(q.T(), q);
     CHECK(allclose(product, eye(product.dim(0)), {.atol = 1e-6}));
   }

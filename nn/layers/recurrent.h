@@ -273,7 +273,7 @@ class Recurrent {
   }
   RecurrentResult run(const Tensor& x, const RecurrentInputs& inputs, const Call& call = {},
                       Where where = Where::current()) const {
-    const LayerRun layer(this, options.name, x, where);
+    const LayerRun layer(this, options.name, where);
     const Tensor runs = impl::running_steps(inputs, x, options.time_axis, where);
     const Tensor projected = cell.project(call.in(x), call), row = impl::first_row(projected, options.time_axis);
     const States first = inputs.initial.empty() ? cell.first_states(row) : inputs.initial;
