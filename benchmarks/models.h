@@ -46,7 +46,7 @@ auto training(Parameters params, float rate, Loss loss, const FunctionOptions& o
   return function("step", eager_training(std::move(params), rate, loss), options);
 }
 
-inline Tensor cross_entropy(const Tensor& logits, const Tensor& y) {
+inline Tensor mean_cross_entropy(const Tensor& logits, const Tensor& y) {
   return mean(sparse_softmax_cross_entropy(logits, y));
 }
 
@@ -55,14 +55,14 @@ inline Tensor dense(const Tensor& x, const Tensor& w, const Tensor& b) { return 
 inline auto train_tiny() {
   return training(parameters({{8, 16}, {16}, {16, 4}, {4}}), 0.1f,
                   [](const Parameters& p, const Tensor& x, const Tensor& y) {
-                    return cross_entropy(dense(tanh(dense(x, p[0], p[1])), p[2], p[3]), y);
+                    return mean_cross_entropy(dense(tanh(dense(x, p[0], p[1])), p[2], p[3]), y);
                   });
 }
 
 // Of Parameters, or their values in a std::vector<Tensor>.
 inline constexpr auto mlp_loss = [](const auto& p, const Tensor& x, const Tensor& y) {
   Tensor h = relu(dense(x, p[0], p[1]));
-  return cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
+  return mean_cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
 };
 inline Parameters mlp_parameters() { return parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}); }
 inline auto train_mlp() { return training(mlp_parameters(), 0.01f, mlp_loss); }
@@ -71,7 +71,7 @@ inline Tensor cnn_loss(const Parameters& p, const Tensor& x, const Tensor& y) {
   Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
   h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
   h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
-  return cross_entropy(dense(h, p[6], p[7]), y);
+  return mean_cross_entropy(dense(h, p[6], p[7]), y);
 }
 inline Parameters cnn_parameters() {
   return parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}});
