@@ -112,13 +112,26 @@ void CallNotes::gave(const void* layer, const Tensor& y) {
 }
 
 namespace {
-// Whether a call is one of this part, "... rill::nn::Dense::operator()(...)".
-bool is_of(const CallNotes::Note& note, const SummaryVisitor::Part& part) {
-  if (note.layer != part.address) return false;
-  const size_t at = note.function.find("::" + part.row.type);
-  if (at == std::string_view::npos) return false;
-  const std::string_view rest = note.function.substr(at + 2 + part.row.type.size());
-  return rest.starts_with("::operator()") || rest.starts_with('<');
+// Whether a function's name is of a member of this type: "... rill::nn::Dense::operator()(...)".
+bool is_member(std::string_view function, const std::string& type) {
+  const std::string name = "::" + type;
+  for (size_t at = function.find(name); at != std::string_view::npos; at = function.find(name, at + 1)) {
+    const std::string_view rest = function.substr(at + name.size());
+    if (rest.starts_with("::") || rest.starts_with('<')) return true;
+  }
+  return false;
+}
+
+// The part that a call is of. A layer's first field has its address; a layer that is called by a function of its base
+// class is the outermost.
+SummaryVisitor::Part* part_of_call(const CallNotes::Note& note, std::vector<SummaryVisitor::Part>& parts) {
+  SummaryVisitor::Part* outermost = nullptr;
+  for (SummaryVisitor::Part& p : parts) {
+    if (p.address != note.layer) continue;
+    if (is_member(note.function, p.row.type)) return &p;
+    if (!outermost) outermost = &p;
+  }
+  return outermost;
 }
 
 // With 1 for a size that is open.
@@ -169,9 +182,8 @@ Summary summarize(SummaryVisitor& visitor, const NamedVariables& variables, cons
   summary.flops = count_flops(graph, flops);
   for (size_t i = 0; i < calls.notes.size(); ++i) {
     const CallNotes::Note& note = calls.notes[i];
-    const auto part = std::find_if(visitor.parts.begin(), visitor.parts.end(),
-                                   [&](const SummaryVisitor::Part& p) { return is_of(note, p); });
-    if (part == visitor.parts.end() || !note.output) continue;
+    SummaryVisitor::Part* const part = part_of_call(note, visitor.parts);
+    if (!part || !note.output) continue;
     part->has_rows = true;
     ++part->row.calls;
     part->row.output = output_text(*note.output);

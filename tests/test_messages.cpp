@@ -166,7 +166,7 @@ TEST_CASE("the user's own call and the layer's path come first") {
       },
       {"[Embedding] at 'decoder/words', in [index]"});
   const nn::Dense dense(3, 4, {.name = "enc"});
-  says_here([&] { dense(ones({2, 5})); }, {"[Dense] at 'enc' 'enc/kernel', [3,4], was made for 3"});
+  says_here([&] { dense(ones({2, 5})); }, {"at 'enc', in [Dense] 'enc/kernel', [3,4], was made for 3"});
   const nn::Sequential model(dense, relu);
   says_here([&] { model(ones({2, 5})); }, {"[Sequential] at 'enc', in [Dense] 'enc/kernel', [3,4], was made for 3"});
   says_here([] { matmul(ones({2, 3}), ones({2, 3})); }, {": [matmul] the last axis"});
@@ -201,7 +201,7 @@ TEST_CASE("axes show the operand, sizes print as they are") {
 TEST_CASE("images of the other layout are hinted at") {
   const Tensor nchw = ones({2, 3, 32, 16}), nhwc = ones({2, 32, 16, 3});
   const std::string_view hint = "looks like NCHW; transpose(x, {0, 2, 3, 1}) makes it NHWC";
-  says_here([&] { nn::Conv2D(3, 8, {3, 3})(nchw); }, {"[Conv2D] at 'conv'", hint});
+  says_here([&] { nn::Conv2D(3, 8, {3, 3})(nchw); }, {"at 'conv', in [Conv2D]", hint});
   says_here([&] { conv2d(nchw, ones({3, 3, 3, 8})); }, {hint});
   says_here([&] { conv2d(nhwc, ones({8, 3, 3, 3}), {.layout = Layout::nchw}); },
             {"looks like NHWC; transpose(x, {0, 3, 1, 2}) makes it NCHW"});

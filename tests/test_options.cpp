@@ -151,7 +151,7 @@ TEST_CASE("functions refuse signatures and caches that nothing fits") {
 
 TEST_CASE("layers refuse sizes and options when they are made") {
   using namespace rill::nn;
-  refuses([] { Dropout(1.0); }, "rate", "1");
+  refuses([] { Dropout(1.5); }, "rate", "1.5");
   refuses([] { Dropout{nan_value}; }, "rate");
   refuses([] { dropout(ones({3}), -0.1); }, "rate");
   refuses([] { Conv2D(2, 2, {2}, {.strides = {0}}); }, "stride", "0");

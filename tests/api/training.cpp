@@ -67,7 +67,7 @@ int main() {
   {  // fit: an epoch loop with progress, metrics, validation, callbacks, and a history that plots itself.
     Net net;
     train::Loop loop(net, {.loss = sparse_softmax_cross_entropy,
-                           .optimizer = nn::AdamW({.learning_rate = nn::cosine_decay(2e-2, 200, 0.0, 20)}),
+                           .optimizer = nn::AdamW({.learning_rate = nn::cosine_decay(1e-2, 400, 0.0, 20)}),
                            .metrics = {metrics::accuracy(), metrics::top_k(3)},
                            .clip_norm = 1.0});
     auto batches = data::from_tensors(std::pair(x, y)).shuffle(64).batch(16);
