@@ -64,7 +64,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionInput
                                            Where where) const {
   const LayerRun run(this, options.name, where);
   const bool plain = !in.mask.defined() && !in.key_padding.defined() && !in.positions.defined();
-  const Tensor y = added(x, norm_1, options, call,
+  const Tensor y = added(call.in(x), norm_1, options, call,
                          [&](const Tensor& n) { return plain ? attention(n, call) : attention(n, in, call); });
   return run.give(added(y, norm_2, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));
 }
@@ -73,7 +73,7 @@ Tensor TransformerEncoderLayer::decode(const Tensor& x, KeyValueCache& cache, co
                                        const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
   const Tensor y =
-      added(x, norm_1, options, call, [&](const Tensor& n) { return attention.decode(n, cache, in, call); });
+      added(call.in(x), norm_1, options, call, [&](const Tensor& n) { return attention.decode(n, cache, in, call); });
   return run.give(added(y, norm_2, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));
 }
 
@@ -91,7 +91,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t width, int64_t heads, c
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& in,
                                            const AttentionInputs& of_memory, const Call& call, Where where) const {
   const LayerRun run(this, options.name, where);
-  Tensor y = added(x, norm_1, options, call, [&](const Tensor& n) { return attention(n, in, call); });
+  Tensor y = added(call.in(x), norm_1, options, call, [&](const Tensor& n) { return attention(n, in, call); });
   y = added(y, norm_2, options, call,
             [&](const Tensor& n) { return cross_attention(n, memory, memory, of_memory, call); });
   return run.give(added(y, norm_3, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));

@@ -13,7 +13,7 @@ using namespace rill;
 // A model is a plain struct of layers and a call; no base class, no registration. Sizes are found at the first call.
 struct Residual {
   nn::Conv2D one{8, {3}, {.padding = "same"}}, two{8, {3}, {.padding = "same"}};
-  nn::BatchNorm norm;
+  nn::BatchNorm norm{{.momentum = 0.9}};
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
     return relu(x + two(relu(norm(one(x, call), call)), call));
   }
