@@ -184,7 +184,7 @@ MISTAKES = [
     ("nn::Sequential s; s.add(3);", NO_MATCH),
     ('nn::Dense d(2, 3, {.activation = "relu"});', r"a function and not its name: {.activation = relu}"),
     ("nn::Dense d(2, 3, relu);", r"nn::Dense\(in, out, {.activation = relu}\)"),
-    ('nn::Dense d(10, "relu");', r"both sizes are given, .*{.activation = relu}"),
+    ('nn::Dense d(10, "relu");', r"nn::Dense\(out, {.activation = relu}\)"),
     ('nn::Sequential s(nn::Dense(2, 3), "relu");', r"a function and not its name"),
     ("nn::Sequential s(nn::Linear(2, 3));", r"nn::Dense\(in, out\)"),
     ("nn::Sequential s(nn::Dense(2, 3), nn::ReLU());", "is written relu"),
