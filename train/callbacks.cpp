@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "rill/ops/option_checks.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/summary.h"
+#include "rill/train/json_numbers.h"
 
 namespace rill::train {
 
@@ -51,10 +51,6 @@ struct Best {
   }
 };
 
-// Infinities, which JSON has not, as text.
-json as_json(double x) { return std::isfinite(x) ? json(x) : json(fmt::format("{}", x)); }
-double from_json(const json& x) { return x.is_string() ? special_number(x.get<std::string>()) : x.get<double>(); }
-
 struct EarlyStopping {
   EarlyStoppingOptions options;
   Best best;
@@ -82,7 +78,7 @@ struct EarlyStopping {
   }
   void load(const std::string& state) {
     const json j = json::parse(state);
-    best.value = from_json(j.at("best"));
+    best.value = number_of(j.at("best"));
     waited = j.at("waited");
     best_epoch = j.at("epoch");
   }
@@ -124,7 +120,7 @@ struct Checkpoints {
     if (last) tell([&] { last->wait(); });
   }
   std::string save() const { return json{{"best", as_json(best.value)}}.dump(); }
-  void load(const std::string& state) { best.value = from_json(json::parse(state).at("best")); }
+  void load(const std::string& state) { best.value = number_of(json::parse(state).at("best")); }
 };
 
 struct TensorBoard {
@@ -191,7 +187,7 @@ struct Plateau {
   }
   void load(const std::string& state) {
     const json j = json::parse(state);
-    best.value = from_json(j.at("best"));
+    best.value = number_of(j.at("best"));
     waited = j.at("waited");
     resting = j.at("resting");
   }
@@ -228,29 +224,6 @@ struct EachEpoch {
   void on_epoch(Run& run) { f(run); }
 };
 
-// Callbacks whose parts cannot be copied are held by pointer.
-template <class C>
-struct Shared1 {
-  std::shared_ptr<C> held;
-  void on_begin(Run& run) {
-    if constexpr (requires { held->on_begin(run); }) held->on_begin(run);
-  }
-  void on_step(Run& run) {
-    if constexpr (requires { held->on_step(run); }) held->on_step(run);
-  }
-  void on_epoch(Run& run) { held->on_epoch(run); }
-  void on_end(Run& run) {
-    if constexpr (requires { held->on_end(run); }) held->on_end(run);
-  }
-  std::string save() const {
-    if constexpr (requires { held->save(); }) return held->save();
-    else return "";
-  }
-  void load(const std::string& state) {
-    if constexpr (requires { held->load(state); }) held->load(state);
-  }
-};
-
 }  // namespace
 
 Callback early_stopping(const EarlyStoppingOptions& o) {
@@ -258,12 +231,9 @@ Callback early_stopping(const EarlyStoppingOptions& o) {
   return EarlyStopping{o, Best(gets_lower(o.better, o.monitor), o.min_delta, o.baseline)};
 }
 Callback checkpoint(const std::string& folder, const CheckpointOptions& o) {
-  return Shared1<Checkpoints>{
-      std::make_shared<Checkpoints>(Checkpoints{folder, o, Best(gets_lower(o.better, o.best_by), 0)})};
+  return Checkpoints{folder, o, Best(gets_lower(o.better, o.best_by), 0)};
 }
-Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) {
-  return Shared1<TensorBoard>{std::make_shared<TensorBoard>(TensorBoard{folder, o})};
-}
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) { return TensorBoard{folder, o}; }
 Callback stop_on_nan(const StopOnNanOptions& o) {
   require_option(o.every_steps >= 1, "stop_on_nan", "every_steps", o.every_steps, "1 or more", Where());
   return StopOnNan{o};

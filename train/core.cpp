@@ -23,6 +23,32 @@ namespace impl {
 // --- Inside of a step ------------------------------------------------------------------------------------------------
 
 namespace {
+// What Variables hold, to be put back.
+class Snapshot {
+ public:
+  Snapshot() = default;
+  explicit Snapshot(const std::vector<Variable>& variables) {
+    for (const Variable& v : variables) values_.emplace_back(v, v.value());
+  }
+  bool empty() const { return values_.empty(); }
+  void put_back() const {
+    for (const auto& [v, value] : values_) Variable(v).assign(value);
+  }
+
+ private:
+  std::vector<std::pair<Variable, Tensor>> values_;
+};
+// Puts it back at its end, whatever happens meanwhile.
+class Kept {
+ public:
+  explicit Kept(const std::vector<Variable>& variables) : before_(variables) {}
+  ~Kept() { before_.put_back(); }
+  Kept(const Kept&) = delete;
+
+ private:
+  const Snapshot before_;
+};
+
 // The mean of numbers, each of which stands for so many examples.
 metrics::Metric mean_by_count(const std::string& name) {
   return metrics::Metric(
@@ -139,10 +165,22 @@ Tensor example_weights(const std::map<int64_t, double>& class_weights, const Ten
 
 // --- Metrics over a pass ---------------------------------------------------------------------------------------------
 
+std::vector<metrics::Metric> Core::all_metrics() const {
+  std::vector<metrics::Metric> all{mean_loss_};
+  all.insert(all.end(), options_.metrics.begin(), options_.metrics.end());
+  for (const auto& [name, m] : own_means_) all.push_back(m);
+  return all;
+}
+
+std::vector<Variable> Core::sums() const {
+  std::vector<Variable> all;
+  for (const metrics::Metric& m : all_metrics())
+    for (const Variable& v : m.variables()) all.push_back(v);
+  return all;
+}
+
 void Core::reset_metrics() {
-  mean_loss_.reset();
-  for (const metrics::Metric& m : options_.metrics) m.reset();
-  for (const auto& [name, m] : own_means_) m.reset();
+  for (const metrics::Metric& m : all_metrics()) m.reset();
 }
 
 Logs Core::read_metrics() const {
@@ -157,27 +195,9 @@ Logs Core::read_metrics() const {
   return logs;
 }
 
-// In the midst of an epoch of fit(), from a callback, its sums are as before.
-class KeptSums {
- public:
-  explicit KeptSums(const std::vector<metrics::Metric>& metrics) {
-    for (const metrics::Metric& m : metrics)
-      for (const Variable& v : m.variables()) before_.emplace_back(v, v.value());
-  }
-  ~KeptSums() {
-    for (auto& [v, value] : before_) v.assign(value);
-  }
-  KeptSums(const KeptSums&) = delete;
-
- private:
-  std::vector<std::pair<Variable, Tensor>> before_;
-};
-
 Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where) {
   const CallerScope caller(where, "Loop.evaluate");
-  std::vector<metrics::Metric> all = options_.metrics;
-  all.push_back(mean_loss_);
-  const KeptSums kept(all);
+  const Kept kept(sums());  // in the midst of an epoch of fit(), from a callback, they are as before
   reset_metrics();
   const std::unique_ptr<Pass> pass = data.pass(0);
   int64_t n = 0;
@@ -205,11 +225,12 @@ RateTest Core::find_rate(const Source& data, const FindRateOptions& o, const Whe
   if (!pass->next()) fail("find_rate", "the dataset has no elements", where);
   pass->predict();  // makes the parameters
   optimizer->build(nn::trainable(variables().values()));
-  std::vector<std::pair<Variable, Tensor>> before{{random::generator(), random::generator().value()}};
   VariablePaths paths;
   name_model_(paths);
   optimizer->name_variables(paths);
-  for (const auto& [path, v] : paths.finish()) before.emplace_back(v, v.value());
+  std::vector<Variable> changed = paths.finish().values();
+  changed.push_back(random::generator());
+  const Kept kept(changed);
   RateTest test;
   double mean = 0, least = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < o.steps; ++i) {
@@ -226,7 +247,6 @@ RateTest Core::find_rate(const Source& data, const FindRateOptions& o, const Whe
       pass->next();
     }
   }
-  for (auto& [v, value] : before) v.assign(value);
   reset_metrics();
   double steepest = 0;
   for (size_t i = 1; i < test.losses.size(); ++i)
@@ -277,8 +297,8 @@ class CoreRun final : public Run {
   }
 
   History train() {
-    const SignalScope signals(manager_ != nullptr);
-    signals_ = &const_cast<SignalScope&>(signals);
+    SignalScope signals(manager_ != nullptr);
+    signals_ = &signals;
     build_model();
     if (manager_) resume();
     try {
@@ -309,7 +329,7 @@ class CoreRun final : public Run {
 
   std::string explain_step() override {
     if (!pass_ || before_.empty()) return "";
-    put_back();
+    before_.put_back();
     std::string first;
     try {
       const auto check = debug::check_numerics();
@@ -317,7 +337,7 @@ class CoreRun final : public Run {
     } catch (const Error& e) {
       first = e.what();
     }
-    put_back();
+    before_.put_back();
     return first;
   }
 
@@ -346,13 +366,10 @@ class CoreRun final : public Run {
     paths.add("position", position_);
     paths.add("state", state_);
     VariablePaths::Scope scope(paths, "metrics");
-    const auto add = [&](const metrics::Metric& m) {
+    for (const metrics::Metric& m : core_.all_metrics()) {
       VariablePaths::Scope inner(paths, m.name());
       for (const Variable& v : m.variables()) paths.add(v.name().substr(v.name().find_last_of('/') + 1), v);
-    };
-    add(core_.mean_loss_);
-    for (const metrics::Metric& m : core_.options_.metrics) add(m);
-    for (const auto& [name, m] : core_.own_means_) add(m);
+    }
   }
 
   void resume() {
@@ -467,22 +484,20 @@ class CoreRun final : public Run {
     for (const Callback& c : options_.callbacks) c.on_end(*this);
   }
 
-  // What a step may change: the model, the optimizer, the generator, metrics.
+  // What a step may change: the model, the optimizer, the generator, metrics. The first step makes what the optimizer
+  // remembers; later ones make no Variables.
   void keep_now() {
-    before_.clear();
-    for (const auto& [path, v] : checkpoint_variables()) before_.emplace_back(v, v.value());
+    if (changed_.empty() || epoch_step <= 1) changed_ = changed_by_steps();
+    before_ = Snapshot(changed_);
   }
-  NamedVariables checkpoint_variables() {
+  std::vector<Variable> changed_by_steps() {
     restoring_ = true;  // the state of the run itself is not asked for
-    NamedVariables all = checkpoint().variables();
+    const NamedVariables all = checkpoint().variables();
     restoring_ = false;
-    NamedVariables built;
+    std::vector<Variable> built;
     for (const auto& [path, v] : all)
-      if (v.is_built()) built.add(path, v);
+      if (v.is_built()) built.push_back(v);
     return built;
-  }
-  void put_back() {
-    for (auto& [v, value] : before_) v.assign(value);
   }
 
   Core& core_;
@@ -496,7 +511,8 @@ class CoreRun final : public Run {
   std::unique_ptr<Pass> pass_;
   std::string data_state_;  // to be restored into the next pass
   bool restoring_ = false, keeps_weights_ = false;
-  std::vector<std::pair<Variable, Tensor>> before_;
+  std::vector<Variable> changed_;  // by a step
+  Snapshot before_;                // the last one
   Tensor loss_;
 };
 

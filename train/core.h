@@ -73,8 +73,6 @@ struct LoopOptions {
   std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
 };
 
-struct FitOptions;
-
 namespace impl {
 
 // One pass over a dataset, whose elements only loop.h knows.
@@ -94,7 +92,6 @@ class Pass {
 struct Source {
   std::function<std::unique_ptr<Pass>(uint64_t epoch)> pass = {};
   std::optional<int64_t> size = {};
-  std::optional<std::type_index> type = {};
 };
 
 class Core {
@@ -124,6 +121,9 @@ class Core {
 
  private:
   friend class CoreRun;
+  // The mean loss, the metrics, and the means of a step of the user's own.
+  std::vector<metrics::Metric> all_metrics() const;
+  std::vector<Variable> sums() const;  // of all of them
   void reset_metrics();
   Logs read_metrics() const;
 

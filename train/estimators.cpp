@@ -22,6 +22,11 @@ std::vector<Column> both(std::vector<Column> a, const std::vector<Column>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
+// Of predictions [rows, outputs] and labels of that shape, or [rows] where there is one output.
+Tensor error_of(const Tensor& prediction, const Tensor& labels) {
+  const Tensor y = labels.astype(prediction.dtype());
+  return prediction - (y.ndim() < prediction.ndim() ? expand_dims(y, -1) : y);
+}
 }  // namespace
 
 // --- The model -------------------------------------------------------------------------------------------------------
@@ -89,16 +94,13 @@ Tensor Estimator::class_numbers(const Tensor& labels) const {
 
 Tensor Estimator::loss(const Tensor& prediction, const Tensor& labels) const {
   if (task_ == Task::classify) return sparse_softmax_cross_entropy(prediction, class_numbers(labels));
-  const Tensor y = labels.astype(prediction.dtype());
-  return square(prediction - (y.ndim() < prediction.ndim() ? expand_dims(y, -1) : y));
+  return square(error_of(prediction, labels));
 }
 
 std::vector<metrics::Metric> Estimator::metrics_of_task() const {
   if (task_ == Task::regress)
-    return {metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) {
-      const Tensor wide = y.astype(p.dtype());
-      return abs(p - (wide.ndim() < p.ndim() ? expand_dims(wide, -1) : wide));
-    })};
+    return {
+        metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) { return abs(error_of(p, y)); })};
   return {metrics::mean_of("accuracy", [this](const Tensor& p, const Tensor& y) {
     return (argmax(p, -1) == class_numbers(y)).astype(f64);
   })};
@@ -171,10 +173,10 @@ Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& ev
     int64_t until = before + e.options_.save_every_steps;
     if (train.max_steps) until = std::min(until, *train.max_steps);
     if (until <= before && before > 0) break;
-    const History h = e.train(train.input, {.max_steps = until, .callbacks = train.callbacks}, where);
+    e.train(train.input, {.max_steps = until, .callbacks = train.callbacks}, where);
     last = e.evaluate(eval.input, eval.steps, where);
-    const bool ended = h.stopped().find("steps were made") == std::string::npos;
-    if (ended || e.step_ == before || (train.max_steps && e.step_ >= *train.max_steps)) break;
+    const bool ended = e.step_ < until;  // of its input, or by a callback
+    if (ended || (train.max_steps && e.step_ >= *train.max_steps)) break;
   }
   return last;
 }

@@ -7,9 +7,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
+
+#include "rill/train/json_numbers.h"
 
 namespace rill::train {
 
@@ -113,11 +114,6 @@ std::string svg_of(const History& h) {
 
 }  // namespace
 
-double special_number(const std::string& text) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
-}
-
 const Logs& History::front(Where where) const { return row_or_fail(rows_, 0, where); }
 const Logs& History::back(Where where) const { return row_or_fail(rows_, rows_.size() - 1, where); }
 
@@ -176,8 +172,7 @@ std::string History::json() const {
   nlohmann::json rows = nlohmann::json::array();
   for (const Logs& row : rows_) {
     nlohmann::json one = nlohmann::json::object();
-    for (const auto& [name, value] : row)  // JSON has no infinities and no NaN
-      one[name] = std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(fmt::format("{}", value));
+    for (const auto& [name, value] : row) one[name] = as_json(value);
     rows.push_back(one);
   }
   return rows.dump();
@@ -188,8 +183,7 @@ History History::from_json(const std::string& text, Where where) {
   try {
     for (const auto& row : nlohmann::json::parse(text)) {
       Logs logs;
-      for (const auto& [name, value] : row.items())
-        logs[name] = value.is_string() ? special_number(value.get<std::string>()) : value.get<double>();
+      for (const auto& [name, value] : row.items()) logs[name] = number_of(value);
       history.add(std::move(logs));
     }
   } catch (const nlohmann::json::exception& e) {

@@ -11,9 +11,6 @@
 
 namespace rill::train {
 
-// What "inf", "-inf" and "nan" stand for, which JSON has no numbers for.
-double special_number(const std::string& text);
-
 // Numbers by name: "loss", "accuracy", "val_loss".
 using Logs = std::map<std::string, double>;
 
