@@ -13,12 +13,19 @@ Param param(const std::string& layer, const std::string& name, const Initializer
   return Param(name, initializer, kind, where);
 }
 
-int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where) {
+namespace {
+// The number of x's axis, from 0.
+size_t axis_of(const Tensor& x, int64_t axis, std::string_view op, const Where& where) {
   const int64_t n = int64_t(x.shape(where).size()), i = axis < 0 ? axis + n : axis;
   if (i < 0 || i >= n)
     fail(op, fmt::format("{} has no axis {}, whose size the layer's parameters need", to_string(x.spec()), axis),
          where);
-  const Dim size = x.shape()[size_t(i)];
+  return size_t(i);
+}
+}  // namespace
+
+int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where) {
+  const Dim size = x.shape(where)[axis_of(x, axis, op, where)];
   if (size.is_open())
     fail(op,
          fmt::format("axis {} of {} is open, and the layer's parameters need its size. give the size in the spec", axis,
@@ -32,12 +39,12 @@ int64_t size_for(const Param& made, int64_t at, int64_t factor, const Tensor& x,
   if (!made || !made.is_built()) return known_size(x, axis, op, where);
   const Shape shape = made.shape();
   const int64_t size = int64_t(shape[size_t(at < 0 ? at + int64_t(shape.size()) : at)]) * factor;
-  const int64_t n = int64_t(x.shape(where).size()), i = axis < 0 ? axis + n : axis;
-  if (i < 0 || i >= n || x.shape()[size_t(i)].is_open()) return i < 0 || i >= n ? known_size(x, axis, op, where) : size;
-  if (const Dim given = x.shape()[size_t(i)]; given != size)
+  const size_t i = axis_of(x, axis, op, where);
+  const Dim given = x.shape()[i];
+  if (!given.is_open() && given != size)
     fail(op,
          fmt::format("'{}', {}, was made for {} on axis {}, and {} has {} there{}", made.name(), to_string(shape), size,
-                     axis, to_string(x.spec()), int64_t(given), layout_hint(x.shape(), size_t(i), size)),
+                     axis, to_string(x.spec()), int64_t(given), layout_hint(x.shape(), i, size)),
          where);
   return size;
 }

@@ -14,9 +14,6 @@ std::vector<Tensor> hits(const Tensor& right, const Tensor& weights) {
   const Tensor w = weights_like(weights, right);
   return {sum(w * right.astype(f64)), sum(w)};
 }
-// The mean of what was counted: NaN where nothing was.
-Tensor mean_of_sums(const std::vector<Tensor>& sums) { return sums[0] / sums[1]; }
-
 int64_t checked_classes(int64_t classes, int64_t least, std::string_view op, const Where& where) {
   require_option(classes >= least, op, "classes", classes, fmt::format("{} or more", least), where);
   return classes;

@@ -115,7 +115,7 @@ Metric perplexity(std::optional<int64_t> ignored, Where where) {
         }
         return std::vector{sum(w * sparse_softmax_cross_entropy(logits.astype(f64), y)), sum(w)};
       },
-      [](const std::vector<Tensor>& sums) { return exp(sums[0] / sums[1]); }, where);
+      [](const std::vector<Tensor>& sums) { return exp(mean_of_sums(sums)); }, where);
 }
 
 }  // namespace rill::metrics

@@ -6,6 +6,8 @@ namespace rill::metrics {
 
 // a / b, and 0 where b is 0.
 Tensor ratio(const Tensor& a, const Tensor& b);
+// The mean of what was counted, {its sum, how much}: NaN where nothing was.
+inline Tensor mean_of_sums(const std::vector<Tensor>& sums) { return sums[0] / sums[1]; }
 // f64 weights of x's shape: ones without weights, weights of the leading axes spread over the others.
 Tensor weights_like(const Tensor& weights, const Tensor& x);
 // x without its last axis, where that has one element and is one too many.

@@ -27,7 +27,7 @@ Metric mean_error(std::string name, Tensor (*of)(const Tensor& error), bool root
         return std::vector{sum(n.weight * of(n.prediction - n.label)), sum(n.weight)};
       },
       [root](const std::vector<Tensor>& sums) {
-        const Tensor mean = sums[0] / sums[1];
+        const Tensor mean = mean_of_sums(sums);
         return root ? sqrt(mean) : mean;
       });
 }
@@ -78,7 +78,7 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
         const Tensor w = weights_like(weights, each);
         return std::vector{sum(w * each), sum(w)};
       },
-      [](const std::vector<Tensor>& sums) { return sums[0] / sums[1]; }, where);
+      mean_of_sums, where);
 }
 
 }  // namespace rill::metrics

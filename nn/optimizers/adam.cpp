@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "rill/nn/optimizers/powers.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
 
@@ -16,9 +17,6 @@ void require_moments(std::string_view op, const O& o, const Where& where) {
   require_fraction(op, "beta2", o.beta2, where);
   if constexpr (requires { o.epsilon; }) require_not_negative(op, "epsilon", o.epsilon, where);
 }
-
-// 1 - beta^t for t = step + 1, without the cancellation that the formula as written would suffer at small t.
-Tensor one_less_power(double beta, const Tensor& step) { return -expm1((step + 1) * std::log(beta)); }
 
 // The mean of x that decays by beta.
 template <class R>

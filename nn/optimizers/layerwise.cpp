@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "rill/nn/optimizers/powers.h"
 #include "rill/ops/option_checks.h"
 
 namespace rill::nn {
@@ -16,8 +17,6 @@ Tensor trust_ratio(const Tensor& value, const Tensor& update, double epsilon, do
   const Tensor a = length(value), b = length(update), one = ones_like(a);
   return where((a == 0) | (b == 0), one, factor * a / (b + epsilon));
 }
-
-Tensor left_of_one(double beta, const Tensor& step) { return -expm1((step + 1) * std::log(beta)); }
 
 // A matrix with the singular vectors of x and singular values near 1, by an iteration of degree five whose coefficients
 // are Jordan's; the smaller side is multiplied.
@@ -61,8 +60,8 @@ LAMB::LAMB(const LAMBOptions& o, Where where) : Optimizer(OptimizerOptions::of(o
 std::vector<std::string> LAMB::slot_names() const { return {"m", "v"}; }
 
 void LAMB::begin_step(const Tensor& step, const Tensor&) {
-  correction1_ = 1 / left_of_one(options_.beta1, step);
-  correction2_ = rsqrt(left_of_one(options_.beta2, step));
+  correction1_ = 1 / one_less_power(options_.beta1, step);
+  correction2_ = rsqrt(one_less_power(options_.beta2, step));
 }
 
 void LAMB::update_rows(const Rows& rows, const Tensor& gradient) {
@@ -91,8 +90,8 @@ Shape Muon::slot_shape(const Variable& variable, const std::string& name) const 
 }
 
 void Muon::begin_step(const Tensor& step, const Tensor&) {
-  correction1_ = 1 / left_of_one(0.9, step);
-  correction2_ = rsqrt(left_of_one(0.999, step));
+  correction1_ = 1 / one_less_power(0.9, step);
+  correction2_ = rsqrt(one_less_power(0.999, step));
 }
 
 void Muon::update_rows(const Rows& rows, const Tensor& gradient) {
