@@ -162,6 +162,4 @@ inline LayerFamily transformers() {
             {{"", [] { return nn::MixtureOfExperts(3, 6); }, x, {"router", "up", "up_bias", "down", "down_bias"}}}}}};
 }
 
-inline std::vector<LayerFamily> sequence_families() { return {recurrences(), transformers()}; }
-
 }  // namespace layers

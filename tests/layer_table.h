@@ -48,17 +48,21 @@ inline rill::Tensor numbers(const rill::Shape& shape, uint64_t seed = 1) {
   return rill::random::normal(shape, {.key = rill::random::Key(seed)});
 }
 
+// What rows say again and again: shapes, and paths of variables.
+inline const std::string same_shape = "any";
+inline const std::vector<std::string> weights = {"kernel", "bias"}, scales = {"scale", "offset"};
+
 }  // namespace layers
 
 #include "layer_rows_plain.h"
 #include "layer_rows_sequence.h"
+#include "layer_rows_windows.h"
 
 namespace layers {
 
 inline std::vector<LayerFamily> layer_table() {
-  std::vector<LayerFamily> all = plain_families();
-  for (LayerFamily& family : sequence_families()) all.push_back(std::move(family));
-  return all;
+  return {weighted_sums(), convolutions(), pools(),      spaces(),      norms(),       noises(),
+          shapes(),        activations(),  attentions(), recurrences(), transformers()};
 }
 
 }  // namespace layers
