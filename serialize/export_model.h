@@ -30,6 +30,9 @@ struct ExportOptions {
   // on, so that neither is ever beside the other's weights); without, only above what a model file can hold (2 GB). A
   // SavedModel's always are.
   bool external_data = false;
+  // Of an ONNX model: the opset that it is written for, 13 to 28, for which readers and how old. 0: the lowest that has all
+  // that the model needs, which most readers take. Throws where the model needs a later one than is asked for.
+  int64_t opset = 0;
   bool freeze = false;  // Variables become constants (freeze() of graph.h), in formats that tell them apart
   // That, and what depends on constants alone is computed now, and equal nodes are merged.
   bool optimize = false;

@@ -419,6 +419,38 @@ void write_features(nlohmann::json& cases, const std::string& folder) {
                        {tensor({nan}), tensor({"cook"})}});
 }
 
+// Functions of several records, for which formats have an operator or a few: serialize/onnx/idioms.h.
+using Idiom = std::pair<const char*, Tensor (*)(const Tensor&)>;
+const Idiom idioms[] = {
+    {"idiom_gelu", [](const Tensor& x) { return gelu(x, false); }},
+    {"idiom_gelu_tanh", [](const Tensor& x) { return gelu(x, true); }},
+    {"idiom_silu", [](const Tensor& x) { return silu(x); }},
+    {"idiom_mish", [](const Tensor& x) { return mish(x); }},
+    {"idiom_softplus", [](const Tensor& x) { return softplus(x); }},
+    {"idiom_log_sigmoid", [](const Tensor& x) { return log_sigmoid(x); }},
+    {"idiom_softsign", [](const Tensor& x) { return softsign(x); }},
+    {"idiom_selu", [](const Tensor& x) { return selu(x); }},
+    {"idiom_celu", [](const Tensor& x) { return celu(x, 0.7); }},
+    {"idiom_elu", [](const Tensor& x) { return elu(x, 0.3); }},
+    {"idiom_leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.05); }},
+    {"idiom_hard_swish", [](const Tensor& x) { return hard_swish(x); }},
+    {"idiom_hard_sigmoid", [](const Tensor& x) { return hard_sigmoid(x); }},
+    {"idiom_relu6", [](const Tensor& x) { return relu6(x); }},
+    {"idiom_rms_norm", [](const Tensor& x) { return rms_norm(x, {.epsilon = 1e-3}); }},
+    // What is read inside of one stays, and one may stand inside another graph.
+    {"idiom_beside", [](const Tensor& x) { return gelu(x, false) + erf(x * 0.5) + silu(silu(x)); }},
+    {"idiom_inside",
+     [](const Tensor& x) { return cond(sum(x) > 0, [&] { return gelu(x, false); }, [&] { return silu(x) * 2; }); }},
+};
+
+void write_idioms(nlohmann::json& cases, const std::string& folder) {
+  const Tensor x = some({6, 8}) * 6;
+  for (const auto& [name, f] : idioms) {
+    const auto traced = function(name, f, {.signature = {spec(f32, {any, 8}, "x0")}});
+    write_program(cases, folder, name, traced, std::vector<One>{{x}, {x(slice(0, 2))}});
+  }
+}
+
 }  // namespace
 
 TEST_CASE("models of whole programs, for another program to run", "[.write]") {
@@ -433,6 +465,7 @@ TEST_CASE("models of whole programs, for another program to run", "[.write]") {
   write_places(cases, folder);
   write_dtypes(cases, folder);
   write_features(cases, folder);
+  write_idioms(cases, folder);
   std::ofstream(std::string(folder) + "/programs.json") << cases.dump(1);
 }
 
@@ -480,4 +513,33 @@ TEST_CASE("what is exported is imported again, and gives the same") {
   for (const Tensor& x : {some({3, 8}), ones({5, 8}), -ones({1, 8})})
     CHECK(allclose(again({{"x", x}}).at("output"), predict(x), {.rtol = 1e-5, .atol = 1e-6}));
   CHECK(again.variables().count("w") == 1);
+}
+
+TEST_CASE("functions that go out as an operator come in again as they were") {
+  Folder folder;
+  for (const DType dtype : {f32, f16})
+    for (const auto& [name, f] : idioms) {
+      const auto traced = function(name, f, {.signature = {spec(dtype, {any, 8}, "x")}});
+      const Tensor x = (some({6, 8}) * 6).astype(dtype);
+      for (const char* file : {"m.onnx", "saved"}) {
+        INFO(name << " " << file);
+        export_model(traced, folder / file);
+        const double error = dtype == f32 ? 2e-6 : 4e-3;
+        const Tensor again = import_model(folder / file)({{"x", x}}).begin()->second;
+        CHECK(allclose(again.astype(f32), traced(x).astype(f32), {.rtol = error, .atol = error}));
+      }
+    }
+}
+
+TEST_CASE("an ONNX model is written for the opset that is asked for, or refused by the operator's name") {
+  Folder folder;
+  const auto f =
+      function("f", [](const Tensor& x) { return gelu(x, false); }, {.signature = {spec(f32, {any, 8}, "x")}});
+  export_model(f, folder / "m.onnx", {.opset = 28});
+  CHECK(allclose(import_model(folder / "m.onnx")({{"x", ones({2, 8})}}).at("output"), gelu(ones({2, 8}), false)));
+  CHECK_THROWS_WITH(export_model(f, folder / "m.onnx", {.opset = 17}),
+                    contains_text("the option opset is 17, and 'Gelu' came with opset 20. ask for 20"));
+  for (const int64_t opset : {12, 29, -1})
+    CHECK_THROWS_WITH(export_model(f, folder / "m.onnx", {.opset = opset}),
+                      contains_text(fmt::format("the option opset is {}; 13 to 28 can be written", opset)));
 }

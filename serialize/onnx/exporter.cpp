@@ -8,6 +8,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/serialize/onnx/export_rules.h"
+#include "rill/serialize/onnx/idioms.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/tracer.h"
 
@@ -15,13 +16,19 @@ namespace rill::onnx_out {
 
 void fill(onnx::TensorProto& p, const Tensor& t);
 
-Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().size()), begun(g.nodes().size()) {
+Frame::Frame(const Graph& g, Scope& s, std::map<int32_t, IdiomMatch> found)
+    : graph(g), scope(s), values(g.nodes().size()), begun(g.nodes().size()), idioms(std::move(found)) {
   for (const Node& n : g.nodes()) read.emplace_back(n.outputs.size(), 0);
-  for (ValueId v : g.outputs) read[size_t(v.node)][size_t(v.index)] = 1;
-  for (size_t i = g.nodes().size(); i-- > 0;)
-    if (std::count(read[i].begin(), read[i].end(), 1) || has_effect(g.nodes()[i]))
-      for (ValueId v : g.nodes()[i].inputs) read[size_t(v.node)][size_t(v.index)] = 1;
+  const auto reads = [&](ValueId v) { read[size_t(v.node)][size_t(v.index)] = 1; };
+  for (ValueId v : g.outputs) reads(v);
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    if (!std::count(read[i].begin(), read[i].end(), 1) && !has_effect(g.nodes()[i])) continue;
+    if (auto m = idioms.find(int32_t(i)); m != idioms.end()) reads(m->second.x);
+    else std::ranges::for_each(g.nodes()[i].inputs, reads);
+  }
 }
+
+std::span<const Idiom> Exporter::idioms() const { return onnx_out::idioms(); }
 
 Exporter::Exporter(const Graph& graph, Shared<DimTable> dims, const VariableValues& values,
                    const ExportOptions& options, const Where& where)
@@ -45,7 +52,7 @@ void Exporter::refuse(const Node& n, const std::string& reason) const {
 // --- The model -------------------------------------------------------------------------------------------------------
 
 onnx::ModelProto Exporter::run() {
-  Frame main(graph_, main_);
+  Frame main(graph_, main_, find_idioms(graph_, idioms()));
   frames_[graph_.trace] = &main;
   reserve_outputs();
   add_inputs(main);
@@ -73,12 +80,12 @@ void Exporter::reserve_outputs() {
 }
 
 void Exporter::describe() {
-  model_.set_ir_version(ir_version);
   model_.set_producer_name("rill");
   if (!options_.doc.empty()) model_.set_doc_string(options_.doc);
   auto& set = *model_.add_opset_import();
   set.set_domain("");
-  set.set_version(opset_version);
+  set.set_version(opset_for(model_, need_, options_.opset, where_));
+  model_.set_ir_version(ir_version_of(set.version()));
   main_.proto->set_name(graph_.name.empty() ? "graph" : graph_.name);
   for (const auto& [key, text] : options_.metadata) {
     auto& entry = *model_.add_metadata_props();
@@ -243,6 +250,9 @@ void Exporter::write_node(Frame& f, size_t i) {
   } else if (gives_nothing(f.graph, n, find_rule(*n.op))) {
     const EagerScope eager;
     for (const Spec& s : n.outputs) f.values[i].push_back(constant(zeros(s.shape, {s.dtype, {}})));
+  } else if (auto m = f.idioms.find(int32_t(i)); m != f.idioms.end()) {
+    const Value x = cast(value(f, m->second.x), DType::f32);
+    f.values[i] = {cast(m->second.idiom->write(*this, x, m->second.p), n.outputs[0].dtype)};
   } else {
     Values in;
     for (ValueId v : n.inputs) in.push_back(value(f, v));
@@ -347,7 +357,7 @@ Values Exporter::composed(const Values& in, std::span<const Spec> specs, const C
 }
 
 void Exporter::write_inner(Scope& scope, const Graph& g, const Values& inputs, Values& results) {
-  kept_frames_.push_back(std::make_unique<Frame>(g, scope));
+  kept_frames_.push_back(std::make_unique<Frame>(g, scope, find_idioms(g, idioms())));
   Frame& frame = *kept_frames_.back();
   frames_[g.trace] = &frame;
   for (size_t i = 0; i < g.inputs.size(); ++i) frame.values[size_t(g.inputs[i].node)] = {inputs[i]};

@@ -13,15 +13,13 @@
 #include "onnx.pb.h"
 #include "rill/ops/op.h"
 #include "rill/serialize/export_model.h"
+#include "rill/serialize/onnx/opsets.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/trace/graph.h"
 #include "rill/trace/graph/unique_names.h"
 #include "rill/trace/graph/variable_values.h"
 
 namespace rill::onnx_out {
-
-// The operator set that models are written for, and the version of the file's format that it came with.
-inline constexpr int64_t opset_version = 28, ir_version = 14;
 
 // A value of the ONNX graph that is being written. "" is an optional operand that is left out.
 struct Value {
@@ -46,6 +44,15 @@ struct Scope {
   std::map<uint32_t, Value> sizes = {};  // open sizes, by the number of their expression
 };
 
+struct Idiom;
+
+// A node with which a function of rill ends that the format has an operator for (idioms.h): its operand and its number.
+struct IdiomMatch {
+  const Idiom* idiom = nullptr;
+  ValueId x;
+  double p = 0;
+};
+
 // A graph of rill that is being written: what its values have become.
 struct Frame {
   const Graph& graph;
@@ -54,8 +61,9 @@ struct Frame {
   std::vector<char> begun;              // by node
   std::vector<std::vector<char>> read;  // by node and result: whether something reads it
   const Node* stands_for = nullptr;     // the user's node that a composite is written for
+  std::map<int32_t, IdiomMatch> idioms;
 
-  Frame(const Graph& g, Scope& s);
+  Frame(const Graph& g, Scope& s, std::map<int32_t, IdiomMatch> found = {});
 };
 
 struct Rule;
@@ -121,6 +129,7 @@ class Exporter {
  protected:
   // Null where there is none.
   virtual const Rule* find_rule(const Op& op) const;
+  virtual std::span<const Idiom> idioms() const;
   virtual std::string_view format() const { return "ONNX"; }
   // Whether complex numbers may be written, as pairs.
   virtual bool writes_pairs() const { return true; }
@@ -165,6 +174,7 @@ class Exporter {
   void rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const;
 
   onnx::ModelProto model_;
+  OpsetNeed need_;
   struct OpenAxis {
     Value input;
     int64_t axis, traced;  // `traced`: the size that the trace has for it

@@ -74,6 +74,7 @@ void set(onnx::AttributeProto& p, const Attribute& a) {
 
 Values Exporter::ops(std::string_view type, const Values& in, const Attributes& attributes,
                      const std::vector<DType>& out) {
+  if (type == "Equal" && in[0].dtype == DType::string) need_.at_least(19, "Equal of strings");
   onnx::NodeProto& n = *now_->proto->add_node();
   const std::string base = node_ && !node_->scope.empty() ? node_->scope + "/" + std::string(type) : std::string(type);
   n.set_op_type(std::string(type));

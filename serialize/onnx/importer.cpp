@@ -74,6 +74,7 @@ ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& sourc
   const onnx::TypeProto* type = &v.type();
   if (type->has_optional_type()) info.optional = true, type = &type->optional_type().elem_type();
   if (type->has_sequence_type()) info.kind = ValueInfo::Kind::sequence, type = &type->sequence_type().elem_type();
+  if (type->has_map_type()) info.kind = ValueInfo::Kind::tensor;  // a map for each row: rules_ml.cpp
   const std::string what = fmt::format("{} '{}'", given ? "input" : "output", v.name());
   if (!type->has_tensor_type()) {
     if (given) source.reject(what + ": is no tensor and no sequence of tensors");

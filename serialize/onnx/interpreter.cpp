@@ -132,13 +132,18 @@ const onnx::FunctionProto* Program::function(const onnx::NodeProto& node) const 
 }
 
 const Rule* find_rule(const std::string& domain, const std::string& op) {
+  const auto in = [&](const RuleTable& table) {
+    auto it = table.find(op);
+    return it == table.end() ? nullptr : &it->second;
+  };
+  if (domain == "com.microsoft") return in(microsoft_rules());
+  if (domain == "ai.onnx.ml") return in(ml_rules());
   if (!is_standard(domain)) return nullptr;
   for (const RuleTable* t : {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(),
                              &product_rules(), &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(),
                              &attention_rules(), &loss_rules(), &control_rules(), &sequence_rules(), &quantised_rules(),
                              &random_rules(), &signal_rules(), &host_rules(), &region_rules()}) {
-    auto it = t->find(op);
-    if (it != t->end()) return &it->second;
+    if (const Rule* rule = in(*t)) return rule;
   }
   return nullptr;
 }

@@ -115,6 +115,7 @@ const RuleTable& norm_rules() {
       {"LpNormalization", {lp_norm_rule}},
       {"MeanVarianceNormalization", {mean_variance_rule}},
       {"RMSNormalization", {rms_norm_rule}},
+      {"SimplifiedLayerNormalization", {rms_norm_rule}},  // onnxruntime's name, which it writes without its domain
   };
   return table;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "rill/serialize/onnx/interpreter.h"
+#include "rill/serialize/onnx/quantised.h"
 #include "rill/serialize/onnx/windows.h"
 
 namespace rill::onnx_import {
@@ -30,15 +31,9 @@ Limits limits_of(const NarrowFormat& f) {
 }
 
 // round(x / scale) + zero, within limits.
-Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to, const Limits& l) {
+Tensor quantised_within(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to, const Limits& l) {
   const Tensor y = round(x / scale.astype(x.dtype())).astype(f64) + zero.astype(f64);
   return clip(y, l.low, l.high).astype(to);
-}
-Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
-  return quantised(x, scale, zero, to, limits_of(to));
-}
-Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
-  return (x.astype(f64) - zero.astype(f64)).astype(scale.dtype()) * scale;
 }
 
 Values quantize_rule(const Call& c) {
@@ -52,7 +47,7 @@ Values quantize_rule(const Call& c) {
   const Tensor wide = is_floating(x.dtype()) ? x.astype(precision) : x.astype(f32);
   const Tensor scale = spread(c, c.x(1), x, axis, block);
   if (!narrow) return {quantised(wide, scale, zero, to)};
-  Value y(is_integer(to) ? quantised(wide, scale, zero, to, limits_of(*narrow))
+  Value y(is_integer(to) ? quantised_within(wide, scale, zero, to, limits_of(*narrow))
                          : narrowed(wide / scale.astype(wide.dtype()) + zero.astype(wide.dtype()), *narrow,
                                     c.flag("saturate", true)));
   y.narrow = narrow->number;
@@ -67,12 +62,18 @@ Values dequantize_rule(const Call& c) {
 }
 
 // To u8, over the range of the operand, in which 0 always lies.
-Values dynamic_quantize_rule(const Call& c) {
-  const Tensor x = c.x();
+struct Bytes {
+  Tensor values, scale, zero;
+};
+Bytes bytes_of(const Tensor& x) {
   const Tensor low = minimum(min(x), 0), high = maximum(max(x), 0);
   const Tensor scale = (high - low) / 255;
   const Tensor zero = clip(round(-low / where(equal(scale, 0), ones_like(scale), scale)), 0, 255).astype(u8);
   return {quantised(x, where(equal(scale, 0), ones_like(scale), scale), zero, u8), scale, zero};
+}
+Values dynamic_quantize_rule(const Call& c) {
+  const Bytes b = bytes_of(c.x());
+  return {b.values, b.scale, b.zero};
 }
 
 // Integers less their zero point, as f64, in which products and sums of them are exact.
@@ -120,6 +121,17 @@ Values qlinear_conv_rule(const Call& c) {
 }
 
 }  // namespace
+
+Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
+  return quantised_within(x, scale, zero, to, limits_of(to));
+}
+Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
+  return (x.astype(f64) - zero.astype(f64)).astype(scale.dtype()) * scale;
+}
+Tensor rounded_to_bytes(const Tensor& x) {
+  const Bytes b = bytes_of(x);
+  return restored(b.values, b.scale, b.zero);
+}
 
 const RuleTable& quantised_rules() {
   static const RuleTable table = {

@@ -12,6 +12,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/stored_ops.h"
 #include "rill/serialize/onnx/interpreter.h"
+#include "rill/serialize/onnx/quantised.h"
 #include "rill/trace/control_flow.h"
 
 namespace rill::onnx_import {
@@ -90,14 +91,15 @@ struct Recurrence {
   Tensor bias, r_bias;  // [directions, gates hidden], which x W and h R are summed with
   Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn
+  bool by_bytes = false;               // x and each h are rounded to bytes before they meet the weights
 
   // `adds_all`: a step only sums x W, h R and the two biases, so that both biases are added to x W before the scan. Not
   // so in a GRU, whose reset gate may scale h R and its bias.
   Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual, bool adds_all)
-      : c(call), gates(gates) {
+      : c(call), gates(gates), by_bytes(call.node.op_type() == "DynamicQuantizeLSTM") {
     if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
     batch_first = c.flag("layout");
-    x = batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0);
+    x = seen(batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0));
     directions = c.x(2).dim(0);
     hidden = c.integer("hidden_size", c.x(2).dim(-1));
     const std::string kind = c.text("direction", "forward");
@@ -126,6 +128,7 @@ struct Recurrence {
     if (!c.has(operand)) return zeros({directions, x.dim(1), hidden}, x.dtype());
     return batch_first ? swapaxes(c.x(operand), 0, 1) : c.x(operand);
   }
+  Tensor seen(const Tensor& t) const { return by_bytes ? rounded_to_bytes(t) : t; }
   Tensor clipped(const Tensor& t) const {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
@@ -180,7 +183,7 @@ struct Recurrence {
   // Over the steps of every direction, from its first state: step(weights, state, x W + b of the step).
   template <class F>
   Values run(F step) const {
-    if (directions_are_alike()) return run_together(step);
+    if (directions_are_alike() && !by_bytes) return run_together(step);
     Tensors all;
     std::vector<Tensors> last;
     const Tensor times = iota({x.dim(0)});
@@ -232,7 +235,7 @@ Values lstm_rule(const Call& c) {
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    const Tensor sums = row + matmul(s[0], w.r);
+    const Tensor sums = row + matmul(r.seen(s[0]), w.r);
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
@@ -243,6 +246,19 @@ Values lstm_rule(const Call& c) {
     const Tensor cell = forget * s[1] + in * w.f[1](r.clipped(gate(sums, 3, h)));
     return Tensors{gated(1, 1, cell) * w.f[2](cell), cell};
   });
+}
+
+// com.microsoft's: W and R are integers, [directions, in, gates hidden], with scales and zero points, one number a direction
+// or one a column; what meets them is rounded to bytes, over the range of the whole operand.
+Values dynamic_lstm_rule(const Call& c) {
+  Call as_numbers = c;
+  const auto numbers = [&](size_t weights, size_t scale) {
+    const auto by_direction = [&](const Tensor& v) { return reshape(v, {c.x(weights).dim(0), 1, -1}); };
+    return matrix_transpose(restored(c.x(weights), by_direction(c.x(scale)), by_direction(c.x(scale + 1))));
+  };
+  as_numbers.in[1] = numbers(1, 8), as_numbers.in[2] = numbers(2, 10);
+  as_numbers.in.resize(8);
+  return lstm_rule(as_numbers);
 }
 
 // Gates in the order of the file: update, reset, hidden.
@@ -262,6 +278,8 @@ Values gru_rule(const Call& c) {
 }
 
 }  // namespace
+
+Rule dynamic_lstm() { return {dynamic_lstm_rule, 0b111100000110}; }
 
 const RuleTable& recurrent_rules() {
   static const RuleTable table = {

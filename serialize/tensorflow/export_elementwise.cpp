@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "rill/ops/ops.h"
+#include "rill/serialize/onnx/idioms.h"
 #include "rill/serialize/tensorflow/rules.h"
 
 namespace rill::tensorflow_out {
@@ -75,6 +76,32 @@ std::span<const onnx_out::Rule> elementwise_rules() {
       {"igammac_by_a", [](Call& c) -> Values { return {writer(c).node("Neg", {slope_of_igamma(c)})}; }},
   };
   return rules;
+}
+
+namespace {
+Value write_leaky_relu(onnx_out::Exporter& e, const Value& x, double slope) {
+  proto::AttrValue alpha;
+  alpha.set_f(float(slope));
+  return static_cast<GraphWriter&>(e).node("LeakyRelu", {x}, {{"alpha", alpha}});
+}
+Value write_silu(onnx_out::Exporter& e, const Value& x, double) { return e.op("Mul", {x, e.op("Sigmoid", {x})}); }
+template <const char* name>
+Value write_idiom(onnx_out::Exporter& e, const Value& x, double) {
+  return static_cast<GraphWriter&>(e).node(name, {x});
+}
+constexpr char elu_name[] = "Elu", selu_name[] = "Selu", relu6_name[] = "Relu6", softsign_name[] = "Softsign";
+}  // namespace
+
+std::span<const onnx_out::Idiom> GraphWriter::idioms() const {
+  static const onnx_out::Idiom all[] = {
+      {"silu", [](const Tensor& x, double) { return silu(x); }, write_silu},
+      {"elu", [](const Tensor& x, double) { return elu(x); }, write_idiom<elu_name>},
+      {"selu", [](const Tensor& x, double) { return selu(x); }, write_idiom<selu_name>},
+      {"relu6", [](const Tensor& x, double) { return relu6(x); }, write_idiom<relu6_name>},
+      {"softsign", [](const Tensor& x, double) { return softsign(x); }, write_idiom<softsign_name>},
+      {"leaky_relu", [](const Tensor& x, double slope) { return leaky_relu(x, slope); }, write_leaky_relu},
+  };
+  return all;
 }
 
 const onnx_out::Rule* rule_of(const Op& op) {

@@ -9,6 +9,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/serialize/onnx/idioms.h"
 #include "rill/serialize/tensorflow/op_table.h"
 #include "rill/serialize/tensorflow/rules.h"
 
@@ -243,7 +244,7 @@ proto::SignatureDef GraphWriter::write_signature(bool first) {
   first_ = first;
   proto::SignatureDef signature;
   signature.set_method_name("tensorflow/serving/predict");
-  onnx_out::Frame main(graph_, main_);
+  onnx_out::Frame main(graph_, main_, onnx_out::find_idioms(graph_, idioms()));
   frames_[graph_.trace] = &main;
   if (first) reserve_outputs();
   add_inputs(main, signature);

@@ -111,6 +111,7 @@ class GraphWriter final : public onnx_out::Exporter {
 
  protected:
   const onnx_out::Rule* find_rule(const Op& op) const override;
+  std::span<const onnx_out::Idiom> idioms() const override;
   bool writes_pairs() const override { return false; }
   std::string_view format() const override { return "TensorFlow"; }
 

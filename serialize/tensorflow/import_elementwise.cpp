@@ -242,7 +242,7 @@ const RuleTable& elementwise_rules() {
       UNARY("Elu", elu(x)),
       UNARY("Selu", selu(x)),
       UNARY("Softplus", softplus(x)),
-      UNARY("Softsign", x / (1 + abs(x))),
+      UNARY("Softsign", softsign(x)),
       {"Add", add_rule},
       BINARY("AddV2", x + y),
       BINARY("BiasAddV1", x + y),

@@ -30,7 +30,12 @@ constexpr std::string_view windows[] = {"Conv2D",    "Conv3D",      "MaxPool",  
 
 constexpr OpForm others[] = {
     {"LogicalNot", "y", ""},
+    {"Elu", "activations"},
+    {"LeakyRelu", "activations"},
+    {"Relu6", "activations"},
+    {"Selu", "activations"},
     {"Softplus", "activations"},
+    {"Softsign", "activations"},
     {"Relu", "activations"},
     {"ReluGrad", "backprops"},
     {"NextAfter", "output"},

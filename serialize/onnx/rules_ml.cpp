@@ -1,0 +1,277 @@
+// Operators of the domain ai.onnx.ml, as scikit-learn, LightGBM and XGBoost are exported: scaling, linear models, trees. What
+// ends such a model, ZipMap, makes a map of each row; here the rows stay a tensor, a column for each class. Start at Forest.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "rill/serialize/onnx/interpreter.h"
+
+namespace rill::onnx_import {
+namespace {
+
+Tensor numbers(const Call& c, const std::string& name) {
+  const std::vector<double> given = c.reals(name);
+  return tensor(std::vector<float>(given.begin(), given.end()));
+}
+// [rows, features] in f32; one row may come without its axis.
+Tensor rows_of(const Call& c) {
+  const Tensor x = c.x().astype(c.x().dtype() == DType::f64 ? f64 : f32);
+  if (x.ndim() != 1 && x.ndim() != 2) c.reject("takes [rows, features]");
+  return x.ndim() == 1 ? reshape(x, {1, -1}) : x;
+}
+
+// --- Classes ---------------------------------------------------------------------------------------------------------
+
+// The class of an index, as the file names them.
+class Labels {
+ public:
+  Labels(const Call& c, const char* texts, const char* integers) : texts_(c.strings(texts)) {
+    for (const Dim n : c.integers(integers)) numbers_.push_back(n.plain());
+    if (texts_.empty() && numbers_.empty()) c.reject("names no classes");
+  }
+  int64_t count() const { return int64_t(std::max(texts_.size(), numbers_.size())); }
+  Tensor at(const Tensor& index) const {
+    return take(texts_.empty() ? tensor(numbers_) : tensor(texts_), index, Axis(0));
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<int64_t> numbers_;
+};
+
+Tensor transformed(const Call& c, const Tensor& scores) {
+  const std::string kind = c.text("post_transform", "NONE");
+  if (kind == "NONE") return scores;
+  if (kind == "LOGISTIC") return sigmoid(scores);
+  if (kind == "SOFTMAX") return softmax(scores, -1);
+  if (kind == "SOFTMAX_ZERO") {
+    const Tensor e = where(equal(scores, 0), zeros_like(scores), exp(scores - max(scores, -1, true)));
+    return e / sum(e, -1, true);
+  }
+  c.reject("post_transform " + kind + " is not known");
+}
+
+Tensor beside(const Tensor& first, const Tensor& second) { return concat({first, second}, 1); }
+
+// One score for two classes: how far it speaks for the second.
+Values of_two(const Call& c, const Labels& labels, const Tensor& score, bool is_fraction) {
+  const Tensor second = greater(score, is_fraction ? 0.5 : 0.0);
+  const bool logistic = c.text("post_transform", "NONE") == "LOGISTIC";
+  const Tensor scores = logistic      ? beside(sigmoid(-score), sigmoid(score))
+                        : is_fraction ? beside(1 - score, score)
+                                      : beside(-score, score);
+  return {labels.at(reshape(second, {-1}).astype(i64)), scores};
+}
+
+// --- Preparation -----------------------------------------------------------------------------------------------------
+
+Values normalizer_rule(const Call& c) {
+  const Tensor x = rows_of(c);
+  const std::string norm = c.text("norm", "MAX");
+  if (norm == "MAX") return {x / max(x, -1, true)};
+  const Tensor size = norm == "L1" ? sum(abs(x), -1, true) : sqrt(sum(square(x), -1, true));
+  return {where(equal(size, 0), x, x / size)};
+}
+Values scaler_rule(const Call& c) {
+  const Tensor x = c.x().astype(f32);
+  return {(x - numbers(c, "offset")) * numbers(c, "scale")};
+}
+Values binarizer_rule(const Call& c) { return {greater(c.x(), c.real("threshold", 0)).astype(c.x().dtype())}; }
+Values feature_rule(const Call& c) { return {take(c.x(0), reshape(c.x(1), {-1}), Axis(-1))}; }
+Values imputer_rule(const Call& c) {
+  const Tensor x = c.x();
+  if (!is_floating(x.dtype())) c.reject("fills floating numbers");
+  const double missing = c.real("replaced_value_float", 0);
+  const Tensor gone = std::isnan(missing) ? isnan(x) : equal(x, missing);
+  return {where(gone, numbers(c, "imputed_value_floats").astype(x.dtype()), x)};
+}
+
+// --- Linear models ---------------------------------------------------------------------------------------------------
+
+Tensor linear_scores(const Call& c, const Tensor& x, int64_t targets) {
+  const Tensor given = numbers(c, "coefficients");
+  if (targets < 1 || given.size() % targets) c.reject("coefficients are not one for each target and feature");
+  const Tensor y = matmul(x.astype(f32), matrix_transpose(reshape(given, {targets, -1})));
+  return c.has_attribute("intercepts") ? y + numbers(c, "intercepts") : y;
+}
+Values linear_regressor_rule(const Call& c) {
+  return {transformed(c, linear_scores(c, rows_of(c), c.integer("targets", 1)))};
+}
+Values linear_classifier_rule(const Call& c) {
+  const Labels labels(c, "classlabels_strings", "classlabels_ints");
+  const int64_t targets = int64_t(std::max<size_t>(c.reals("intercepts").size(), 1));
+  const Tensor scores = linear_scores(c, rows_of(c), targets);
+  if (targets == 1 && labels.count() == 2) return of_two(c, labels, scores, false);
+  if (targets != labels.count()) c.reject("its scores are not one for each class");
+  return {labels.at(argmax(scores, -1)), transformed(c, scores)};
+}
+
+// --- Trees -----------------------------------------------------------------------------------------------------------
+
+// All trees as one table of nodes, which every row walks at once, a level a step: a leaf is its own child.
+class Forest {
+ public:
+  // `kind`: "class" or "target", how the attributes of what leaves give begin.
+  Forest(const Call& c, const std::string& kind, int64_t columns) : c_(c), columns_(columns) {
+    const Dims trees = c.integers("nodes_treeids"), ids = c.integers("nodes_nodeids");
+    if (trees.empty() || ids.size() != trees.size()) c.reject("has no nodes, or not an id for each");
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (!rows_.emplace(Id{trees[i].plain(), ids[i].plain()}, int64_t(i)).second) c.reject("has two nodes of one id");
+      if (i == 0 || trees[i].plain() != trees[i - 1].plain()) roots_.push_back(int64_t(i));
+    }
+    read_nodes(trees);
+    read_leaves(kind);
+    find_depth();
+  }
+
+  // What the leaves give, [rows, trees, columns].
+  Tensor operator()(const Tensor& x) const {
+    Tensor at = broadcast_to(tensor(roots_), {x.dim(0), int64_t(roots_.size())});
+    for (int64_t level = 0; level < depth_; ++level) {
+      const Tensor value = take_along_axis(x, take(tensor(features_), at, Axis(0)), Axis(1));
+      const Tensor limit = take(tensor(limits_), at, Axis(0)).astype(x.dtype());
+      const Tensor onward = logical_or(goes_on(at, value, limit), logical_and(isnan(value), missing_goes_on(at)));
+      at = where(onward, take(tensor(yes_), at, Axis(0)), take(tensor(no_), at, Axis(0)));
+    }
+    return take(reshape(tensor(weights_), {-1, columns_}), at, Axis(0));
+  }
+  bool speaks_of_one_class() const { return given_.size() == 1; }
+  bool is_positive() const {
+    return std::ranges::all_of(weights_, [](float w) { return w >= 0; });
+  }
+  // The column of what speaks of one class alone.
+  int64_t only() const { return *given_.begin(); }
+
+ private:
+  using Id = std::pair<int64_t, int64_t>;  // of a tree, and of a node in it
+
+  int64_t row(int64_t tree, int64_t id) const {
+    const auto found = rows_.find({tree, id});
+    if (found == rows_.end()) c_.reject(fmt::format("tree {} has no node {}", tree, id));
+    return found->second;
+  }
+  void read_nodes(const Dims& trees) {
+    const size_t n = trees.size();
+    const Dims features = c_.integers("nodes_featureids"), yes = c_.integers("nodes_truenodeids"),
+               no = c_.integers("nodes_falsenodeids"), missing = c_.integers("nodes_missing_value_tracks_true");
+    const std::vector<double> limits = c_.reals("nodes_values");
+    modes_ = c_.strings("nodes_modes");
+    if (features.size() != n || yes.size() != n || no.size() != n || limits.size() != n || modes_.size() != n ||
+        (!missing.empty() && missing.size() != n))
+      c_.reject("an attribute does not have an entry for each node");
+    for (size_t i = 0; i < n; ++i) {
+      const bool leaf = modes_[i] == "LEAF";
+      features_.push_back(leaf ? 0 : features[i].plain());
+      limits_.push_back(float(limits[i]));
+      yes_.push_back(leaf ? int64_t(i) : row(trees[i].plain(), yes[i].plain()));
+      no_.push_back(leaf ? int64_t(i) : row(trees[i].plain(), no[i].plain()));
+      missing_.push_back(!leaf && !missing.empty() && missing[i].plain() != 0);
+      if (!leaf) kinds_.insert(modes_[i]);
+    }
+  }
+  void read_leaves(const std::string& kind) {
+    const Dims trees = c_.integers(kind + "_treeids"), ids = c_.integers(kind + "_nodeids"),
+               columns = c_.integers(kind + "_ids");
+    const std::vector<double> weights = c_.reals(kind + "_weights");
+    if (ids.size() != trees.size() || columns.size() != trees.size() || weights.size() != trees.size())
+      c_.reject("an attribute does not have an entry for each leaf");
+    weights_.assign(rows_.size() * size_t(columns_), 0);
+    for (size_t i = 0; i < trees.size(); ++i) {
+      const int64_t column = columns[i].plain();
+      if (column < 0 || column >= columns_) c_.reject(fmt::format("a leaf speaks of {}, of {}", column, columns_));
+      weights_[size_t(row(trees[i].plain(), ids[i].plain()) * columns_ + column)] += float(weights[i]);
+      given_.insert(column);
+    }
+  }
+  // How many steps the longest way has. Nodes that lead in a circle are no tree.
+  void find_depth() {
+    constexpr int64_t most = 1000;
+    std::vector<int64_t> level = roots_;
+    for (depth_ = 0; !level.empty(); ++depth_) {
+      if (depth_ > most) c_.reject(fmt::format("a tree is deeper than {}, or goes in a circle", most));
+      std::set<int64_t> next;
+      for (const int64_t i : level)
+        if (modes_[size_t(i)] != "LEAF") next.insert({yes_[size_t(i)], no_[size_t(i)]});
+      level.assign(next.begin(), next.end());
+    }
+    --depth_;
+  }
+  Tensor compared(const std::string& mode, const Tensor& value, const Tensor& limit) const {
+    if (mode == "BRANCH_LEQ") return less_equal(value, limit);
+    if (mode == "BRANCH_LT") return less(value, limit);
+    if (mode == "BRANCH_GTE") return greater_equal(value, limit);
+    if (mode == "BRANCH_GT") return greater(value, limit);
+    if (mode == "BRANCH_EQ") return equal(value, limit);
+    if (mode == "BRANCH_NEQ") return not_equal(value, limit);
+    c_.reject("an unknown mode of a node, '" + mode + "'");
+  }
+  Tensor goes_on(const Tensor& at, const Tensor& value, const Tensor& limit) const {
+    if (kinds_.size() == 1) return compared(*kinds_.begin(), value, limit);
+    Tensor onward = zeros(at.shape(), boolean);
+    for (const std::string& mode : kinds_) {
+      std::vector<int32_t> of_mode;
+      for (const std::string& m : modes_) of_mode.push_back(m == mode);
+      const Tensor has_mode = take(tensor(of_mode), at, Axis(0)) != 0;
+      onward = logical_or(onward, logical_and(has_mode, compared(mode, value, limit)));
+    }
+    return onward;
+  }
+  Tensor missing_goes_on(const Tensor& at) const { return take(tensor(missing_), at, Axis(0)) != 0; }
+
+  const Call& c_;
+  const int64_t columns_;
+  std::map<Id, int64_t> rows_;
+  std::vector<int64_t> roots_, features_, yes_, no_;
+  std::vector<float> limits_, weights_;
+  std::vector<int32_t> missing_;
+  std::vector<std::string> modes_;
+  std::set<std::string> kinds_;
+  std::set<int64_t> given_;  // which columns leaves speak of
+  int64_t depth_ = 0;
+};
+
+Tensor with_base(const Call& c, const Tensor& scores) {
+  return c.has_attribute("base_values") ? scores + numbers(c, "base_values") : scores;
+}
+Values tree_regressor_rule(const Call& c) {
+  const Tensor leaves = Forest(c, "target", c.integer("n_targets", 1))(rows_of(c));
+  const std::string kind = c.text("aggregate_function", "SUM");
+  const Tensor scores = kind == "SUM"       ? sum(leaves, 1)
+                        : kind == "AVERAGE" ? mean(leaves, 1)
+                        : kind == "MIN"     ? min(leaves, 1)
+                                            : max(leaves, 1);
+  return {transformed(c, with_base(c, scores))};
+}
+Values tree_classifier_rule(const Call& c) {
+  const Labels labels(c, "classlabels_strings", "classlabels_int64s");
+  const Forest forest(c, "class", labels.count());
+  const Tensor scores = sum(forest(rows_of(c)), 1);
+  if (labels.count() == 2 && forest.speaks_of_one_class()) {
+    const Tensor score = scores(all, slice(forest.only(), forest.only() + 1));
+    return of_two(c, labels, with_base(c, score), forest.is_positive());
+  }
+  const Tensor all_scores = with_base(c, scores);
+  return {labels.at(argmax(all_scores, -1)), transformed(c, all_scores)};
+}
+
+}  // namespace
+
+const RuleTable& ml_rules() {
+  static const RuleTable table = {
+      {"ArrayFeatureExtractor", {feature_rule}},
+      {"Binarizer", {binarizer_rule}},
+      {"Imputer", {imputer_rule}},
+      {"LinearClassifier", {linear_classifier_rule}},
+      {"LinearRegressor", {linear_regressor_rule}},
+      {"Normalizer", {normalizer_rule}},
+      {"Scaler", {scaler_rule}},
+      {"TreeEnsembleClassifier", {tree_classifier_rule}},
+      {"TreeEnsembleRegressor", {tree_regressor_rule}},
+      {"ZipMap", {[](const Call& c) { return Values{c.x()}; }}},
+  };
+  return table;
+}
+
+}  // namespace rill::onnx_import
