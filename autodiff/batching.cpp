@@ -15,6 +15,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/cost_dims.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill {
@@ -213,7 +214,8 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   }
   if (others || specs.size() != 1) return {};
   const Rows& d = *rows_of(*in[at]);
-  const bool same_shape = d.tensor.shape() == specs[0].shape;
+  const Shape &given = d.tensor.shape(), &made = specs[0].shape;
+  const bool same_shape = std::equal(given.begin(), given.end(), made.begin(), made.end(), saves_if_equal);
   const auto call = [&] { return apply(op, Operands(operands.data(), operands.size()), attrs, where)[0]; };
   if (count == 2 && same_shape && (&op == &add_op || &op == &subtract_op) &&
       operands[0]->shape() == operands[1]->shape())

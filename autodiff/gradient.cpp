@@ -183,14 +183,14 @@ class Persistent {
   const bool before_;
 };
 
-// How many rows go through the tape at a time.
-Dim rows_at_a_time(const Tensor& target, std::span<const Source> sources, Dim rows, int64_t bytes) {
+// How many rows go through the tape at a time; nothing where all do, however many an open size makes of them.
+std::optional<Dim> rows_at_a_time(const Tensor& target, std::span<const Source> sources, Dim rows, int64_t bytes) {
   Dim widest = target.size();
   for (const Source& s : sources) widest = larger(widest, spec_of(s).shape.numel());
   const Dim row = larger(widest * int64_t(size_of(target.dtype())), 1);
   {
     const CostDims either_is_right;
-    if (row * rows <= bytes) return rows;
+    if (row * rows <= bytes) return {};
   }
   return larger(bytes / row, 1);
 }
@@ -234,18 +234,17 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, std::span<
   std::vector<std::vector<Tensor>> parts(sources.size());
   std::optional<Persistent> whole(std::in_place, impl_->options.persistent);
   std::optional<Paused> paused(std::in_place, *impl_);  // before the batch begins: this tape does not record the walk
-  const Dim most = rows_at_a_time(target, sources, n, options.chunk_bytes);
-  for (Dim start = 0; start < n;) {
-    const Dim stop = smaller(start + most, n);
-    const Tensor all = start == 0 && stop == n && n == target.size() ? Tensor() : cotangents(start, stop);
+  const auto walk = [&](Dim start, Dim stop, bool is_whole) {
     Batcher batcher(stop - start, op);
-    const Tensor rows = all.defined() ? batcher.row_of(all) : batcher.unit(target.spec());
+    const Tensor rows = is_whole ? batcher.unit(target.spec()) : batcher.row_of(cotangents(start, stop));
     std::vector<Tensor> found(sources.size());
     gradients({&target, 1}, sources, {.unconnected = options.unconnected, .output_gradient = rows}, where, found);
     for (size_t k = 0; k < found.size(); ++k)
       if (found[k].defined()) parts[k].push_back(batcher.all_rows(found[k]));
-    start = stop;
-  }
+  };
+  if (const auto most = rows_at_a_time(target, sources, n, options.chunk_bytes); !most) walk(0, n, n == target.size());
+  else
+    for (Dim start = 0; start < n; start = smaller(start + *most, n)) walk(start, smaller(start + *most, n), false);
   paused.reset(), whole.reset();
   const Consumed consumed{*impl_, !impl_->options.persistent};
   std::vector<Tensor> out;
@@ -266,8 +265,7 @@ std::vector<Tensor> GradientTape::jacobian_of(const Tensor& target, std::span<co
   for (size_t k = 0; k < out.size(); ++k) {
     const Spec source = spec_of(sources[k]);
     const Shape shape = joined(target.shape(), source.shape);
-    if (n == 0) out[k] = zeros(shape, {.dtype = source.dtype, .device = source.device});
-    else if (out[k].defined() && !(out[k].shape() == shape)) out[k] = out[k].reshape(shape);
+    if (out[k].defined() && !(out[k].shape() == shape)) out[k] = out[k].reshape(shape);
     out[k] = jacobian_from(out[k], target);
   }
   return out;

@@ -65,13 +65,6 @@ std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Te
   Dim n = 0, widest = 1;  // columns, and the bytes of one
   for (const Tensor& t : x) n = n + t.size(), widest = larger(widest, t.size() * int64_t(size_of(t.dtype())));
   std::vector<std::vector<Tensor>> all;
-  if (n == 0) {
-    for (const Tensor& y : of_user(x)) {
-      all.emplace_back();
-      for (const Tensor& t : x) all.back().push_back(zeros(joined(y.shape(), t), {y.dtype(), y.device()}));
-    }
-    return all;
-  }
   // The columns of x[k] are units behind those of the ones before it.
   std::vector<Tensor> units;
   Dim start = 0;

@@ -38,6 +38,19 @@ TEST_CASE("an expert that is full gives 0; balance is 1 where all get as many, a
   CHECK(message_of([] { nn::MixtureOfExperts(2, 4, {.top = 3}); }).find("top is 3") != std::string::npos);
 }
 
+TEST_CASE("tokens are counted in halves as well") {
+  random::seed(4);
+  nn::MixtureOfExperts layer(2, 4, {.top = 1, .capacity = 1.2});
+  const Tensor x = abs(random::normal({600, 3})) + 0.1f;
+  layer(x);
+  layer.router.assign(zeros({3, 2}).at(all, 0).set(20));  // all to expert 0, which takes 360
+  for (DType d : {f32, bf16, f16}) {
+    INFO(name(d));
+    const Tensor y = layer(x.astype(d), nn::Call{.compute = d});
+    CHECK(sum(any(y != 0, 1)).item<int64_t>() == 360);
+  }
+}
+
 TEST_CASE("traced experts have the eager bits, gradients too") {
   random::seed(3);
   const nn::MixtureOfExperts layer(4, 6, {.top = 2, .capacity = 1.5});

@@ -116,6 +116,27 @@ TEST_CASE("losses at the edges") {
   CHECK(std::isnan(cross_entropy(bad, tensor({-100, -100})).item<double>()));
 }
 
+TEST_CASE("losses of what is very small or very large") {
+  // log(cosh(e)) is e^2 / 2 - e^4 / 12 + ..., its slope tanh(e), and that one's 1 - tanh(e)^2.
+  const Tensor e = tensor({0., 1e-9, -1e-4, 0.999, -1.001, 30., -1e4}), zero = zeros_like(e);
+  const std::vector<double> wanted = {
+      0, 5e-19, 4.999999991666667e-9, 0.43301944642088479, 0.434542634519563, 29.306852819440055, 9999.3068528194401};
+  const auto loss = [](const Tensor& x) { return log_cosh_loss(x, zeros_like(x)); };
+  CHECK(allclose(loss(e), tensor(wanted), {.rtol = 1e-13, .atol = 0}));
+  CHECK(allclose(loss(e.astype(f32)).astype(f64), tensor(wanted), {.rtol = 3e-7, .atol = 0}));
+  const auto slope = [&](const Tensor& x) { return grad([&](const Tensor& v) { return sum(loss(v)); })(x); };
+  CHECK(allclose(slope(e), tanh(e), {.rtol = 1e-13, .atol = 0}));
+  CHECK(allclose(jvp(slope, e, ones_like(e)).second, 1 - square(tanh(e)), {.rtol = 1e-12, .atol = 1e-15}));
+  // Lengths whose squares f32 does not hold.
+  const Tensor x = tensor({{3.f, 4.f}, {4.f, -3.f}});
+  for (float scale : {1e-11f, 1e19f, 1e30f}) {
+    CHECK(allclose(info_nce_loss(x * scale, x), info_nce_loss(x, x), {.rtol = 1e-6}));
+    CHECK(allclose(nt_xent_loss(x * scale, x), nt_xent_loss(x, x), {.rtol = 1e-6}));
+  }
+  // 0.5 (log(1e38) + (1e20)^2 / 1e38)
+  CHECK(allclose(gaussian_nll_loss(tensor(1e20f), tensor(0.f), tensor(1e38f)), tensor(93.749118f)));
+}
+
 TEST_CASE("losses are reduced by weights and masks") {
   const Tensor losses = tensor({1., 2., NAN}), mask = tensor({true, true, false});
   CHECK(reduce_loss(losses, Reduction::mean, mask).item<double>() == 1.5);

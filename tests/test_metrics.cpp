@@ -151,6 +151,37 @@ TEST_CASE("errors of numbers") {
   CHECK(std::isnan(metrics::mean_absolute_error().result().item<double>()));
 }
 
+TEST_CASE("what weighs nothing is not counted, whatever it is") {
+  const double inf = HUGE_VAL, nan = std::nan("");
+  const Tensor numbers = tensor({1., nan, 4., inf}), labels = tensor({2., 0., 2., 1.}),
+               counts = tensor({1., 0., 1., 0.});
+  for (const auto& [metric, wanted] : {std::pair(metrics::mean_squared_error(), 2.5),
+                                       {metrics::mean_absolute_error(), 1.5},
+                                       {metrics::r2(), 0.},
+                                       {metrics::explained_variance(), 0.}}) {
+    INFO(metric.name());
+    metric.update(numbers, labels, counts);
+    CHECK(metric.result().item<double>() == wanted);
+  }
+  const Metric mean = metrics::mean_of("mean", [](const Tensor& p, const Tensor& y) { return p - y; });
+  mean.update(numbers, labels, counts);
+  CHECK(mean.result().item<double>() == 0.5);
+  const Tensor logits = tensor({{0., 0.}, {nan, 0.}, {-inf, 0.}});
+  const Metric ignoring = metrics::perplexity(-1), weighing = metrics::perplexity();
+  ignoring.update(logits, tensor({1, -1, -1}));
+  weighing.update(logits, tensor({1, 0, 0}), tensor({1., 0., 0.}));
+  CHECK(ignoring.result().item<double>() == Approx(2));
+  CHECK(weighing.result().item<double>() == Approx(2));
+}
+
+TEST_CASE("a score that is no number is no hit") {
+  const double nan = std::nan("");
+  const Tensor scores = tensor({{nan, nan, nan}, {nan, 2., 1.}, {3., 2., nan}, {0., 2., 1.}});
+  CHECK(metrics::top_k(1)(scores, tensor({0, 1, 0, 1})).item<double>() == 0.25);
+  CHECK(metrics::top_k(2)(scores, tensor({0, 1, 0, 2})).item<double>() == 0.75);
+  CHECK(metrics::top_k(3)(scores, tensor({0, 0, 2, 0})).item<double>() == 0.25);
+}
+
 TEST_CASE("sequences") {
   using namespace std::string_literals;
   CHECK(array_equal(metrics::edit_distance(tensor({{1, 2, 3}, {4, 5, 6}}), tensor({{1, 3, 3, 7}, {4, 5, 6, 0}})),

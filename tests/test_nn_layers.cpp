@@ -142,6 +142,24 @@ TEST_CASE("BatchNorm keeps statistics of f64 in f64, and takes a batch of one") 
   CHECK(array_equal(y, zeros({1, 2}, f64)));  // the offset: there is no variance
 }
 
+TEST_CASE("halves are normalised by statistics that halves do not hold") {
+  // A variance of 90000 is beyond f16's range, and a mean of 1000.25 beyond bf16's digits.
+  const Tensor x = tensor({{-300.f, 1000.f}, {300.f, 1000.5f}, {-300.f, 1000.f}, {300.f, 1000.5f}});
+  for (DType d : {f16, bf16}) {
+    INFO(name(d));
+    const nn::Call call{.mode = nn::Mode::training, .compute = d}, inference{.compute = d};
+    const nn::BatchNorm norm(2, {.momentum = 0});
+    norm(x, call);
+    const nn::InstanceNorm instance({.statistics = true, .momentum = 0});
+    instance(x.reshape({1, 4, 2}), call);
+    for (const nn::Param* variance : {&norm.variance, &instance.variance})
+      CHECK(Tensor(*variance)(0).item<float>() == 90000);
+    const Tensor y = norm(x, inference)(all, 0).astype(f32);
+    CHECK(allclose(y, tensor({-1.f, 1.f, -1.f, 1.f}), {.atol = 0.01}));
+    CHECK(allclose(instance(x.reshape({1, 4, 2}), inference)(0, all, 0).astype(f32), y));
+  }
+}
+
 TEST_CASE("WeightNorm begins with the layer's own weights, and trains lengths and directions") {
   random::seed(2);
   const nn::Dense dense(4, 3);

@@ -316,6 +316,57 @@ TEST_CASE("the loss scale follows gradients of f16") {
   CHECK(scale.unscale(tensor({8.f})).item<float>() == 2);
 }
 
+TEST_CASE("accumulated gradients count, whichever of the calls has them") {
+  for (bool traced : {false, true}) {
+    INFO(traced);
+    Variable trunk(zeros({2}), "trunk"), a(zeros({2}), "a"), b(zeros({2}), "b"), unused(ones({2}), "unused");
+    nn::SGD sgd({.learning_rate = 1, .momentum = 0.5, .accumulate = 2});
+    const auto step = [&](const Tensor& x, bool of_a) {
+      const Tensor none;
+      sgd.apply_gradients({x, of_a ? 2 * x : none, of_a ? none : 4 * x, none}, {trunk, a, b, unused});
+    };
+    const auto compiled = function("step", [&](const Tensor& x, bool of_a) { step(x, of_a); });
+    for (int i = 0; i < 4; ++i) {
+      const Tensor x = full({2}, float(i + 1));
+      traced ? compiled(x, i % 2 == 0) : step(x, i % 2 == 0);
+    }
+    // Means of two calls, {1.5, 1, 4} and {3.5, 3, 8}, with the momentum of the first.
+    CHECK(array_equal(trunk, full({2}, -1.5f - 1.5f / 2 - 3.5f)));
+    CHECK(array_equal(a, full({2}, -1.f - 0.5f - 3.f)));
+    CHECK(array_equal(b, full({2}, -4.f - 2.f - 8.f)));
+    CHECK(array_equal(unused, ones({2})));
+  }
+}
+
+TEST_CASE("a loss scale stays a number that has a way back") {
+  const nn::LossScale scale({.initial = 0x1p126, .steps = 1});
+  for (int i = 0; i < 5; ++i) scale.update(tensor(true));
+  CHECK(scale.value().item<double>() == 0x1p127);
+  scale.update(tensor(false));
+  CHECK(scale.value().item<double>() == 0x1p126);
+  for (int i = 0; i < 400; ++i) scale.update(tensor(false));
+  CHECK(scale.value().item<double>() == 0x1p-126);
+  CHECK(isfinite(scale.unscale(tensor({1.f}))).item<bool>());
+}
+
+TEST_CASE("layers are compared by lengths whose squares f32 does not hold") {
+  for (float size : {1e-25f, 1.f, 1e25f}) {
+    INFO(size);
+    Variable w(full({2, 2}, 1.f), "w");
+    nn::Muon muon({.learning_rate = 1});
+    const Tensor g = tensor({{3.f, 1.f}, {-1.f, 2.f}});
+    muon.apply_gradients({g * size}, {w});
+    Variable u(full({2, 2}, 1.f), "u");
+    nn::Muon other({.learning_rate = 1});
+    other.apply_gradients({g}, {u});
+    if (size >= 1) CHECK(allclose(w, u, {.rtol = 1e-5}));
+    Variable x(full({4}, size), "x");
+    nn::LARS lars({.learning_rate = 1, .momentum = 0, .trust = 0.5, .epsilon = 0});
+    lars.apply_gradients({full({4}, size)}, {x});
+    CHECK(allclose(x.value() / size, full({4}, 0.5f)));
+  }
+}
+
 TEST_CASE("LBFGS goes torch's way") {
   for (bool wolfe : {true, false}) {
     Variable w(tensor({-1.2, 1.0}), "w");

@@ -106,6 +106,44 @@ TEST_CASE("a loaded function keeps its sizes open in the traced functions and fi
   }
 }
 
+TEST_CASE("a model with Jacobians takes all sizes, none and one among them") {
+  const Folder out;
+  const auto of_rows = [](const Tensor& y) {
+    return scan([](const Tensor& c, const Tensor& r) { return std::pair(c * 0.5f + r, c * r); }, zeros({3}), y).second;
+  };
+  using Body = std::function<Tensor(const Tensor&)>;
+  const std::pair<const char*, Body> bodies[] = {
+      {"forward", jacfwd([](const Tensor& y) { return tanh(y) * cumsum(y, 0); })},
+      {"reverse", jacrev([](const Tensor& y) { return softmax(y * 2) + sort(y, 0); })},
+      {"hessian", hessian([](const Tensor& y) { return sum(y * y * y); })},
+      {"of products", jacrev([](const Tensor& y) { return matmul(y, transpose(y)); })},
+      {"of one product each", jacrev([](const Tensor& y) { return matmul(expand_dims(y, 1), expand_dims(y, 2)); })},
+      {"of sums", jacrev([](const Tensor& y) { return sum(y, 0) / (y.dim(0) + 1); })},
+      {"of joined ones", jacrev([](const Tensor& y) { return concat({y, y * y, reverse(y, {0})}, 0); })},
+      {"of a part", jacrev([](const Tensor& y) { return y(slice(0, y.dim(0) / 2)) * 2; })},
+      {"of a Jacobian", jacrev(jacfwd([](const Tensor& y) { return y * y; }))},
+      {"of steps", jacfwd(of_rows)},
+      {"of steps, back", grad([&](const Tensor& y) { return sum(square(of_rows(y))); })},
+      {"of segments", jacrev([](const Tensor& y) { return segment_sum(y * y, arange(y.dim(0)) % 2, 2); })},
+      {"of each row", vmap(jacfwd([](const Tensor& y) { return cumsum(y) * y; }))}};
+  for (const auto& [name, body] : bodies)
+    for (int64_t first : {5, 2}) {
+      INFO(name << ", traced for " << first);
+      const auto f = function("f", [&](const Tensor& x) { return body(x); }, {.signature = {spec(f32, {any, 3}, "x")}});
+      f(data({first, 3}));
+      export_model(f, out / "f.rill");
+      const Model m = import_model(out / "f.rill");
+      for (int64_t n : {0, 1, 2, 3, 7}) {
+        INFO(n << " rows");
+        const Tensor x = data({n, 3}, uint64_t(n) + 1), want = body(x);
+        CHECK(same_bits(f(x), want));
+        const Tensor is = m({{"x", x}}).at("output");
+        CHECK(is.shape() == want.shape());
+        CHECK(array_equal(is, want));
+      }
+    }
+}
+
 // A loaded function that was traced for vectors of fewer than 100 elements.
 static Model below_100(const Folder& out) {
   const auto f = function("f", [](const Tensor& x) { return x.dim(0) < 100 ? x * 2 : x * 3; },

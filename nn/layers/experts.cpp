@@ -29,11 +29,11 @@ RoutedTokens MixtureOfExperts::route(const Tensor& x, const Call& call, Where wh
   const TopK best = topk(chances, options.top);
   const Tensor sent = one_hot(best.indices, experts, {.dtype = chances.dtype()});  // [tokens, top, experts]
   Tensor chosen = sum(sent, 1);
-  if (options.capacity) {  // how many tokens before this one an expert has taken
-    const Tensor before = cumsum(chosen, 0) - chosen;
+  if (options.capacity) {  // how many tokens before this one an expert has taken, which halves cannot count
+    const Tensor count = chosen.astype(i64), before = cumsum(count, 0) - count;
     const Tensor limit =
-        floor(Tensor(rows.shape()[0]).astype(f32) * float(*options.capacity * double(options.top) / double(experts)));
-    chosen = rill::where(less(before, limit.astype(chosen.dtype())), chosen, zeros_like(chosen));
+        floor(Tensor(rows.shape()[0]).astype(f64) * (*options.capacity * double(options.top) / double(experts)));
+    chosen = rill::where(less(before, limit.astype(i64)), chosen, zeros_like(chosen));
   }
   Tensor weights = chances * chosen;
   if (options.normalize) weights = weights / sum(best.values, -1, true);

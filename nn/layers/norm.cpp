@@ -92,7 +92,7 @@ Tensor BatchNorm::operator()(const Tensor& x, const Call& call, Where where) con
   const Tensor by = fit(scale_for(scale, channels, in, {})), plus = fit(offset_for(offset, channels, in, {}));
   const Param& whole = scale ? scale : offset ? offset : mean;
   if (!call.training() || whole.state().frozen)
-    return run.give(batch_norm_inference(in, by, plus, fit(mean), fit(variance), how));
+    return run.give(batch_norm_inference(in, by, plus, mean, variance, how));
   const BatchNormResult batch = batch_norm(in, by, plus, how);
   move_towards(mean, batch.mean, options.momentum);
   move_towards(variance, batch.variance, options.momentum);
@@ -198,11 +198,12 @@ Tensor InstanceNorm::operator()(const Tensor& x, const Call& call, Where where) 
   const auto fit = [&](const Tensor& t) { return t.astype(in.dtype()); };
   const Tensor by = fit(scale_for(scale, channels, in, {})), plus = fit(offset_for(offset, channels, in, {}));
   if (mean && (!call.training() || mean.state().frozen))
-    return run.give(batch_norm_inference(in, by, plus, fit(mean), fit(variance), {.epsilon = options.epsilon}));
+    return run.give(batch_norm_inference(in, by, plus, mean, variance, {.epsilon = options.epsilon}));
   if (mean) {
     Axes space;
     for (int64_t i = 1; i + 1 < in.ndim(); ++i) space.push_back(i);
-    const Moments each = moments(stop_gradient(in), space);
+    const Tensor wide = stop_gradient(in).astype(promote(in.dtype(), f32));  // halves would round what is kept
+    const Moments each = moments(wide, space);
     move_towards(mean, rill::mean(each.mean, {0}), options.momentum);
     move_towards(variance, rill::mean(each.variance, {0}), options.momentum);
   }

@@ -103,9 +103,10 @@ Metric top_k(int64_t k, Where where) {
       [k](const Tensor& p, const Tensor& y, const Tensor& w) {
         const Tensor label = classes_of(p, y, 0).label;
         const Tensor own = expand_dims(label, -1), score = take_along_axis(p, own, -1);
-        // Those that stand before the label: the larger ones, and equal ones that come earlier.
+        // Those that stand before the label: the larger ones, NaNs (and all, where its own score is one), and equal ones
+        // that come earlier.
         const Tensor earlier = arange(p.dim(-1)) < own;
-        const Tensor before = logical_or(p > score, logical_and(p == score, earlier));
+        const Tensor before = logical_or(logical_not(p <= score), logical_and(p == score, earlier));
         return hits(sum(before.astype(i64), -1) < k, w);
       },
       mean_of_sums, where);

@@ -113,7 +113,7 @@ Metric perplexity(std::optional<int64_t> ignored, Where where) {
           w = w * counts.astype(f64);
           y = rill::where(counts, labels, 0);
         }
-        return std::vector{sum(w * sparse_softmax_cross_entropy(logits.astype(f64), y)), sum(w)};
+        return std::vector{weighted_sum(sparse_softmax_cross_entropy(logits.astype(f64), y), w), sum(w)};
       },
       [](const std::vector<Tensor>& sums) { return exp(mean_of_sums(sums)); }, where);
 }

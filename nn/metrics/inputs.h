@@ -10,6 +10,8 @@ Tensor ratio(const Tensor& a, const Tensor& b);
 inline Tensor mean_of_sums(const std::vector<Tensor>& sums) { return sums[0] / sums[1]; }
 // f64 weights of x's shape: ones without weights, weights of the leading axes spread over the others.
 Tensor weights_like(const Tensor& weights, const Tensor& x);
+// The sum of x, element by element times its weight: what weighs nothing is not counted, whatever it is.
+Tensor weighted_sum(const Tensor& x, const Tensor& weights);
 // x without its last axis, where that has one element and is one too many.
 Tensor without_last_one(const Tensor& x, int ndim);
 

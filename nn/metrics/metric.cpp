@@ -85,6 +85,8 @@ Tensor weights_like(const Tensor& weights, const Tensor& x) {
   return broadcast_to(w, x.shape());
 }
 
+Tensor weighted_sum(const Tensor& x, const Tensor& weights) { return sum(multiply_no_nan(x, weights)); }
+
 Tensor without_last_one(const Tensor& x, int ndim) {
   return x.ndim() == ndim + 1 && x.dim(-1) == 1 ? squeeze(x, -1) : x;
 }

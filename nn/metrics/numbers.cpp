@@ -24,7 +24,7 @@ Metric mean_error(std::string name, Tensor (*of)(const Tensor& error), bool root
       std::move(name), {{}, {}},
       [of](const Tensor& p, const Tensor& y, const Tensor& w) {
         const Numbers n = numbers(p, y, w);
-        return std::vector{sum(n.weight * of(n.prediction - n.label)), sum(n.weight)};
+        return std::vector{weighted_sum(of(n.prediction - n.label), n.weight), sum(n.weight)};
       },
       [root](const std::vector<Tensor>& sums) {
         const Tensor mean = mean_of_sums(sums);
@@ -38,8 +38,8 @@ Tensor absolute(const Tensor& e) { return abs(e); }
 std::vector<Tensor> moments(const Tensor& p, const Tensor& y, const Tensor& w) {
   const Numbers n = numbers(p, y, w);
   const Tensor error = n.label - n.prediction;
-  return {sum(n.weight), sum(n.weight * n.label), sum(n.weight * square(n.label)), sum(n.weight * error),
-          sum(n.weight * square(error))};
+  return {sum(n.weight), weighted_sum(n.label, n.weight), weighted_sum(square(n.label), n.weight),
+          weighted_sum(error, n.weight), weighted_sum(square(error), n.weight)};
 }
 // Sum of the squares of what differs from the mean.
 Tensor spread(const Tensor& n, const Tensor& sum, const Tensor& squares) { return squares - square(sum) / n; }
@@ -76,7 +76,7 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
           return std::vector{each * n, n};
         }
         const Tensor w = weights_like(weights, each);
-        return std::vector{sum(w * each), sum(w)};
+        return std::vector{weighted_sum(each, w), sum(w)};
       },
       mean_of_sums, where);
 }

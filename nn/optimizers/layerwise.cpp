@@ -10,11 +10,9 @@ namespace rill::nn {
 
 namespace {
 
-Tensor length(const Tensor& x) { return sqrt(sum(square(x))); }
-
 // |value| / (|update| + epsilon), or 1 where either is 0.
 Tensor trust_ratio(const Tensor& value, const Tensor& update, double epsilon, double factor) {
-  const Tensor a = length(value), b = length(update), one = ones_like(a);
+  const Tensor a = norm(value), b = norm(update), one = ones_like(a);
   return where((a == 0) | (b == 0), one, factor * a / (b + epsilon));
 }
 
@@ -23,7 +21,7 @@ Tensor trust_ratio(const Tensor& value, const Tensor& update, double epsilon, do
 Tensor near_orthogonal(const Tensor& x, int64_t iterations, double epsilon) {
   const bool tall = x.dim(0) > x.dim(1);
   Tensor y = tall ? x.T() : x;
-  y = y / maximum(length(y), epsilon);
+  y = y / maximum(norm(y), epsilon);
   for (int64_t i = 0; i < iterations; ++i) {
     const Tensor a = matmul(y, y.T()), b = -4.775 * a + 2.0315 * matmul(a, a);
     y = 3.4445 * y + matmul(b, y);

@@ -52,7 +52,9 @@ void LossScale::update(const Tensor& finite, Where where) const {
   CallerScope caller(where);
   const Tensor ok = finite.to(scale_.device()), good = good_.value() + 1, now = scale_.value();
   const Tensor grows = good >= options_.steps;
-  Variable(scale_).assign(rill::where(ok, rill::where(grows, now * options_.growth, now), now * options_.backoff));
+  // From infinity, and from 0, there would be no way back.
+  const Tensor larger = now * options_.growth, smaller = maximum(now * options_.backoff, finfo(f32).smallest_normal);
+  Variable(scale_).assign(rill::where(ok, rill::where(grows & isfinite(larger), larger, now), smaller));
   Variable(good_).assign(rill::where(ok & !grows, good, zeros_like(good)));
 }
 

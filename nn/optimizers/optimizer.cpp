@@ -98,6 +98,7 @@ void require_some(std::string_view op, size_t n, const Where& where) {
 struct Optimizer::Given {
   Variable variable;
   Tensor values, rows;
+  bool may_be_none = false;  // of a variable that this call has no gradient of, and others may have: zeros are none
 };
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
@@ -353,8 +354,12 @@ std::vector<Optimizer::Given> Optimizer::taken(const std::vector<Gradient>& grad
                                                const std::vector<Variable>& variables, const Where& where) const {
   std::vector<Given> result;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    Given g{variables[i], {}, {}};
+    const Variable& v = variables[i];
+    if (!gradients[i].defined()) {
+      if (options_.accumulate > 1 && v.is_built() && is_differentiable(v.dtype())) result.push_back({v, {}, {}, true});
+      continue;
+    }
+    Given g{v, {}, {}};
     if (gradients[i].is_sparse()) {
       const detail::SummedSlices slices = detail::summed(gradients[i].slices(), where);
       g.rows = slices.rows, g.values = slices.values;
@@ -370,6 +375,7 @@ std::vector<Optimizer::Given> Optimizer::taken(const std::vector<Gradient>& grad
 
 void Optimizer::accumulate(std::vector<Given> given, const Where& where) {
   for (Given& g : given) {
+    if (!g.values.defined()) continue;
     Variable sum = slot(g.variable, "gradients");
     if (g.rows.defined())
       detail::scatter_rows(sum, g.rows, g.values, by_row, detail::RowUpdate::add, "apply_gradients", where);
@@ -409,7 +415,9 @@ void Optimizer::make_step(std::vector<Given> given, const Where& where) {
   for (const Given& g : given) variables.push_back(g.variable);
   before_updates(variables, step);
   begin_step(step, rate_);
-  for (const Given& g : given) update_one(g);
+  for (const Given& g : given)
+    if (g.may_be_none) cond(any(g.values != 0), [&] { update_one(g); }, [] {}, where);
+    else update_one(g);
   for (const NewRows& n : std::exchange(new_rows_, {}))
     detail::scatter_rows(n.variable, n.rows, n.values, by_row, detail::RowUpdate::set, "apply_gradients", where);
   after_updates(variables, step);

@@ -119,7 +119,9 @@ Dims sizes_of(const Dims& in, const InterpolateOptions& o, const Where& where) {
   for (size_t i = 0; i < in.size(); ++i) {
     const double scale = o.scale[o.scale.size() == 1 ? 0 : i];
     require_option(scale > 0 && scale <= double(max_tensor_bytes), op, "a scale", scale, "positive and finite", where);
-    out.push_back(int64_t(std::floor(double(int64_t(in[i])) * scale)));
+    const double size = double(int64_t(in[i])) * scale, whole = std::round(size);
+    // 88 * (120. / 88) is 120, but for rounding.
+    out.push_back(int64_t(std::abs(size - whole) <= 1e-12 * whole ? whole : std::floor(size)));
   }
   return out;
 }

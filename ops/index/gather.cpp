@@ -138,8 +138,12 @@ Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<
     Tensor zeros_there = gather(scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add),
                                 indices, s.where);
     Tensor rest = scatter(x, indices, where(is_zero, one, u), s.where, ScatterMode::multiply);
-    Tensor g = gather(ct * rest, indices, s.where);
-    out[1] = where(zeros_there == astype(is_zero, u.dtype()), g / where(is_zero, one, u), none);
+    const Tensor others = gather(ct * rest, indices, s.where) / where(is_zero, one, u);
+    // One other that is 0 makes the product 0, and is a factor in second derivatives: the sum of zeros is that one.
+    const Tensor zeros_beside = zeros_there - astype(is_zero, u.dtype()), own = where(is_zero, u, none);
+    const Tensor other =
+        gather(scatter(zeros_like(x), indices, own, s.where, ScatterMode::add), indices, s.where) - own;
+    out[1] = where(zeros_beside == none, others, where(zeros_beside == one, multiply_no_nan(others, other), none));
   }
   return out;
 }

@@ -185,11 +185,28 @@ TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
   return {std::move(y[0]), std::move(y[1])};
 }
 
+namespace {
+// Of u64 and a signed dtype, for which there is no integer dtype that holds both: values beyond the vector's dtype stand
+// before all of its elements, or behind them.
+Tensor search_other_signs(const Tensor& sorted, const Tensor& values, bool right, const Where& where) {
+  const DType d = sorted.dtype();
+  if (is_unsigned(d)) {
+    const Tensor found = searchsorted(sorted, astype(maximum(values, 0), d), right, where);
+    return rill::where(values < 0, 0, found);
+  }
+  const auto most = int64_t(iinfo(d).max);
+  const Tensor found = searchsorted(sorted, astype(minimum(values, most), d), right, where);
+  return rill::where(values > most, sorted.shape().back(), found);
+}
+}  // namespace
+
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
   CallerScope caller(where);
   // A C++ integer that does not fit the vector's dtype is searched for by its mathematical value.
   const bool fits = !elementwise::overflows(values, sorted.dtype());
   const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
+  if (is_floating(d) && is_integer(sorted.dtype()) && is_integer(values.dtype()) && sorted.ndim() > 0)
+    return search_other_signs(sorted, values, right, where);
   const Tensor a = astype(sorted, d), v = astype(values, d);
   if (a.ndim() < 2) return apply1(searchsorted_op, {&a, &v}, SearchParams{right}, where);
   const Shape rows(a.shape().begin(), a.shape().end() - 1);

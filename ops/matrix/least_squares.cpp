@@ -151,8 +151,8 @@ double epsilon_of(DType d) {
 Tensor count_nonzero_values(const Tensor& x, const Tensor& s, const linalg::RankOptions& o) {
   if (s.shape().back() == 0) return sum(astype(s, DType::i64), -1);
   const Tensor largest = slice_axis(s, -1, 0, 1);
-  const Tensor least =
-      o.rtol ? largest * *o.rtol : largest * larger(rows_of(x.spec()), columns_of(x.spec())) * epsilon_of(x.dtype());
+  const Tensor ulp = largest * epsilon_of(x.dtype());  // first, for n times a huge value is infinite
+  const Tensor least = o.rtol ? largest * *o.rtol : ulp * larger(rows_of(x.spec()), columns_of(x.spec()));
   return sum(astype(s > least, DType::i64), -1);
 }
 

@@ -1,6 +1,5 @@
 // Losses of rare classes, of overlap, of likeness; weights and reductions. See likeness_losses.h.
 #include <cmath>
-#include <numbers>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/likeness_losses.h"
@@ -39,8 +38,7 @@ void require_focal(std::string_view op, const FocalOptions& o, const Where& wher
 
 Tensor of_unit_length(std::string_view op, const Tensor& x, const Where& where) {
   if (x.ndim() != 2) fail(op, fmt::format("operands must be [n, d]. got {}", to_string(x.spec())), where);
-  const Tensor squares = sum(square(x), {-1}, true);
-  return x / sqrt(maximum(squares, 1e-24));
+  return l2_normalize(x, -1, 1e-24);
 }
 
 }  // namespace
@@ -143,8 +141,10 @@ Tensor categorical_hinge_loss(const Tensor& x, const Tensor& labels, Where where
 Tensor log_cosh_loss(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
   const Worked w = worked_alike("log_cosh_loss", prediction, target, where);
-  const Tensor error = w.in[0] - w.in[1];
-  return astype(logaddexp(error, -error) - std::numbers::ln2, w.result);
+  // cosh(e) is 1 + 2 sinh(e / 2)^2, and about exp(|e|) / 2 where that is large.
+  const Tensor error = w.in[0] - w.in[1], size = abs(error), is_small = size < 1;
+  const Tensor near = log1p(2 * square(sinh(rill::where(is_small, error, 0) / 2)));
+  return astype(rill::where(is_small, near, size + log1p(0.5 * expm1(-2 * size))), w.result);
 }
 
 Tensor quantile_loss(const Tensor& prediction, const Tensor& target, double q, Where where) {

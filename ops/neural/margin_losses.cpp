@@ -44,7 +44,7 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
   const Worked w = worked("gaussian_nll_loss", {&prediction, &target, &variance}, where);
   require_not_negative("gaussian_nll_loss", "epsilon", o.epsilon, where);
   const Tensor v = rill::where(w.in[2] < o.epsilon, o.epsilon, w.in[2]);
-  const Tensor loss = 0.5 * (log(v) + square(w.in[0] - w.in[1]) / v);
+  const Tensor error = w.in[0] - w.in[1], loss = 0.5 * (log(v) + error * (error / v));
   return astype(o.full ? loss + 0.5 * std::log(2 * std::numbers::pi) : loss, w.result);
 }
 

@@ -70,9 +70,11 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   const Tensor w = is_half(x.dtype()) ? astype(x, DType::f32) : x;
   const double unit = power_of_ten(std::abs(decimals));
   const Tensor scaled = decimals > 0 ? w * unit : w / unit;
-  Tensor y = decimals > 0 ? round(scaled) / unit : round(scaled) * unit;
-  if (decimals > 0) y = rill::where(isfinite(scaled), y, stop_gradient(w));  // too large to have decimals
-  return astype(y, w.dtype() == x.dtype() ? y.dtype() : x.dtype());
+  const Tensor y = decimals > 0 ? round(scaled) / unit : round(scaled) * unit;
+  // Numbers whose neighbours are further apart than a unit have no such digits.
+  const double whole = w.dtype() == DType::f64 ? 0x1p53 : 0x1p24;
+  const Tensor rounded = rill::where(abs(scaled) < whole, y, stop_gradient(w));
+  return astype(rounded, w.dtype() == x.dtype() ? rounded.dtype() : x.dtype());
 }
 
 Tensor frac(const Tensor& x, Where where) {

@@ -277,7 +277,7 @@ Tensor matmul_batched(const Tensor& a, const Tensor& b, const Where& where) {
     const Dim x = i + na < n ? Dim(1) : a.shape()[i + na - n], y = i + nb < n ? Dim(1) : b.shape()[i + nb - n];
     if (x != y && x != 1 && y != 1)
       reject_matmul(a, b, fmt::format("leading axes do not broadcast: {} != {}", x, y), where);
-    sa.push_back(x == 1 ? y : x);
+    sa.push_back(x == y ? x : x == 1 ? y : x);
   }
   sb = sa;
   for (size_t i = 0; i < 2; ++i) {

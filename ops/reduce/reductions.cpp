@@ -15,6 +15,7 @@
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/standard.h"
+#include "rill/tensor/cost_dims.h"
 
 namespace rill {
 namespace {
@@ -421,8 +422,9 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   Axes axes;
   for (int i = 0; i < x.ndim(); ++i) {
     const Dim size = x.shape()[size_t(i)], wanted = i < extra ? Dim(1) : shape[size_t(i - extra)];
-    if (wanted != size && wanted != 1) break;
-    if (i < extra || size != wanted) axes.push_back(i);
+    const bool is_folded = !wanted.is_open() && wanted == 1;  // whatever the size
+    if (!is_folded && wanted != size && wanted != 1) break;
+    if (i < extra || !saves_if_equal(size, wanted)) axes.push_back(i);
     if (i + 1 == x.ndim() && extra >= 0) {
       const Tensor y = axes.empty() ? x : sum(x, {.axis = axes, .keepdims = true}).astype(x.dtype());
       return y.shape() == shape ? y : reshape(y, shape);

@@ -390,6 +390,8 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
     shape[size_t(axes[0])] = weights.size();
     share = broadcast_to(reshape(share, shape), x.shape());
   }
+  // Weights count beside each other alone: near 1, their products with x stay in range.
+  if (share.size() > 0) share = share * shrinking(fold(max, abs(share), axes, true));
   return from_work(fold(sum, w * share, axes, o.keepdims) / fold(sum, share, axes, o.keepdims), x.dtype());
 }
 

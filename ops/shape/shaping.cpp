@@ -11,6 +11,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/cost_dims.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -181,9 +182,10 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes, Where where) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = normal_axis(axes[i], x, "roll", where);
     const Dim n = x.shape()[size_t(axis)];
-    if (n == 0) continue;
-    const Dim by = (shift[shift.size() == 1 ? 0 : i] % n + n) % n;
-    if (by != 0) out = concat({slice_axis(out, axis, n - by, n), slice_axis(out, axis, 0, n - by)}, axis);
+    if (saves_if_equal(n, 0)) continue;
+    const Dim some = larger(n, 1), by = (shift[shift.size() == 1 ? 0 : i] % some + some) % some;
+    if (!saves_if_equal(by, 0))
+      out = concat({slice_axis(out, axis, n - by, n), slice_axis(out, axis, 0, n - by)}, axis);
   }
   return out;
 }

@@ -62,7 +62,7 @@ void Exporter::try_sizes() const {
   const bool independent = std::set<int64_t>(traced.begin(), traced.end()).size() == traced.size();
   const auto check = [&](const std::vector<int64_t>& sizes) {
     try {
-      instantiate(graph_, *dims_, sizes);
+      instantiate(graph_, *dims_, sizes, true);
     } catch (const NotOpen& e) {
       if (!e.guard) refuse_sizes(e.what());
     }

@@ -94,7 +94,7 @@ Graph GraphFunction::graph_for(const std::vector<Tensor>& arguments) const {
   if (!traced_.dims) return traced_.graph;
   std::vector<int64_t> sizes;
   for (Dim d : symbol_sizes(traced_, arguments)) sizes.push_back(d);
-  return instantiate(traced_.graph, *traced_.dims, sizes);
+  return instantiate(traced_.graph, *traced_.dims, sizes, true);
 }
 
 namespace {

@@ -116,7 +116,9 @@ void batch_to_front(Tensors& out, std::span<const char> flags, size_t first) {
 }
 
 void replace_done(Batcher& batcher, const Tensor& active, std::span<Tensor> operands) {
-  const Tensor first = argmax(astype(batcher.all_rows(active), DType::i8));
+  const Tensor rows = batcher.all_rows(active);
+  if (rows.size() == 0) return;
+  const Tensor first = argmax(astype(rows, DType::i8));
   for (Tensor& t : operands) {
     if (!batcher.is_batched(t)) continue;
     const Tensor other = take(batcher.all_rows(t), first.to(t.device()), 0);

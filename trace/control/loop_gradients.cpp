@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "rill/ops/ops.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
 
@@ -129,9 +130,14 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
   Tensors gradients = apply_control(scan_op, operands, attrs, Where::current());
   const size_t constants = b.carried.size(), rows = constants + b.constants.size();
   for (size_t i = 0; i < b.constants.size(); ++i) sum_of(b.constants[i]) = gradients[constants + i];
-  // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive.
-  for (size_t i = 0; i < b.rows.size(); ++i)
-    add(b.rows[i], l.length > 1 && !l.count.defined() ? gradients[rows + i] + 0 : gradients[rows + i]);
+  // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive: but for a row alone,
+  // of which a model of open sizes need not know.
+  const auto is_one_of_many = [&] {
+    const CostDims either_is_right;
+    return l.length > 1;
+  };
+  const bool are_added = !l.count.defined() && is_one_of_many();
+  for (size_t i = 0; i < b.rows.size(); ++i) add(b.rows[i], are_added ? gradients[rows + i] + 0 : gradients[rows + i]);
   for (size_t i = b.carried.size(); i-- > 0;) add(b.carried[i], gradients[i]);
 }
 

@@ -31,8 +31,9 @@ class Instantiator {
       : dims_(dims), values_(dims, sizes, [this](const DimTable::Place& p) { return size_at(p); }) {}
 
   // Those that can be told from the sizes of the arguments alone are looked at before any node is made.
-  void check_guards(bool all_known) {
+  void check_guards(bool all_known, bool at_any_cost) {
     for (const DimTable::Guard& g : dims_.guards()) {
+      if (at_any_cost && g.costs) continue;
       if (!all_known && !(values_.of(g.a) && values_.of(g.b))) continue;
       if (!values_.holds(g)) throw NotOpen(dims_, g);
     }
@@ -114,12 +115,12 @@ Graph Instantiator::run(const Graph& traced) {
 
 }  // namespace
 
-Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes) {
+Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes, bool at_any_cost) {
   OpenDims none(nullptr);  // what is made here is plain
   Instantiator in(dims, sizes);
-  in.check_guards(false);
+  in.check_guards(false, at_any_cost);
   Graph g = in.run(traced);
-  in.check_guards(true);
+  in.check_guards(true, at_any_cost);
   return g;
 }
 

@@ -24,8 +24,9 @@ class NotOpen : public std::runtime_error {
   const DimTable::Guard* guard = nullptr;  // of the table, where one failed
 };
 
-// `traced` for concrete sizes, one a symbol of `dims`.
-Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes);
+// `traced` for concrete sizes, one a symbol of `dims`; `at_any_cost` also for those of which a guard says no more than that
+// another trace would be cheaper: for a model, which has no other.
+Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes, bool at_any_cost = false);
 
 // Attributes with other sizes: those that `of` gives for the ones in them.
 class DimRewriter final : public AttrRewriter {
