@@ -40,7 +40,7 @@ PUBLIC = [
     ("Strings", ["ops/strings.h", "ops/ragged.h"]),
     ("Convolution and pooling", ["ops/conv.h"]),
     ("Images", ["ops/images.h"]),
-    ("Neural networks", ["ops/nn_ops.h", "ops/losses.h", "ops/likeness_losses.h", "ops/attention.h"]),
+    ("Neural networks", ["ops/nn_ops.h", "ops/losses.h", "ops/activations.h", "ops/likeness_losses.h", "ops/attention.h", "ops/positions.h"]),
     ("Random numbers", ["ops/random.h", "ops/distributions.h"]),
     ("Effects, names", ["ops/effects.h", "ops/scopes.h"]),
     ("Variables, names", ["ops/variable.h", "ops/names.h"]),
