@@ -32,6 +32,7 @@ NAMES = {
     "Muon": ("Muon", "Muon", "contrib.muon", "in f32, where torch iterates in bfloat16; kernels are [in, out]; vectors take AdamW's step"),
     "Lookahead": ("-", "-", "lookahead", "a template around any rule"),
     "SAM": ("-", "-", "contrib.sam", "is given a function of the loss, and an optimizer"),
+    "WeightAverage": ("swa_utils.AveragedModel", "-", "-", "stands beside an optimizer: update() takes the parameters in, swap() gives them their means"),
     "LBFGS": ("LBFGS", "-", "lbfgs", "is given a function of the loss; torch's line search"),
 }
 TITLE = """# Optimizers

@@ -11,6 +11,7 @@
 #include "rill/nn/layers/norm.h"
 #include "rill/nn/layers/padding.h"
 #include "rill/nn/layers/pool.h"
+#include "rill/nn/layers/positions.h"
 #include "rill/nn/layers/recurrent.h"
 #include "rill/nn/layers/shape.h"
 #include "rill/nn/layers/transformer.h"

@@ -397,6 +397,77 @@ const Function functions[] = {
     FN(global_max_pool, Tensor, Layout, bool), FN(global_avg_pool, Tensor, Layout, bool),
     FN(adaptive_max_pool, Tensor, Dims, Layout), FN(adaptive_avg_pool, Tensor, Dims, Layout),
     FN(attention, Tensor, Tensor, Tensor, AttentionOptions), FN(self_attention, Tensor, SelfAttentionOptions),
+    {"rotary",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, double, MaybeInt, bool>(
+           a, [](const Tensor& x, const Tensor& at, double base, MaybeInt size, bool pairs) {
+             return rotary(x, at, {.base = base, .size = size, .interleaved = pairs});
+           });
+     }},
+    {"alibi_bias",
+     [](Arguments& a) {
+       return call<int64_t, int64_t>(
+           a, [](int64_t heads, int64_t keys) { return alibi_bias(heads % 99, keys % 99); });
+     }},
+    FN(relative_buckets, Tensor, int64_t, int64_t, bool),
+    {"sinusoids",
+     [](Arguments& a) {
+       return call<Tensor, int64_t, double, bool, DType>(
+           a, [](const Tensor& at, int64_t width, double base, bool pairs, DType dtype) {
+             return sinusoids(at, width % 99, {.base = base, .interleaved = pairs, .dtype = dtype});
+           });
+     }},
+    {"bounded_relu",
+     [](Arguments& a) {
+       return call<Tensor, double, double, double>(
+           a, [](const Tensor& x, double most, double slope, double threshold) {
+             return bounded_relu(x, {.max_value = most, .negative_slope = slope, .threshold = threshold});
+           });
+     }},
+    FN(scaled_softplus, Tensor, double),
+    {"reduce_loss",
+     [](Arguments& a) {
+       return call<Tensor, int64_t, Tensor>(a, [](const Tensor& x, int64_t how, const Tensor& weights) {
+         return reduce_loss(x, Reduction(uint64_t(how) % 3), weights);
+       });
+     }},
+    {"cross_entropy",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Tensor, int64_t, double>(
+           a, [](const Tensor& x, const Tensor& labels, const Tensor& weights, int64_t ignored, double smoothing) {
+             return cross_entropy(x, labels, {.weights = weights, .ignored = ignored, .smoothing = smoothing});
+           });
+     }},
+    {"sigmoid_focal_loss",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, double>(a, [](const Tensor& x, const Tensor& labels, double gamma) {
+         return sigmoid_focal_loss(x, labels, {.gamma = gamma, .alpha = 0.25});
+       });
+     }},
+    {"softmax_focal_loss",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, double>(a, [](const Tensor& x, const Tensor& labels, double gamma) {
+         return softmax_focal_loss(x, labels, {.gamma = gamma});
+       });
+     }},
+    {"dice_loss",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Axes, double>(a, [](const Tensor& x, const Tensor& y, const Axes& axes, double smooth) {
+         return dice_loss(x, y, {.axis = axes, .smooth = smooth});
+       });
+     }},
+    {"tversky_loss",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, double, double, Axes>(
+           a, [](const Tensor& x, const Tensor& y, double alpha, double beta, const Axes& axes) {
+             return tversky_loss(x, y, alpha, beta, {.axis = axes});
+           });
+     }},
+    BINARY(squared_hinge_loss), BINARY(categorical_hinge_loss), BINARY(log_cosh_loss),
+    FN(quantile_loss, Tensor, Tensor, double), BINARY(percentage_error), BINARY(squared_log_error),
+    FN(cosine_distance, Tensor, Tensor, int64_t), FN(contrastive_loss, Tensor, Tensor, double),
+    FN(info_nce_loss, Tensor, Tensor, double), FN(nt_xent_loss, Tensor, Tensor, double), BINARY(kl_divergence_of_logs),
+    BINARY(symmetric_kl_divergence),
 
     FN(random::bits, Shape, random::RandomOptions), FN(random::uniform, Shape, random::UniformOptions),
     FN(random::normal, Shape, random::NormalOptions), FN(random::truncated_normal, Shape, random::TruncatedNormalOptions),

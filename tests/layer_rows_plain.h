@@ -311,6 +311,10 @@ inline LayerFamily attentions() {
             {{"",
               [] { return nn::MultiHeadAttention(4, 2); },
               numbers({2, 3, 4}),
+              {"qkv/kernel", "qkv/bias", "output/kernel", "output/bias"}},
+             {"of the first call's width",
+              [] { return nn::MultiHeadAttention(2); },
+              numbers({2, 3, 4}),
               {"qkv/kernel", "qkv/bias", "output/kernel", "output/bias"}}}}}};
 }
 

@@ -10,6 +10,47 @@ struct DecoderOfItself {
   rill::Tensor operator()(const rill::Tensor& x, const rill::nn::Call& call = {}) const { return layer(x, x, call); }
 };
 
+struct StackOfItself {
+  rill::nn::TransformerDecoder layer{4, 2, 2, {.hidden = 6}};
+  rill::Tensor operator()(const rill::Tensor& x, const rill::nn::Call& call = {}) const { return layer(x, x, call); }
+};
+inline const std::vector<std::string> encoder_paths = {
+    "attention/qkv/kernel",   "attention/qkv/bias",   "attention/output/kernel",
+    "attention/output/bias",  "norm_1/scale",         "norm_1/offset",
+    "feed_forward/up/kernel", "feed_forward/up/bias", "feed_forward/down/kernel",
+    "feed_forward/down/bias", "norm_2/scale",         "norm_2/offset"};
+inline const std::vector<std::string> decoder_paths = {"attention/qkv/kernel",
+                                                       "attention/qkv/bias",
+                                                       "attention/output/kernel",
+                                                       "attention/output/bias",
+                                                       "norm_1/scale",
+                                                       "norm_1/offset",
+                                                       "cross_attention/query/kernel",
+                                                       "cross_attention/query/bias",
+                                                       "cross_attention/key/kernel",
+                                                       "cross_attention/key/bias",
+                                                       "cross_attention/value/kernel",
+                                                       "cross_attention/value/bias",
+                                                       "cross_attention/output/kernel",
+                                                       "cross_attention/output/bias",
+                                                       "norm_2/scale",
+                                                       "norm_2/offset",
+                                                       "feed_forward/up/kernel",
+                                                       "feed_forward/up/bias",
+                                                       "feed_forward/down/kernel",
+                                                       "feed_forward/down/bias",
+                                                       "norm_3/scale",
+                                                       "norm_3/offset"};
+// Those of parts of one kind, with the parts' own paths before them.
+inline std::vector<std::string> paths_in(const std::vector<std::string>& parts, const std::vector<std::string>& paths,
+                                         const std::vector<std::string>& last = {}) {
+  std::vector<std::string> all;
+  for (const std::string& part : parts)
+    for (const std::string& path : paths) all.push_back(part + path);
+  all.insert(all.end(), last.begin(), last.end());
+  return all;
+}
+
 inline LayerFamily recurrences() {
   namespace nn = rill::nn;
   const rill::Tensor x = numbers({2, 4, 3}), video = numbers({1, 2, 4, 4, 2});
@@ -128,38 +169,50 @@ inline LayerFamily transformers() {
             "",
             "TransformerDecoderLayer",
             "its self-attention is causal; norms stand before",
-            {{"",
-              [] { return DecoderOfItself(); },
-              x,
-              {"layer/attention/qkv/kernel",
-               "layer/attention/qkv/bias",
-               "layer/attention/output/kernel",
-               "layer/attention/output/bias",
-               "layer/norm_1/scale",
-               "layer/norm_1/offset",
-               "layer/cross_attention/query/kernel",
-               "layer/cross_attention/query/bias",
-               "layer/cross_attention/key/kernel",
-               "layer/cross_attention/key/bias",
-               "layer/cross_attention/value/kernel",
-               "layer/cross_attention/value/bias",
-               "layer/cross_attention/output/kernel",
-               "layer/cross_attention/output/bias",
-               "layer/norm_2/scale",
-               "layer/norm_2/offset",
-               "layer/feed_forward/up/kernel",
-               "layer/feed_forward/up/bias",
-               "layer/feed_forward/down/kernel",
-               "layer/feed_forward/down/bias",
-               "layer/norm_3/scale",
-               "layer/norm_3/offset"}}}},
+            {{"", [] { return DecoderOfItself(); }, x, paths_in({"layer/"}, decoder_paths)}}},
+           {"TransformerEncoder",
+            "encoder layers in a row, then a norm",
+            shapes,
+            "",
+            "TransformerEncoder",
+            "no last norm where norms stand behind",
+            {{"", [] { return nn::TransformerEncoder(4, 2, 2, {.hidden = 6}); }, x,
+              paths_in({"layers/transformer_layer/", "layers/transformer_layer_1/"}, encoder_paths,
+                       {"norm/scale", "norm/offset"})}}},
+           {"TransformerDecoder",
+            "decoder layers in a row, which attend to one memory, then a norm",
+            shapes,
+            "",
+            "TransformerDecoder",
+            "",
+            {{"", [] { return StackOfItself(); }, x,
+              paths_in({"layer/layers/transformer_layer/", "layer/layers/transformer_layer_1/"}, decoder_paths,
+                       {"layer/norm/scale", "layer/norm/offset"})}}},
+           {"SinusoidalPositions",
+            "x + sines and cosines of the tokens' positions",
+            shapes,
+            "",
+            "",
+            "keras_hub's SinePositionEncoding gives what is added",
+            {{"", [] { return nn::SinusoidalPositions(); }, x}}},
+           {"LearnedPositions",
+            "x + rows of a table",
+            shapes,
+            "",
+            "",
+            "keras_hub's PositionEmbedding gives what is added",
+            {{"", [] { return nn::LearnedPositions(7); }, x, {"table"}}}},
            {"MixtureOfExperts",
             "the sum of the best experts of each token, by their probabilities",
             "[..., width] to the same",
             "",
             "",
-            "all experts compute all tokens",
-            {{"", [] { return nn::MixtureOfExperts(3, 6); }, x, {"router", "up", "up_bias", "down", "down_bias"}}}}}};
+            "all experts compute all tokens, or where `sparse` theirs alone",
+            {{"", [] { return nn::MixtureOfExperts(3, 6); }, x, {"router", "up", "up_bias", "down", "down_bias"}},
+             {"sparse",
+              [] { return nn::MixtureOfExperts(3, 6, {.sparse = true}); },
+              x,
+              {"router", "up", "up_bias", "down", "down_bias"}}}}}};
 }
 
 }  // namespace layers

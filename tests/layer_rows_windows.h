@@ -20,7 +20,9 @@ inline LayerFamily convolutions() {
   const Tensor line = numbers({2, 7, 4}), image = numbers({2, 5, 6, 4}), volume = numbers({1, 3, 4, 3, 2});
   const std::string space = "[batch, space..., in] to [batch, space'..., out]";
   const std::string weight = "torch's weight is [out, in / groups, space...]";
-  const std::string turned = "weights are [space..., out / groups, in]; torch's are [in, out / groups, space...]";
+  const std::string turned =
+      "weights are [space..., out / groups, in]; torch's are [in, out / groups, space...]. Keras's result is longer by "
+      "strides - window where that is positive: output_padding";
   return {
       "Convolutions",
       {{"Conv1D",
@@ -96,6 +98,13 @@ inline LayerFamily convolutions() {
         "Conv2d",
         "Keras' weight is [space..., in, multiplier]: the same numbers",
         {{"", [] { return nn::DepthwiseConv2D({3}, {.multiplier = 2, .padding = "SAME"}); }, image, weights}}},
+       {"DepthwiseConv3D",
+        "the same of volumes",
+        "[batch, space..., in] to [..., in * multiplier]",
+        "",
+        "Conv3d",
+        "",
+        {{"", [] { return nn::DepthwiseConv3D({2}, {.multiplier = 2}); }, numbers({1, 3, 4, 3, 2}), weights}}},
        {"SeparableConv1D",
         "a depthwise convolution, then one of windows of 1",
         space,

@@ -123,3 +123,55 @@ TEST_CASE("dropout of probabilities is of training alone; traced equals eager, g
   CHECK(array_equal(layer(tokens()), layer(tokens())));
   CHECK_FALSE(array_equal(layer(tokens(), nn::Mode::training), layer(tokens())));
 }
+
+TEST_CASE("without a width, that of the first queries is taken: the same layer as with one") {
+  for (const bool fused : {true, false}) {
+    random::seed(7);
+    const nn::MultiHeadAttention lazy(4, {.fused = fused});
+    CHECK(lazy.variables().size() == (fused ? 4u : 8u));
+    const Tensor y = lazy(tokens());
+    CHECK(y.shape() == Shape{2, 6, 16});
+    random::seed(7);
+    const nn::MultiHeadAttention known(16, 4, {.fused = fused});
+    CHECK(array_equal(y, known(tokens())));
+    CHECK(variables(lazy).paths() == variables(known).paths());
+    CHECK(message_of([&] { lazy(zeros({2, 6, 12})); }).find("16") != std::string::npos);
+  }
+  const nn::MultiHeadAttention odd(3);
+  CHECK(message_of([&] { odd(tokens()); }).find("a width of 16 does not divide into 3 heads") != std::string::npos);
+  random::seed(8);
+  const nn::MultiHeadAttention cross(4, {.kv_heads = 2, .value_size = 5});
+  CHECK(cross(tokens(), zeros({2, 3, 7}), zeros({2, 3, 9})).shape() == Shape{2, 6, 16});
+  CHECK(cross.value.kernel.shape() == Shape{9, 10});
+  nn::MultiHeadAttention built(2);
+  nn::build(built, spec(f32, {any, any, 6}));
+  CHECK(built.qkv.kernel.shape() == Shape{6, 18});
+}
+
+TEST_CASE("a memory that is projected once is read as it would be each time") {
+  random::seed(9);
+  const Tensor memory = random::normal({2, 5, 16});
+  for (const bool fused : {true, false}) {
+    const nn::MultiHeadAttention layer(16, 4, {.fused = fused});
+    const Tensor whole = layer(tokens(), memory, memory);
+    const nn::KeyValueCache kept = layer.remember(memory, memory);
+    CHECK(array_equal(layer.recall(tokens(), kept), whole));
+    CHECK(allclose(layer.recall(slice_axis(tokens(), 1, 2, 3), kept), slice_axis(whole, 1, 2, 3),
+                   {.rtol = 1e-5, .atol = 1e-6}));
+  }
+  CHECK(message_of([] { nn::MultiHeadAttention(16, 4).recall(tokens(), {}); }).find("undefined") != std::string::npos);
+}
+
+TEST_CASE("masks of f64 scores keep their digits, whatever they are added to") {
+  random::seed(10);
+  nn::MultiHeadAttention layer(4, 2, {.alibi = true});
+  const Tensor x = random::normal({2, 3, 4}, f64), mask = random::normal({3, 3}, f64);
+  nn::cast(layer, f64);
+  const Tensor sees = full({2, 3}, true);
+  nn::MultiHeadAttention plain = layer;
+  plain.options.alibi = false;
+  const Tensor apart =
+      plain(x, {.mask = mask + broadcast_to(alibi_bias(2, 3).astype(f64), {2, 3, 3}), .key_padding = sees});
+  const Tensor by_layer = layer(x, {.mask = mask, .key_padding = sees});
+  CHECK(allclose(apart, by_layer, {.rtol = 1e-13, .atol = 1e-14}));
+}

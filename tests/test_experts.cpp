@@ -64,3 +64,42 @@ TEST_CASE("traced experts have the eager bits, gradients too") {
   REQUIRE(eager.size() == 5);
   for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
 }
+
+TEST_CASE("tokens that go to their experts alone give what all experts make of all tokens") {
+  const Tensor x = random::normal({3, 11, 6}, {.key = random::Key(4)});
+  for (const std::optional<double> capacity : {std::optional<double>(), std::optional(0.6), std::optional(5.)}) {
+    INFO("capacity " << capacity.value_or(-1));
+    random::seed(4);
+    nn::MixtureOfExperts dense(5, 8, {.top = 3, .capacity = capacity});
+    dense(x);
+    nn::MixtureOfExperts sparse = dense;  // shares its Variables
+    sparse.options.sparse = true;
+    const auto step = [&](const nn::MixtureOfExperts& layer) {
+      return [&layer](const Tensor& in) {
+        GradientTape tape;
+        tape.watch(in);
+        const nn::RoutedTokens r = layer.route(in);
+        std::vector<Tensor> all = tape.gradient(sum(r.output * cos(r.output)), layer.variables());
+        all.push_back(r.output);
+        return all;
+      };
+    };
+    const std::vector<Tensor> a = step(dense)(x), b = step(sparse)(x), traced = function(step(sparse))(x);
+    REQUIRE(a.size() == b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      INFO("result " << i);
+      CHECK(allclose(a[i], b[i], {.rtol = 1e-4, .atol = 1e-5}));
+      CHECK(array_equal(b[i], traced[i]));
+    }
+  }
+  const nn::MixtureOfExperts none(2, 3, {.sparse = true});
+  CHECK(none(zeros({0, 4})).shape() == Shape{0, 4});
+}
+
+TEST_CASE("an expert counts its tokens in whole numbers, whatever it computes in") {
+  random::seed(5);
+  nn::MixtureOfExperts layer(1, 3, {.top = 1, .capacity = 0.95});
+  const Tensor x = ones({400, 2});
+  const Tensor y = layer(x, nn::Call{.compute = bf16});
+  CHECK(sum(any(not_equal(y, 0), -1).astype(i64)).item<int64_t>() == 380);  // bf16 counts to 256
+}

@@ -32,7 +32,7 @@ ABOVE = {"devices/cuda/driver/": ["ops"], "devices/cuda/families/": ["ops"]}
 # The same of the rooms of trace/. What a room needs of one to its right, it asks through a table that it declares and
 # that one fills: graph/control_node.h.
 ROOMS = ["graph", "fusion", "run", "call", "control"]
-UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "data.h": "data", "train.h": "train"}
+UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "distributions.h": "nn", "data.h": "data", "train.h": "train"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 # Headers of dependencies that no installed header may pull in.
 HEAVY = re.compile(r"^(fmt|llvm-c|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")

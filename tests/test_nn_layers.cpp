@@ -96,6 +96,18 @@ TEST_CASE("space of size 0 is padded, and has no windows") {
   CHECK(has(message_of([&] { nn::MaxPool2D({1})(none); }), "does not fit"));
 }
 
+TEST_CASE("with ceil_mode a window may be longer than what there is, by less than a stride") {
+  const Tensor x = tensor({{{1.f}, {4.f}}});  // [1, 2, 1]
+  CHECK(nn::MaxPool1D({3}, {.strides = {2}, .ceil_mode = true})(x).item<float>() == 4);
+  CHECK(nn::AvgPool1D({3}, {.strides = {2}, .ceil_mode = true})(x).item<float>() == 2.5f);
+  CHECK(nn::AvgPool1D({3}, {.strides = {2}, .ceil_mode = true, .divisor = 4})(x).item<float>() == 1.25f);
+  CHECK(nn::MaxPool1D({2}, {.strides = {2}, .ceil_mode = true, .dilation = {2}})(x).item<float>() == 1);
+  CHECK(nn::MaxPool1D({3}, {.strides = {2}, .ceil_mode = true}).with_indices(x).indices.item<int64_t>() == 1);
+  CHECK(has(message_of([&] { nn::MaxPool1D({3}, {.strides = {1}, .ceil_mode = true})(x); }), "does not fit"));
+  CHECK(has(message_of([&] { nn::MaxPool1D({3}, {.strides = {1}, .ceil_mode = true, .dilation = {2}})(x); }),
+            "does not fit"));
+}
+
 TEST_CASE("sizes of space may be open") {
   const nn::Sequential net(nn::Conv2D(4, 3, {.padding = "SAME", .pad_mode = PadMode::reflect}), nn::MaxPool2D({2}),
                            nn::ConvTranspose2D(3, 2, {.strides = {2}}), nn::SpacePad(1), nn::DepthwiseConv2D({3}),

@@ -436,3 +436,27 @@ TEST_CASE("options of optimizers are checked") {
   refused([] { nn::SAM({.rho = -1}); }, "rho");
   refused([] { nn::LBFGS({.history = 0}); }, "history");
 }
+
+TEST_CASE("weight averages are means of what was taken, in f32 of narrower parameters") {
+  const Variable w(tensor({1.f, 2.f}), {.name = "w"}), h(tensor({1.f}).astype(bf16), {.name = "h"}),
+      still(tensor({9.f}), {.name = "still", .trainable = false});
+  nn::WeightAverage average({w, h, still});
+  says([&] { average.swap(); }, {"before update()"});
+  auto update = function("update", [&] { average.update(); });
+  for (int i = 0; i < 5; ++i) {
+    Variable(w).assign(tensor({float(i), float(i * i)}));
+    Variable(h).assign(tensor({1 + float(i) / 128}).astype(bf16));
+    if (i % 2 == 0) average.update();
+    else update();
+  }
+  CHECK(average.count() == 5);
+  average.swap();
+  CHECK(allclose(w.value(), tensor({2.f, 6.f})));
+  CHECK(h.value().item<float>() == 1 + 2.f / 128);
+  CHECK(still.value().item<float>() == 9);
+  says([&] { average.update(); }, {"swapped in"});
+  average.swap();
+  CHECK(array_equal(w.value(), tensor({4.f, 16.f})));
+  CHECK(variables(average).paths() == std::vector<std::string>{"count", "0", "1"});
+  says([&] { nn::WeightAverage({still}); }, {"no trainable variables"});
+}

@@ -165,3 +165,23 @@ TEST_CASE("a forget gate's bias begins as one") {
   lstm(zeros({1, 1, 3}));
   CHECK(array_equal(lstm.cells[0].bias.value(), tensor({0.f, 0.f, 1.f, 1.f, 0.f, 0.f, 0.f, 0.f})));
 }
+
+TEST_CASE("states to begin with are as many and as large as a cell has, whatever their dtype") {
+  random::seed(11);
+  const Tensor x = random::normal({2, 3, 4}), row = random::normal({2, 4});
+  const nn::LSTMCell cell(5);
+  const nn::Recurrent layer(cell);
+  const Tensor h = random::normal({2, 5}), c = random::normal({2, 5});
+  says([&] { cell(row, {h}); }, {"[lstm_cell]", "takes 2 states. got 1"});
+  says([&] { layer.run(x, {.initial = {h}}); }, {"takes 2 states. got 1"});
+  says([&] { layer.run(x, {.initial = {h, zeros({3, 5})}}); }, {"a state is f32[3,5], and must be [2,5]"});
+  says([&] { nn::LSTM(5).run(x, {.initial = {h, zeros({2, 4})}}); }, {"a state is f32[2,4], and must be [2,5]"});
+  says([&] { layer.run(x, {.lengths = tensor({1, 2, 3})}); }, {"lengths are [3], and x is f32[2,3,4]"});
+  says([&] { layer.run(x, {.mask = full({3, 2}, true)}); }, {"masks are [3,2], and x is f32[2,3,4]"});
+  const Tensor half = h.astype(bf16);
+  const auto wide = layer.run(x, {.initial = {half.astype(f32), c}}), narrow = layer.run(x, {.initial = {half, c}});
+  CHECK(array_equal(wide.output, narrow.output));
+  CHECK(narrow.output.dtype() == f32);
+  CHECK(array_equal(cell(row, {})[0], cell(row, {zeros({2, 5}), zeros({2, 5})})[0]));
+  CHECK(array_equal(cell(row, {h(slice(0, 1)), c})[1], cell(row, {broadcast_to(h(slice(0, 1)), {2, 5}), c})[1]));
+}

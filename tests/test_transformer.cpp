@@ -1,5 +1,8 @@
 // Layers of transformers: torch's numbers from the same weights, decoding, traced as eager.
+#include <cmath>
+
 #include "catch.h"
+#include "messages.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 
@@ -66,4 +69,63 @@ TEST_CASE("a Llama-like layer: gated, rms, grouped heads; its decoding and its t
   };
   const std::vector<Tensor> eager = step(x), traced = function("step", step)(x);
   for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
+}
+
+TEST_CASE("stacks: layers in a row and a norm; decoding step by step has the bits of all tokens at once") {
+  random::seed(2);
+  const nn::TransformerDecoder decoder(8, 2, 2, {.hidden = 12});
+  const Tensor x = random::normal({2, 5, 8}), memory = random::normal({2, 4, 6});
+  const Tensor padding = tensor({{true, true, true, true}, {true, true, false, false}});
+  const Tensor whole = decoder(x, memory, {}, {.key_padding = padding});
+  Tensor by_hand = x;
+  for (const nn::TransformerDecoderLayer& layer : decoder.layers)
+    by_hand = layer(by_hand, memory, {}, {.key_padding = padding});
+  CHECK(array_equal((*decoder.norm)(by_hand), whole));
+  std::vector<nn::DecoderCache> cache;
+  std::vector<Tensor> steps;
+  for (int64_t t = 0; t < 5; ++t)
+    steps.push_back(decoder.decode(slice_axis(x, 1, t, t + 1), memory, cache, {}, {.key_padding = padding}));
+  CHECK(allclose(concat(steps, 1), whole, {.rtol = 1e-5, .atol = 1e-6}));
+  CHECK(cache.size() == 2);
+  CHECK(cache[1].tokens.keys.shape() == Shape{2, 2, 5, 4});
+  CHECK(cache[1].memory.keys.shape() == Shape{2, 2, 4, 4});
+  CHECK(variables(decoder).paths().front() == "layers/transformer_layer/attention/qkv/kernel");
+  CHECK(variables(decoder).paths().back() == "norm/offset");
+  cache.pop_back();
+  CHECK_THROWS_AS(decoder.decode(x, memory, cache), Error);
+
+  const nn::TransformerEncoder encoder(8, 2, 3, {.hidden = 12, .norm_first = false, .attention = {.causal = true}});
+  CHECK(!encoder.norm);
+  std::vector<nn::KeyValueCache> keys;
+  const Tensor first = encoder.decode(slice_axis(x, 1, 0, 2), keys),
+               rest = encoder.decode(slice_axis(x, 1, 2, 5), keys);
+  CHECK(allclose(concat({first, rest}, 1), encoder(x), {.rtol = 1e-5, .atol = 1e-6}));
+  const auto values = variables(encoder);
+  CHECK(values.size() == 3 * 12);
+  CHECK_FALSE(array_equal(values.begin()->second.value(), encoder.layers[1].attention.qkv.kernel.value()));
+  CHECK_THROWS_AS(nn::TransformerEncoder(8, 2, 0), Error);
+}
+
+TEST_CASE("positions: sinusoids of the paper, and rows that are learnt") {
+  const Tensor s = sinusoids(tensor({0, 1, 7}), 4);
+  CHECK(allclose(s, tensor({{0., 1., 0., 1.},
+                            {std::sin(1.), std::cos(1.), std::sin(0.01), std::cos(0.01)},
+                            {std::sin(7.), std::cos(7.), std::sin(0.07), std::cos(0.07)}})));
+  const Tensor halves = sinusoids(tensor({7}), 5, {.base = 100, .interleaved = false, .dtype = f64});
+  const double b = std::pow(100., -2. / 5), c = std::pow(100., -4. / 5);
+  CHECK(allclose(halves, tensor({{std::sin(7.), std::sin(7 * b), std::sin(7 * c), std::cos(7.), std::cos(7 * b)}}),
+                 {.rtol = 1e-14}));
+  CHECK(sinusoids(tensor({7}), 5).shape() == Shape{1, 5});
+  const Tensor x = random::normal({2, 3, 4}, {.key = random::Key(1)});
+  const nn::SinusoidalPositions fixed;
+  CHECK(array_equal(fixed(x), x + sinusoids(iota({3}), 4)));
+  CHECK(array_equal(fixed(x, iota({3}) + 5), x + sinusoids(tensor({5, 6, 7}), 4)));
+  CHECK(fixed(x.astype(bf16)).dtype() == bf16);
+  const nn::LearnedPositions learned(5);
+  learned(x);
+  CHECK(array_equal(learned(x), x + slice_axis(learned.table.value(), 0, 0, 3)));
+  CHECK(array_equal(learned(x, tensor({4, 4, 0})), x + take(learned.table.value(), tensor({4, 4, 0}), Axis(0))));
+  CHECK(message_of([&] { learned(zeros({6, 4})); }).find("has 6 tokens, and there are 5 positions") !=
+        std::string::npos);
+  CHECK(message_of([&] { learned(zeros({2, 3})); }).find("was made for 4") != std::string::npos);
 }

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -14,86 +12,55 @@
 
 namespace rill::nn {
 
-Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& o, Where where) {
-  const CallerScope caller(where);
-  const int64_t d = known_size(x, -1, "rotary", where), n = o.size.value_or(d), half = n / 2;
-  require_option(n >= 2 && n <= d && n % 2 == 0, "rotary", "size", n, fmt::format("even and at most {}", d), where);
-  // Angles in f64: of late positions, f32 would leave few digits.
-  const Tensor rates = pow(tensor(o.base), arange(half, TensorOptions{.dtype = f64}) * (-2. / double(n)));
-  const Tensor angles = expand_dims(positions.astype(f64), -1) * rates;
-  const Tensor cosine = cos(angles).astype(x.dtype()), sine = sin(angles).astype(x.dtype());
-  const Tensor part = n < d ? slice_axis(x, -1, 0, n) : x;
-  const Tensor a = o.interleaved ? part(ellipsis, slice(0, none, 2)) : slice_axis(part, -1, 0, half);
-  const Tensor b = o.interleaved ? part(ellipsis, slice(1, none, 2)) : slice_axis(part, -1, half, n);
-  const Tensor re = a * cosine - b * sine, im = a * sine + b * cosine;
-  const Tensor turned = o.interleaved ? reshape(stack({re, im}, -1), part.shape()) : concat({re, im}, -1);
-  return n < d ? concat({turned, slice_axis(x, -1, n, d)}, -1) : turned;
-}
-
-Tensor alibi_bias(int64_t heads, Dim keys, Where where) {
-  const CallerScope caller(where);
-  checked_count("alibi_bias", "heads", heads, where);
-  const int64_t power = int64_t(std::bit_floor(uint64_t(heads)));
-  std::vector<float> slopes;
-  for (int64_t h = 0; h < heads; ++h)  // between those of twice as many heads, where the power of two is used up
-    slopes.push_back(float(h < power ? std::exp2(-8. * double(h + 1) / double(power))
-                                     : std::exp2(-4. * double(2 * (h - power) + 1) / double(power))));
-  return reshape(tensor(slopes), {heads, 1, 1}) * iota({keys}).astype(f32);
-}
-
-Tensor relative_buckets(const Tensor& distance, int64_t buckets, int64_t max_distance, bool bidirectional,
-                        Where where) {
-  const CallerScope caller(where);
-  const int64_t n = bidirectional ? buckets / 2 : buckets, near = n / 2;
-  require_option(near >= 1, "relative_buckets", "buckets", buckets, bidirectional ? "4 or more" : "2 or more", where);
-  require_option(max_distance > near, "relative_buckets", "max_distance", max_distance,
-                 fmt::format("more than {}", near), where);
-  const Tensor apart = bidirectional ? abs(distance) : maximum(negative(distance), 0);
-  const Tensor logs = log(maximum(apart, 1).astype(f32) / float(near)) /
-                      float(std::log(double(max_distance) / double(near))) * float(n - near);
-  const Tensor far = minimum(near + logs.astype(i64), n - 1);
-  const Tensor bucket = rill::where(less(apart, near), apart.astype(i64), far);
-  return bidirectional ? bucket + greater(distance, 0).astype(i64) * n : bucket;
-}
-
 namespace {
-Dense projection(const MultiHeadAttentionOptions& o, int64_t in, std::optional<int64_t> out, const std::string& name,
-                 const Where& where) {
+// A projection to `out` numbers, of `in` where they are known, else of those of the first call; without parameters where
+// it is not `wanted`. Where `out` is not known either, sum_of() is told it.
+Dense projection(const MultiHeadAttentionOptions& o, std::optional<int64_t> in, std::optional<int64_t> out, bool wanted,
+                 const std::string& name, const Where& where) {
   NameScope scope(o.name);
   DenseOptions options;
   options.use_bias = o.use_bias;
   options.kernel_initializer = o.kernel_initializer;
   options.name = name;
-  if (out) return Dense(in, *out, options, where);
-  Dense unused(1, options, where);  // without parameters
-  unused.kernel = Param(), unused.bias = Param();
-  return unused;
+  if (wanted && in && out) return Dense(*in, *out, options, where);
+  Dense lazy(out.value_or(1), options, where);
+  if (!wanted) lazy.kernel = Param(), lazy.bias = Param();
+  return lazy;
 }
-// One whose operand's size is found at the first call: keys and values may be wider or narrower than queries.
-Dense lazy_projection(const MultiHeadAttentionOptions& o, std::optional<int64_t> out, const std::string& name,
-                      const Where& where) {
-  if (!out) return projection(o, 1, {}, name, where);
-  NameScope scope(o.name);
-  DenseOptions options;
-  options.use_bias = o.use_bias;
-  options.kernel_initializer = o.kernel_initializer;
-  options.name = name;
-  return Dense(*out, options, where);
+// d(x), with as many outputs as are said here. It counts as a call of d.
+Tensor sum_of(const Dense& d, const Tensor& x, int64_t out, const Call& call, const Where& where) {
+  const LayerRun run(&d, d.name, where, "rill::nn::Dense::operator()");
+  const Tensor in = call.in(x);
+  const int64_t width = size_for(d.kernel, 0, 1, in, -1, "MultiHeadAttention", where);
+  return run.give(finish(matmul(in, d.kernel({width, out}, call)), d.bias, {}, call, where));
 }
-int64_t checked_heads(int64_t width, int64_t heads, const MultiHeadAttentionOptions& o, const Where& where) {
-  if (heads < 1 || (!o.head_size && width % heads != 0))
+void check_width(int64_t width, int64_t heads, const MultiHeadAttentionOptions& o, const Where& where) {
+  if (width < 0 || (!o.head_size && (width < heads || width % heads != 0)))
     fail("MultiHeadAttention", fmt::format("a width of {} does not divide into {} heads", width, heads), where);
+  require_sound_size("MultiHeadAttention", Spec{Shape{width, width, 3}, f32, false, {}}, where);
+}
+int64_t checked_heads(std::optional<int64_t> width, int64_t heads, const MultiHeadAttentionOptions& o,
+                      const Where& where) {
+  checked_count("MultiHeadAttention", "heads", heads, where);
+  if (width) check_width(*width, heads, o, where);
   const int64_t shared = o.kv_heads.value_or(heads);
   if (shared < 1 || heads % shared != 0)
     fail("MultiHeadAttention", fmt::format("{} heads are no multiple of {} kv_heads", heads, shared), where);
   require_fraction("MultiHeadAttention", "dropout", o.dropout, where);
+  if (o.head_size) checked_count("MultiHeadAttention", "head_size", *o.head_size, where);
+  if (o.value_size) checked_count("MultiHeadAttention", "value_size", *o.value_size, where);
   if (o.window) checked_count("MultiHeadAttention", "window", *o.window, where);
-  require_sound_size("MultiHeadAttention", Spec{Shape{width, width, 3}, f32, false, {}}, where);
   return heads;
 }
-bool is_fused(const MultiHeadAttentionOptions& o, int64_t width, int64_t heads) {
-  const int64_t size = o.head_size.value_or(width / heads);
-  return o.fused && o.kv_heads.value_or(heads) == heads && o.value_size.value_or(size) == size;
+// The size of a head: 0 where it is not known yet.
+int64_t size_of_head(std::optional<int64_t> width, int64_t heads, const MultiHeadAttentionOptions& o) {
+  return o.head_size.value_or(width ? *width / heads : 0);
+}
+bool is_fused(const MultiHeadAttentionOptions& o, int64_t head_size, int64_t heads) {
+  return o.fused && o.kv_heads.value_or(heads) == heads && o.value_size.value_or(head_size) == head_size;
+}
+std::optional<int64_t> product(int64_t heads, int64_t size) {
+  return size > 0 ? std::optional(heads * size) : std::nullopt;
 }
 // [..., tokens, n heads] as [..., heads, tokens, n].
 Tensor split_heads(const Tensor& x, int64_t heads, int64_t size) {
@@ -135,41 +102,62 @@ Tensor dropped_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
 }
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads_, const MultiHeadAttentionOptions& o, Where where)
+MultiHeadAttention::MultiHeadAttention(std::optional<int64_t> width, int64_t heads_, const MultiHeadAttentionOptions& o,
+                                       const Where& where)
     : name(o.name),
       heads(checked_heads(width, heads_, o, where)),
       causal(o.causal),
       options(o),
       kv_heads(o.kv_heads.value_or(heads)),
-      head_size(checked_count("MultiHeadAttention", "head_size", o.head_size.value_or(width / heads), where)),
-      value_size(checked_count("MultiHeadAttention", "value_size", o.value_size.value_or(head_size), where)),
-      fused(is_fused(o, width, heads)),
-      qkv(projection(o, width, fused ? std::optional(3 * heads * head_size) : std::nullopt, "qkv", where)),
-      query(lazy_projection(o, fused ? std::nullopt : std::optional(heads * head_size), "query", where)),
-      key(lazy_projection(o, fused ? std::nullopt : std::optional(kv_heads * head_size), "key", where)),
-      value(lazy_projection(o, fused ? std::nullopt : std::optional(kv_heads * value_size), "value", where)),
-      output(projection(o, heads * value_size, width, "output", where)),
-      relative(param(o.name, "relative", normal(0, 0.02), where, Kind::weight, o.relative.has_value())) {}
+      head_size(size_of_head(width, heads, o)),
+      value_size(o.value_size.value_or(head_size)),
+      fused(is_fused(o, head_size, heads)),
+      qkv(projection(o, width, product(3 * heads, head_size), fused, "qkv", where)),
+      query(projection(o, {}, product(heads, head_size), !fused, "query", where)),
+      key(projection(o, {}, product(kv_heads, head_size), !fused, "key", where)),
+      value(projection(o, {}, product(kv_heads, value_size), !fused, "value", where)),
+      output(projection(o, product(heads, value_size), width, true, "output", where)),
+      relative(param(o.name, "relative", normal(0, 0.02), where, Kind::weight, o.relative.has_value())),
+      width_(width) {}
 
-MultiHeadAttention::Projected MultiHeadAttention::project(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                          const Call& call, const Where& where) const {
-  if (!fused)
-    return {split_heads(query(q, call, where), heads, head_size), split_heads(key(k, call, where), kv_heads, head_size),
-            split_heads(value(v, call, where), kv_heads, value_size)};
-  const int64_t n = heads * head_size;
-  const auto part = [&](const Tensor& x, int64_t i) {
-    const Tensor in = call.in(x);
-    const Tensor kernel = qkv.kernel({known_size(in, -1, "MultiHeadAttention", where), 3 * n}, call, where);
-    const Tensor y = matmul(in, slice_axis(kernel, -1, i * n, (i + 1) * n), where);
-    return split_heads(qkv.bias ? y + slice_axis(qkv.bias({3 * n}, call), -1, i * n, (i + 1) * n) : y, heads,
-                       head_size);
-  };
-  return {part(q, 0), part(k, 1), part(v, 2)};
+MultiHeadAttention::Sizes MultiHeadAttention::sizes(const Tensor& queries, const Where& where) const {
+  if (width_) return {*width_, head_size, value_size};
+  const int64_t width = output.kernel.is_built() ? int64_t(output.kernel.shape().back())
+                                                 : known_size(queries, -1, "MultiHeadAttention", where);
+  check_width(width, heads, options, where);
+  const int64_t head = head_size > 0 ? head_size : width / heads;
+  return {width, head, value_size > 0 ? value_size : head};
 }
 
-Tensor MultiHeadAttention::bias(Dim queries, Dim keys, const AttentionInputs& in, const Call& call,
+Tensor MultiHeadAttention::fused_part(const Tensor& x, int64_t i, const Sizes& size, const Call& call,
+                                      const Where& where) const {
+  const int64_t n = heads * size.head;
+  const Tensor in = call.in(x);
+  const Tensor kernel =
+      qkv.kernel({size_for(qkv.kernel, 0, 1, in, -1, "MultiHeadAttention", where), 3 * n}, call, where);
+  const Tensor y = matmul(in, slice_axis(kernel, -1, i * n, (i + 1) * n), where);
+  return split_heads(qkv.bias ? y + slice_axis(qkv.bias({3 * n}, call), -1, i * n, (i + 1) * n) : y, heads, size.head);
+}
+Tensor MultiHeadAttention::query_heads(const Tensor& x, const Sizes& n, const Call& call, const Where& where) const {
+  if (fused) return fused_part(x, 0, n, call, where);
+  return split_heads(sum_of(query, x, heads * n.head, call, where), heads, n.head);
+}
+KeyValueCache MultiHeadAttention::memory_heads(const Tensor& k, const Tensor& v, const Sizes& n, const Call& call,
+                                               const Where& where) const {
+  if (fused) return {fused_part(k, 1, n, call, where), fused_part(v, 2, n, call, where)};
+  return {split_heads(sum_of(key, k, kv_heads * n.head, call, where), kv_heads, n.head),
+          split_heads(sum_of(value, v, kv_heads * n.value, call, where), kv_heads, n.value)};
+}
+MultiHeadAttention::Projected MultiHeadAttention::project(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                          const Sizes& n, const Call& call, const Where& where) const {
+  const Tensor queries = query_heads(q, n, call, where);
+  const KeyValueCache memory = memory_heads(k, v, n, call, where);
+  return {queries, memory.keys, memory.values};
+}
+
+Tensor MultiHeadAttention::bias(Dim queries, Dim keys, const AttentionInputs& in, const Call& call, DType scores_dtype,
                                 const Where& where) const {
-  const DType d = call.compute.value_or(f32);
+  const DType d = scores_dtype == f64 ? f64 : f32;  // what numbers are added up in
   Tensor mask = in.mask;
   if (in.key_padding.defined()) {
     if (!is_bool(in.key_padding.dtype()))
@@ -189,8 +177,8 @@ Tensor MultiHeadAttention::bias(Dim queries, Dim keys, const AttentionInputs& in
   return both(mask, moveaxis(rows, -1, 0), d);
 }
 
-Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const AttentionInputs& in, const Call& call,
-                                  const Where& where) const {
+Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const AttentionInputs& in, const Sizes& n,
+                                  const Call& call, const Where& where) const {
   if (options.rotary) {
     const Dim tokens = p.q.shape()[p.q.shape().size() - 2];
     Tensor at = in.positions.defined() ? in.positions : iota({tokens});
@@ -203,7 +191,7 @@ Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const Atten
     *cache = {p.k, p.v};
   }
   const Dim queries = p.q.shape()[p.q.shape().size() - 2], keys = p.k.shape()[p.k.shape().size() - 2];
-  Tensor mask = bias(queries, keys, in, call, where);
+  Tensor mask = bias(queries, keys, in, call, p.q.dtype(), where);
   if (mask.defined() && !is_bool(mask.dtype())) mask = mask.astype(p.q.dtype());
   Tensor mixed;
   if (options.dropout > 0 && call.training()) {
@@ -214,7 +202,7 @@ Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const Atten
   } else {
     mixed = attention(p.q, p.k, p.v, {.causal = causal, .mask = mask}, where);
   }
-  return output(join_heads(mixed), call, where);
+  return sum_of(output, join_heads(mixed), n.width, call, where);
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Call& call, Where where) const {
@@ -222,15 +210,17 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Call& call, Where w
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
   const bool plain = fused && !options.rotary && !options.alibi && !options.relative && !options.window &&
                      !(options.dropout > 0 && call.training());
-  if (!plain) return run.give(attend(project(x, x, x, call, where), nullptr, {}, call, where));
+  const Sizes n = sizes(x, where);
+  if (!plain) return run.give(attend(project(x, x, x, n, call, where), nullptr, {}, n, call, where));
   Shape joined = x.shape();
   joined.back() = 3;
   joined.push_back(heads);
-  joined.push_back(head_size);
-  const Tensor mixed = self_attention(reshape(qkv(x, call, where), joined), {.causal = causal});
+  joined.push_back(n.head);
+  const Tensor all_heads = sum_of(qkv, x, 3 * heads * n.head, call, where);
+  const Tensor mixed = self_attention(reshape(all_heads, joined), {.causal = causal});
   Shape together = x.shape();
-  together.back() = heads * head_size;
-  return run.give(output(reshape(mixed, together), call, where));
+  together.back() = heads * n.head;
+  return run.give(sum_of(output, reshape(mixed, together), n.width, call, where));
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const AttentionInputs& in, const Call& call, Where where) const {
@@ -245,14 +235,36 @@ Tensor MultiHeadAttention::operator()(const Tensor& q, const Tensor& k, const Te
   const LayerRun run(this, name, where);
   if (q.ndim() < 2 || k.ndim() < 2 || v.ndim() < 2)
     fail("MultiHeadAttention", to_string(q.spec()) + " is not [..., tokens, width]", where);
-  return run.give(attend(project(q, k, v, call, where), nullptr, in, call, where));
+  const Sizes n = sizes(q, where);
+  return run.give(attend(project(q, k, v, n, call, where), nullptr, in, n, call, where));
 }
 
 Tensor MultiHeadAttention::decode(const Tensor& x, KeyValueCache& cache, const AttentionInputs& in, const Call& call,
                                   Where where) const {
   const LayerRun run(this, name, where);
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
-  return run.give(attend(project(x, x, x, call, where), &cache, in, call, where));
+  const Sizes n = sizes(x, where);
+  return run.give(attend(project(x, x, x, n, call, where), &cache, in, n, call, where));
+}
+
+KeyValueCache MultiHeadAttention::remember(const Tensor& keys, const Tensor& values, const Call& call,
+                                           Where where) const {
+  const CallerScope caller(where);
+  const NameScope scope(name);
+  if (keys.ndim() < 2 || values.ndim() < 2)
+    fail("MultiHeadAttention", to_string(keys.spec()) + " is not [..., tokens, width]", where);
+  return memory_heads(keys, values, sizes(keys, where), call, where);
+}
+
+Tensor MultiHeadAttention::recall(const Tensor& queries, const KeyValueCache& memory, const AttentionInputs& in,
+                                  const Call& call, Where where) const {
+  const LayerRun run(this, name, where);
+  if (queries.ndim() < 2) fail("MultiHeadAttention", to_string(queries.spec()) + " is not [..., tokens, width]", where);
+  require_defined("MultiHeadAttention", memory.keys, "the memory", where);
+  if (options.rotary) fail("MultiHeadAttention", "keys of a memory are not turned: recall() takes no rotary", where);
+  const Sizes n = sizes(queries, where);
+  return run.give(
+      attend({query_heads(queries, n, call, where), memory.keys, memory.values}, nullptr, in, n, call, where));
 }
 
 }  // namespace rill::nn

@@ -1,30 +1,13 @@
 // Attention.
 #pragma once
 #include "rill/nn/layers/dense.h"
+#include "rill/ops/positions.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill::nn {
 
-// Rotary position embeddings (Su et al.: RoFormer, 2021): pairs of numbers of each query and key are turned by position
-// times base^(-2 i / size).
-struct RotaryOptions {
-  detail::NamedOnly named_only_ = detail::NamedOnly();
-  double base = 10000;
-  std::optional<int64_t> size = {};  // of each head that is turned, an even number; all where not given
-  bool interleaved = false;          // pairs are neighbours, as in the paper; else i and i + size / 2, as in Llama
-};
-// x [..., tokens, d] turned by its positions, integers or floats [tokens] or what broadcasts to [..., tokens].
-Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {},
-              Where where = Where::current());
-// f32 [heads, 1, keys]: slope 2^(-8 h / heads) of head h = 1, 2, ... times the key's position, which is ALiBi's bias but
-// for a constant of each query that softmax takes away (Press et al.: Train Short, Test Long, 2022). Where `heads` is no
-// power of two, slopes are those of the paper's code.
-Tensor alibi_bias(int64_t heads, Dim keys, Where where = Where::current());
-// The bucket, i64, of key position minus query position (Raffel et al.: T5, 2020): near ones by themselves, far ones by
-// the logarithm up to max_distance.
-Tensor relative_buckets(const Tensor& distance, int64_t buckets = 32, int64_t max_distance = 128,
-                        bool bidirectional = true, Where where = Where::current());
+using rill::alibi_bias, rill::relative_buckets, rill::rotary, rill::RotaryOptions;
 
 struct RelativeBiasOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -63,12 +46,16 @@ struct AttentionInputs {
 };
 
 // Attention of [..., tokens, width] with `heads` heads of width / heads numbers: one projection to queries, keys and
-// values, self_attention(), one projection back; or with projections apart and all that the options say. Throws where
-// the width does not divide.
+// values, self_attention(), one projection back; or with projections apart and all that the options say. Without a width,
+// it is that of the first call's queries. Throws where the width does not divide.
 class MultiHeadAttention {
  public:
+  explicit MultiHeadAttention(int64_t heads, const MultiHeadAttentionOptions& options = {},
+                              Where where = Where::current())
+      : MultiHeadAttention(std::nullopt, heads, options, where) {}
   MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
-                     Where where = Where::current());
+                     Where where = Where::current())
+      : MultiHeadAttention(std::optional(width), heads, options, where) {}
   // Self-attention.
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, const Call& call = {},
@@ -81,6 +68,11 @@ class MultiHeadAttention {
   // Self-attention of further tokens, which see those in the cache and are added to it.
   Tensor decode(const Tensor& x, KeyValueCache& cache, const AttentionInputs& inputs = {}, const Call& call = {},
                 Where where = Where::current()) const;
+  // Cross-attention in two steps: keys and values of a memory, which further queries read without projecting it again.
+  KeyValueCache remember(const Tensor& keys, const Tensor& values, const Call& call = {},
+                         Where where = Where::current()) const;
+  Tensor recall(const Tensor& queries, const KeyValueCache& memory, const AttentionInputs& inputs = {},
+                const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(MultiHeadAttention, qkv, query, key, value, output, relative)
   const std::string& name_of_scope() const& { return name; }
   std::string name_of_scope() const&& { return name; }
@@ -89,7 +81,7 @@ class MultiHeadAttention {
   int64_t heads;
   bool causal;
   MultiHeadAttentionOptions options;
-  int64_t kv_heads, head_size, value_size;
+  int64_t kv_heads, head_size, value_size;  // 0 where they follow from the width of the first call
   bool fused;
   Dense qkv;                // fused: width to [3, heads, head_size]; else without parameters
   Dense query, key, value;  // not fused: to [heads or kv_heads, size]; else without parameters
@@ -97,13 +89,26 @@ class MultiHeadAttention {
   Param relative;           // [buckets, heads]
 
  private:
+  struct Sizes {
+    int64_t width, head, value;
+  };
   struct Projected {
     Tensor q, k, v;  // [..., heads, tokens, size]
   };
-  Projected project(const Tensor& q, const Tensor& k, const Tensor& v, const Call& call, const Where& where) const;
-  Tensor attend(Projected p, KeyValueCache* cache, const AttentionInputs& inputs, const Call& call,
+  MultiHeadAttention(std::optional<int64_t> width, int64_t heads, const MultiHeadAttentionOptions& options,
+                     const Where& where);
+  Sizes sizes(const Tensor& queries, const Where& where) const;
+  Tensor query_heads(const Tensor& x, const Sizes& n, const Call& call, const Where& where) const;
+  KeyValueCache memory_heads(const Tensor& k, const Tensor& v, const Sizes& n, const Call& call,
+                             const Where& where) const;
+  Tensor fused_part(const Tensor& x, int64_t part, const Sizes& n, const Call& call, const Where& where) const;
+  Projected project(const Tensor& q, const Tensor& k, const Tensor& v, const Sizes& n, const Call& call,
+                    const Where& where) const;
+  Tensor attend(Projected p, KeyValueCache* cache, const AttentionInputs& inputs, const Sizes& n, const Call& call,
                 const Where& where) const;
-  Tensor bias(Dim queries, Dim keys, const AttentionInputs& inputs, const Call& call, const Where& where) const;
+  Tensor bias(Dim queries, Dim keys, const AttentionInputs& inputs, const Call& call, DType scores_dtype,
+              const Where& where) const;
+  std::optional<int64_t> width_;
 };
 
 }  // namespace rill::nn

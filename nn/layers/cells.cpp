@@ -46,7 +46,8 @@ template <class Cell>
 States one_step(const Cell& cell, const Tensor& x, const States& states, const Call& call, const Where& where) {
   const LayerRun run(&cell, cell.options.name, where);
   const Tensor row = cell.project(call.in(x), call);
-  States next = cell.steps(row, call)(row, states);
+  const States from = impl::begun_states(cell.options.name, states, cell.first_states(row), where);
+  States next = cell.steps(row, call)(row, from);
   next[0] = run.give(next[0]);
   return next;
 }

@@ -154,12 +154,20 @@ class DepthwiseConv1D : public impl::DepthwiseConvOf<1> {
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(DepthwiseConv1D, kernel, bias)
 };
-// The same of images.
+// The same of images,
 class DepthwiseConv2D : public impl::DepthwiseConvOf<2> {
  public:
   using DepthwiseConvOf::DepthwiseConvOf;
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(DepthwiseConv2D, kernel, bias)
+};
+
+// and of volumes.
+class DepthwiseConv3D : public impl::DepthwiseConvOf<3> {
+ public:
+  using DepthwiseConvOf::DepthwiseConvOf;
+  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(DepthwiseConv3D, kernel, bias)
 };
 
 // A depthwise convolution, then one of windows of 1 across channels, whose result has the bias and the activation

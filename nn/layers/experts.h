@@ -13,6 +13,9 @@ struct MixtureOfExpertsOptions {
   bool normalize = true;  // their weights sum to 1
   // An expert takes at most factor * tokens * top / experts tokens, the first ones; of the others it gives 0.
   std::optional<double> capacity = {};
+  // An expert computes its tokens alone: as many rows as fit its capacity, or without one as the expert that has most of
+  // them (in a traced function: as there are tokens). Else all experts compute all tokens, which is faster for few.
+  bool sparse = false;
   Activation activation = static_cast<Tensor (*)(const Tensor&, Where)>(relu);
   Initializer kernel_initializer = glorot_uniform;
   std::string name = "experts";
@@ -24,7 +27,7 @@ struct RoutedTokens {
   Tensor balance;
 };
 // A token's sum of what the `top` experts that its router likes best make of it, by their probabilities: [..., width] to
-// the same. An expert is up, activation, down. All experts compute all tokens: exact and without gaps, for few experts.
+// the same. An expert is up, activation, down.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(int64_t experts, int64_t hidden, const MixtureOfExpertsOptions& options = {},
@@ -42,6 +45,11 @@ class MixtureOfExperts {
   Param router;           // [width, experts]
   Param up, up_bias;      // [experts, width, hidden], [experts, 1, hidden]
   Param down, down_bias;  // [experts, hidden, width], [experts, 1, width]
+
+ private:
+  Tensor each(const Tensor& rows, int64_t width, const Call& call) const;
+  Tensor dispatched(const Tensor& rows, const Tensor& taken, const Tensor& place, const Tensor& indices,
+                    const Tensor& weights, int64_t width, const Call& call) const;
 };
 
 }  // namespace rill::nn

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 #include "rill/nn/layers/common.h"
 #include "rill/ops/option_checks.h"
@@ -48,15 +49,36 @@ Tensor running_steps(const RecurrentInputs& in, const Tensor& x, int64_t time_ax
   if (x.ndim() < 3) fail("Recurrent", to_string(x.spec()) + " is not [batch, steps, in]", where);
   const Dim steps = x.shape()[size_t(time_axis)];
   if (in.lengths.defined() && in.mask.defined()) fail("Recurrent", "takes lengths or a mask, not both", where);
+  const Dim batch = x.shape()[size_t(1 - time_axis)];
+  const auto same = [&](const Shape& given, const Shape& wanted, const char* what) {
+    if (given != wanted)
+      fail("Recurrent", fmt::format("{} are {}, and x is {}", what, to_string(given), to_string(x.spec())), where);
+  };
   if (in.lengths.defined()) {
     if (in.lengths.ndim() != 1 || !is_integer(in.lengths.dtype()))
       fail("Recurrent", "lengths are integers [batch]. got " + to_string(in.lengths.spec()), where);
+    same(in.lengths.shape(), {batch}, "lengths");
     return less(iota({steps, 1}, 0), expand_dims(in.lengths.astype(i64), 0));
   }
   if (!in.mask.defined()) return {};
   if (in.mask.ndim() != 2 || !is_bool(in.mask.dtype()))
     fail("Recurrent", "a mask is bool, of x's first two axes. got " + to_string(in.mask.spec()), where);
+  same(in.mask.shape(), {x.shape()[0], x.shape()[1]}, "masks");
   return time_axis == 0 ? in.mask : swapaxes(in.mask, 0, 1);
+}
+
+States begun_states(std::string_view type, std::span<const Tensor> given, States zero, const Where& where) {
+  if (given.empty()) return zero;
+  if (given.size() != zero.size()) fail(type, fmt::format("takes {} states. got {}", zero.size(), given.size()), where);
+  for (size_t i = 0; i < given.size(); ++i) {
+    require_defined(type, given[i], "a state", where);
+    Shape shape = zero[i].shape();
+    if (!broadcast_into(shape, given[i].shape()) || shape != zero[i].shape())
+      fail(type, fmt::format("a state is {}, and must be {}", to_string(given[i].spec()), to_string(zero[i].shape())),
+           where);
+    zero[i] = broadcast_to(given[i].astype(zero[i].dtype()), shape);
+  }
+  return zero;
 }
 
 Tensor first_row(const Tensor& projected, int64_t time_axis) {
@@ -107,8 +129,8 @@ RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInput
         if (initial.size() != first.size() * cells.size())
           fail(options.name, fmt::format("takes {} first states. got {}", first.size() * cells.size(), initial.size()),
                where);
-        const auto own = initial.subspan(states.size(), first.size());
-        for (size_t s = 0; s < own.size(); ++s) first[s] = broadcast_to(call.in(own[s]), first[s].shape());
+        const std::span<const Tensor> own = initial.subspan(states.size(), first.size());
+        first = begun_states(options.name, own, std::move(first), where);
       }
       const Direction how{(d == 1) != options.reverse, options.return_sequences || i + 1 < layers, options.time_axis};
       const RecurrentResult r = run_direction(projected, first, cell.steps(row, call), runs, how, where);

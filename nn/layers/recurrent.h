@@ -7,6 +7,8 @@
 //   impl::Step steps(const Tensor& row, const Call&) const   the function (row, states) to the next states, of which the first is
 //                                                            the step's output
 #pragma once
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "rill/nn/layer.h"
@@ -52,6 +54,9 @@ RecurrentResult run_direction(const Tensor& projected, const States& first, cons
                               const Direction& how, const Where& where);
 // bool [steps, batch], where the inputs say which steps count; else undefined.
 Tensor running_steps(const RecurrentInputs& in, const Tensor& x, int64_t time_axis, const Where& where);
+// The states to begin with: `given`, spread over the batch, in the dtype of `zero`, the zeros that there are where none is
+// given. Throws where they are too few or too many.
+States begun_states(std::string_view type, std::span<const Tensor> given, States zero, const Where& where);
 // One step's row of what was projected.
 Tensor first_row(const Tensor& projected, int64_t time_axis);
 }  // namespace impl
@@ -72,7 +77,7 @@ class RNNCell {
  public:
   using Options = RNNCellOptions;
   explicit RNNCell(int64_t units, const RNNCellOptions& options = {}, Where where = Where::current());
-  // One step: x [batch, in].
+  // One step: x [batch, in]; from zeros where no states are given.
   States operator()(const Tensor& x, const States& states, const Call& call = {}, Where where = Where::current()) const;
   Tensor project(const Tensor& x, const Call& call) const;
   States first_states(const Tensor& row) const;
@@ -276,7 +281,7 @@ class Recurrent {
     const LayerRun layer(this, options.name, where);
     const Tensor runs = impl::running_steps(inputs, x, options.time_axis, where);
     const Tensor projected = cell.project(call.in(x), call), row = impl::first_row(projected, options.time_axis);
-    const States first = inputs.initial.empty() ? cell.first_states(row) : inputs.initial;
+    const States first = impl::begun_states(options.name, inputs.initial, cell.first_states(row), where);
     RecurrentResult result = impl::run_direction(projected, first, cell.steps(row, call), runs,
                                                  {options.reverse, options.return_sequences, options.time_axis}, where);
     result.output = layer.give(result.output);

@@ -97,4 +97,80 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory
   return run.give(added(y, norm_3, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));
 }
 
+Tensor TransformerDecoderLayer::decode(const Tensor& x, const Tensor& memory, DecoderCache& cache,
+                                       const AttentionInputs& in, const AttentionInputs& of_memory, const Call& call,
+                                       Where where) const {
+  const LayerRun run(this, options.name, where);
+  Tensor y = added(call.in(x), norm_1, options, call,
+                   [&](const Tensor& n) { return attention.decode(n, cache.tokens, in, call); });
+  if (!cache.memory.keys.defined()) cache.memory = cross_attention.remember(memory, memory, call);
+  y = added(y, norm_2, options, call,
+            [&](const Tensor& n) { return cross_attention.recall(n, cache.memory, of_memory, call); });
+  return run.give(added(y, norm_3, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));
+}
+
+// --- Stacks ----------------------------------------------------------------------------------------------------------
+
+namespace {
+std::optional<AnyLayer> last_norm(const TransformerOptions& o, int64_t width, const Where& where) {
+  return o.norm_first ? std::optional(named_norm(o, width, "norm", where)) : std::nullopt;
+}
+template <class Layer>
+std::vector<Layer> stack_of(const char* type, int64_t width, int64_t heads, int64_t layers, const TransformerOptions& o,
+                            const Where& where) {
+  require_option(layers >= 1, type, "layers", layers, "1 or more", where);
+  std::vector<Layer> all;
+  for (int64_t i = 0; i < layers; ++i) all.emplace_back(width, heads, o, where);
+  return all;
+}
+// One cache for each layer: those that there are, or empty ones.
+template <class Cache>
+void prepare(const char* type, std::vector<Cache>& cache, size_t layers, const Where& where) {
+  if (cache.empty()) cache.resize(layers);
+  require_option(cache.size() == layers, type, "the number of caches", cache.size(), "0 or that of the layers", where);
+}
+}  // namespace
+
+TransformerEncoder::TransformerEncoder(int64_t width, int64_t heads, int64_t n, const TransformerOptions& o,
+                                       Where where)
+    : layers(stack_of<TransformerEncoderLayer>("TransformerEncoder", width, heads, n, o, where)),
+      norm(last_norm(o, width, where)) {}
+
+Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionInputs& in, const Call& call, Where where) const {
+  const LayerRun run(this, "transformer_encoder", where);
+  Tensor y = x;
+  for (const TransformerEncoderLayer& layer : layers) y = layer(y, in, call);
+  return run.give(norm ? (*norm)(y, call) : y);
+}
+Tensor TransformerEncoder::decode(const Tensor& x, std::vector<KeyValueCache>& cache, const AttentionInputs& in,
+                                  const Call& call, Where where) const {
+  const LayerRun run(this, "transformer_encoder", where);
+  prepare("TransformerEncoder", cache, layers.size(), where);
+  Tensor y = x;
+  for (size_t i = 0; i < layers.size(); ++i) y = layers[i].decode(y, cache[i], in, call);
+  return run.give(norm ? (*norm)(y, call) : y);
+}
+
+TransformerDecoder::TransformerDecoder(int64_t width, int64_t heads, int64_t n, const TransformerOptions& o,
+                                       Where where)
+    : layers(stack_of<TransformerDecoderLayer>("TransformerDecoder", width, heads, n, o, where)),
+      norm(last_norm(o, width, where)) {}
+
+Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& in,
+                                      const AttentionInputs& of_memory, const Call& call, Where where) const {
+  const LayerRun run(this, "transformer_decoder", where);
+  Tensor y = x;
+  for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, in, of_memory, call);
+  return run.give(norm ? (*norm)(y, call) : y);
+}
+Tensor TransformerDecoder::decode(const Tensor& x, const Tensor& memory, std::vector<DecoderCache>& cache,
+                                  const AttentionInputs& in, const AttentionInputs& of_memory, const Call& call,
+                                  Where where) const {
+  const LayerRun run(this, "transformer_decoder", where);
+  prepare("TransformerDecoder", cache, layers.size(), where);
+  Tensor y = x;
+  for (size_t i = 0; i < layers.size(); ++i) y = layers[i].decode(y, memory, cache[i], in, of_memory, call);
+  return run.give(norm ? (*norm)(y, call) : y);
+}
+
 }  // namespace rill::nn

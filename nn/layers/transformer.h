@@ -64,6 +64,10 @@ class TransformerEncoderLayer {
   AnyLayer norm_1, norm_2;
 };
 
+// What a decoder layer keeps of the tokens so far, and of its memory. Begins empty.
+struct DecoderCache {
+  KeyValueCache tokens, memory;
+};
 // Causal self-attention, attention to a memory, then a network of each token.
 class TransformerDecoderLayer {
  public:
@@ -76,6 +80,9 @@ class TransformerDecoderLayer {
   }
   Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& inputs,
                     const AttentionInputs& of_memory, const Call& call = {}, Where where = Where::current()) const;
+  // Further tokens, with the cache of those before. The memory is projected at the first call with a cache.
+  Tensor decode(const Tensor& x, const Tensor& memory, DecoderCache& cache, const AttentionInputs& inputs = {},
+                const AttentionInputs& of_memory = {}, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(TransformerDecoderLayer, attention, norm_1, cross_attention, norm_2, feed_forward, norm_3)
   const std::string& name_of_scope() const& { return options.name; }
   std::string name_of_scope() const&& { return options.name; }
@@ -84,6 +91,44 @@ class TransformerDecoderLayer {
   MultiHeadAttention attention, cross_attention;
   FeedForward feed_forward;
   AnyLayer norm_1, norm_2, norm_3;
+};
+
+// So many encoder layers, one after the other, each with values of its own; then a norm where norms stand before.
+class TransformerEncoder {
+ public:
+  TransformerEncoder(int64_t width, int64_t heads, int64_t layers, const TransformerOptions& options = {},
+                     Where where = Where::current());
+  Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const {
+    return operator()(x, AttentionInputs(), call, where);
+  }
+  Tensor operator()(const Tensor& x, const AttentionInputs& inputs, const Call& call = {},
+                    Where where = Where::current()) const;
+  // Further tokens, with a cache for each layer, of which there are none to begin with.
+  Tensor decode(const Tensor& x, std::vector<KeyValueCache>& cache, const AttentionInputs& inputs = {},
+                const Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(TransformerEncoder, layers, norm)
+
+  std::vector<TransformerEncoderLayer> layers;
+  std::optional<AnyLayer> norm;
+};
+// The same of decoder layers, which all attend to one memory.
+class TransformerDecoder {
+ public:
+  TransformerDecoder(int64_t width, int64_t heads, int64_t layers, const TransformerOptions& options = {},
+                     Where where = Where::current());
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Call& call = {},
+                    Where where = Where::current()) const {
+    return operator()(x, memory, AttentionInputs(), AttentionInputs(), call, where);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& inputs,
+                    const AttentionInputs& of_memory, const Call& call = {}, Where where = Where::current()) const;
+  Tensor decode(const Tensor& x, const Tensor& memory, std::vector<DecoderCache>& cache,
+                const AttentionInputs& inputs = {}, const AttentionInputs& of_memory = {}, const Call& call = {},
+                Where where = Where::current()) const;
+  RILL_LAYER(TransformerDecoder, layers, norm)
+
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<AnyLayer> norm;
 };
 
 }  // namespace rill::nn

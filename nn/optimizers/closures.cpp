@@ -103,6 +103,64 @@ Tensor SAM::minimize(const LossFunction& loss, Optimizer& optimizer, const Named
   return minimize(loss, optimizer, trainable_of(variables), where);
 }
 
+// --- Stochastic weight averaging -----------------------------------------------------------------------------------
+
+namespace {
+std::vector<Variable> only_trainable(const std::vector<Variable>& all) {
+  std::vector<Variable> some;
+  for (const Variable& v : all)
+    if (v.trainable()) some.push_back(v);
+  return some;
+}
+}  // namespace
+
+WeightAverage::WeightAverage(const std::vector<Variable>& variables, Where where)
+    : variables_(only_trainable(variables)),
+      count_(zeros({}, {.dtype = i64}), VariableOptions{.name = "count", .trainable = false}) {
+  CallerScope caller(where);
+  if (variables_.empty()) fail("WeightAverage", "there are no trainable variables", where);
+  const NameScope scope("average");
+  for (const Variable& v : variables_) {
+    const DType d = is_complex(v.dtype()) || v.dtype() == f64 ? v.dtype() : f32;
+    means_.emplace_back(zeros(v.shape(), {d, v.device()}), VariableOptions{.name = v.name(), .trainable = false});
+  }
+}
+WeightAverage::WeightAverage(const NamedVariables& variables, Where where)
+    : WeightAverage(trainable_of(variables), where) {}
+
+void WeightAverage::update(Where where) {
+  CallerScope caller(where);
+  if (!own_.empty()) fail("WeightAverage", "the means are swapped in. swap() them out first", where);
+  const PauseTapes pause;
+  const Tensor n = count_.value() + 1;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const Tensor mean = means_[i].value();
+    means_[i].assign(mean +
+                     (variables_[i].value().astype(mean.dtype()) - mean) / n.astype(mean.dtype()).to(mean.device()));
+  }
+  count_.assign(n);
+}
+
+void WeightAverage::swap(Where where) {
+  CallerScope caller(where);
+  if (!executing_eagerly()) fail("WeightAverage", "parameters are swapped outside of traced functions", where);
+  if (own_.empty()) {
+    if (count() == 0) fail("WeightAverage", "there is no mean before update()", where);
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      own_.push_back(variables_[i].value());
+      variables_[i].assign(means_[i].value().astype(variables_[i].dtype()));
+    }
+    return;
+  }
+  for (size_t i = 0; i < variables_.size(); ++i) variables_[i].assign(own_[i]);
+  own_.clear();
+}
+
+void WeightAverage::visit_parts(ModelVisitor& visitor) {
+  visitor.variable("count", count_);
+  for (size_t i = 0; i < means_.size(); ++i) visitor.variable(std::to_string(i), means_[i]);
+}
+
 // --- LBFGS -----------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -89,6 +89,36 @@ class SAM {
   SAMOptions options_;
 };
 
+// --- Stochastic weight averaging -----------------------------------------------------------------------------------
+
+//   nn::WeightAverage average(model.variables());
+//   for (...) { train(); if (epoch >= 10) average.update(); }
+//   average.swap();  // for evaluation; called again, the parameters are their own again
+//
+// Variables that are not trainable are left alone: pass data through the model once in training mode, so that statistics
+// of batches fit the means. In a checkpoint it is {"average", average}.
+
+// The mean of the parameters as they are at chosen times, the ends of epochs say, which lies in a flatter place than each
+// (Izmailov et al.: Averaging weights leads to wider optima, 2018): in f64 of f64 parameters, else in f32.
+class WeightAverage {
+ public:
+  // Throws where there is nothing to train.
+  explicit WeightAverage(const std::vector<Variable>& variables, Where where = Where::current());
+  explicit WeightAverage(const NamedVariables& variables, Where where = Where::current());
+  // Takes the parameters as they are now into the mean. May be part of a traced function.
+  void update(Where where = Where::current());
+  // Gives the parameters their means, or their own values back. Throws inside a traced function and before update().
+  void swap(Where where = Where::current());
+  // How many were taken into the mean.
+  int64_t count() const { return count_.item<int64_t>(); }
+  void visit_parts(ModelVisitor& visitor);
+
+ private:
+  std::vector<Variable> variables_, means_;
+  Variable count_;
+  std::vector<Tensor> own_;  // while the means are swapped in
+};
+
 // --- LBFGS -----------------------------------------------------------------------------------------------------------
 
 struct LBFGSOptions {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/ops/activations.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/option_checks.h"
@@ -46,6 +47,26 @@ Tensor rrelu(const Tensor& x, const RReluOptions& options, Where where) {
       x.shape(),
       {.low = options.lower, .high = options.upper, .dtype = w.dtype(), .key = options.key, .device = x.device()});
   return from_work(rill::where(w > 0, w, slope * w), x.dtype());
+}
+
+Tensor bounded_relu(const Tensor& x, const BoundedReluOptions& o, Where where) {
+  CallerScope caller(where);
+  if (o.max_value) require_not_negative("bounded_relu", "max_value", *o.max_value, where);
+  require_not_negative("bounded_relu", "negative_slope", o.negative_slope, where);
+  require_finite("bounded_relu", "threshold", o.threshold, where);
+  return in_float_blocks(
+      [&](const Tensor& t) {
+        const Tensor above = o.max_value ? minimum(t, *o.max_value) : t;
+        return rill::where(t >= o.threshold, above, o.negative_slope * (t - o.threshold));
+      },
+      x);
+}
+
+Tensor scaled_softplus(const Tensor& x, double beta, Where where) {
+  CallerScope caller(where);
+  require_finite("scaled_softplus", "beta", beta, where);
+  require_option(beta != 0, "scaled_softplus", "beta", beta, "other than 0", where);
+  return in_float_blocks([&](const Tensor& t) { return softplus(t * beta) / beta; }, x);
 }
 
 Tensor hard_shrink(const Tensor& x, double lambda, Where where) {

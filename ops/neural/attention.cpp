@@ -8,12 +8,14 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/positions.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -410,6 +412,65 @@ Tensor self_attention(const Tensor& qkv, const SelfAttentionOptions& options, Wh
   const AttentionParams params{scale_for(options.scale, x), options.causal};
   require_finite("self_attention", "scale", params.scale, where);
   return apply(self_attention_op, {&x}, params, where)[0];
+}
+
+// --- Positions -------------------------------------------------------------------------------------------------------
+
+Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& o, Where where) {
+  const CallerScope caller(where);
+  if (x.ndim() < 2) fail("rotary", to_string(x.spec()) + " is not [..., tokens, d]", where);
+  const int64_t d = int64_t(x.dim(-1)), n = o.size.value_or(d), half = n / 2;
+  require_option(n >= 2 && n <= d && n % 2 == 0, "rotary", "size", n, fmt::format("even and at most {}", d), where);
+  // Angles in f64: of late positions, f32 would leave few digits.
+  const Tensor rates = pow(tensor(o.base), arange(half, TensorOptions{.dtype = f64}) * (-2. / double(n)));
+  const Tensor angles = expand_dims(positions.astype(f64), -1) * rates;
+  const Tensor cosine = cos(angles).astype(x.dtype()), sine = sin(angles).astype(x.dtype());
+  const Tensor part = n < d ? slice_axis(x, -1, 0, n) : x;
+  const Tensor a = o.interleaved ? part(ellipsis, slice(0, none, 2)) : slice_axis(part, -1, 0, half);
+  const Tensor b = o.interleaved ? part(ellipsis, slice(1, none, 2)) : slice_axis(part, -1, half, n);
+  const Tensor re = a * cosine - b * sine, im = a * sine + b * cosine;
+  const Tensor turned = o.interleaved ? reshape(stack({re, im}, -1), part.shape()) : concat({re, im}, -1);
+  return n < d ? concat({turned, slice_axis(x, -1, n, d)}, -1) : turned;
+}
+
+Tensor alibi_bias(int64_t heads, Dim keys, Where where) {
+  const CallerScope caller(where);
+  require_option(heads >= 1, "alibi_bias", "heads", heads, "1 or more", where);
+  const int64_t power = int64_t(std::bit_floor(uint64_t(heads)));
+  std::vector<float> slopes;
+  for (int64_t h = 0; h < heads; ++h)  // between those of twice as many heads, where the power of two is used up
+    slopes.push_back(float(h < power ? std::exp2(-8. * double(h + 1) / double(power))
+                                     : std::exp2(-4. * double(2 * (h - power) + 1) / double(power))));
+  return reshape(tensor(slopes), {heads, 1, 1}) * iota({keys}).astype(f32);
+}
+
+Tensor relative_buckets(const Tensor& distance, int64_t buckets, int64_t max_distance, bool bidirectional,
+                        Where where) {
+  const CallerScope caller(where);
+  const int64_t n = bidirectional ? buckets / 2 : buckets, near = n / 2;
+  require_option(near >= 1, "relative_buckets", "buckets", buckets, bidirectional ? "4 or more" : "2 or more", where);
+  require_option(max_distance > near, "relative_buckets", "max_distance", max_distance,
+                 fmt::format("more than {}", near), where);
+  const Tensor apart = bidirectional ? abs(distance) : maximum(negative(distance), 0);
+  const Tensor logs = log(maximum(apart, 1).astype(f32) / float(near)) /
+                      float(std::log(double(max_distance) / double(near))) * float(n - near);
+  const Tensor far = minimum(near + logs.astype(i64), n - 1);
+  const Tensor bucket = rill::where(less(apart, near), apart.astype(i64), far);
+  return bidirectional ? bucket + greater(distance, 0).astype(i64) * n : bucket;
+}
+
+Tensor sinusoids(const Tensor& positions, int64_t width, const SinusoidOptions& o, Where where) {
+  const CallerScope caller(where);
+  require_option(width >= 1, "sinusoids", "width", width, "1 or more", where);
+  require_option(is_floating(o.dtype), "sinusoids", "dtype", name(o.dtype), "floating", where);
+  const int64_t sines = (width + 1) / 2;
+  const Tensor rates = pow(tensor(o.base), arange(sines, TensorOptions{.dtype = f64}) * (-2. / double(width)));
+  const Tensor angles = expand_dims(positions.astype(f64), -1) * rates;
+  Shape shape = positions.shape();
+  shape.push_back(2 * sines);
+  const Tensor all = o.interleaved ? reshape(stack({sin(angles), cos(angles)}, -1), shape)
+                                   : concat({sin(angles), slice_axis(cos(angles), -1, 0, width / 2)}, -1);
+  return slice_axis(all, -1, 0, width).astype(o.dtype);
 }
 
 }  // namespace rill

@@ -274,15 +274,16 @@ Tensors vjp_avg_pool_grad(const VjpArgs& args) {
 }
 
 // ceil_mode: how far a last window that begins among the elements, or in the padding before them, reaches beyond the
-// padding at the end.
+// padding at the end. It may be the only one, of fewer elements than it has.
 Dims left_over(const PoolParams& p, const Dims& in) {
   Dims extra;
   for (size_t i = 0; i < in.size(); ++i) {
     const Dim from = in[i] + p.pads_lo[i], room = from + p.pads_hi[i] - p.window[i];
     Dim steps = (room + p.strides[i] - 1) / p.strides[i];
-    if (room >= 0 && steps * p.strides[i] >= from) steps = steps - 1;
+    const bool begins = room > -p.strides[i];
+    if (begins && steps * p.strides[i] >= from) steps = steps - 1;
     const Dim more = steps * p.strides[i] - room;
-    extra.push_back(room >= 0 && more > 0 ? more : Dim(0));
+    extra.push_back(begins && more > 0 ? more : Dim(0));
   }
   return extra;
 }
@@ -325,7 +326,7 @@ Tensor spread_axis(std::string_view op, const PoolParams& p, size_t i, int64_t d
                    const Tensor& x, const Where& where) {
   const int64_t lo = p.pads_lo[i], stride = p.strides[i], window = p.window[i], reach = (window - 1) * dilation + 1;
   const int64_t room = in + lo + p.pads_hi[i] - reach;
-  if (room < 0 || in < 1)
+  if (in < 1 || room < (ceil_mode ? 1 - stride : 0))
     fail(op,
          fmt::format("a window of {} elements, {} apart, does not fit axis {} of space: {} elements with {} of padding",
                      window, dilation, i, in, lo + p.pads_hi[i]),

@@ -363,7 +363,181 @@ def attentions(cases):
             )
 
 
+# --- Positions, and activations with options ----------------------------------------------------------------------------
+
+
+def turned_by_halves(x, at, base, n):
+    """As transformers has it for Llama."""
+    inv = base ** (-torch.arange(0, n, 2, dtype=torch.float64) / n)
+    angles = torch.cat([at[..., None] * inv] * 2, -1)
+    part, rest = x[..., :n], x[..., n:]
+    rotated = torch.cat([-part[..., n // 2 :], part[..., : n // 2]], -1)
+    return torch.cat([part * angles.cos() + rotated * angles.sin(), rest], -1)
+
+
+def turned_as_complex(x, at, base, n):
+    """RoFormer's pairs of neighbours as complex numbers."""
+    part, rest = x[..., :n], x[..., n:]
+    pairs = torch.complex(part[..., 0::2], part[..., 1::2])
+    angles = at[..., None] * base ** (-torch.arange(0, n, 2, dtype=torch.float64) / n)
+    y = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+    return torch.cat([y, rest], -1)
+
+
+def alibi_slopes(heads):
+    """As the paper's code has it."""
+
+    def of_power(n):
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start * start**i for i in range(n)]
+
+    if math.log2(heads).is_integer():
+        return of_power(heads)
+    near = 2 ** math.floor(math.log2(heads))
+    return of_power(near) + alibi_slopes(2 * near)[0::2][: heads - near]
+
+
+def t5_bucket(distance, buckets, most, both):
+    """T5's, one by one."""
+    b = 0
+    if both:
+        buckets //= 2
+        b = buckets if distance > 0 else 0
+        distance = abs(distance)
+    else:
+        distance = max(-distance, 0)
+    exact = buckets // 2
+    if distance < exact:
+        return b + distance
+    far = exact + int(np.float32(math.log(distance / exact) / math.log(most / exact) * (buckets - exact)))
+    return b + min(far, buckets - 1)
+
+
+def positions(cases):
+    for dtype in FLOATS:
+        near, slope = Ulp(4, 16, largest), of_largest(16)
+        for shape, n, base in [((2, 5, 8), 8, 1e4), ((3, 2, 4, 6), 4, 500.0), ((1, 2), 2, 1e4)]:
+            x = cases.normals(shape, dtype)
+            at = Operand(np.arange(shape[-2]) * 3 + 2, "i64")
+            for interleaved in [False, True]:
+                turn = turned_as_complex if interleaved else turned_by_halves
+                o = {"base": base, "size": n, "interleaved": interleaved}
+                cases.by_torch("rotary", [x, at], o, lambda x, at: turn(x, at, base, n), dtype, near, grad_tolerance=slope)
+        x = cases.normals((4, 7), dtype)
+        for most, below, bound in [(None, 0.0, 0.0), (1.0, 0.0, 0.0), (1.5, 0.25, -0.5), (None, 0.5, 0.25)]:
+            o = {"negative_slope": below, "threshold": bound} | ({} if most is None else {"max_value": most})
+
+            def keras_relu(x):
+                y = torch.where(x >= bound, x, below * (x - bound))
+                return y if most is None else torch.where(x >= most, most, y)
+
+            cases.by_torch("bounded_relu", [x], o, keras_relu, dtype, Ulp(1, 4), grad_tolerance=slope)
+        for beta in [0.5, 3.0]:
+            cases.by_torch("scaled_softplus", [x], {"beta": beta}, lambda x: F.softplus(x, beta, 1e3), dtype, Ulp(4, 8), grad_tolerance=slope)
+    for heads, keys in [(8, 5), (4, 3), (6, 4), (12, 2), (1, 3)]:
+        bias = np.array(alibi_slopes(heads))[:, None, None] * np.arange(keys)
+        cases.add("alibi_bias", [], {"heads": heads, "keys": keys}, bias, "f32", Ulp(1, 4))
+    for buckets, most, both in [(32, 128, True), (32, 128, False), (8, 20, True), (6, 50, False)]:
+        d = cases.ints((6, 9), "i64", -160, 161)
+        want = np.vectorize(lambda v: t5_bucket(int(v), buckets, most, both))(d.wide)
+        cases.add("relative_buckets", [d], {"buckets": buckets, "max_distance": most, "bidirectional": both}, want, "i64")
+    for width, base, mixed in [(6, 1e4, True), (5, 1e4, True), (6, 100.0, False), (1, 1e4, True)]:
+        at = cases.ints((2, 4), "i64", 0, 300)
+        angles = at.wide[..., None] * base ** (-2 * np.arange((width + 1) // 2) / width)
+        sines, cosines = np.sin(angles), np.cos(angles)[..., : width // 2]
+        want = np.concatenate([sines, cosines], -1)
+        if mixed:
+            order = [i // 2 + (i % 2) * sines.shape[-1] for i in range(width)]
+            want = want[..., order]
+        cases.add("sinusoids", [at], {"width": width, "base": base, "interleaved": mixed}, want, "f32", Ulp(1, 4, largest))
+
+
+# --- Losses beside torch.nn's, by torch's functions and the papers' formulas (ops/likeness_losses.h) ---------------------
+
+
+def reduced(losses, weights, how):
+    y = losses if weights is None else losses * weights
+    if how == "none":
+        return y
+    return y.sum() if how == "sum" else y.sum() / (y.numel() if weights is None else weights.expand_as(y).sum())
+
+
+def focal(x, y, gamma, alpha):
+    """torchvision.ops.sigmoid_focal_loss, as its source has it."""
+    p = torch.sigmoid(x)
+    loss = F.binary_cross_entropy_with_logits(x, y, reduction="none") * (1 - (p * y + (1 - p) * (1 - y))) ** gamma
+    return loss if alpha is None else (alpha * y + (1 - alpha) * (1 - y)) * loss
+
+
+def similar(a, b):
+    unit = lambda t: t / t.square().sum(-1, keepdim=True).sqrt()
+    return unit(a) @ unit(b).mT
+
+
+def nt_xent(a, b, temperature):
+    z = torch.cat([a, b])
+    logits = (similar(z, z) / temperature).masked_fill(torch.eye(len(z), dtype=torch.bool), -math.inf)
+    n = len(a)
+    return F.cross_entropy(logits, torch.cat([torch.arange(n, 2 * n), torch.arange(n)]), reduction="none")
+
+
+def divergence(p, q):
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def more_losses(cases):
+    for dtype in FLOATS:
+        near, slope = Ulp(16, 64, largest), of_largest(128)
+        x, y = cases.normals((3, 4), dtype), cases.normals((3, 4), dtype)
+        labels = Operand(np.array([1, 3, 0]), "i64")
+        bits = Operand((cases.rng.random((3, 4)) < 0.5) * 1.0, dtype, grad=False)
+        signs = Operand(cases.rng.choice([-1.0, 1.0], (3, 4)), dtype, grad=False)
+        hot = Operand(np.eye(4)[[1, 3, 0]], dtype, grad=False)
+        shares, others = [Operand(cases.rng.uniform(0.1, 0.9, (3, 4)), dtype) for _ in range(2)]
+        weights = Operand(np.array([0.5, 1.0, 2.0, 0.25]), dtype, grad=False)
+        run = lambda fn, operands, o, f: cases.by_torch(fn, operands, o, f, dtype, near, grad_tolerance=slope)
+        for how in ["none", "sum", "mean"]:
+            run("reduce_loss", [x], {"reduction": how}, lambda x: reduced(x, None, how))
+            run("reduce_loss", [x, weights], {"reduction": how}, lambda x, w: reduced(x, w, how))
+            o = {"reduction": how, "ignored": 3, "smoothing": 0.2}
+            of = lambda x, l, w=None: F.cross_entropy(x, l, w, ignore_index=3, reduction=how, label_smoothing=0.2)
+            run("cross_entropy", [x, labels], o, of)
+            run("cross_entropy", [x, labels, weights], o, of)
+        for gamma, alpha in [(2.0, None), (1.5, 0.25)]:
+            o = {"gamma": gamma} | ({} if alpha is None else {"alpha": alpha})
+            run("sigmoid_focal_loss", [x, bits], o, lambda x, y: focal(x, y, gamma, alpha))
+            of = lambda x, y: -((alpha or 1) * y * (1 - x.softmax(-1)) ** gamma * x.log_softmax(-1)).sum(-1)
+            run("softmax_focal_loss", [x, hot], o, of)
+        for axes in [[], [1]]:
+            total = lambda t: t.sum(axes or None)
+            run("dice_loss", [shares, bits], {"axis": axes, "smooth": 0.5}, lambda p, t: 1 - (2 * total(p * t) + 0.5) / (total(p) + total(t) + 0.5))
+
+            def tversky(p, t):
+                n = total(p * t)
+                return 1 - (n + 0.5) / (n + 0.3 * total(p * (1 - t)) + 0.8 * total(t * (1 - p)) + 0.5)
+
+            run("tversky_loss", [shares, bits], {"alpha": 0.3, "beta": 0.8, "axis": axes, "smooth": 0.5}, tversky)
+        run("squared_hinge_loss", [x, signs], {}, lambda x, s: F.relu(1 - s * x) ** 2)
+        of = lambda x, h: F.relu(1 + ((1 - h) * x).max(-1).values - (h * x).sum(-1))
+        run("categorical_hinge_loss", [x, hot], {}, of)
+        run("log_cosh_loss", [x, y], {}, lambda x, y: torch.logaddexp(x - y, y - x) - math.log(2))
+        for q in [0.2, 0.5]:
+            run("quantile_loss", [x, y], {"q": q}, lambda x, y: torch.maximum(q * (y - x), (q - 1) * (y - x)))
+        run("percentage_error", [x, shares], {}, lambda x, t: 100 * ((t - x) / t).abs())
+        run("squared_log_error", [shares, others], {}, lambda x, t: (t.log1p() - x.log1p()) ** 2)
+        run("cosine_distance", [x, y], {}, lambda x, y: 1 - F.cosine_similarity(x, y))
+        run("cosine_distance", [x, y], {"axis": 0}, lambda x, y: 1 - F.cosine_similarity(x, y, 0))
+        of = lambda d, y: y * d**2 + (1 - y) * F.relu(0.6 - d) ** 2
+        run("contrastive_loss", [shares, bits], {"margin": 0.6}, of)
+        longer = cases.normals((5, 4), dtype)
+        of = lambda a, b: F.cross_entropy(similar(a, b) / 0.2, torch.arange(3), reduction="none")
+        run("info_nce_loss", [x, longer], {"temperature": 0.2}, of)
+        run("nt_xent_loss", [x, y], {"temperature": 0.4}, lambda a, b: nt_xent(a, b, 0.4))
+        run("kl_divergence_of_logs", [x, y], {}, divergence)
+        run("symmetric_kl_divergence", [x, y], {}, lambda p, q: divergence(p, q) + divergence(q, p))
+
+
 def add_all(cases):
     with np.errstate(all="ignore"):
-        for family in [softmaxes, norms, losses, attentions]:
+        for family in [softmaxes, norms, losses, attentions, positions, more_losses]:
             family(cases)

@@ -505,6 +505,15 @@ def further_pools(cases):
                 if n > 1:
                     of = lambda x: channels_last(means[n - 1](channels_first(x), window, stride, padding, ceil, True, 3))
                     cases.by_torch("avg_pool", [x], o | {"divisor": 3}, of, dtype, Ulp(4, 4, largest))
+        # Of windows that are longer than what there is.
+        for n, sizes, window, stride, dilation in [(1, (2,), 3, 2, 1), (2, (1, 6), 2, 3, 1), (1, (3,), 2, 4, 3)]:
+            x = cases.normals((2, *sizes, 2), dtype)
+            o = {"window": [window], "strides": [stride], "ceil_mode": True} | ({"dilation": [dilation]} if dilation > 1 else {})
+            of = lambda x: channels_last(maxima[n - 1](channels_first(x), window, stride, 0, dilation, True))
+            cases.by_torch("max_pool", [x], o, of, dtype, EXACT)
+            if dilation == 1:
+                of = lambda x: channels_last(means[n - 1](channels_first(x), window, stride, 0, True, False))
+                cases.by_torch("avg_pool", [x], o, of, dtype, Ulp(4, 4, largest))
 
 
 def add_all(cases):

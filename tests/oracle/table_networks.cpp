@@ -149,6 +149,74 @@ static void add_attention(Table& t) {
       [](const Call& c) -> Values { return {self_attention(c[0], {.causal = c.flag("causal"), .scale = scale(c)})}; }};
 }
 
+static void add_positions(Table& t) {
+  t["rotary"] = {[](const Call& c) -> Values {
+    return {rotary(c[0], c[1],
+                   {.base = c.number("base", 1e4),
+                    .size = c.has("size") ? std::optional(c.integer("size", 0)) : std::nullopt,
+                    .interleaved = c.flag("interleaved")})};
+  }};
+  t["alibi_bias"] = {[](const Call& c) -> Values { return {alibi_bias(c.integer("heads", 1), c.integer("keys", 1))}; }};
+  t["relative_buckets"] = {[](const Call& c) -> Values {
+    return {relative_buckets(c[0], c.integer("buckets", 32), c.integer("max_distance", 128), c.flag("bidirectional"))};
+  }};
+  t["sinusoids"] = {[](const Call& c) -> Values {
+    return {
+        sinusoids(c[0], c.integer("width", 1), {.base = c.number("base", 1e4), .interleaved = c.flag("interleaved")})};
+  }};
+  t["bounded_relu"] = {[](const Call& c) -> Values {
+    return {
+        bounded_relu(c[0], {.max_value = c.has("max_value") ? std::optional(c.number("max_value", 0)) : std::nullopt,
+                            .negative_slope = c.number("negative_slope", 0),
+                            .threshold = c.number("threshold", 0)})};
+  }};
+  t["scaled_softplus"] = {[](const Call& c) -> Values { return {scaled_softplus(c[0], c.number("beta", 1))}; }};
+}
+
+static Reduction reduction(const Call& c) {
+  const std::string how = c.options.value("reduction", "mean");
+  return how == "none" ? Reduction::none : how == "sum" ? Reduction::sum : Reduction::mean;
+}
+static std::optional<Tensor> weights(const Call& c, size_t i) {
+  return c.in.size() > i ? std::optional(c[i]) : std::nullopt;
+}
+static FocalOptions focal(const Call& c) {
+  return {.gamma = c.number("gamma", 2), .alpha = c.has("alpha") ? std::optional(c.number("alpha", 0)) : std::nullopt};
+}
+static OverlapOptions overlap(const Call& c) { return {.axis = c.axes("axis"), .smooth = c.number("smooth", 1e-7)}; }
+
+static void add_more_losses(Table& t) {
+  t["reduce_loss"] = {[](const Call& c) -> Values { return {reduce_loss(c[0], reduction(c), weights(c, 1))}; }};
+  t["cross_entropy"] = {[](const Call& c) -> Values {
+    return {cross_entropy(c[0], c[1],
+                          {.weights = weights(c, 2),
+                           .ignored = c.integer("ignored", -100),
+                           .smoothing = c.number("smoothing", 0),
+                           .reduction = reduction(c)})};
+  }};
+  t["sigmoid_focal_loss"] = {[](const Call& c) -> Values { return {sigmoid_focal_loss(c[0], c[1], focal(c))}; }};
+  t["softmax_focal_loss"] = {[](const Call& c) -> Values { return {softmax_focal_loss(c[0], c[1], focal(c))}; }};
+  t["dice_loss"] = {[](const Call& c) -> Values { return {dice_loss(c[0], c[1], overlap(c))}; }};
+  t["tversky_loss"] = {[](const Call& c) -> Values {
+    return {tversky_loss(c[0], c[1], c.number("alpha", 0.5), c.number("beta", 0.5), overlap(c))};
+  }};
+  t["squared_hinge_loss"] = {[](const Call& c) -> Values { return {squared_hinge_loss(c[0], c[1])}; }};
+  t["categorical_hinge_loss"] = {[](const Call& c) -> Values { return {categorical_hinge_loss(c[0], c[1])}; }};
+  t["log_cosh_loss"] = {[](const Call& c) -> Values { return {log_cosh_loss(c[0], c[1])}; }};
+  t["quantile_loss"] = {[](const Call& c) -> Values { return {quantile_loss(c[0], c[1], c.number("q", 0.5))}; }};
+  t["percentage_error"] = {[](const Call& c) -> Values { return {percentage_error(c[0], c[1])}; }};
+  t["squared_log_error"] = {[](const Call& c) -> Values { return {squared_log_error(c[0], c[1])}; }};
+  t["cosine_distance"] = {[](const Call& c) -> Values { return {cosine_distance(c[0], c[1], c.integer("axis", -1))}; }};
+  t["contrastive_loss"] = {
+      [](const Call& c) -> Values { return {contrastive_loss(c[0], c[1], c.number("margin", 1))}; }};
+  t["info_nce_loss"] = {
+      [](const Call& c) -> Values { return {info_nce_loss(c[0], c[1], c.number("temperature", 0.1))}; }};
+  t["nt_xent_loss"] = {
+      [](const Call& c) -> Values { return {nt_xent_loss(c[0], c[1], c.number("temperature", 0.5))}; }};
+  t["kl_divergence_of_logs"] = {[](const Call& c) -> Values { return {kl_divergence_of_logs(c[0], c[1])}; }};
+  t["symmetric_kl_divergence"] = {[](const Call& c) -> Values { return {symmetric_kl_divergence(c[0], c[1])}; }};
+}
+
 // --- Layers: their Variables are set to the operands behind the first ------------------------------------------------
 
 template <class L>
@@ -278,6 +346,8 @@ void add_networks(Table& t) {
   add_losses(t);
   add_tables(t);
   add_attention(t);
+  add_positions(t);
+  add_more_losses(t);
   add_layers(t);
   add_optimizers(t);
 }
