@@ -110,7 +110,7 @@ TEST_CASE("weights of torch, transformers and Keras, by their names, give what t
     const WeightsReport report = load_weights(model, folder + file, {.rules = rules});
     CHECK(report.loaded.size() == variables(model).size());
     const NamedTensors numbers = load(folder + name + ".npz");
-    CHECK(allclose(call(model, numbers), numbers.at("y"), {.rtol = 1e-4, .atol = 1e-4}));
+    CHECK(allclose(call(model, numbers), numbers.at("y"), {.rtol = 1e-5, .atol = 1e-5}));
   };
   const auto of_x = [](const auto& model, const NamedTensors& n) { return model(n.at("x0")); };
   check("resnet", models::ResNet<models::BasicBlock>({1, 2}, 5, 4), models::resnet_of_torchvision(), of_x,

@@ -4,6 +4,8 @@
 #include <rill/nn.h>
 #include <rill/rill.h>
 
+#include "exact_gelu.h"
+
 namespace models {
 using namespace rill;
 
@@ -30,7 +32,7 @@ struct Bert {
                                  .epsilon = 1e-12,
                                  .dropout = o.dropout,
                                  .attention = {.fused = false, .dropout = o.dropout},
-                                 .feed_forward = {.activation = gelu}};
+                                 .feed_forward = {.activation = exact_gelu}};
     for (int64_t i = 0; i < o.layers; ++i) {
       layer.name = std::to_string(i);
       layers.emplace_back(o.width, o.heads, layer);

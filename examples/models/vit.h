@@ -3,6 +3,8 @@
 #include <rill/nn.h>
 #include <rill/rill.h>
 
+#include "exact_gelu.h"
+
 namespace models {
 using namespace rill;
 
@@ -21,7 +23,7 @@ struct ViT {
     for (int64_t i = 0; i < o.layers; ++i)
       blocks.emplace_back(
           o.width, o.heads,
-          nn::TransformerOptions{.epsilon = 1e-6, .dropout = o.dropout, .feed_forward = {.activation = gelu}});
+          nn::TransformerOptions{.epsilon = 1e-6, .dropout = o.dropout, .feed_forward = {.activation = exact_gelu}});
   }
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
     const Dim batch = x.dim(0), width = options.width;

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "exact_gelu.h"
+
 namespace models {
 using namespace rill;
 
@@ -25,10 +27,10 @@ inline Tensor sinusoids(Dim tokens, int64_t width) {
 
 struct AudioEncoder {
   explicit AudioEncoder(const WhisperOptions& o)
-      : conv1(o.width, {3}, {.padding = 1, .activation = gelu}),
-        conv2(o.width, {3}, {.strides = {2}, .padding = 1, .activation = gelu}) {
+      : conv1(o.width, {3}, {.padding = 1, .activation = exact_gelu}),
+        conv2(o.width, {3}, {.strides = {2}, .padding = 1, .activation = exact_gelu}) {
     for (int64_t i = 0; i < o.layers; ++i)
-      blocks.emplace_back(o.width, o.heads, nn::TransformerOptions{.feed_forward = {.activation = gelu}});
+      blocks.emplace_back(o.width, o.heads, nn::TransformerOptions{.feed_forward = {.activation = exact_gelu}});
   }
   // A log-mel spectrogram [batch, frames, mels] to [batch, frames / 2, width].
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
@@ -49,7 +51,7 @@ struct TextDecoder {
       : words(o.vocabulary, o.width, {.initializer = nn::normal(0, 0.02)}),
         positions(o.longest, o.width, {.initializer = nn::normal(0, 0.01)}) {
     for (int64_t i = 0; i < o.layers; ++i)
-      blocks.emplace_back(o.width, o.heads, nn::TransformerOptions{.feed_forward = {.activation = gelu}});
+      blocks.emplace_back(o.width, o.heads, nn::TransformerOptions{.feed_forward = {.activation = exact_gelu}});
   }
   // Logits of the next tokens, [batch, tokens, vocabulary], of tokens and of the sound that they say.
   Tensor operator()(const Tensor& ids, const Tensor& sound, const nn::Call& call = {}) const {
