@@ -67,26 +67,26 @@ inline constexpr auto mlp_loss = [](const auto& p, const Tensor& x, const Tensor
 inline Parameters mlp_parameters() { return parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}); }
 inline auto train_mlp() { return training(mlp_parameters(), 0.01f, mlp_loss); }
 
-inline Tensor cnn_loss(const Parameters& p, const Tensor& x, const Tensor& y) {
+inline constexpr auto cnn_loss = [](const auto& p, const Tensor& x, const Tensor& y) {
   Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
   h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
   h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
   return mean_cross_entropy(dense(h, p[6], p[7]), y);
-}
+};
 inline Parameters cnn_parameters() {
   return parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}});
 }
 inline auto train_cnn() { return training(cnn_parameters(), 0.01f, cnn_loss); }
 
 // A pre-norm transformer block on x [batch, tokens, 256] with 8 causal heads.
-inline Tensor block_loss(const Parameters& p, const Tensor& x, const Tensor&) {
+inline constexpr auto block_loss = [](const auto& p, const Tensor& x, const Tensor&) {
   const Dim batch = x.dim(0), tokens = x.dim(1);
   Tensor qkv = dense(layer_norm(x, p[0], p[1]), p[2], p[3]).reshape({batch, tokens, 3, 8, 32});
   Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
   Tensor h = x + dense(mixed, p[4], p[5]);
   Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]));
   return mean(square(h + dense(wide, p[10], p[11])));
-}
+};
 inline Parameters block_parameters() {
   Parameters p = parameters(
       {{256}, {256}, {256, 768}, {768}, {256, 256}, {256}, {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});

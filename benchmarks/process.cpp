@@ -5,11 +5,13 @@
 //   --tape         a million recorded ops; prints what the process grew by
 //   --backward     MODEL traced|eager: the time of a loss and its gradients over that of the loss alone
 //   --100-steps    a hundred steps of train_block; prints the clock, as --start
+//   --first-step   the first step of ResNet-50; prints the clock, as --start
 //   --lengths      one traced step of train_block's network at each of 50 lengths
 //   --compile N    tracing and compiling a chain of N ops, to its first result by compiled code
 #include <cstdio>
 #include <cstring>
 
+#include "../examples/models/resnet.h"
 #include "answer.h"
 #include "models.h"
 #include "rill/trace/jit.h"
@@ -111,6 +113,21 @@ static void first_100_steps() {
               finite ? bench::clock_us() : 0.0);
 }
 
+static void first_step() {
+  models::ResNet<models::Bottleneck> net = models::resnet50(1000);
+  nn::Adam adam;
+  const auto step = function("step", [&](const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor loss = bench::mean_cross_entropy(net(x, nn::Mode::training), y);
+    adam.minimize(loss, tape, variables(net));
+    return loss;
+  });
+  const Tensor x = random::normal({4, 64, 64, 3});
+  nn::build(net, x);
+  const bool finite = step(x, bench::labels(4, 10)).item<float>() < 1e9f;
+  std::printf("{\"row\": \"nn_build\", \"peer\": \"rill\", \"clock_us\": %.3f}\n", finite ? bench::clock_us() : 0.0);
+}
+
 static void varying_lengths() {
   auto step = bench::training(bench::block_parameters(), 0.01f, bench::block_loss,
                               {.signature = {spec(f32, {8, any, 256}), spec(i64, {8})}});
@@ -140,11 +157,12 @@ int main(int argc, char** argv) {
   if (!std::strcmp(mode, "--tape")) return tape_memory(), 0;
   if (!std::strcmp(mode, "--backward") && argc > 3) return backward_of(argv[2], !std::strcmp(argv[3], "traced")), 0;
   if (!std::strcmp(mode, "--100-steps")) return first_100_steps(), 0;
+  if (!std::strcmp(mode, "--first-step")) return first_step(), 0;
   if (!std::strcmp(mode, "--lengths")) return varying_lengths(), 0;
   if (!std::strcmp(mode, "--compile") && argc > 2) return compile_chain(std::atoi(argv[2])), 0;
   std::fprintf(stderr,
                "usage: %s --start | --first-call | --peak-memory [block | deep | segments] | --tape | --backward MODEL "
-               "traced|eager | --100-steps | --lengths | --compile N\n",
+               "traced|eager | --100-steps | --first-step | --lengths | --compile N\n",
                argv[0]);
   return 1;
 }

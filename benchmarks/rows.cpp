@@ -117,6 +117,17 @@ void train(State& state, Step step, const Tensor& x, const Tensor& y) {
   loop(state, [&] { return step(x, y); });
 }
 
+// A step whose parameters stay f32 and whose network computes in bf16.
+template <class Loss>
+void half_step(State& state, const bench::Parameters& p, Loss loss, const Tensor& x, const Tensor& y) {
+  const auto narrow = [loss](const bench::Parameters& p, const Tensor& x, const Tensor& y) {
+    std::vector<Tensor> small;
+    for (const Variable& v : p) small.push_back(v.astype(bf16));
+    return loss(small, x.astype(bf16), y).astype(f32);
+  };
+  train(state, bench::training(p, 0.01f, narrow), x, y);
+}
+
 void jacobian(State& state) {
   Tensor v = normal({64}), w1 = normal({64, 64}) * 0.125f, w2 = normal({64, 32}) * 0.125f;
   auto f = function("jacobian", [](const Tensor& v, const Tensor& w1, const Tensor& w2) {
@@ -243,6 +254,10 @@ ROW(train_tiny, train(state, bench::train_tiny(), normal({16, 8}), bench::labels
 ROW(train_mlp, train(state, bench::train_mlp(), normal({128, 784}), bench::labels(128, 10)));
 ROW(train_cnn, train(state, bench::train_cnn(), normal({64, 28, 28, 1}), bench::labels(64, 10)));
 ROW(train_block, train(state, bench::train_block(), normal({8, 128, 256}), bench::labels(8, 2)));
+ROW(train_cnn_bf16,
+    half_step(state, bench::cnn_parameters(), bench::cnn_loss, normal({64, 28, 28, 1}), bench::labels(64, 10)));
+ROW(train_block_bf16,
+    half_step(state, bench::block_parameters(), bench::block_loss, normal({8, 128, 256}), bench::labels(8, 2)));
 ROW(train_mlp_eager, train(state, bench::eager_training(bench::mlp_parameters(), 0.01f, bench::mlp_loss),
                            normal({128, 784}), bench::labels(128, 10)));
 ROW(train_cnn_eager, train(state, bench::eager_training(bench::cnn_parameters(), 0.01f, bench::cnn_loss),

@@ -83,6 +83,8 @@ ROWS = [
         there=("limit", 15 * MS),
         flops=BLOCK,
     ),
+    Row("train_cnn_bf16", "train_cnn in bf16, its parameters f32 (torch: autocast)", of_peer=1.0),
+    Row("train_block_bf16", "train_block in bf16, its parameters f32", of_peer=1.0),
     Row("train_mlp_eager", "train_mlp without `function`", of_peer=1.0, flops=dense(128, 784, 512, 512, 10)),
     Row("train_cnn_eager", "train_cnn without `function`", of_peer=1.0, flops=CNN),
     Row("train_block_eager", "train_block without `function`", of_peer=1.0, flops=BLOCK),
@@ -134,6 +136,22 @@ ROWS = [
 for name, work in NETWORKS.items():
     for suffix, batch in (("", 1), ("_batch8", 8)):
         ROWS.append(Row(f"onnx_{name}{suffix}", f"{work}, batch {batch}, imported from ONNX, constant weights", of_peer=1.0))
+
+# Steps of networks made of layers, traced: steps.cpp, and peers/peer_steps.py for torch, JAX and Keras.
+RESNET18 = 3 * 2 * 64 * 37_010_000  # 64 images; forward, and twice as much backward
+VIT = 3 * 2 * 16 * 65 * 12 * (192 * 4 * 192 + 2 * 192 * 768 + 2 * 65 * 192)
+STEPS = {
+    "step_resnet18": ("ResNet-18 of 10 classes on 32x32, batch 64, Adam", RESNET18),
+    "step_resnet18_bf16": ("the same in bf16, its parameters f32 (torch: autocast)", 0),
+    "step_lstm": ("an LSTM of width 128 over 64 steps of 32 rows of 128, a layer on its last state, Adam", 0),
+    "step_lstm_bf16": ("the same in bf16", 0),
+    "step_vit": ("ViT of 12 layers, width 192, on 32x32 in patches of 4x4, batch 16, Adam", VIT),
+    "step_vit_bf16": ("the same in bf16", 0),
+    "adam_200": ("Adam on 200 parameters of 64 to 256 numbers, gradients given", 0),
+}
+ROWS += [Row(name, f"a step of {work}" if name != "adam_200" else work, **({"of_limit": 1.15} if flops else {"of_peer": 1.0}), flops=flops)
+         for name, (work, flops) in STEPS.items()]
+ROWS += [Row("nn_build", "process start to the end of the first step of ResNet-50, 4 images of 64x64", of_peer=1.0)]
 
 # Input pipelines: data.cpp, and peers/peer_data.py for tf.data, torch's DataLoader with two workers and grain; for CSV
 # files pandas, pyarrow and polars as well.

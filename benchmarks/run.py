@@ -30,8 +30,9 @@ from pathlib import Path
 
 import compiling
 from peers import setup
-from rows import DATA, DECODER, EAGER, ROWS
+from rows import DATA, DECODER, EAGER, ROWS, STEPS
 
+STEP_PEERS = ("torch", "jax", "keras")
 DATA_PEERS = ("tf", "torch", "grain", "pandas", "pyarrow", "polars")
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -142,7 +143,9 @@ def make_networks(build):
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "data_rows" if row in (*DATA, DECODER) else "rows"
+    program = "networks" if row.startswith("onnx_") else "rows"
+    for rows, other in ((EAGER, "eager"), (STEPS, "steps"), ((*DATA, DECODER), "data_rows")):
+        program = other if row in rows else program
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
@@ -178,6 +181,8 @@ def looped(row, build, workers, peers, tries):
         answers += [("limits", "libjpeg-turbo", a) for a in undisturbed(lambda: [ours(build, DECODER)], tries)]
     if row.name in EAGER:
         libraries = ("arrays numpy", "arrays torch", "arrays jax")
+    elif row.name in STEPS:
+        libraries = [f"steps {name}" for name in STEP_PEERS]
     elif row.name in DATA:
         libraries = [f"data {name}" for name in DATA_PEERS]
     for name in libraries if peers else ():
@@ -292,6 +297,17 @@ def first_100_steps(build, peers, first):
     if peers:
         for name in ("jax", "torch"):
             yield "peers", name, lambda: until_result(*peer_script(name))
+
+
+@process_row
+def nn_build(build, peers, first):
+    def until_result(*command):
+        answer, before = fresh_caches(command, "--first-step")
+        return answer if "error" in answer else {"median_us": answer["clock_us"] - before}
+
+    yield "ours", "rill", lambda: until_result(build / "benchmarks" / "process")
+    for name in ("torch", "keras") if peers else ():
+        yield "peers", name, lambda: until_result(*peer_script("steps"), name)
 
 
 @process_row
@@ -551,6 +567,7 @@ def main():
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
         workers |= {f"arrays {name}": Worker(*peer_script("arrays"), name) for name in ("numpy", "torch", "jax")}
+        workers |= {f"steps {name}": Worker(*peer_script("steps"), name) for name in STEP_PEERS}
         workers |= {f"data {name}": Worker(*peer_script("data"), name) for name in DATA_PEERS}
         workers["onnxruntime"] = Worker(FORMATS, HERE / "peers" / "peer_onnxruntime.py")
         try:

@@ -18,4 +18,5 @@
 #include "rill/serialize/save.h"
 #include "rill/serialize/table.h"
 #include "rill/serialize/wav_audio.h"
+#include "rill/serialize/weights.h"
 #include "rill/trace/export.h"

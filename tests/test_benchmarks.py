@@ -19,7 +19,7 @@ if not (PROGRAMS / "rows").exists():
     sys.exit(77)
 
 import run  # noqa: E402
-from rows import DATA, DECODER, EAGER, ROWS  # noqa: E402
+from rows import DATA, DECODER, EAGER, ROWS, STEPS  # noqa: E402
 
 
 def output(*command, **options):
@@ -30,7 +30,8 @@ def test_every_row_has_a_program():
     expected = {row.name for row in ROWS} - set(run.PROCESS_ROWS) - set(run.BUSY)
     networks = {name for name in expected if name.startswith("onnx_")}
     eager, data = set(EAGER), {*DATA, DECODER}
-    programs = {"rows": expected - networks - eager - data, "networks": networks, "eager": eager, "data_rows": data}
+    steps = set(STEPS)
+    programs = {"rows": expected - networks - eager - data - steps, "networks": networks, "eager": eager, "steps": steps, "data_rows": data}
     for program, rows in programs.items():
         if not (PROGRAMS / program).exists() and program in ("networks", "data_rows"):
             continue  # a build without librill_io

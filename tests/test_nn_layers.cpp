@@ -64,6 +64,15 @@ TEST_CASE("first values of convolutions count what goes into an output") {
   CHECK(each.seen->out == 18);
 }
 
+TEST_CASE("options of a convolution are not taken for its window") {
+  const nn::Conv2D conv(8, 3, {.strides = {2}});  // by g++ 12, {2} was the window of 8 channels in and 3 out
+  CHECK(conv.out == 8);
+  CHECK(conv.window == Dims{3, 3});
+  CHECK(conv(numbers({1, 7, 7, 5})).shape() == Shape{1, 3, 3, 8});
+  const nn::ConvTranspose2D turned(8, 2, {.strides = {2}});
+  CHECK(turned.window == Dims{2, 2});
+}
+
 TEST_CASE("what does not fit a convolution is said at the user's line") {
   const Tensor x = numbers({1, 4, 4, 6});
   const std::string groups = message_of([&] { nn::Conv2D(8, 3, {.groups = 4})(x); });

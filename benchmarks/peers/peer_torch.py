@@ -268,6 +268,17 @@ def train_block():
     return training(*block(), 0.01)
 
 
+def narrow(model):
+    """A step whose parameters stay f32 and whose products are of bf16."""
+    loss, params = model()
+
+    def under_autocast(p):
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss(p)
+
+    return training(under_autocast, params, 0.01)
+
+
 def backward(model, whole):
     """Prints the time of a loss and its gradients over that of the loss alone; compiled where `whole`."""
     loss, params = model()
@@ -414,6 +425,8 @@ ROWS = {
     "train_mlp": train_mlp,
     "train_cnn": train_cnn,
     "train_block": train_block,
+    "train_cnn_bf16": lambda: narrow(cnn),
+    "train_block_bf16": lambda: narrow(block),
     "train_mlp_eager": lambda: eagerly(train_mlp()),
     "train_cnn_eager": lambda: eagerly(train_cnn()),
     "train_block_eager": lambda: eagerly(train_block()),

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "rill/nn/layer.h"
+#include "rill/nn/layers/windows.h"
 #include "rill/nn/param.h"
 #include "rill/ops/conv.h"
 
@@ -66,9 +67,9 @@ class WithWindow : public Base {
  public:
   // `window` has a size for each axis of space, or one for all. Without `in`, the channels that come in are found at
   // the first call. Throws where sizes do not fit, and where the groups do not divide the channels.
-  WithWindow(int64_t out, const Dims& window, const Options& options = {}, Where where = Where::current())
+  WithWindow(int64_t out, const Window& window, const Options& options = {}, Where where = Where::current())
       : Base(rank, std::nullopt, out, window, options, where) {}
-  WithWindow(int64_t in, int64_t out, const Dims& window, const Options& options = {}, Where where = Where::current())
+  WithWindow(int64_t in, int64_t out, const Window& window, const Options& options = {}, Where where = Where::current())
       : Base(rank, in, out, window, options, where) {}
   template <is_axis I>
   WithWindow(int64_t out, I window, const Options& options = {}, Where where = Where::current())

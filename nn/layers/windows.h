@@ -7,6 +7,12 @@
 
 namespace rill::nn {
 
+// What a window is given as: {3, 3}, {3}, or Dims. No list of options is taken for one (tensor/shape.h says why).
+class Window : public Axes {
+ public:
+  using Axes::Axes;
+};
+
 // A window of `axes` axes of space, given as one number for all or one each. Throws unless each is 1 or more.
 Dims checked_window(const Dims& window, size_t axes, std::string_view op, const Where& where);
 // Steps, one for all axes of space or one each.
