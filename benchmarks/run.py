@@ -376,10 +376,36 @@ for model in ("mlp", "cnn", "block"):
     process_mode(f"backward_{model}_eager", ["torch"], ["--backward", model, "eager"])
 
 
+FIT_PEERS = ("keras-tf", "keras-jax", "torch", "lightning")
+DIGITS = ROOT / "examples" / "data"
+
+
+def fit_row(name, *mode):
+    """A row of the training loop, in a process that finds nothing compiled before."""
+
+    def until_result(*command):
+        answer, before = fresh_caches(command, *mode[:1], mode[1:])
+        if "clock_us" not in answer:
+            return answer
+        return {"median_us": answer["clock_us"] - before} if answer["clock_us"] else {"error": "97 % was not reached"}
+
+    def row(build, peers, first):
+        yield "ours", "rill", lambda: until_result(build / "benchmarks" / "fit")
+        for peer in FIT_PEERS if peers and first else ():
+            yield "peers", peer, lambda: until_result(*peer_script("fit"), peer)
+
+    PROCESS_ROWS[name] = row
+
+
+fit_row("fit_overhead", "--overhead")
+fit_row("fit_digits", "--digits", str(DIGITS))
+fit_row("fit_small_batches", "--small", str(DIGITS))
+
+
 @process_row
 def demo_mnist(build, peers, first):
     """Ours from start to exit; TensorFlow's training alone, without its imports, which is the harder comparison."""
-    data = ROOT / "examples" / "data"
+    data = DIGITS
 
     def demo():
         with tempfile.TemporaryDirectory() as folder:

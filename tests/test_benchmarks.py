@@ -61,6 +61,15 @@ def test_processes_answer():
         assert answer[key] > 0, f"process {mode} said {answer}"
 
 
+def test_the_training_loop_answers():
+    if not (PROGRAMS / "fit").exists():
+        return  # a build without librill_io
+    quick = {**os.environ, "RILL_BENCH_SECONDS": "0.01"}
+    for mode, key in (["--overhead"], "median_us"), (["--small", SOURCE / "examples/data"], "median_us"):
+        answer = run.json.loads(output(PROGRAMS / "fit", *mode, env=quick))
+        assert key in answer, f"fit {mode} said {answer}"
+
+
 def test_runner_prints_a_table():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("benchmarks", "librill.so"):

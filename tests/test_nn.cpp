@@ -66,6 +66,14 @@ std::vector<Tensor> train(bool traced) {
 
 }  // namespace
 
+TEST_CASE("a window in braces is a window, whatever stands behind it") {
+  const Tensor x = ones({1, 9, 9, 4});
+  CHECK(nn::Conv2D(32, {3}, {.strides = {2}})(x).shape() == Shape{1, 4, 4, 32});
+  CHECK(nn::Conv2D(4, 32, {3}, {.strides = {2}})(x).shape() == Shape{1, 4, 4, 32});
+  CHECK(nn::Conv2D(4, 32, 3)(x).shape() == Shape{1, 7, 7, 32});
+  CHECK(nn::ConvTranspose2D(16, {2}, {.strides = {2}})(x).shape() == Shape{1, 18, 18, 16});
+}
+
 TEST_CASE("optimizers follow their formulas") {
   nn::SGD sgd({.learning_rate = 0.1}), momentum({.learning_rate = 0.1, .momentum = 0.9});
   nn::SGD nesterov({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01});

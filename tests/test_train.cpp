@@ -1,12 +1,11 @@
-// The training loop: what a step does, histories, callbacks, runs that are stopped, killed and go on, messages.
-#include <csignal>
+// The training loop: what a step does, histories, callbacks, messages. Runs that are stopped, killed and go on are in
+// test_train_runs.cpp.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "catch.h"
-#include "child.h"
 #include "io_helpers.h"
 #include "messages.h"
 #include "rill/data.h"
@@ -38,25 +37,6 @@ std::pair<Tensor, Tensor> clouds(int64_t n = 60) {
 auto batches() { return data::from_tensors(clouds()).shuffle(60, {.seed = 2}).batch(16); }
 train::LoopOptions with(nn::Adam&& adam) {
   return {.loss = sparse_softmax_cross_entropy, .optimizer = std::move(adam), .metrics = {metrics::accuracy()}};
-}
-
-// A digest of every Variable of a model and of its optimizer after a run.
-std::string run_in(const std::string& folder, int64_t epochs, std::vector<train::Callback> callbacks = {},
-                   int64_t save_every_steps = 0) {
-  random::seed(11);
-  Net net;
-  nn::Adam adam({.learning_rate = 0.02});
-  train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = adam, .metrics = {metrics::accuracy()}});
-  train::FitOptions options{.epochs = epochs, .validation = batches(), .progress = false, .resume = folder};
-  options.callbacks = std::move(callbacks);
-  options.save_every_steps = save_every_steps;
-  loop.fit(batches(), options);
-  std::ostringstream text;
-  text.precision(17);
-  const std::map<std::string, Variable> all = variables(std::tie(net, adam));  // slots are made in another order
-  for (const auto& [path, v] : all)
-    for (double x : v.value().astype(f64).to_vector<double>()) text << x << " ";
-  return std::to_string(std::hash<std::string>()(text.str())) + text.str().substr(0, 60);
 }
 
 }  // namespace
@@ -255,72 +235,6 @@ TEST_CASE("early stopping, and the weights of the best epoch") {
   CHECK(has(message, ".validation"));
 }
 
-TEST_CASE("a run that is stopped goes on with the same bits") {
-  const Folder folder;
-  const std::string whole = run_in("", 4);
-  run_in(folder / "a", 2);
-  CHECK(run_in(folder / "a", 4) == whole);
-  CHECK(run_in(folder / "a", 4) == whole);  // there is nothing left to do
-  // In the middle of an epoch.
-  const auto stop_at = [](int64_t step) {
-    return train::each_step([step](train::Run& run) {
-      if (run.step == step) run.stop("enough");
-    });
-  };
-  run_in(folder / "b", 4, {stop_at(6)});
-  CHECK(run_in(folder / "b", 4, {stop_at(0)}) == whole);
-  CHECK(has(message_of([&] { run_in(folder / "b", 4); }), "callbacks"));
-}
-
-TEST_CASE("child: trains in a folder", "[.]") {
-  const std::string folder = std::getenv("RILL_TEST_FOLDER");
-  const bool signal = std::getenv("RILL_TEST_SIGNAL") != nullptr;
-  const std::string weights = run_in(folder + "/run", 6, {train::each_step([signal](train::Run& run) {
-                                       if (signal && run.step == 7 && !run.resumed) std::raise(SIGTERM);
-                                     })},
-                                     1);
-  std::ofstream(folder + "/weights.txt") << weights;
-  SUCCEED();
-}
-
-namespace {
-std::string written_in(const Folder& folder) {
-  std::ifstream file(folder / "weights.txt");
-  std::string weights;
-  std::getline(file, weights);
-  return weights;
-}
-}  // namespace
-
-TEST_CASE("killed at any moment, a run goes on with the same bits") {
-  const std::string whole = run_in("", 6);
-  const Folder folder;
-  std::string output;
-  int kills = 0;
-  // Later and later, from before the first step on; at last it comes through.
-  for (int i = 0; written_in(folder).empty() && i < 200; ++i) {
-    const std::string after = std::to_string(0.03 + 0.01 * (i % 9) + 0.002 * i);
-    kills += child("RILL_TEST_FOLDER=" + folder.path() + " timeout -s KILL " + after, "child: trains in a folder",
-                   output) != 0;
-  }
-  INFO(kills << " kills");
-  CHECK(kills > 0);
-  CHECK(written_in(folder) == whole);
-}
-
-TEST_CASE("SIGTERM saves the run and ends it") {
-  const std::string whole = run_in("", 6);
-  const Folder folder;
-  std::string output;
-  const std::string settings = "RILL_TEST_SIGNAL=1 RILL_TEST_FOLDER=" + folder.path();
-  CHECK(child(settings, "child: trains in a folder", output) != 0);
-  CHECK(has(output, "was saved"));
-  CHECK(written_in(folder).empty());
-  CHECK(child(settings, "child: trains in a folder", output) == 0);
-  INFO(output);
-  CHECK(written_in(folder) == whole);
-}
-
 TEST_CASE("a NaN is told with the step and the op that made it") {
   random::seed(1);
   struct Fragile {
@@ -428,6 +342,51 @@ TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
   CHECK(has(text, "accuracy"));
 }
 
+TEST_CASE("mistakes that would train something else, or never end") {
+  nn::Dense model(3), one(1);
+  const auto [x, y] = clouds();
+  const auto message = [&](train::LoopOptions options, auto& net, const auto& ds, train::FitOptions fit = {}) {
+    return message_of([&] { train::Loop(net, std::move(options)).fit(ds, fit); });
+  };
+  const auto own = [](const Tensor& p, const Tensor& t) { return square(p - t); };
+  const auto pairs = [&](const Tensor& target) { return data::from_tensors(std::pair(x, target)).batch(16); };
+  // A column and a vector.
+  CHECK(has(message({.loss = own, .optimizer = nn::SGD()}, one, pairs(ones({60}))), "each with all"));
+  CHECK(message({.loss = own, .optimizer = nn::SGD()}, one, pairs(ones({60, 1})), {.progress = false}) == "");
+  CHECK(
+      has(message({.loss = [](const Tensor& p, const Tensor& t) { return argmax(p, -1) == t; }, .optimizer = nn::SGD()},
+                  model, batches()),
+          "no gradient"));
+  CHECK(has(message(with(nn::Adam()), model, data::from_tensors(clouds())), ".batch(32)"));
+  CHECK(has(message(with(nn::Adam()), model, batches().repeat()), "steps_per_epoch"));
+  CHECK(has(message(with(nn::Adam()), model, batches(), {.validation = batches().repeat()}), "validation_steps"));
+  CHECK(has(message(with(nn::Adam()), model, batches(), {.validation_steps = 0}), "validation_steps"));
+  CHECK(has(message(with(nn::Adam()), model, batches(), {.save_every_steps = 5}), ".resume"));
+  train::Loop loop(model, with(nn::Adam()));
+  CHECK(has(message_of([&] { loop.evaluate(batches().repeat()); }), "no end"));
+  CHECK(has(message_of([&] { loop.predict(batches().repeat()); }), "no end"));
+  CHECK(has(message({.loss = own, .optimizer = nn::SGD(), .metrics = {metrics::accuracy().named("loss")}}, one,
+                    pairs(ones({60, 1}))),
+            ".named"));
+  CHECK(has(
+      message({.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD(), .metrics = {metrics::confusion_matrix(3)}},
+              model, batches()),
+      "f64[3,3]"));
+  CHECK(has(message_of([&] {
+              loop.fit(batches(), {.progress = false, .callbacks = {train::each_step([&](train::Run&) {
+                                                        loop.fit(batches(), {.progress = false});
+                                                      })}});
+            }),
+            "at work"));
+  train::Loop with_step(
+      model, [&](const Tensor& a, const Tensor& b) { return mean(sparse_softmax_cross_entropy(model(a), b)); });
+  CHECK(has(message_of([&] { with_step.fit(batches(), {.validation = batches()}); }), "your own"));
+  CHECK(has(message_of([&] { with_step.fit(batches(), {.class_weights = {{0, 2.}}}); }), "your own"));
+  // A loss with options takes them as they are.
+  train::Loop options(model, {.loss = cross_entropy, .optimizer = nn::SGD()});
+  CHECK(options.fit(batches(), {.progress = false}).size() == 1);
+}
+
 // --- Search ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("searches find the settings that score best, and go on where they were stopped") {
@@ -529,8 +488,17 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   CHECK(mean((predicted.at("classes") == table.at("species")).astype(f64)).item<double>() ==
         Approx(result.at("accuracy")));
 
-  // Another process goes on where this one was.
+  // Another process goes on where this one was; one that is past the end makes no step.
+  const Tensor weights = estimator.predict(table).at("logits");
+  train::DnnClassifier past(options(folder / "run"));
+  CHECK(array_equal(past.predict(table).at("logits"), weights));
+  CHECK(past.train(input, {.max_steps = 200}).empty());
+  CHECK(train::train_and_evaluate(past, {.input = input, .max_steps = 300}, {.input = once}) == result);
+  CHECK(past.step() == 300);
+  CHECK(array_equal(past.predict(table).at("logits"), weights));
   train::DnnClassifier again(options(folder / "run"));
+  again.train(input, {.steps = 60});
+  CHECK(again.step() == 360);
   again.train(input, {.max_steps = 400});
   CHECK(again.step() == 400);
 
@@ -542,6 +510,18 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   for (const char* name : {"sepal_length", "sepal_width", "petal_length", "petal_width"})
     inputs.emplace(name, table.at(name).astype(f32));
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+TEST_CASE("an estimator's input is one pass, and another one with the next call") {
+  const Folder folder;
+  const Table table = iris();
+  for (const std::string& where : {std::string(), folder / "run"}) {
+    train::LinearClassifier estimator({.columns = measures(), .classes = 3, .folder = where});
+    for (int64_t passes : {1, 2}) {
+      estimator.train([&] { return data::from_table(table, {.label = "species"}).batch(50); });
+      CHECK(estimator.step() == 3 * passes);
+    }
+  }
 }
 
 TEST_CASE("linear, wide and deep, regression, texts as labels") {
@@ -582,4 +562,11 @@ TEST_CASE("linear, wide and deep, regression, texts as labels") {
   CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = 1}); }), ".labels"));
   CHECK(has(message_of([] { train::LinearClassifier({}); }), "columns"));
   CHECK(has(message_of([&] { unnamed.train({}, {.steps = 1}); }), "no input"));
+  CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = -1}); }), "0 or more"));
+  CHECK(has(message_of([&] { unnamed.train(kinds); }), ".max_steps"));
+  // Errors are at the user's line.
+  train::LinearClassifier absent({.columns = {numeric("z")}, .labels = {"low", "high"}});
+  const std::string message = message_of([&] { absent.train(kinds, {.steps = 1}); });
+  CHECK(has(message, "'z'"));
+  CHECK(has(message, "test_train.cpp:"));
 }

@@ -12,6 +12,7 @@
 #include "rill/ops/option_checks.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/summary.h"
+#include "rill/train/folders.h"
 #include "rill/train/json_numbers.h"
 
 namespace rill::train {
@@ -39,11 +40,13 @@ bool gets_lower(Better better, const std::string& name) {
 struct Best {
   bool lower;
   double min_delta = 0;
-  double value;
+  double first, value;
   Best(bool lower, double min_delta, std::optional<double> baseline = {})
       : lower(lower),
         min_delta(min_delta),
-        value(baseline.value_or((lower ? 1 : -1) * std::numeric_limits<double>::infinity())) {}
+        first(baseline.value_or((lower ? 1 : -1) * std::numeric_limits<double>::infinity())),
+        value(first) {}
+  void reset() { value = first; }
   bool take(double now) {
     const bool better = lower ? now < value - min_delta : now > value + min_delta;
     if (better) value = now;
@@ -51,12 +54,27 @@ struct Best {
   }
 };
 
+// A disk that refuses is told, and no reason to lose what was trained.
+template <class F>
+void write_or_tell(const char* what, const F& write) {
+  try {
+    write();
+  } catch (const Error& e) {
+    std::fprintf(stderr, "rill: %s was not written: %s\n", what, e.what());
+  }
+}
+
 struct EarlyStopping {
   EarlyStoppingOptions options;
   Best best;
   int64_t waited = 0, best_epoch = -1;
   std::map<std::string, Tensor> weights = {};
 
+  // A run that was stopped is not to go on because it is started again.
+  void on_begin(Run& run) {
+    if (!run.resumed) best.reset(), waited = 0, best_epoch = -1, weights.clear();
+    else if (waited >= patience()) stop(run);
+  }
   void on_epoch(Run& run) {
     if (best.take(read(run, options.monitor, "early_stopping"))) {
       waited = 0;
@@ -65,13 +83,16 @@ struct EarlyStopping {
         for (const auto& [path, v] : run.variables()) weights.insert_or_assign(path, v.value());
       return;
     }
-    if (++waited >= std::max<int64_t>(options.patience, 1))
-      run.stop(fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
+    if (++waited >= patience()) stop(run);
   }
   void on_end(Run& run) {
     if (!options.restore_best || best_epoch < 0 || best_epoch == run.epoch) return;
     for (const auto& [path, v] : run.variables())
       if (const auto at = weights.find(path); at != weights.end()) Variable(v).assign(at->second);
+  }
+  int64_t patience() const { return std::max<int64_t>(options.patience, 1); }
+  void stop(Run& run) const {
+    run.stop(fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
   }
   std::string save() const {
     return json{{"best", as_json(best.value)}, {"waited", waited}, {"epoch", best_epoch}}.dump();
@@ -82,6 +103,8 @@ struct EarlyStopping {
     waited = j.at("waited");
     best_epoch = j.at("epoch");
   }
+  std::map<std::string, Tensor> save_tensors() const { return weights; }
+  void load_tensors(const std::map<std::string, Tensor>& tensors) { weights = tensors; }
 };
 
 struct Checkpoints {
@@ -91,6 +114,7 @@ struct Checkpoints {
   std::unique_ptr<CheckpointManager> last = {}, best_one = {};
 
   void on_begin(Run& run) {
+    require_writable(folder, "checkpoint");
     last = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
                                                CheckpointManagerOptions{.max_to_keep = options.keep,
                                                                         .every_steps = options.every_steps,
@@ -100,24 +124,18 @@ struct Checkpoints {
       best_one = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
                                                      CheckpointManagerOptions{.max_to_keep = 1, .prefix = "best"});
   }
-  // A disk that refuses is no reason to lose what was trained.
-  template <class F>
-  void tell(const F& save) {
-    try {
-      save();
-    } catch (const Error& e) {
-      std::fprintf(stderr, "rill: no checkpoint was written: %s\n", e.what());
-    }
-  }
   void on_step(Run& run) {
-    if (options.every_steps > 0 || options.every_minutes > 0) tell([&] { last->save_if_due(run.step); });
+    if (options.every_steps > 0 || options.every_minutes > 0)
+      write_or_tell("a checkpoint", [&] { last->save_if_due(run.step); });
   }
   void on_epoch(Run& run) {
-    if (options.every_steps == 0 && options.every_minutes == 0) tell([&] { last->save(run.step); });
-    if (best_one && best.take(read(run, options.best_by, "checkpoint"))) tell([&] { best_one->save(run.step); });
+    if (options.every_steps == 0 && options.every_minutes == 0)
+      write_or_tell("a checkpoint", [&] { last->save(run.step); });
+    if (best_one && best.take(read(run, options.best_by, "checkpoint")))
+      write_or_tell("a checkpoint", [&] { best_one->save(run.step); });
   }
   void on_end(Run&) {
-    if (last) tell([&] { last->wait(); });
+    if (last) write_or_tell("a checkpoint", [&] { last->wait(); });
   }
   std::string save() const { return json{{"best", as_json(best.value)}}.dump(); }
   void load(const std::string& state) { best.value = number_of(json::parse(state).at("best")); }
@@ -131,9 +149,12 @@ struct TensorBoard {
   void on_begin(Run&) { train = std::make_unique<summary::Writer>(folder + "/train"); }
   void on_step(Run& run) {
     if (options.every_steps > 0 && run.step % options.every_steps == 0)
-      train->scalar("step_loss", run.loss(), run.step);
+      write_or_tell("a summary", [&] { train->scalar("step_loss", run.loss(), run.step); });
   }
   void on_epoch(Run& run) {
+    write_or_tell("a summary", [&] { write(run); });
+  }
+  void write(Run& run) {
     for (const auto& [name, value] : run.logs) {
       if (name.starts_with("val_")) {
         if (!validation) validation = std::make_unique<summary::Writer>(folder + "/validation");
@@ -168,6 +189,9 @@ struct Plateau {
   PlateauOptions options;
   Best best;
   int64_t waited = 0, resting = 0;
+  void on_begin(Run& run) {
+    if (!run.resumed) best.reset(), waited = resting = 0;
+  }
   void on_epoch(Run& run) {
     nn::Optimizer* optimizer = run.optimizer();
     if (!optimizer) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
@@ -203,15 +227,41 @@ struct TimeLimit {
   }
 };
 
+// An epoch is a line more. Where it has numbers that those before had not, and in a resumed run, all is written anew.
 struct CsvLog {
   std::string path;
+  std::string header = {};
+  void on_begin(Run&) {
+    const size_t slash = path.rfind('/');
+    require_writable(slash == path.npos ? "." : path.substr(0, slash + 1), "csv_log");
+    header.clear();
+  }
   void on_epoch(Run& run) {
-    History so_far = run.history;
-    so_far.add(run.logs);
-    std::ofstream file(path, std::ios::binary);  // whole, for a later epoch may have numbers that the first had not
-    file << so_far.csv();
+    History last;
+    last.add(run.logs);
+    const std::string text = last.csv();
+    const size_t line = text.find('\n') + 1;
+    if (text.substr(0, line) != header || run.history.empty()) return write_all(run);
+    // The row of a history of one is that of epoch 1.
+    std::ofstream file(path, std::ios::binary | std::ios::app);
+    file << run.history.size() + 1 << text.substr(text.find(',', line));
     file.close();
-    if (!file) std::fprintf(stderr, "rill: %s cannot be written\n", path.c_str());
+    if (!file) tell();
+  }
+  void write_all(const Run& run) {
+    History all = run.history;
+    all.add(run.logs);
+    const std::string text = all.csv();
+    header = text.substr(0, text.find('\n') + 1);
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) tell();
+  }
+  // What could not be written comes with the next epoch.
+  void tell() {
+    header.clear();
+    std::fprintf(stderr, "rill: %s cannot be written\n", path.c_str());
   }
 };
 

@@ -5,11 +5,14 @@
 //   void on_epoch(train::Run& run);   // after each epoch and its validation: run.logs has the numbers
 //   void on_end(train::Run& run);     // after the last epoch, or where training stops, also by an exception
 //   std::string save() const;         // what it remembers, for a run that is resumed,
-//   void load(const std::string&);    // and takes back
+//   void load(const std::string&);    // and takes back, before on_begin()
+//   std::map<std::string, Tensor> save_tensors() const;         // tensors that it remembers, likewise
+//   void load_tensors(const std::map<std::string, Tensor>&);
 //
 // The shipped ones use only that.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +81,8 @@ class Callback {
   void on_end(Run& run) const { held_->on_end(run); }
   std::string save() const { return held_->save(); }
   void load(const std::string& state) const { held_->load(state); }
+  std::map<std::string, Tensor> save_tensors() const { return held_->save_tensors(); }
+  void load_tensors(const std::map<std::string, Tensor>& tensors) const { held_->load_tensors(tensors); }
 
  private:
   struct Base {
@@ -88,6 +93,8 @@ class Callback {
     virtual void on_end(Run&) {}
     virtual std::string save() const { return ""; }
     virtual void load(const std::string&) {}
+    virtual std::map<std::string, Tensor> save_tensors() const { return {}; }
+    virtual void load_tensors(const std::map<std::string, Tensor>&) {}
   };
   template <class C>
   struct Held final : Base {
@@ -108,6 +115,13 @@ class Callback {
     void load([[maybe_unused]] const std::string& state) override {
       if constexpr (requires(C& c) { c.load(state); }) callback.load(state);
     }
+    std::map<std::string, Tensor> save_tensors() const override {
+      if constexpr (requires(const C& c) { c.save_tensors(); }) return callback.save_tensors();
+      else return {};
+    }
+    void load_tensors([[maybe_unused]] const std::map<std::string, Tensor>& tensors) override {
+      if constexpr (requires(C& c) { c.load_tensors(tensors); }) callback.load_tensors(tensors);
+    }
     C callback;
   };
   std::shared_ptr<Base> held_;
@@ -125,7 +139,8 @@ struct EarlyStoppingOptions {
   std::optional<double> baseline = {};  // no number is better unless it beats this
   bool restore_best = true;             // at the end the weights are those of the best epoch
 };
-// Stops where a number gets no better. Throws at the first epoch that has no such number.
+// Stops where a number gets no better. Throws at the first epoch that has no such number. Each fit() begins anew, unless it
+// resumes a run: then the best weights, and that the run was stopped, are known from there.
 Callback early_stopping(const EarlyStoppingOptions& options = {});
 
 struct CheckpointOptions {

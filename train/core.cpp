@@ -8,12 +8,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "rill/data/stage.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/serialize/checkpoint_manager.h"
+#include "rill/train/folders.h"
 #include "rill/train/progress.h"
 #include "rill/train/signals.h"
 
@@ -75,6 +77,12 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
   if (!own_step && !options_.optimizer.get())
     fail("Loop", "there is no optimizer. give {.optimizer = nn::Adam({.learning_rate = 1e-3})}, say", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
+  for (const metrics::Metric& m : options_.metrics)
+    if (m.name() == "loss" || m.name() == "seconds" || m.name().starts_with("val_"))
+      fail("Loop",
+           fmt::format("a metric is called '{}', as a number of the history's own is. name it: .named(\"...\")",
+                       m.name()),
+           where);
   for (size_t i = 0; i < options_.metrics.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (options_.metrics[i].name() == options_.metrics[k].name())
@@ -109,9 +117,28 @@ std::string Core::fingerprint() const {
   return f.text;
 }
 
+namespace {
+// A column [n,1] and a vector [n] broadcast to [n,n], where each was to be compared with its own.
+void check_pairs(const Tensor& each, const Tensor& prediction, const Tensor& target, const Where& where) {
+  const bool wider = prediction.ndim() > target.ndim();
+  const Tensor &column = wider ? prediction : target, &flat = wider ? target : prediction;
+  if (column.ndim() != flat.ndim() + 1 || each.ndim() != column.ndim() || flat.ndim() == 0) return;
+  const Dim last = column.dim(-1), result = each.dim(-1);
+  if (last.is_open() || last != 1 || (!result.is_open() && result == 1)) return;
+  fail("Loop",
+       fmt::format("the loss compares each with all: it gives {} of the prediction {} and the target {}. bring both to "
+                   "one shape, say by expand_dims(y, -1)",
+                   to_string(each.spec()), to_string(prediction.spec()), to_string(target.spec())),
+       where);
+}
+}  // namespace
+
 Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const {
   const Tensor each = options_.loss(prediction, target);
   if (!each.defined()) fail("Loop", "the loss gives an undefined tensor", where_);
+  if (!is_floating(each.dtype()))
+    fail("Loop", fmt::format("the loss is {}, of which there is no gradient", to_string(each.spec())), where_);
+  check_pairs(each, prediction, target, where_);
   if (!weights.defined()) return each.ndim() == 0 ? each : mean(each);
   if (each.ndim() == 0)
     fail("Loop",
@@ -145,13 +172,16 @@ void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& tar
 void Core::count_own(const std::map<std::string, Tensor>& numbers) {
   const PauseTapes pause;
   for (const auto& [name, value] : numbers) {
-    auto at = own_means_.find(name);
-    if (at == own_means_.end()) {
-      const EagerScope eager;
-      at = own_means_.emplace(name, mean_by_count(name)).first;
-    }
-    at->second.update(mean(stop_gradient(value)), tensor(1.));
+    own_mean(name).update(mean(stop_gradient(value)), tensor(1.));
   }
+}
+metrics::Metric& Core::own_mean(const std::string& name) {
+  auto at = own_means_.find(name);
+  if (at == own_means_.end()) {
+    const EagerScope eager;
+    at = own_means_.emplace(name, mean_by_count(name)).first;
+  }
+  return at->second;
 }
 
 Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels) {
@@ -166,7 +196,8 @@ Tensor example_weights(const std::map<int64_t, double>& class_weights, const Ten
 // --- Metrics over a pass ---------------------------------------------------------------------------------------------
 
 std::vector<metrics::Metric> Core::all_metrics() const {
-  std::vector<metrics::Metric> all{mean_loss_};
+  std::vector<metrics::Metric> all;
+  if (!own_step_) all.push_back(mean_loss_);
   all.insert(all.end(), options_.metrics.begin(), options_.metrics.end());
   for (const auto& [name, m] : own_means_) all.push_back(m);
   return all;
@@ -187,7 +218,12 @@ Logs Core::read_metrics() const {
   Logs logs;
   const auto read = [&](const metrics::Metric& m) {
     const Tensor value = m.result();
-    if (value.size() == 1) logs[m.name()] = value.item<double>();
+    if (value.size() != 1)
+      fail("Loop",
+           fmt::format("the metric '{}' gives {}, and a history has numbers. update() it yourself, over predict()",
+                       m.name(), to_string(value.spec())),
+           where_);
+    logs[m.name()] = value.item<double>();
   };
   if (!own_step_) read(mean_loss_);
   for (const metrics::Metric& m : options_.metrics) read(m);
@@ -195,19 +231,25 @@ Logs Core::read_metrics() const {
   return logs;
 }
 
-Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where) {
+Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where, bool (*until)()) {
   const CallerScope caller(where, "Loop.evaluate");
+  if (data.size == data::endless && !steps)
+    fail("Loop.evaluate", "the dataset has no end. say how many batches: evaluate(dataset, 100)", where);
   const Kept kept(sums());  // in the midst of an epoch of fit(), from a callback, they are as before
   reset_metrics();
   const std::unique_ptr<Pass> pass = data.pass(0);
   int64_t n = 0;
-  for (; (!steps || n < *steps) && pass->next(); ++n) pass->evaluate();
+  for (; (!steps || n < *steps) && pass->next(); ++n) {
+    pass->evaluate();
+    if (until && until()) return {};
+  }
   if (n == 0) fail("Loop.evaluate", "the dataset has no elements", where);
   return read_metrics();
 }
 
 Tensor Core::predict(const Source& data, const Where& where) {
   const CallerScope caller(where, "Loop.predict");
+  if (data.size == data::endless) fail("Loop.predict", "the dataset has no end. take(100) is one that has", where);
   const std::unique_ptr<Pass> pass = data.pass(0);
   std::vector<Tensor> parts;
   while (pass->next()) parts.push_back(pass->predict());
@@ -255,6 +297,22 @@ RateTest Core::find_rate(const Source& data, const FindRateOptions& o, const Whe
   return test;
 }
 
+void Core::check_own_step(const FitData& data, const FitOptions& options, const Where& where) const {
+  if (!own_step_) return;
+  if (data.validation.pass)
+    fail("Loop.fit", "the step is your own, and the loop does not know how to evaluate. do that in an each_epoch(f)",
+         where);
+  if (!options.class_weights.empty())
+    fail("Loop.fit", "the step is your own, and class weights are a matter of the loss in it", where);
+}
+
+Core::AtWork::AtWork(Core& core, const Where& where) : core_(core) {
+  if (core_.at_work_.exchange(true))
+    fail("Loop.fit", "this loop is at work, in a callback's run or in another thread. make another loop of the model",
+         where);
+}
+Core::AtWork::~AtWork() { core_.at_work_ = false; }
+
 // --- A run -----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -299,6 +357,7 @@ class CoreRun final : public Run {
   History train() {
     SignalScope signals(manager_ != nullptr);
     signals_ = &signals;
+    if (manager_) require_writable(options_.resume, "Loop.fit", where_);
     build_model();
     if (manager_) resume();
     try {
@@ -365,6 +424,12 @@ class CoreRun final : public Run {
     }
     paths.add("position", position_);
     paths.add("state", state_);
+    if (executing_eagerly() && !restoring_) {
+      tensors_.clear();
+      for (size_t i = 0; i < options_.callbacks.size(); ++i)
+        for (const auto& [name, t] : options_.callbacks[i].save_tensors()) add_tensor(i, name, t);
+    }
+    for (const auto& [name, v] : tensors_) paths.add(name, v);
     VariablePaths::Scope scope(paths, "metrics");
     for (const metrics::Metric& m : core_.all_metrics()) {
       VariablePaths::Scope inner(paths, m.name());
@@ -372,11 +437,36 @@ class CoreRun final : public Run {
     }
   }
 
+  // What callbacks remember besides, as Variables of the checkpoint: "callbacks/0/dense/kernel".
+  void add_tensor(size_t callback, const std::string& name, const Tensor& value) {
+    tensors_.emplace(fmt::format("{}{}/{}", callbacks_name, callback, name),
+                     Variable(value, VariableOptions{.name = "tensor", .trainable = false}));
+  }
+  // Makes what the run to resume has and only its steps or callbacks would make.
+  void find_in(const std::string& latest) {
+    constexpr std::string_view metrics = "run/metrics/", end = "/sum0";
+    const std::string in_callbacks = "run/" + std::string(callbacks_name);
+    for (const auto& [name, spec] : checkpoint_entries(latest, where_)) {
+      if (name.starts_with(in_callbacks))
+        tensors_.emplace(name.substr(4), Variable(zeros(spec.shape, {.dtype = spec.dtype}),
+                                                  VariableOptions{.name = "tensor", .trainable = false}));
+      if (core_.own_step_ && name.starts_with(metrics) && name.ends_with(end))
+        core_.own_mean(name.substr(metrics.size(), name.size() - metrics.size() - end.size()));
+    }
+  }
+  void load_tensors(size_t callback) {
+    const std::string prefix = fmt::format("{}{}/", callbacks_name, callback);
+    std::map<std::string, Tensor> tensors;
+    for (const auto& [name, v] : tensors_)
+      if (name.starts_with(prefix)) tensors.emplace(name.substr(prefix.size()), v.value());
+    options_.callbacks[callback].load_tensors(tensors);
+  }
+
   void resume() {
-    if (manager_->latest().empty()) return;
-    restoring_ = true;
-    manager_->restore();
-    restoring_ = false;
+    const std::string latest = manager_->latest();
+    if (latest.empty()) return;
+    find_in(latest);
+    restore();
     resumed = true;
     const std::vector<int64_t> at = position_.to_vector<int64_t>();
     epoch = at[0], step = at[1], epoch_step = at[2];
@@ -389,8 +479,28 @@ class CoreRun final : public Run {
            fmt::format("the run in {} had {} callbacks, and now there are {}. give the same ones, or another folder",
                        options_.resume, texts.size() - 2, options_.callbacks.size()),
            where_);
-    for (size_t i = 0; i < options_.callbacks.size(); ++i)
+    for (size_t i = 0; i < options_.callbacks.size(); ++i) {
       if (!texts[2 + i].empty()) options_.callbacks[i].load(texts[2 + i]);
+      load_tensors(i);
+    }
+    tensors_.clear();
+  }
+
+  void restore() {
+    restoring_ = true;
+    try {
+      manager_->restore();
+    } catch (const Error& e) {
+      const std::string_view text = e.what(), begin = "does not fit: ", end = ". nothing was restored";
+      const size_t at = text.find(begin), to = text.find(end);
+      if (at == text.npos || to == text.npos) throw;
+      fail("Loop.fit",
+           fmt::format("the run in {} is one of another model, optimizer or metrics: {}. give those that it was begun "
+                       "with, or another folder",
+                       options_.resume, text.substr(at + begin.size(), to - at - begin.size())),
+           where_);
+    }
+    restoring_ = false;
   }
 
   // Parameters are made before the first step, so that what they draw comes before what steps draw, traced or not, and
@@ -443,6 +553,7 @@ class CoreRun final : public Run {
     if (midway && manager_) save();
     logs = core_.read_metrics();
     validate();
+    end_if_signalled();  // in the midst of it; a run that goes on begins with it
     logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     for (const Callback& c : options_.callbacks) c.on_epoch(*this);
     history.add(logs);
@@ -452,32 +563,38 @@ class CoreRun final : public Run {
     epoch_step = 0;
     if (!options_.steps_per_epoch) pass_.reset();
     if (manager_) save();
+    end_if_signalled();
   }
 
   void validate() {
     const bool last = epoch + 1 == epochs || !why_stopped().empty();
     if (!data_.validation.pass || ((epoch + 1) % options_.validation_every != 0 && !last)) return;
-    for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_))
+    const auto until = manager_ ? +[] { return SignalScope::came() != 0; } : nullptr;
+    for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_, until))
       logs["val_" + name] = value;
   }
 
   void save_if_due() {
     if (!manager_) return;
-    const bool signalled = SignalScope::came() != 0;
-    if (signalled || (options_.save_every_steps > 0 && step % options_.save_every_steps == 0)) save();
-    if (signalled) {
+    if (options_.save_every_steps > 0 && step % options_.save_every_steps == 0 && SignalScope::came() == 0) save();
+    end_if_signalled();
+  }
+  void end_if_signalled() {
+    if (!manager_ || SignalScope::came() == 0) return;
+    if (save())
       std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
                    (long long)step);
-      end();
-      signals_->end();
-    }
+    end();
+    signals_->end();
   }
   // A disk that is full is told, and training goes on: the checkpoint before stands.
-  void save() {
+  bool save() {
     try {
       manager_->save(step);
+      return true;
     } catch (const Error& e) {
       std::fprintf(stderr, "rill: the run could not be saved: %s\n", e.what());
+      return false;
     }
   }
   void end() {
@@ -507,6 +624,8 @@ class CoreRun final : public Run {
   Progress progress_;
   SignalScope* signals_ = nullptr;
   Variable position_, state_;  // i64 {epoch, step, step of the epoch}; texts of the data, the history, the callbacks
+  static constexpr std::string_view callbacks_name = "callbacks/";
+  std::map<std::string, Variable> tensors_;  // of the callbacks
   std::unique_ptr<CheckpointManager> manager_;
   std::unique_ptr<Pass> pass_;
   std::string data_state_;  // to be restored into the next pass
@@ -523,7 +642,20 @@ History run_fit(Core& core, const FitData& data, const FitOptions& options, cons
   if (options.steps_per_epoch)
     require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
                    where);
+  if (options.validation_steps)
+    require_option(*options.validation_steps >= 1, "Loop.fit", "validation_steps", *options.validation_steps,
+                   "1 or more", where);
+  require_option(options.save_every_steps >= 0, "Loop.fit", "save_every_steps", options.save_every_steps, "0 or more",
+                 where);
+  if (options.save_every_steps > 0 && options.resume.empty())
+    fail("Loop.fit", "there is no folder to save into every so many steps. give {.resume = \"runs/a\"}", where);
+  if (data.train.size == data::endless && !options.steps_per_epoch && options.callbacks.empty())  // who could end it
+    fail("Loop.fit", "the dataset has no end. say how many steps are an epoch: {.steps_per_epoch = 100}", where);
+  if (data.validation.size == data::endless && !options.validation_steps)
+    fail("Loop.fit", "the validation has no end. say how many of its batches count: {.validation_steps = 100}", where);
+  core.check_own_step(data, options, where);
   if (!executing_eagerly()) fail("Loop.fit", "a run cannot be traced. call it outside of the function", where);
+  const Core::AtWork at_work(core, where);
   const CallerScope caller(where, "Loop.fit");
   CoreRun run(core, data, options, where);
   return run.train();

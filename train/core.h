@@ -1,6 +1,7 @@
 // What a Loop does that does not depend on the types of the model and of the data: counting epochs and steps, metrics,
 // callbacks, checkpoints, signals, progress. loop.h makes the typed parts. Start at Core::fit().
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,9 +37,28 @@ class Loss {
       return f(p, y);
     };
   }
+  // One with options, as they are where nothing is said: cross_entropy, dice_loss.
+  template <std::default_initializable O>
+    requires(std::is_class_v<O>)
+  Loss(Tensor (*f)(const Tensor&, const Tensor&, const O&, Where))
+      : f_(f ? Callback_([f](const Tensor& p, const Tensor& y) { return f(p, y, O(), Where::current()); })
+             : Callback_()) {}
   template <std::convertible_to<std::string_view> S>
   Loss(const S&) {
     static_assert(!sizeof(S), "a loss is a function and not its name: {.loss = sparse_softmax_cross_entropy}");
+  }
+  template <std::same_as<double> Number>
+  Loss(Tensor (*)(const Tensor&, const Tensor&, Number, Where)) {
+    static_assert(
+        !sizeof(Number),
+        "this loss takes a number besides: {.loss = [](const Tensor& p, const Tensor& y) { return huber_loss(p, "
+        "y); }}");
+  }
+  template <class F>
+    requires(std::is_class_v<F> && !std::same_as<F, Loss> && !std::convertible_to<F, std::string_view> &&
+             !std::is_invocable_r_v<Tensor, const F&, const Tensor&, const Tensor&>)
+  Loss(const F&) {
+    static_assert(!sizeof(F), "a loss is called as f(prediction, target) with two const Tensor& and gives a Tensor");
   }
   Tensor operator()(const Tensor& prediction, const Tensor& target) const { return f_(prediction, target); }
   explicit operator bool() const { return bool(f_); }
@@ -57,12 +77,19 @@ class AnyOptimizer {
   template <std::derived_from<nn::Optimizer> O>
   AnyOptimizer(O& optimizer) : held_(std::shared_ptr<void>(), &optimizer) {}
   AnyOptimizer(std::shared_ptr<nn::Optimizer> optimizer) : held_(std::move(optimizer)) {}
+  template <class S>
+    requires(std::convertible_to<S, std::string_view> || std::is_arithmetic_v<S>)
+  AnyOptimizer(const S&) {
+    static_assert(!sizeof(S),
+                  "an optimizer is neither a name nor a rate: {.optimizer = nn::Adam({.learning_rate = 1e-3})}");
+  }
   nn::Optimizer* get() const { return held_.get(); }
 
  private:
   std::shared_ptr<nn::Optimizer> held_;
 };
 
+struct FitOptions;
 struct LoopOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   Loss loss = {};               // of the model's result and the target
@@ -115,12 +142,27 @@ class Core {
   // What the model is made of: another text where a layer or a Variable was added, taken out or replaced.
   std::string fingerprint() const;
 
-  Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where);
+  // Gives nothing where until() says so after a batch.
+  Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where, bool (*until)() = nullptr);
   Tensor predict(const Source& data, const Where& where);
   RateTest find_rate(const Source& data, const FindRateOptions& options, const Where& where);
 
+  // While a run is under way: another one of the same loop would mix its numbers with it.
+  class AtWork {
+   public:
+    AtWork(Core& core, const Where& where);
+    ~AtWork();
+    AtWork(const AtWork&) = delete;
+
+   private:
+    Core& core_;
+  };
+  // Throws where options are for a loss, and the step is the user's own.
+  void check_own_step(const struct FitData& data, const FitOptions& options, const Where& where) const;
+
  private:
   friend class CoreRun;
+  metrics::Metric& own_mean(const std::string& name);
   // The mean loss, the metrics, and the means of a step of the user's own.
   std::vector<metrics::Metric> all_metrics() const;
   std::vector<Variable> sums() const;  // of all of them
@@ -133,6 +175,7 @@ class Core {
   Where where_;
   metrics::Metric mean_loss_;
   std::map<std::string, metrics::Metric> own_means_;
+  std::atomic<bool> at_work_ = false;
 };
 
 // Class weights as weights of the examples of a batch of labels.

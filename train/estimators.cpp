@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "rill/nn/optimizers.h"
 #include "rill/ops/option_checks.h"
@@ -32,7 +33,7 @@ Tensor error_of(const Tensor& prediction, const Tensor& labels) {
 // --- The model -------------------------------------------------------------------------------------------------------
 
 TableModel::TableModel(const EstimatorOptions& o, int64_t outputs, bool deep, const Where& where)
-    : all_(both(o.columns, o.wide), where), dropout_(o.dropout) {
+    : all_(both(o.columns, o.wide), where), dropout_(o.dropout), where_(where) {
   if (deep) {
     columns_.emplace(o.columns, where);
     for (int64_t width : o.hidden) hidden_.emplace_back(width, nn::DenseOptions{.activation = o.activation}, where);
@@ -43,6 +44,7 @@ TableModel::TableModel(const EstimatorOptions& o, int64_t outputs, bool deep, co
 }
 
 Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
+  const CallerScope caller(where_, "estimator");
   Tensor y;
   if (head_) {
     Tensor h = (*columns_)(table);
@@ -93,6 +95,7 @@ Tensor Estimator::class_numbers(const Tensor& labels) const {
 }
 
 Tensor Estimator::loss(const Tensor& prediction, const Tensor& labels) const {
+  const CallerScope caller(where_, "estimator");
   if (task_ == Task::classify) return sparse_softmax_cross_entropy(prediction, class_numbers(labels));
   return square(error_of(prediction, labels));
 }
@@ -106,27 +109,65 @@ std::vector<metrics::Metric> Estimator::metrics_of_task() const {
   })};
 }
 
+namespace {
+// Counts an estimator's steps, and ends a run where they are enough.
+struct StepCount {
+  int64_t* step;
+  int64_t before;  // of runs that this one does not know of
+  std::optional<int64_t> until;
+  void on_begin(Run& run) {
+    if (run.resumed) before = 0;
+    on_step(run);
+  }
+  void on_step(Run& run) {
+    *step = before + run.step;
+    if (until && *step >= *until) run.stop(fmt::format("{} steps were made", *step));
+  }
+  void on_epoch(Run& run) {
+    if (!until) run.stop("the input is over");
+  }
+};
+}  // namespace
+
+void Estimator::begin(const Where& where) {
+  where_ = where;
+  model_->call_from(where);
+  if (std::exchange(taken_up_, true) || options_.folder.empty()) return;
+  const std::string latest = latest_checkpoint(options_.folder, where);
+  if (latest.empty()) return;
+  Variable position(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
+  Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
+  step_ = position.to_vector<int64_t>()[1];
+}
+
 History Estimator::train(const InputFunction& input, const StepOptions& o, Where where) {
+  begin(where);
+  for (const std::optional<int64_t>& n : {o.steps, o.max_steps})
+    if (n) require_option(*n >= 0, "estimator", "steps", *n, "0 or more", where);
   std::optional<int64_t> until = o.max_steps;
   if (o.steps) until = until ? std::min(*until, step_ + *o.steps) : step_ + *o.steps;
   FitOptions fit{.progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder};
   fit.save_every_steps = options_.folder.empty() ? 0 : options_.save_every_steps;
   if (until && *until <= step_) return {};
-  fit.callbacks.push_back(each_step([this, until, before = step_](Run& run) {
-    step_ = run.resumed ? run.step : before + run.step;
-    if (until && step_ >= *until) run.stop(fmt::format("{} steps were made", step_));
-  }));
-  fit.epochs = until ? INT64_MAX : 1;
-  return loop_->fit(input(where), fit, where);
+  fit.callbacks.push_back(StepCount{&step_, step_, until});
+  fit.epochs = INT64_MAX;
+  const TableBatches batches = input(where);
+  if (!until && batches.size() == data::endless && o.callbacks.empty())
+    fail("estimator", "the input has no end. give {.steps = 100} or {.max_steps = 1000}", where);
+  return loop_->fit(batches, fit, where);
 }
 
 Logs Estimator::evaluate(const InputFunction& input, std::optional<int64_t> steps, Where where) {
+  begin(where);
   Logs logs = loop_->evaluate(input(where), steps, where);
   logs["global_step"] = double(step_);
   return logs;
 }
 
-int64_t Estimator::step() const { return step_; }
+int64_t Estimator::step(Where where) {
+  begin(where);
+  return step_;
+}
 
 std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
   if (task_ == Task::regress) return {{"predictions", logits}};
@@ -135,10 +176,12 @@ std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
 
 std::map<std::string, Tensor> Estimator::predict(const Table& table, Where where) {
   const CallerScope caller(where);
+  begin(where);
   return results((*model_)(table));
 }
 
 void Estimator::export_model(const std::string& path, Where where) {
+  begin(where);
   const Columns& inputs = model_->inputs();
   std::vector<std::string> names;
   for (const auto& [name, t] : results(zeros({1, 1}))) names.push_back(name);
@@ -162,21 +205,20 @@ std::string Estimator::export_saved_model(const std::string& folder, Where where
 RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
   const std::string latest = latest_checkpoint(folder, where);
   if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
+  taken_up_ = true;  // it begins from that run, and not from its own folder
   return Checkpoint{{"model", *model_}}.restore(
       latest, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true}, where);
 }
 
 Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& eval, Where where) {
   Logs last;
-  while (true) {
-    const int64_t before = e.step_;
-    int64_t until = before + e.options_.save_every_steps;
+  bool ended = false;  // of its input, or by a callback
+  while (!ended) {
+    int64_t until = e.step(where) + e.options_.save_every_steps;
     if (train.max_steps) until = std::min(until, *train.max_steps);
-    if (until <= before && before > 0) break;
     e.train(train.input, {.max_steps = until, .callbacks = train.callbacks}, where);
     last = e.evaluate(eval.input, eval.steps, where);
-    const bool ended = e.step_ < until;  // of its input, or by a callback
-    if (ended || (train.max_steps && e.step_ >= *train.max_steps)) break;
+    ended = e.step_ < until || (train.max_steps && e.step_ >= *train.max_steps);
   }
   return last;
 }

@@ -66,6 +66,8 @@ class TableModel {
   // [rows, outputs].
   Tensor operator()(const Table& table, const nn::Call& call = {}) const;
   RILL_LAYER(TableModel, columns_, hidden_, head_, linear_)
+  // Whose line errors name: the call of the estimator that is under way.
+  void call_from(const Where& where) { where_ = where; }
   // All raw columns, each once.
   const data::features::Columns& inputs() const { return all_; }
 
@@ -76,6 +78,7 @@ class TableModel {
   std::optional<data::features::Linear> linear_;
   data::features::Columns all_;
   double dropout_;
+  Where where_;
 };
 
 struct StepOptions {
@@ -87,14 +90,16 @@ struct StepOptions {
 
 class Estimator {
  public:
-  // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on.
+  // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on: one that has reached
+  // max_steps is not trained, and the history is empty.
   History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());
-  // The loss and the metrics over the input, or its first `steps` batches, and "global_step".
+  // The loss and the metrics over the input, or its first `steps` batches, and "global_step". This, predict() and the
+  // exports take the weights that the folder holds, where nothing was trained here yet.
   Logs evaluate(const InputFunction& input, std::optional<int64_t> steps = {}, Where where = Where::current());
   // Of classifiers "logits", "probabilities" and "classes", of regressors "predictions".
   std::map<std::string, Tensor> predict(const Table& table, Where where = Where::current());
   // How many steps were made, over all runs.
-  int64_t step() const;
+  int64_t step(Where where = Where::current());
   // Writes FOLDER/1, or the next number, as a SavedModel whose signature takes the raw columns. Gives its path.
   std::string export_saved_model(const std::string& folder, Where where = Where::current());
   // Writes the same as any model file: "model.onnx".
@@ -109,6 +114,8 @@ class Estimator {
 
  private:
   friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
+  // What each call begins with: it goes on from what the folder holds, where nothing was trained here.
+  void begin(const Where& where);
   Tensor loss(const Tensor& prediction, const Tensor& labels) const;
   Tensor class_numbers(const Tensor& labels) const;
   std::map<std::string, Tensor> results(const Tensor& logits) const;
@@ -119,6 +126,8 @@ class Estimator {
   std::unique_ptr<TableModel> model_;
   std::unique_ptr<Loop<TableModel>> loop_;
   int64_t step_ = 0;
+  bool taken_up_ = false;
+  Where where_;  // of the call that is under way
 };
 
 #define RILL_ESTIMATOR(Name, task, deep)                                    \
@@ -148,7 +157,7 @@ struct EvalSpec {
   std::optional<int64_t> steps = 100;
 };
 // Trains up to max_steps and evaluates after every `save_every_steps` of the estimator and at the end. Gives the last
-// evaluation.
+// evaluation; one at least, also where there was nothing left to train.
 Logs train_and_evaluate(Estimator& estimator, const TrainSpec& train, const EvalSpec& eval,
                         Where where = Where::current());
 

@@ -139,6 +139,7 @@ std::vector<double> History::at(const std::string& name, Where where) const {
     result.push_back(at == row.end() ? std::numeric_limits<double>::quiet_NaN() : at->second);
   }
   if (!any) {
+    row_or_fail(rows_, 0, where);
     std::string all;
     for (const std::string& n : names()) all += (all.empty() ? "" : ", ") + n;
     fail("History", fmt::format("there is no '{}'. there are: {}", name, all), where);

@@ -126,12 +126,14 @@ class Steps {
   Steps(Core& core, Model& model, const Step& step) : core_(core), model_(model), step_(step) {}
 
   Tensor train(const T& element, bool traced) {
+    require_batch(element);
     if (!traced) return train_body(element);
     return train_.of(element, [&](std::vector<ArgSpec> specs) {
       return function("train_step", [this](const T& e) { return train_body(e); }, {.signature = std::move(specs)});
     })(element);
   }
   void evaluate(const T& element) {
+    require_batch(element);
     if (!core_.options().traced) return evaluate_body(element);
     evaluate_.of(element, [&](std::vector<ArgSpec> specs) {
       return function("evaluate_step", [this](const T& e) { evaluate_body(e); }, {.signature = std::move(specs)});
@@ -156,6 +158,13 @@ class Steps {
  private:
   using X = typename Parts<T>::X;
 
+  // A target is one of the tensors that tell: x of an example that is not in a batch may look like one.
+  static void require_batch(const T& element) {
+    if constexpr (std::is_same_v<Step, NoStep> && Parts<T>::count >= 2)
+      if constexpr (std::is_same_v<std::tuple_element_t<1, T>, Tensor>)
+        if (std::get<1>(element).ndim() == 0)
+          fail("Loop", "the dataset's elements are single examples, and are to be batches: dataset.batch(32)");
+  }
   nn::Call call(nn::Mode mode) const { return {.mode = mode, .compute = core_.options().compute}; }
   Tensor predict_body(const X& x) const {
     if constexpr (takes_input<Model, X>) {

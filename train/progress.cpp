@@ -13,6 +13,10 @@ namespace {
 double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
+// "epoch 3/10", or "epoch 3" of a run that something else will end.
+std::string name_of_epoch(const Run& run) {
+  return fmt::format("epoch {}", run.epoch + 1) + (run.epochs == INT64_MAX ? "" : fmt::format("/{}", run.epochs));
+}
 std::string rate(double seconds_a_step) {
   return seconds_a_step < 1e-3 ? fmt::format("{:.0f} us", seconds_a_step * 1e6)
          : seconds_a_step < 1  ? fmt::format("{:.3g} ms", seconds_a_step * 1e3)
@@ -47,7 +51,7 @@ void Progress::step(const Run& run) {
   if (seconds_since(shown_) < (terminal_ ? 0.1 : 30)) return;
   shown_ = Clock::now();
   const double each = seconds_since(began_) / double(std::max<int64_t>(run.epoch_step, 1));
-  std::string text = fmt::format("epoch {}/{}", run.epoch + 1, run.epochs);
+  std::string text = name_of_epoch(run);
   if (run.epoch_steps && *run.epoch_steps > 0) {
     const double part = std::min(1., double(run.epoch_step) / double(*run.epoch_steps));
     if (terminal_) {
@@ -68,9 +72,8 @@ void Progress::step(const Run& run) {
 void Progress::epoch(const Run& run) {
   if (!on_) return;
   const auto at = run.logs.find("seconds");
-  std::fprintf(stderr, "%sepoch %lld/%lld  %s  %s\n", terminal_ ? "\r\033[K" : "", (long long)(run.epoch + 1),
-               (long long)run.epochs, to_time(at == run.logs.end() ? 0 : at->second).c_str(),
-               to_line(run.logs).c_str());
+  std::fprintf(stderr, "%s%s  %s  %s\n", terminal_ ? "\r\033[K" : "", name_of_epoch(run).c_str(),
+               to_time(at == run.logs.end() ? 0 : at->second).c_str(), to_line(run.logs).c_str());
 }
 
 }  // namespace rill::train

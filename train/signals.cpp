@@ -7,22 +7,29 @@ namespace rill::train {
 namespace {
 volatile std::sig_atomic_t noted = 0;
 void note(int number) { noted = number; }
+
+// What is ignored stays so: a program in the background of a shell is not to end by the terminal's Ctrl-C.
+void listen(int number, struct sigaction& before) {
+  struct sigaction action = {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one does what it always did; and no read fails
+  sigemptyset(&action.sa_mask);
+  sigaction(number, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+}
 }  // namespace
 
 SignalScope::SignalScope(bool on) : on_(on) {
   if (!on_) return;
   noted = 0;
-  struct sigaction action = {};
-  action.sa_handler = note;
-  action.sa_flags = SA_RESETHAND;  // the second one does what it always did
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGTERM, &action, &term_);
-  sigaction(SIGINT, &action, &interrupt_);
+  listen(SIGTERM, term_);
+  listen(SIGINT, interrupt_);
 }
 SignalScope::~SignalScope() {
   if (!on_) return;
   sigaction(SIGTERM, &term_, nullptr);
   sigaction(SIGINT, &interrupt_, nullptr);
+  if (const int number = noted) noted = 0, std::raise(number);  // it came when the run was over
 }
 int SignalScope::came() { return noted; }
 void SignalScope::end() {

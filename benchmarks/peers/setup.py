@@ -19,6 +19,7 @@ PYTHON = VENV / "bin" / "python"
 PLAIN = ["jax", "tensorflow-cpu==2.21.0", "mlx[cpu]", "grain", "pandas", "pyarrow", "polars"]
 TORCH_NEEDS = ["setuptools>=77.0.3", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock"]
 TORCH_CUDA = ["nvidia-cufile", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13", "nvidia-nccl-cu13"]
+LIGHTNING = ["lightning", "lightning-utilities", "torchmetrics", "tqdm", "pyyaml"]  # without what they need of torch
 LIBTORCH = VENV / "rill-libtorch"
 
 
@@ -57,6 +58,13 @@ def ensure():
         if not works("torch", "jax", "tensorflow"):
             raise RuntimeError(f"the libraries in {VENV} do not import; remove that folder and try again")
         done.touch()
+    lightning = VENV / "rill-lightning"  # only the rows fit_* ask it: without it they go on
+    if not lightning.exists():
+        try:
+            pip("--no-deps", *LIGHTNING)
+        except subprocess.CalledProcessError:
+            print("Lightning could not be installed: the rows fit_* do without it", file=sys.stderr)
+        lightning.touch()
     source = HERE / "libtorch.cpp"
     text = source.read_bytes() + (HERE.parent / "answer.h").read_bytes()
     made_from = VENV / "rill-libtorch.sha256"  # git touches files that it does not change, so times say nothing

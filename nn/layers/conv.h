@@ -69,13 +69,15 @@ class WithWindow : public Base {
   // the first call. Throws where sizes do not fit, and where the groups do not divide the channels.
   WithWindow(int64_t out, const Window& window, const Options& options = {}, Where where = Where::current())
       : Base(rank, std::nullopt, out, window, options, where) {}
-  WithWindow(int64_t in, int64_t out, const Window& window, const Options& options = {}, Where where = Where::current())
+  // `out` is a template, which braces never mean: gcc would take (32, {3}, {.strides = {2}}) for in, out and a window.
+  template <is_axis O>
+  WithWindow(int64_t in, O out, const Window& window, const Options& options = {}, Where where = Where::current())
       : Base(rank, in, out, window, options, where) {}
   template <is_axis I>
   WithWindow(int64_t out, I window, const Options& options = {}, Where where = Where::current())
       : Base(rank, std::nullopt, out, Dims{Dim(window)}, options, where) {}
-  template <is_axis I>
-  WithWindow(int64_t in, int64_t out, I window, const Options& options = {}, Where where = Where::current())
+  template <is_axis O, is_axis I>
+  WithWindow(int64_t in, O out, I window, const Options& options = {}, Where where = Where::current())
       : Base(rank, in, out, Dims{Dim(window)}, options, where) {}
 };
 
