@@ -92,8 +92,8 @@ def served(folder):
     info = board.GraphOpInfo(run, log["graph_id"], "log")
     assert info["inputs"][0]["op_name"] == "hidden/relu" and info["inputs"][0]["data"]["op_type"] == "relu"
     assert info["consumers"][0][0]["op_name"] == "reshape"
-    ((host, path),) = board.SourceFileList(run)
-    assert "#include" in "\n".join(board.SourceLines(run, 0)["lines"]) and path == "test_debugger.cpp"
+    files = [path for _, path in board.SourceFileList(run)]
+    assert "#include" in "\n".join(board.SourceLines(run, files.index("test_debugger.cpp"))["lines"])
     frames = board.StackFrames(run, info["stack_frame_ids"])["stack_frames"]
     assert frames[0][1] == "test_debugger.cpp", frames
     json.dumps([alerts, traces, info, frames])  # as the page gets it
