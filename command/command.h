@@ -46,6 +46,7 @@ void add_bench(Program& program);
 void add_graph(Program& program);
 void add_conversions(Program& program);  // convert, freeze, optimize
 void add_inspect(Program& program);
+void add_debug(Program& program);
 void add_diff(Program& program);
 void add_completion(Program& program);
 

@@ -97,6 +97,7 @@ int run(int argc, char** argv) {
   add_graph(program);
   add_conversions(program);
   add_inspect(program);
+  add_debug(program);
   add_diff(program);
   add_completion(program);
   try {

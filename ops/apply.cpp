@@ -15,8 +15,8 @@
 #include "rill/devices/host_memory.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
-#include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/ops/run_watch.h"
 #include "rill/tensor/delayed.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/tensor/fork_mutex.h"
@@ -395,8 +395,8 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
-  if (numerics_are_checked() && !now.trace) [[unlikely]]
-    check_results(op, in, {&out, 1}, where);
+  if (runs_are_watched() && !now.trace) [[unlikely]]
+    show_results(op, in, {&out, 1}, where);
   for (TapeListener* tape : now.tapes) tape->record(op, in, {&out, 1}, attrs, where);
   return out;
 }
@@ -422,8 +422,8 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
-  if (numerics_are_checked() && !now.trace) [[unlikely]]
-    check_results(op, in, {out.data(), out.size()}, where);
+  if (runs_are_watched() && !now.trace) [[unlikely]]
+    show_results(op, in, {out.data(), out.size()}, where);
   for (TapeListener* tape : now.tapes) tape->record(op, in, out, attrs, where);
   return out;
 }

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/ops/run_watch.h"
 #include "rill/tensor/delayed.h"
 
 namespace rill {
@@ -70,8 +70,8 @@ void run(DelayedCall& c) {
   } catch (...) {
     fail_running(*c.op, Operands(in.data(), in.size()), c.where);
   }
-  if (numerics_are_checked()) [[unlikely]]
-    check_results(*c.op, Operands(in.data(), in.size()), {c.out.data(), c.out.size()}, c.where);
+  if (runs_are_watched()) [[unlikely]]
+    show_results(*c.op, Operands(in.data(), in.size()), {c.out.data(), c.out.size()}, c.where);
   c.in.clear();
 }
 

@@ -1,23 +1,15 @@
-// debug::check_numerics(), as those see it that run ops.
+// debug::check_numerics(), as those see it that run ops; run_watch.h says when they do.
 #pragma once
-#include <atomic>
 #include <string>
 
-#include "rill/ops/op.h"
+#include "rill/ops/run_watch.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
 
-// How many scopes there are in the process: no thread looks for its own while there is none.
-extern std::atomic<int> numerics_scopes;
-bool numerics_are_checked_here();
-inline bool numerics_are_checked() {
-  return numerics_scopes.load(std::memory_order_relaxed) != 0 && numerics_are_checked_here();
-}
-
-// Throws, or logs, where a result that `op` computed from finite operands is not finite. In a graph `origin` says which
-// node that was. Only where numerics_are_checked().
+// Throws, or logs, where a result that `op` computed from finite operands is not finite, if this thread's numbers are
+// checked. In a graph `origin` says which node that was. Only where runs_are_watched().
 void check_results(const Op& op, Operands in, std::span<const Tensor> out, const Where& where,
                    const Origin* origin = nullptr);
 

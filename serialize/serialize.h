@@ -7,6 +7,7 @@
 #include "rill/serialize/checkpoint.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/csv.h"
+#include "rill/serialize/debugger.h"
 #include "rill/serialize/events.h"
 #include "rill/serialize/examples.h"
 #include "rill/serialize/export_model.h"

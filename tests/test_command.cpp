@@ -11,7 +11,7 @@ TEST_CASE("help and version") {
   const Done help = at.rill("--help");
   CHECK(help.code == 0);
   for (const char* name :
-       {"show", "run", "bench", "graph", "convert", "freeze", "optimize", "inspect", "diff", "completion"}) {
+       {"show", "run", "bench", "graph", "convert", "freeze", "optimize", "inspect", "debug", "diff", "completion"}) {
     CHECK(has(help.out, name));
     const Done one = at.rill(std::string(name) + " --help");
     CHECK(one.code == 0);

@@ -1,12 +1,13 @@
 // Callbacks: what happens beside training, at moments of a run. A callback is any struct with some of
 //
-//   void on_begin(train::Run& run);   // before the first step, after a resumed run was restored
-//   void on_step(train::Run& run);    // after each step
-//   void on_epoch(train::Run& run);   // after each epoch and its validation: run.logs has the numbers
-//   void on_end(train::Run& run);     // after the last epoch, or where training stops, also by an exception
-//   std::string save() const;         // what it remembers, for a run that is resumed,
-//   void load(const std::string&);    // and takes back, before on_begin()
-//   std::map<std::string, Tensor> save_tensors() const;         // tensors that it remembers, likewise
+//   void on_begin(train::Run& run);     // before the first step, after a resumed run was restored
+//   void before_step(train::Run& run);  // before each step, when its batch is there; run.step is how many were made
+//   void on_step(train::Run& run);      // after each step
+//   void on_epoch(train::Run& run);     // after each epoch and its validation: run.logs has the numbers
+//   void on_end(train::Run& run);       // after the last epoch, or where training stops, also by an exception
+//   std::string save() const;           // what it remembers, for a run that is resumed,
+//   void load(const std::string&);      // and takes back, before on_begin()
+//   std::map<std::string, Tensor> save_tensors() const;  // tensors that it remembers, likewise
 //   void load_tensors(const std::map<std::string, Tensor>&);
 //
 // The shipped ones use only that.
@@ -20,6 +21,8 @@
 #include "rill/nn/optimizers.h"
 #include "rill/ops/names.h"
 #include "rill/serialize/checkpoint.h"
+#include "rill/serialize/debugger.h"
+#include "rill/trace/profile.h"
 #include "rill/train/history.h"
 
 #pragma GCC visibility push(default)
@@ -55,6 +58,11 @@ class Run {
   virtual std::string explain_step() = 0;
   // From now on the weights before each step are kept, at the cost of a copy a step.
   virtual void keep_weights() = 0;
+  // The numbers of validation, computed now; none where the run has no data for it.
+  virtual Logs validate_now() { return {}; }
+  // The profile of the step's traced function on the last batch, which changes nothing; none where it is not traced, or
+  // is not the loop's.
+  virtual std::optional<Profile> profile_step(const ProfileOptions&) { return {}; }
   // Training ends after this step (in on_step()) or epoch. The reason stands in the history.
   void stop(std::string why) { why_ = why.empty() ? "stopped" : std::move(why); }
   const std::string& why_stopped() const { return why_; }
@@ -70,12 +78,14 @@ class Callback {
     requires(!std::same_as<std::remove_cvref_t<C>, Callback>)
   Callback(C callback) : held_(std::make_shared<Held<C>>(std::move(callback))) {
     static_assert(
-        requires(C& c, Run& r) { c.on_begin(r); } || requires(C& c, Run& r) { c.on_step(r); } ||
-            requires(C& c, Run& r) { c.on_epoch(r); } || requires(C& c, Run& r) { c.on_end(r); },
-        "a callback has one of on_begin(train::Run&), on_step, on_epoch, on_end; of a lambda write "
+        requires(C& c, Run& r) { c.on_begin(r); } || requires(C& c, Run& r) { c.before_step(r); } ||
+            requires(C& c, Run& r) { c.on_step(r); } || requires(C& c, Run& r) { c.on_epoch(r); } ||
+            requires(C& c, Run& r) { c.on_end(r); },
+        "a callback has one of on_begin(train::Run&), before_step, on_step, on_epoch, on_end; of a lambda write "
         "train::each_step(f) or train::each_epoch(f)");
   }
   void on_begin(Run& run) const { held_->on_begin(run); }
+  void before_step(Run& run) const { held_->before_step(run); }
   void on_step(Run& run) const { held_->on_step(run); }
   void on_epoch(Run& run) const { held_->on_epoch(run); }
   void on_end(Run& run) const { held_->on_end(run); }
@@ -88,6 +98,7 @@ class Callback {
   struct Base {
     virtual ~Base() = default;
     virtual void on_begin(Run&) {}
+    virtual void before_step(Run&) {}
     virtual void on_step(Run&) {}
     virtual void on_epoch(Run&) {}
     virtual void on_end(Run&) {}
@@ -104,6 +115,7 @@ class Callback {
     if constexpr (requires(C& c, Run& r) { c.name(r); }) callback.name(run); \
   }
     RILL_MOMENT(on_begin)
+    RILL_MOMENT(before_step)
     RILL_MOMENT(on_step)
     RILL_MOMENT(on_epoch)
     RILL_MOMENT(on_end)
@@ -187,6 +199,38 @@ Callback reduce_on_plateau(const PlateauOptions& options = {});
 Callback time_limit(double minutes);
 // A row an epoch, appended as soon as it is known; a resumed run goes on in the same file.
 Callback csv_log(const std::string& path);
+// Stops once so many steps were made, over all runs.
+Callback stop_at_step(int64_t step, Where where = Where::current());
+// A line on stderr after so many steps: the step, the numbers that Run::running() has, steps a second.
+Callback log_every(int64_t steps, Where where = Where::current());
+
+// Dumps the steps that `options.steps` names, numbered from 1 as stop_on_nan() does, or all, for `rill debug FOLDER` and
+// TensorBoard (rill/serialize/debugger.h). With {.when = debug::has_inf_or_nan} those that go wrong. What the disk
+// refuses is told on stderr, and training goes on.
+Callback debugger(const std::string& folder, const debug::DumpOptions& options = {}, Where where = Where::current());
+
+struct ProfilerOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::vector<int64_t> steps = {10};  // after which the step is profiled, numbered from 1
+  int runs = 10;                      // of each
+};
+// Where the time of a step goes: after chosen steps the traced step runs some more times on the same batch, with a timer
+// around each kernel, and changes nothing. Writes FOLDER/step-N.txt, a table, and step-N.json for ui.perfetto.dev.
+Callback profiler(const std::string& folder, const ProfilerOptions& options = {}, Where where = Where::current());
+
+// Validates once more after each epoch, with the averages that the optimizer keeps (its option `ema`) in place of the
+// weights: "val_ema_loss" and so on. The weights are as before then. Throws where there is no data for validation.
+Callback evaluate_averages();
+
+struct MemoryOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  MaybeDevice device = {};  // whose memory; none: the default device's
+  int64_t limit = 0;        // bytes in use after a step above which training stops; 0: none
+  int64_t growth = 5;  // so many epochs, each of which ends with more in use than the one before, are told on stderr
+};
+// Logs "memory_mb" and "memory_peak_mb" of each epoch: what tensors hold at its end, and held at most.
+Callback memory_watch(const MemoryOptions& options = {}, Where where = Where::current());
+
 // Calls of yours.
 Callback each_step(std::function<void(Run&)> f, Where where = Where::current());
 Callback each_epoch(std::function<void(Run&)> f, Where where = Where::current());

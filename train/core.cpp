@@ -377,6 +377,12 @@ class CoreRun final : public Run {
   NamedVariables variables() const override { return core_.variables(); }
   nn::Optimizer* optimizer() const override { return core_.options_.optimizer.get(); }
   void keep_weights() override { keeps_weights_ = true; }
+  Logs validate_now() override {
+    return data_.validation.pass ? core_.evaluate(data_.validation, options_.validation_steps, where_) : Logs();
+  }
+  std::optional<Profile> profile_step(const ProfileOptions& options) override {
+    return pass_ && step > 0 ? pass_->profile(options) : std::nullopt;
+  }
 
   Checkpoint checkpoint() override {
     std::vector<std::pair<std::string, Trackable>> parts{{"model", ModelOf{&core_}}};
@@ -540,6 +546,7 @@ class CoreRun final : public Run {
     if (!goes_on) core_.reset_metrics(), epoch_step = 0;
     while (next_batch()) {
       if (keeps_weights_) keep_now();
+      for (const Callback& c : options_.callbacks) c.before_step(*this);
       loss_ = pass_->train();
       ++step, ++epoch_step;
       for (const Callback& c : options_.callbacks) c.on_step(*this);

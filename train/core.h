@@ -113,6 +113,7 @@ class Pass {
   // Of the element that next() came to: a step of training, or what the model makes of it.
   virtual Tensor train() = 0;
   virtual Tensor train_unchanged() = 0;  // eagerly, and the state is as before
+  virtual std::optional<Profile> profile(const ProfileOptions& options) = 0;
   virtual void evaluate() = 0;
   virtual Tensor predict() = 0;
 };

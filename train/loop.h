@@ -127,10 +127,12 @@ class Steps {
 
   Tensor train(const T& element, bool traced) {
     require_batch(element);
-    if (!traced) return train_body(element);
+    return traced ? train_step(element)(element) : train_body(element);
+  }
+  const Function<Tensor(const T&)>& train_step(const T& element) {
     return train_.of(element, [&](std::vector<ArgSpec> specs) {
       return function("train_step", [this](const T& e) { return train_body(e); }, {.signature = std::move(specs)});
-    })(element);
+    });
   }
   void evaluate(const T& element) {
     require_batch(element);
@@ -270,6 +272,10 @@ class TypedPass final : public Pass {
   void restore(const std::string& state) override { iterator_.restore(state); }
   Tensor train() override { return steps_.train(*element_, traced_); }
   Tensor train_unchanged() override { return steps_.train(*element_, false); }
+  std::optional<Profile> profile(const ProfileOptions& options) override {
+    if (!traced_) return std::nullopt;
+    return rill::profile(steps_.train_step(*element_), options, *element_);
+  }
   void evaluate() override { steps_.evaluate(*element_); }
   Tensor predict() override { return steps_.predict(*element_); }
 

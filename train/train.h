@@ -9,4 +9,5 @@
 #include "rill/train/estimators.h"
 #include "rill/train/history.h"
 #include "rill/train/loop.h"
+#include "rill/train/monitored.h"
 #include "rill/train/search.h"

@@ -9,7 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
-#include "rill/ops/numerics_check.h"
+#include "rill/ops/run_watch.h"
 
 namespace rill::elementwise {
 
@@ -47,7 +47,7 @@ Tensor piece_of(const Tensor& t, int64_t begin, int64_t end) {
 }  // namespace
 
 bool is_unobserved(std::span<const Tensor* const> in) {
-  if (listeners().see_ops() || placement_is_logged() || numerics_are_checked()) return false;
+  if (listeners().see_ops() || placement_is_logged() || runs_are_watched()) return false;
   return std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->defined() && t->device() == in[0]->device() && t->device().kind() == DeviceKind::cpu &&
            t->dtype() != DType::string && !t->rep()->trace;

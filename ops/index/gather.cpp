@@ -13,9 +13,9 @@
 #include "rill/ops/index/from_front.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/jvp_rules.h"
-#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
+#include "rill/ops/run_watch.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/lent_memory.h"
 
@@ -330,7 +330,7 @@ Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* con
                           const Where& where) {
   SmallVec<const Tensor*, 8> in{&base};
   for (const Tensor* t : rest) in.push_back(t);
-  bool seen = listeners().see_ops() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
+  bool seen = listeners().see_ops() || runs_are_watched() || base.is_symbolic() || base.rep()->tape ||
               !may_write(base) || !base.is_contiguous();
   for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
   if (seen || base.spec().weak) return apply1(op, in, attrs, where);

@@ -12,9 +12,9 @@
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/scatter_records.h"
-#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
+#include "rill/ops/run_watch.h"
 #include "rill/ops/state/variable_answers.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/tree.h"
@@ -121,9 +121,9 @@ void update(const Shared<VariableState>& state, const Op& op, Rest rest, AttrsVi
     notes->was_read(state, v.value);
     notes->was_assigned(state, Tensor());  // so that they do not hold what is written over
   }
-  if (numerics_are_checked()) [[unlikely]] {
+  if (runs_are_watched()) [[unlikely]] {
     Tensor next = updated(v, op, rest, attrs);
-    check_results(op, operands(v.value, rest), {&next, 1}, Where());
+    show_results(op, operands(v.value, rest), {&next, 1}, Where());
     v.value = std::move(next);
   } else if (in_place_possible(v.value)) {
     Tensor* out[] = {&v.value};

@@ -1,4 +1,4 @@
-// debug::check_numerics(): dispatch (apply.cpp), Variables and executables hand over what each op took and gave.
+// debug::check_numerics(), and who else watches: dispatch (apply.cpp), Variables and executables hand over what each op took and gave.
 #include "rill/ops/numerics.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace rill {
 
-constinit std::atomic<int> numerics_scopes{0};
+constinit std::atomic<int> run_watchers{0};
 
 namespace debug {
 struct NumericsNow {
@@ -25,21 +25,8 @@ struct NumericsNow {
 namespace {
 
 thread_local constinit const debug::NumericsScope* innermost = nullptr;
-
-// While it lives, ops are run to look at numbers, and nobody looks at those ops.
-class Unseen {
- public:
-  Unseen() : outer_(std::exchange(innermost, nullptr)) {}
-  ~Unseen() { innermost = outer_; }
-  Unseen(const Unseen&) = delete;
-  const debug::NumericsOptions& options() const { return debug::NumericsNow::options(*outer_); }
-
- private:
-  const debug::NumericsScope* const outer_;
-  const EagerScope eager_;
-  const PauseTapes tapes_;
-  const CallReplay::Pause replay_;
-};
+thread_local constinit RunWatcher* watcher = nullptr;
+thread_local constinit const WatchedCall* watched_call = nullptr;
 
 bool has_numbers(const Tensor& t) {
   return t.defined() && t.rep()->buffer && !t.rep()->trace && is_differentiable(t.dtype()) && t.size() > 0;
@@ -57,19 +44,57 @@ bool is_finite(const Tensor& t) { return !has_numbers(t) || all(isfinite(computa
 
 debug::NumericsScope::NumericsScope(const NumericsOptions& options)
     : options_(options), outer_(std::exchange(innermost, this)) {
-  numerics_scopes.fetch_add(1, std::memory_order_relaxed);
+  run_watchers.fetch_add(1, std::memory_order_relaxed);
 }
 debug::NumericsScope::~NumericsScope() {
   innermost = outer_;
-  numerics_scopes.fetch_sub(1, std::memory_order_relaxed);
+  run_watchers.fetch_sub(1, std::memory_order_relaxed);
 }
 bool debug::checks_numerics() { return innermost != nullptr; }
-bool numerics_are_checked_here() { return innermost != nullptr; }
+
+// --- Whoever watches -------------------------------------------------------------------------------------------------
+
+bool runs_are_watched_here() { return innermost || watcher; }
+RunWatcher* run_watcher() { return watcher; }
+
+WatchScope::WatchScope(RunWatcher& w) : outer_(std::exchange(watcher, &w)) {
+  run_watchers.fetch_add(1, std::memory_order_relaxed);
+}
+WatchScope::~WatchScope() {
+  watcher = outer_;
+  run_watchers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+struct UnwatchedScope::Saved {
+  const debug::NumericsScope* const scope = std::exchange(innermost, nullptr);
+  RunWatcher* const shown = std::exchange(watcher, nullptr);
+  const EagerScope eager;
+  const PauseTapes tapes;
+  const CallReplay::Pause replay;
+};
+UnwatchedScope::UnwatchedScope() : saved_(new Saved) {}
+UnwatchedScope::~UnwatchedScope() {
+  innermost = saved_->scope;
+  watcher = saved_->shown;
+  delete saved_;
+}
+
+WatchedCall::WatchedCall(const std::string& name, const Where& where)
+    : name(name), where(where), outer(std::exchange(watched_call, this)) {}
+WatchedCall::~WatchedCall() { watched_call = outer; }
+const WatchedCall* WatchedCall::now() { return watched_call; }
+
+void show_results(const Op& op, Operands in, std::span<const Tensor> out, const Where& where) {
+  check_results(op, in, out, where);
+  if (watcher && !op.call) watcher->ran(op, in, out, where);  // what a call calls is shown op by op
+}
+
+// --- Checking numbers ------------------------------------------------------------------------------------------------
 
 void check_results(const Op& op, Operands in, std::span<const Tensor> out, const Where& where, const Origin* origin) {
-  if (op.call || op.view || in.empty()) return;  // what a call calls is checked op by op
-  const Unseen unseen;
-  const debug::NumericsOptions& options = unseen.options();
+  if (!innermost || op.call || op.view || in.empty()) return;  // what a call calls is checked op by op
+  const debug::NumericsOptions& options = debug::NumericsNow::options(*innermost);
+  const UnwatchedScope unseen;
   const auto bad = std::find_if(out.begin(), out.end(), [&](const Tensor& t) { return is_bad(t, options); });
   if (bad == out.end() || !std::all_of(in.begin(), in.end(), [](const Tensor* t) { return is_finite(*t); })) return;
   std::string operands;
@@ -116,7 +141,7 @@ std::string describe_numbers(const Tensor& given) {
   if (!given.defined()) return "nothing";
   std::string text = to_string(given.spec());
   if (!has_numbers(given)) return text;
-  const Unseen unseen;
+  const UnwatchedScope unseen;
   const Tensor t = computable(given);
   const Tensor finite = isfinite(t);
   const auto count = [](const Tensor& which) { return sum(astype(which, DType::i64)).item<int64_t>(); };

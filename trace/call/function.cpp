@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/run_watch.h"
 #include "rill/tensor/limits.h"
 #include "rill/tensor/text.h"
 #include "rill/trace/call/function_state.h"
@@ -177,6 +180,9 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   VariableCall variables(hit->variables, in);
   variables.read();
   std::vector<Tensor> results;
+  std::optional<WatchedCall> called;
+  if (runs_are_watched()) [[unlikely]]
+    called.emplace(name_, place(where));
   try {
     results = hit->graph->call(in, where);
   } catch (const Error& e) {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "rill/ops/numerics_check.h"
+#include "rill/ops/run_watch.h"
 #include "rill/trace/run/executable.h"
 
 #pragma GCC visibility push(default)
@@ -21,9 +21,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const { now().run(inputs, results); }
   // The eager tier, whose graph has the ops one by one.
   const Executable& eager() const { return eager_; }
-  // What a call runs now; where numbers are checked op by op, the eager one.
+  // What a call runs now; where somebody watches op by op, the eager one.
   const Executable& now() const {
-    if (numerics_are_checked()) [[unlikely]]
+    if (runs_are_watched()) [[unlikely]]
       return eager_;
     const Executable* compiled = ready_.load(std::memory_order_acquire);
     return compiled ? *compiled : eager_;

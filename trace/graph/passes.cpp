@@ -76,7 +76,7 @@ namespace {
 // What `n`, an op, gives of constants.
 Tensors computed_now(const Node& n, Operands in) {
   Tensors out = run_op(*n.op, in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
-  if (numerics_are_checked()) [[unlikely]] {
+  if (runs_are_watched()) [[unlikely]] {
     const Origin origin = origin_of(n);
     check_results(*n.op, in, {out.data(), out.size()}, Where(), &origin);
   }

@@ -223,7 +223,7 @@ void Executable::retire() const {
 // All at once, before anything is written over an input: if an allocation fails, Variables are unchanged. Nor are they
 // written over where something looks at each kernel and may throw once it has run.
 void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
-  const bool watched = numerics_are_checked() || placement_is_logged();
+  const bool watched = runs_are_watched() || placement_is_logged();
   for (const Output& o : outputs_) {
     const Spec& spec = o.node->outputs[o.index];
     const auto place =
@@ -350,12 +350,46 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   for (const GraphAssign& a : graph_.assigns) take(a.value);
 }
 
+// The values of ops, and what else is there by now: constants, and views that were made with the frame.
+void Executable::show_nodes(size_t begin, size_t end, Frame& f) const {
+  for (size_t k = begin; k < end; ++k) {
+    const Node& n = graph_.nodes()[k];
+    if (n.kind == Node::Kind::input) continue;
+    SmallVec<const Tensor*, 4> out;
+    for (size_t o = 0; o < n.outputs.size(); ++o) out.push_back(&f.values[plan_.first[k] + o]);
+    run_watcher()->has(graph_, int32_t(k), {out.data(), out.size()});
+  }
+}
+
+void Executable::run_watched(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const {
+  RunWatcher* const watcher = run_watcher();
+  if (watcher) watcher->begins(graph_, inputs);
+  struct Ends {
+    RunWatcher* watcher;
+    const Graph& graph;
+    std::span<const Tensor> results = {};
+    ~Ends() {
+      if (watcher) watcher->ends(graph, results);
+    }
+  } ends{watcher, graph_};
+  size_t shown = 0;
+  replay(inputs, results, [&](const Instruction& i, size_t at, Frame& f) {
+    const auto node = size_t(i.node - graph_.nodes().data());
+    if (watcher) {
+      show_nodes(shown, node, f);
+      watcher->begins_node(graph_, int32_t(node));
+    }
+    execute_checked(i, at, f, packs);
+    shown = at + 1 == instructions_.size() ? graph_.nodes().size() : node + 1;
+    if (watcher) show_nodes(node, shown, f);
+    return size_t(1);
+  });
+  ends.results = results;
+}
+
 void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const {
-  if (numerics_are_checked()) [[unlikely]]
-    return replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) {
-      execute_checked(i, at, f, packs);
-      return size_t(1);
-    });
+  if (runs_are_watched()) [[unlikely]]
+    return run_watched(inputs, results, packs);
   replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) {
     if (i.range >= 0) {
       const CaptureRange& range = ranges_[size_t(i.range)];

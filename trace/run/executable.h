@@ -85,7 +85,10 @@ class Executable {
   std::unique_ptr<Frame> make_frame() const;
   void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
   void execute(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;
-  void execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;  // under check_numerics()
+  // Where somebody watches: the same, and its numbers are checked; the common part for all nodes.
+  void execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;
+  void run_watched(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const;
+  void show_nodes(size_t begin, size_t end, Frame& f) const;  // to the watcher
   // Has the device run the range that begins at instruction `at` as one; false where it does not.
   bool launch_range(const CaptureRange& range, Frame& f, const Packs* packs) const;
   // The common part of run() and run_timed(). execute_some(instruction, its number, frame) executes the instruction,
