@@ -331,6 +331,54 @@ TEST_CASE("data files: rows read many at once are those read one by one") {
   check_resumes(data::csv(folder / "r.csv").batch(1500), same);
 }
 
+// What went wrong elsewhere: issues of pandas (15910, 61973, 14459, 12775, 34120), TensorFlow (34020), grain (1178) and
+// huggingface/datasets (7901).
+TEST_CASE("data files: what others were reported to do with rows, skips and states") {
+  Folder folder;
+  const std::string path = folder / "r.csv";
+  using Pair = std::pair<int64_t, int64_t>;
+  put_file(path, "a\n1\n\"a\"b\n");
+  CHECK(has(message_of([&] { data::csv<std::string>(path).count(); }), "line 3: something stands behind the quotes"));
+  put_file(path, "a,b\n1,2\n3\n4,5,extra\n6,7");
+  for (const int64_t n : {1, 2, 3, 9}) {  // which rows are wrong does not depend on the batch
+    std::vector<int64_t> firsts;
+    for (const auto& [a, b] : data::csv<Pair>(path).ignore_errors({.log = false}).batch(n))
+      for (const int64_t x : a.to_vector<int64_t>()) firsts.push_back(x);
+    CHECK(firsts == std::vector<int64_t>{1, 6});
+  }
+  put_file(path, "a\nb\"\nc\nd\ne\"\na,b,c\n1,2,3\n4,5,6\n");
+  const Table below = data::csv(path, {.skip_lines = 5}).batch(9).first();
+  CHECK(below.names == Texts{"a", "b", "c"});
+  CHECK(below.at("c").to_vector<int64_t>() == std::vector<int64_t>{3, 6});
+  put_file(path, "id,text\n1,\"line 11\nline 12\"\n2,\"line 21\nline 22\"\n3,\"line 31\"\n");
+  CHECK(data::csv<std::pair<int64_t, std::string>>(path).skip(1).first().second == "line 21\nline 22");
+
+  std::string text = "test,b\nTrue,\n";  // a bool as a float, and then nothing, beyond any piece that is read at once
+  for (int i = 0; i < 1 << 18; ++i) text += ",\n";
+  put_file(path, text);
+  int64_t rows = 0, missing = 0;
+  for (const auto& [x, b] : data::csv<std::pair<float, std::string>>(path).batch(5000)) {
+    rows += x.dim(0);
+    missing += sum(isnan(x)).item<int64_t>();
+  }
+  CHECK(rows == (1 << 18) + 1);
+  CHECK(missing == 1 << 18);
+
+  put_file(folder / "0.csv", "v\n0\n1\n2\n3\n4\n5\n");
+  put_file(folder / "1.csv", "v\n6\n7\n8\n9\n10\n11\n");
+  const auto shuffled = data::csv<int64_t>(folder / "[01].csv").shuffle(5, {.seed = 42}).repeat(2);
+  const std::vector<int64_t> all = shuffled.collect();
+  CHECK(std::vector<int64_t>(all.begin(), all.begin() + 12) != std::vector<int64_t>(all.begin() + 12, all.end()));
+  for (size_t at = 0; at <= all.size(); ++at) {  // from before the first to behind the last
+    auto it = shuffled.iterator(), later = shuffled.iterator();
+    for (size_t i = 0; i < at; ++i) it.next();
+    later.restore(it.save());
+    std::vector<int64_t> rest;
+    while (const auto x = later.next()) rest.push_back(*x);
+    CHECK(rest == std::vector<int64_t>(all.begin() + ptrdiff_t(at), all.end()));
+  }
+}
+
 TEST_CASE("data files: what is wrong with a CSV file is said with its line, and the next row follows") {
   Folder folder;
   const std::string path = folder / "w.csv";
