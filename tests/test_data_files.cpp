@@ -90,6 +90,17 @@ TEST_CASE("data files: a packed file that is cut or damaged says so, behind the 
     CHECK(has(wrong, "of what is unpacked"));
     CHECK(n > 1000);
     CHECK(!it.next());  // once
+    const std::string rest_of = packed.substr(0, packed.size() / 2);
+    for (const std::string& part : {packed.substr(0, packed.size() - 1), rest_of}) {  // of rows as of lines
+      put_file(folder / "cut", part);
+      auto rows = data::csv<int64_t>(folder / "cut", {.header = false}).iterator();
+      int64_t good = 0;
+      const std::string why = message_of([&] {
+        while (rows.next()) ++good;
+      });
+      CHECK(has(why, "of what is unpacked"));
+      CHECK(good > 1000);
+    }
     std::string broken = packed;
     broken[packed.size() / 2] = char(broken[packed.size() / 2] ^ 0x55);
     put_file(folder / "cut", broken.substr(0, 6) + "~~~~" + broken.substr(10));

@@ -479,7 +479,7 @@ void CsvReader::fill_window() {
     }
   } catch (...) {  // told behind the rows at hand
     failed_ = std::current_exception();
-    ended_ = false;
+    ended_ = at_end_ = false;
   }
 }
 
