@@ -160,7 +160,7 @@ ROWS += [Row("nn_build", "process start to the end of the first step of ResNet-5
 # files pandas, pyarrow and polars as well.
 DATA = {
     "data_overhead": "a pass of range(2^20).map(identity).batch(1024)",
-    "data_shuffle": "a pass of ten million numbers, shuffled, in batches of 1024",
+    "data_shuffle": "a pass of ten million numbers, shuffled, in batches of 1024 (torch and grain: a part of them, whose time is multiplied)",
     "data_first": "the first batch of ten million shuffled numbers, each mapped to a tensor, in batches of 128",
     "data_resume": "the same from a saved state at the millionth element",
     "data_tfrecord": "20,000 records of 784 pixels and a label: shuffled by a buffer of 4096, in batches of 128, parsed",

@@ -119,6 +119,7 @@ struct IteratorOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   uint64_t epoch = 0;  // shuffles with a seed order by it, as they do in repeat()
   bool stats = false;  // counts what the stages do, for stats(): some ten nanoseconds an element and stage
+  bool spans = false;  // counts, and keeps when each was at work: a time line for export_profile(stats(), "look.json")
 };
 
 }  // namespace rill::data

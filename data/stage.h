@@ -116,6 +116,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
 // The stages as a tree, a line each, the last one first.
 std::string describe(const Stage& stage);
+// The stages' names, by which what was kept of another pipeline is known. Sizes and lines may have changed.
+std::string names_of(const Stage& stage);
 // [NAME] with the line where the stage was made.
 [[noreturn]] void fail_in(const Stage& stage, const std::string& message);
 // Throws what is being handled again, under the stage's name and line, with the element's number and, where the element

@@ -21,8 +21,17 @@ struct StageStats {
   double function_seconds = 0;  // in functions of the user's, on all threads
 };
 
+// A while in which somebody waited for a stage and those before it, or in which a function of its was called.
+struct StageSpan {
+  size_t stage = 0;  // the how manieth of PassStats::stages
+  bool is_function = false;
+  int thread = 0;
+  double start = 0, seconds = 0;  // since the iterator was made
+};
+
 struct PassStats {
   std::vector<StageStats> stages;  // the last stage first, each before its inputs
+  std::vector<StageSpan> spans;    // of iterator({.spans = true}), as they ended; not more than 200 000
   double seconds = 0;              // since the iterator was made
   double waiting_seconds = 0;      // of these, in next()
 
@@ -31,6 +40,9 @@ struct PassStats {
 };
 // A table, a line a stage, and what may help.
 std::string to_string(const PassStats& stats);
+// Writes the spans as Chrome's trace events to a .json file, for ui.perfetto.dev: a track a stage, and one for each thread
+// that calls functions of the user's. Throws rill::Error where nothing was kept.
+void export_profile(const PassStats& stats, const std::string& path, Where where = Where::current());
 
 }  // namespace rill::data
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <random>
 
 #include "catch.h"
 #include "data_files.h"
@@ -89,6 +90,17 @@ TEST_CASE("data files: a packed file that is cut or damaged says so, behind the 
     CHECK(has(wrong, "of what is unpacked"));
     CHECK(n > 1000);
     CHECK(!it.next());  // once
+    const std::string rest_of = packed.substr(0, packed.size() / 2);
+    for (const std::string& part : {packed.substr(0, packed.size() - 1), rest_of}) {  // of rows as of lines
+      put_file(folder / "cut", part);
+      auto rows = data::csv<int64_t>(folder / "cut", {.header = false}).iterator();
+      int64_t good = 0;
+      const std::string why = message_of([&] {
+        while (rows.next()) ++good;
+      });
+      CHECK(has(why, "of what is unpacked"));
+      CHECK(good > 1000);
+    }
     std::string broken = packed;
     broken[packed.size() / 2] = char(broken[packed.size() / 2] ^ 0x55);
     put_file(folder / "cut", broken.substr(0, 6) + "~~~~" + broken.substr(10));
@@ -258,6 +270,126 @@ TEST_CASE("data files: options of CSV") {
   CHECK(array_equal(both.at("b"), tensor({2.5, 3.5})));
 }
 
+namespace {
+
+// A file of random rows, of which some are not as they should be where `bad` is not 0.
+std::string random_csv(std::mt19937& draw, int rows, int bad) {
+  const auto n = [&](unsigned most) { return int(draw() % most); };
+  const char* const ends[] = {"\n", "\r\n", "\r"};
+  const char* const texts[] = {
+      "x", "\"a, b\"", "\"say \"\"hi\"\"\"", "\"two\nlines\"", "", "\"\"", "a text of thirty characters, ...", "nan"};
+  const char* const wrong[] = {"\"a\"b", "a\"b", "1,2", "--", "1e", "99999999999999999999"};
+  const std::string end = ends[n(3)];
+  std::string text = "i,x,t\n";
+  for (int row = 0; row < rows; ++row) {
+    if (n(50) == 0) text += end;
+    text += (n(2) ? "-" : "") + std::to_string(unsigned(draw()) >> n(32)) + ",";
+    if (n(30) != 0)
+      text += (n(2) ? "-" : "") + std::to_string(draw() >> n(32)) + "." + std::to_string(draw() >> n(32)) +
+              (n(40) ? "" : "e-99");
+    text += ",";
+    text += bad != 0 && n(unsigned(bad)) == 0 ? wrong[n(6)] : texts[n(6)];
+    text += end;
+  }
+  return text;
+}
+
+// All that comes of a pass: rows, and messages.
+template <class T>
+std::vector<std::string> story_of(const data::Dataset<T>& ds) {
+  std::vector<std::string> story;
+  auto it = ds.iterator();
+  for (bool more = true; more;) {
+    const std::string wrong = message_of([&] {
+      const auto x = it.next();
+      more = bool(x);
+      if (!more) return;
+      for (const Tensor& c : x->columns)
+        story.push_back(to_string(c.spec()) + (c.dtype() == rill::string ? to_string(c) : ""));
+      for (const Tensor& c : x->columns)
+        if (c.dtype() != rill::string) story.emplace_back(c.rep()->data, size_t(c.size()) * size_of(c.dtype()));
+    });
+    if (!wrong.empty()) story.push_back(wrong.substr(wrong.find('[')));
+  }
+  return story;
+}
+
+}  // namespace
+
+// A file with comments is read row by row: here are none, so that both ways have to give the same.
+TEST_CASE("data files: rows read many at once are those read one by one") {
+  Folder folder;
+  std::mt19937 draw(5);
+  for (const int rows : {3, 200, 3000, 30000}) {
+    for (const int bad : {0, 0, 3, 400}) {
+      put_file(folder / "r.csv", random_csv(draw, rows, bad));
+      for (const int64_t n : {7, 1000, 50000}) {
+        INFO(rows << " rows, batches of " << n << ", one in " << bad << " is wrong");
+        const data::CsvRowOptions with = {.dtypes = {{"i", i64}, {"x", f64}}};
+        data::CsvRowOptions by_row = with;
+        by_row.comment = '\x01';
+        const auto many = data::csv(folder / "r.csv", with), one_by_one = data::csv(folder / "r.csv", by_row);
+        CHECK(story_of(many.batch(n)) == story_of(one_by_one.batch(n)));
+        CHECK(story_of(many.with_options({.threads = 1}).skip(11).batch(n)) == story_of(one_by_one.skip(11).batch(n)));
+      }
+    }
+  }
+  put_file(folder / "r.csv", random_csv(draw, 20000, 0));
+  const auto same = [](const Table& a, const Table& b) {
+    return array_equal(a.at("i"), b.at("i")) && array_equal(a.at("t"), b.at("t"));
+  };
+  check_resumes(data::csv(folder / "r.csv", {.dtypes = {{"x", f64}}}).skip(19000).batch(37), same);
+  check_resumes(data::csv(folder / "r.csv").batch(1500), same);
+}
+
+// What went wrong elsewhere: issues of pandas (15910, 61973, 14459, 12775, 34120), TensorFlow (34020), grain (1178) and
+// huggingface/datasets (7901).
+TEST_CASE("data files: what others were reported to do with rows, skips and states") {
+  Folder folder;
+  const std::string path = folder / "r.csv";
+  using Pair = std::pair<int64_t, int64_t>;
+  put_file(path, "a\n1\n\"a\"b\n");
+  CHECK(has(message_of([&] { data::csv<std::string>(path).count(); }), "line 3: something stands behind the quotes"));
+  put_file(path, "a,b\n1,2\n3\n4,5,extra\n6,7");
+  for (const int64_t n : {1, 2, 3, 9}) {  // which rows are wrong does not depend on the batch
+    std::vector<int64_t> firsts;
+    for (const auto& [a, b] : data::csv<Pair>(path).ignore_errors({.log = false}).batch(n))
+      for (const int64_t x : a.to_vector<int64_t>()) firsts.push_back(x);
+    CHECK(firsts == std::vector<int64_t>{1, 6});
+  }
+  put_file(path, "a\nb\"\nc\nd\ne\"\na,b,c\n1,2,3\n4,5,6\n");
+  const Table below = data::csv(path, {.skip_lines = 5}).batch(9).first();
+  CHECK(below.names == Texts{"a", "b", "c"});
+  CHECK(below.at("c").to_vector<int64_t>() == std::vector<int64_t>{3, 6});
+  put_file(path, "id,text\n1,\"line 11\nline 12\"\n2,\"line 21\nline 22\"\n3,\"line 31\"\n");
+  CHECK(data::csv<std::pair<int64_t, std::string>>(path).skip(1).first().second == "line 21\nline 22");
+
+  std::string text = "test,b\nTrue,\n";  // a bool as a float, and then nothing, beyond any piece that is read at once
+  for (int i = 0; i < 1 << 18; ++i) text += ",\n";
+  put_file(path, text);
+  int64_t rows = 0, missing = 0;
+  for (const auto& [x, b] : data::csv<std::pair<float, std::string>>(path).batch(5000)) {
+    rows += x.dim(0);
+    missing += sum(isnan(x)).item<int64_t>();
+  }
+  CHECK(rows == (1 << 18) + 1);
+  CHECK(missing == 1 << 18);
+
+  put_file(folder / "0.csv", "v\n0\n1\n2\n3\n4\n5\n");
+  put_file(folder / "1.csv", "v\n6\n7\n8\n9\n10\n11\n");
+  const auto shuffled = data::csv<int64_t>(folder / "[01].csv").shuffle(5, {.seed = 42}).repeat(2);
+  const std::vector<int64_t> all = shuffled.collect();
+  CHECK(std::vector<int64_t>(all.begin(), all.begin() + 12) != std::vector<int64_t>(all.begin() + 12, all.end()));
+  for (size_t at = 0; at <= all.size(); ++at) {  // from before the first to behind the last
+    auto it = shuffled.iterator(), later = shuffled.iterator();
+    for (size_t i = 0; i < at; ++i) it.next();
+    later.restore(it.save());
+    std::vector<int64_t> rest;
+    while (const auto x = later.next()) rest.push_back(*x);
+    CHECK(rest == std::vector<int64_t>(all.begin() + ptrdiff_t(at), all.end()));
+  }
+}
+
 TEST_CASE("data files: what is wrong with a CSV file is said with its line, and the next row follows") {
   Folder folder;
   const std::string path = folder / "w.csv";
@@ -290,6 +422,12 @@ TEST_CASE("data files: what is wrong with a CSV file is said with its line, and 
   put_file(path, "a,b\n1,\"x\n2,y\n");
   CHECK(has(message_of([&] { data::csv<Row>(path).count(); }), "line 2: quotes that do not end"));
   CHECK(data::csv<Row>(path).ignore_errors({.log = false}).count() == 0);
+  // A file of which no row is right is none of no rows.
+  put_file(path, "a,b\n1,2,\n3,4,\n");
+  CHECK(has(message_of([&] { data::csv(path).count(); }), "line 2: has 3 fields. expected 2"));
+  put_file(path, "a,b\n\"1,2\n3,4\n");
+  CHECK(has(message_of([&] { data::csv(path).count(); }), "line 2: quotes that do not end"));
+  CHECK(data::csv(path).ignore_errors({.log = false}).count() == 0);
   put_file(path, "n\n1\n2\n3.5\n");
   const std::string later = message_of([&] { data::csv(path, {.infer_rows = 2}).count(); });
   CHECK(has(later, "'3.5' in the column 'n' is no i64, which the first rows are"));

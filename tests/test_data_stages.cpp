@@ -268,6 +268,16 @@ TEST_CASE("data: a cache in a file is there for the next program") {
   std::filesystem::remove(file);
   CHECK(make().shuffle({.seed = 1}).first().first.defined());
   CHECK(make().collect()[7].second == "e7");
+  // A shuffle of what has no numbers is the same, whether the file is there or not.
+  const auto odd = [&] {
+    return data::range(40)
+        .filter([](int64_t i) { return i % 2 == 1; })
+        .cache({.file = folder / "odd.cache"})
+        .shuffle(5, {.seed = 3});
+  };
+  const std::vector<int64_t> before = odd().collect();
+  REQUIRE(std::filesystem::exists(folder / "odd.cache"));
+  CHECK(odd().collect() == before);
   // Half a pass leaves nothing; what is damaged, or of another type, says so.
   std::filesystem::remove(file);
   {
@@ -316,6 +326,32 @@ TEST_CASE("data: a snapshot goes on where a program was stopped") {
   auto other = make().iterator();
   other.restore(it.save());
   CHECK(*other.next() == all[17]);
+  // The folder of another pipeline is none of this one's.
+  CHECK(has(message_of([&] { data::range(50).snapshot(kept); }),
+            "holds the elements of another pipeline, map(shuffle(range)). this one is range"));
+  const auto longer = [&] { return data::range(60).shuffle(100).map([](int64_t i) { return i; }).snapshot(kept); };
+  CHECK(has(message_of(longer), "made of 50 elements, and those before it are 60"));
+  std::ofstream(kept + "/end", std::ios::binary) << char(0xFF);
+  CHECK(has(message_of(make), "kept/end' is damaged. remove the folder"));
+}
+
+TEST_CASE("data: an error names its stage once") {
+  const auto count_of = [](const std::string& text, const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  const auto ragged = data::range(4).map([](int64_t i) { return full({i}, 1.0); });
+  for (const std::string& wrong : {message_of([&] { ragged.batch(4).count(); }),
+                                   message_of([&] { ragged.padded_batch(4, {.sizes = {{2}}}).count(); })}) {
+    INFO(wrong);
+    CHECK(count_of(wrong, "batch]") == 1);
+    CHECK(has(wrong, "element 0: "));
+  }
+  auto it = data::range(4).iterator();
+  CHECK(has(message_of([&] { it.restore("?"); }), "[Iterator.restore] these bytes"));
+  const std::string state = data::range(4).batch(2).iterator().save();
+  CHECK(has(message_of([&] { it.restore(state); }), "[Iterator.restore] the state is one of another pipeline"));
 }
 
 TEST_CASE("data: statistics say which stage is slow") {
@@ -335,6 +371,30 @@ TEST_CASE("data: statistics say which stage is slow") {
   CHECK(s.waiting_seconds <= s.seconds);
   CHECK(has(to_string(s), "the slowest stage is map"));
   CHECK(has(message_of([&] { ds.iterator().stats(); }), "{.stats = true}"));
+}
+
+TEST_CASE("data: a time line has a track a stage and one a thread of functions") {
+  const Folder folder;
+  const auto ds = data::range(20).map([](int64_t i) { return i; }, {.threads = 2}).batch(5);
+  auto it = ds.iterator({.spans = true});
+  while (it.next()) {
+  }
+  const data::PassStats s = it.stats();
+  const auto spans = [&](size_t stage, bool is_function) {
+    return std::ranges::count_if(s.spans,
+                                 [&](const auto& x) { return x.stage == stage && x.is_function == is_function; });
+  };
+  CHECK(spans(0, false) == 5);  // four batches, and the end
+  CHECK(spans(1, true) == 20);
+  for (const data::StageSpan& x : s.spans) CHECK((x.start >= 0 && x.seconds >= 0 && x.start + x.seconds <= s.seconds));
+  data::export_profile(s, folder / "look.json");
+  const std::string text = contents(folder / "look.json");
+  CHECK(has(text, "\"traceEvents\""));
+  CHECK(has(text, "\"name\": \"batch\", \"cat\": \"stage\", \"ph\": \"X\""));
+  CHECK(has(text, "map: functions, thread"));
+  CHECK(has(message_of([&] { data::export_profile(ds.iterator({.stats = true}).stats(), folder / "x.json"); }),
+            "{.spans = true}"));
+  CHECK(has(message_of([&] { data::export_profile(s, folder / "x.txt"); }), ".json"));
 }
 
 TEST_CASE("data: a checkpoint holds where a pass stands") {

@@ -337,6 +337,24 @@ TEST_CASE("images: TensorFlow's numbers") {
     CHECK((name.starts_with("file ") || name.starts_with("decoded ")));
 }
 
+// tf.image.resize 2.21: also along an axis that keeps its size, where other methods have nothing to do.
+TEST_CASE("images: kernels that smooth do so along both axes") {
+  const Tensor x = tensor({0.f, 1, 4, 9, 2, 5}).reshape({2, 3, 1});
+  const auto check = [&](images::ResizeMethod method, const Dims& size, const std::vector<float>& expected) {
+    const Tensor y = images::resize(x, size, {.method = method}).reshape({-1});
+    CHECK(max(abs(y - tensor(expected))).item<float>() < 4e-6f);
+  };
+  check(
+      images::ResizeMethod::mitchellcubic, {3, 3},
+      {-0.007069677f, 1.0999525f, 3.8158035f, 4.3235288f, 1.8333342f, 4.3235288f, 8.6541290f, 2.5667162f, 4.8312545f});
+  check(images::ResizeMethod::mitchellcubic, {2, 3},
+        {0.56055498f, 1.1960789f, 3.8823526f, 8.0865021f, 2.4705892f, 4.7647052f});
+  check(images::ResizeMethod::gaussian, {3, 3},
+        {0.64196932f, 1.3333404f, 3.7073600f, 4.1423907f, 2.1390419f, 4.1423907f, 7.6428127f, 2.9447432f, 4.5774221f});
+  check(images::ResizeMethod::gaussian, {2, 3},
+        {1.0783544f, 1.4337842f, 3.7615938f, 7.2064271f, 2.8442988f, 4.5231876f});
+}
+
 TEST_CASE("images: torchvision's and scikit-image's numbers") {
   Judge torchvision("torchvision");
   const Tensor x = input("float"), u = input("image");

@@ -6,12 +6,27 @@
 
 #include "rill/data/engine/seeds.h"
 #include "rill/data/stage.h"
+#include "rill/data/stats.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::data {
+
+// When something was at work, as it goes into PassStats::spans.
+class Spans {
+ public:
+  void add(size_t stage, bool is_function, int64_t began_ns, int64_t ended_ns);
+  std::vector<StageSpan> read(int64_t zero_ns) const;
+
+ private:
+  mutable ForkMutex mutex_;
+  std::vector<StageSpan> all_;
+};
 
 // What is counted of one stage, by all threads.
 struct Counters {
   std::atomic<int64_t> elements = 0, own_ns = 0, function_ns = 0;
+  size_t stage = 0;        // the how manieth of PassStats::stages
+  Spans* spans = nullptr;  // where a time line is wanted
 };
 // The counters of `stage`, or null.
 Counters* counters_of(const Stage& stage, const Pass& pass);
@@ -30,7 +45,10 @@ class CallScope {
   CallScope(const Calls& calls, int64_t number)
       : counters_(calls.counters), own_(mixed(calls.seed + uint64_t(number))), began_(counters_ ? now_ns() : 0) {}
   ~CallScope() {
-    if (counters_) counters_->function_ns.fetch_add(now_ns() - began_, std::memory_order_relaxed);
+    if (!counters_) return;
+    const int64_t now = now_ns();
+    counters_->function_ns.fetch_add(now - began_, std::memory_order_relaxed);
+    if (counters_->spans) counters_->spans->add(counters_->stage, true, began_, now);
   }
   CallScope(const CallScope&) = delete;
 

@@ -15,12 +15,6 @@ namespace rill::data {
 namespace {
 constexpr std::string_view magic = "rill pipeline 2\n";
 
-// The stages' names, by which a state is known to be another pipeline's. Sizes and lines may have changed.
-std::string names_of(const Stage& stage) {
-  std::string names = stage.name();
-  for (const StagePtr& input : stage.inputs()) names += fmt::format("({})", names_of(*input));
-  return names;
-}
 // Bytes that few other states have: what a damaged one is known by.
 constexpr size_t sum_size = 8;
 std::string sum_of(std::string_view bytes) {
@@ -36,7 +30,7 @@ Pipeline::Pipeline(StagePtr stage, const IteratorOptions& options, const Where& 
     : stage_(std::move(stage)), options_(options), forks_(fork_count()) {
   const CallerScope caller(where, "Dataset.iterator");
   if (stage_->draws()) seed_ = drawn_seed();
-  if (options.stats) stats_ = std::make_unique<Stats>(*stage_);
+  if (options.stats || options.spans) stats_ = std::make_unique<Stats>(*stage_, options.spans);
   cursor_ = open();
 }
 Pipeline::~Pipeline() { leave_to_parent(); }
@@ -120,7 +114,7 @@ std::string Pipeline::save(const Where& where) const {
 }
 
 void Pipeline::restore(std::string_view state, const Where& where) {
-  const CallerScope caller(where);
+  const CallerScope caller(where, "Iterator.restore");
   if (!state.starts_with(magic)) fail("Iterator.restore", "these bytes are no state that save() gave", where);
   const size_t end = state.size() - std::min(state.size() - magic.size(), sum_size);
   if (state.substr(end) != sum_of(state.substr(0, end)))

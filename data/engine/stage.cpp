@@ -198,6 +198,12 @@ CursorPtr Stage::open_in(std::shared_ptr<const Order> order, const Pass& pass) c
   return std::make_unique<InOrder>(*this, std::move(order), pass);
 }
 
+std::string names_of(const Stage& stage) {
+  std::string names = stage.name();
+  for (const StagePtr& input : stage.inputs()) names += fmt::format("({})", names_of(*input));
+  return names;
+}
+
 std::string describe(const Stage& stage) {
   std::string text;
   describe(stage, 0, text);
@@ -219,6 +225,9 @@ void fail_at_element(const Stage& stage, int64_t number, Item* input) {
     why = e.what();
   } catch (...) {
   }
+  // What the stage itself found wrong says so already.
+  const std::string own = fmt::format("{}: [data::{}] ", rill::to_string(stage.where()), stage.name());
+  if (why.starts_with(own)) why.erase(0, own.size());
   std::string text;
   try {
     fail_in(stage, fmt::format("element {}{}: {}", number, of, why));

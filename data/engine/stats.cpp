@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "rill/serialize/files.h"
 
 namespace rill::data {
 
@@ -16,7 +20,8 @@ class Timed {
  public:
   explicit Timed(Counters& c) : counters_(c), before_(std::exchange(inner_ns, 0)), began_(now_ns()) {}
   ~Timed() {
-    const int64_t all = now_ns() - began_;
+    const int64_t now = now_ns(), all = now - began_;
+    if (counters_.spans) counters_.spans->add(counters_.stage, false, began_, now);
     counters_.own_ns.fetch_add(all - inner_ns, std::memory_order_relaxed);
     inner_ns = before_ + all;
   }
@@ -62,10 +67,38 @@ CursorPtr counted_in(const Pass& pass, const Stage& stage, CursorPtr cursor) {
 }
 Counters* counters_of(const Stage& stage, const Pass& pass) { return pass.stats ? pass.stats->of(stage) : nullptr; }
 
-Stats::Stats(const Stage& last) : began_ns_(now_ns()) { add(last, 0); }
+namespace {
+constexpr size_t most_spans = 200'000;  // 8 MB
+
+int number_of_thread() {
+  static std::atomic<int> threads = 0;
+  thread_local const int own = threads++;
+  return own;
+}
+}  // namespace
+
+void Spans::add(size_t stage, bool is_function, int64_t began_ns, int64_t ended_ns) {
+  const std::lock_guard lock(mutex_);
+  if (all_.size() < most_spans)
+    all_.push_back({.stage = stage,
+                    .is_function = is_function,
+                    .thread = number_of_thread(),
+                    .start = double(began_ns),
+                    .seconds = double(ended_ns - began_ns) * 1e-9});
+}
+std::vector<StageSpan> Spans::read(int64_t zero_ns) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StageSpan> all = all_;
+  for (StageSpan& s : all) s.start = (s.start - double(zero_ns)) * 1e-9;
+  return all;
+}
+
+Stats::Stats(const Stage& last, bool with_spans) : with_spans_(with_spans), began_ns_(now_ns()) { add(last, 0); }
 void Stats::add(const Stage& stage, int depth) {
   if (by_stage_.contains(&stage)) return;  // one dataset in two places: counted once
   Row& row = rows_.emplace_back(&stage, depth);
+  row.counters.stage = rows_.size() - 1;
+  if (with_spans_) row.counters.spans = &spans_;
   by_stage_.emplace(&stage, &row);
   for (const StagePtr& input : stage.inputs()) add(*input, depth + 1);
 }
@@ -86,6 +119,7 @@ PassStats Stats::read() const {
                         .elements = r.counters.elements.load(),
                         .own_seconds = double(r.counters.own_ns.load()) * 1e-9,
                         .function_seconds = double(r.counters.function_ns.load()) * 1e-9});
+  s.spans = spans_.read(began_ns_);
   return s;
 }
 
@@ -117,6 +151,72 @@ std::string to_string(const PassStats& s) {
   if (!has_prefetch)
     text += slow.threads == 1 && slow.name == "map" ? ", and end with prefetch()" : ": end with prefetch()";
   return text + "\n";
+}
+
+namespace {
+
+// Strings of JSON: names of stages and places of sources.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (uint8_t(c) >= 0x20) out += c;
+  }
+  return out + '"';
+}
+
+// A track a stage, on which somebody waits for it, and one below it for each thread that calls its functions.
+class Tracks {
+ public:
+  explicit Tracks(const PassStats& stats) : stats_(stats) {
+    for (size_t i = 0; i < stats.stages.size(); ++i) number_of(i, -1);
+    for (const StageSpan& s : stats.spans)
+      if (s.is_function) number_of(s.stage, s.thread);
+    int next = 1;
+    for (auto& [track, number] : numbers_) number = next++;
+  }
+  std::string text() const {
+    std::string out = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n";
+    out += R"({"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "input pipeline"}})";
+    for (const auto& [track, number] : numbers_) {
+      const StageStats& stage = stats_.stages[track.first];
+      const std::string of = track.second < 0 ? "" : fmt::format(": functions, thread {}", track.second);
+      out += fmt::format(
+          ",\n{{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": {}, \"args\": {{\"name\": {}}}}}",
+          number, quoted(std::string(size_t(2 * stage.depth), ' ') + stage.name + of));
+      out += fmt::format(
+          ",\n{{\"name\": \"thread_sort_index\", \"ph\": \"M\", \"pid\": 1, \"tid\": {0}, \"args\": {{\"sort_index\": "
+          "{0}}}}}",
+          number);
+    }
+    for (const StageSpan& s : stats_.spans) {
+      const StageStats& stage = stats_.stages[s.stage];
+      out += fmt::format(
+          ",\n{{\"name\": {}, \"cat\": \"{}\", \"ph\": \"X\", \"ts\": {:.3f}, \"dur\": {:.3f}, \"pid\": 1, "
+          "\"tid\": {}, \"args\": {{\"source\": {}}}}}",
+          quoted(stage.name), s.is_function ? "function" : "stage", 1e6 * s.start, 1e6 * s.seconds,
+          numbers_.at({s.stage, s.is_function ? s.thread : -1}), quoted(rill::to_string(stage.where)));
+    }
+    return out + "\n]}\n";
+  }
+
+ private:
+  void number_of(size_t stage, int thread) { numbers_[{stage, thread}] = 0; }
+  const PassStats& stats_;
+  std::map<std::pair<size_t, int>, int> numbers_;
+};
+
+}  // namespace
+
+void export_profile(const PassStats& stats, const std::string& path, Where where) {
+  const CallerScope caller(where);
+  if (!path.ends_with(".json"))
+    fail("data::export_profile", fmt::format("'{}': a time line of stages is a .json file, for ui.perfetto.dev", path),
+         where);
+  if (stats.spans.empty())
+    fail("data::export_profile",
+         "there is no time line: make the iterator by iterator({.spans = true}), and go some way", where);
+  write_file(path, Tracks(stats).text(), "data::export_profile", where);
 }
 
 }  // namespace rill::data

@@ -10,7 +10,7 @@ namespace rill::data {
 
 class Stats {
  public:
-  explicit Stats(const Stage& last);
+  Stats(const Stage& last, bool with_spans);
   // Null of a stage that is not of the tree.
   Counters* of(const Stage& stage);
   // Time in which the user waited.
@@ -25,6 +25,8 @@ class Stats {
   };
   void add(const Stage& stage, int depth);
   std::deque<Row> rows_;
+  Spans spans_;
+  bool with_spans_;
   std::unordered_map<const Stage*, Row*> by_stage_;
   int64_t began_ns_, waiting_ns_ = 0;
 };

@@ -153,13 +153,15 @@ class BlockStage final : public Stage {
  public:
   BlockStage(std::string name, Callback<std::unique_ptr<BlockReader>()> open, RowMaker maker, const Where& where)
       : Stage(std::move(name), where), open_(std::move(open)), maker_(std::move(maker)) {}
-  CursorPtr open(const Pass&) const override { return std::make_unique<Rows>(*this); }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, pass.most_threads); }
 
  private:
   // The state is where the block at hand began, and how many rows were given since.
   class Rows final : public Cursor {
    public:
-    explicit Rows(const BlockStage& s) : Cursor(s), stage_(s), reader_(s.open_()) {}
+    Rows(const BlockStage& s, int most_threads) : Cursor(s), stage_(s), reader_(s.open_()) {
+      reader_->use_threads(most_threads);
+    }
     Item next() override {
       if (at_ == block_.rows && !fill()) return {};
       return stage_.maker_.row(block_, at_++);
@@ -179,6 +181,7 @@ class BlockStage final : public Stage {
       int64_t gone = std::min(n, block_.rows - at_);
       at_ += gone;
       if (gone < n && failed_) tell_none(), ++gone;
+      while (gone < n && reader_->has_ready() && read(n - gone)) gone += at_ = std::min(n - gone, block_.rows);
       if (gone == n) return n;
       gone += reader_->skip(n - gone);
       clear();

@@ -25,6 +25,9 @@ class BlockReader {
   int64_t skip(int64_t n);
   void save(StateWriter& w) const;
   void restore(StateReader& r);
+  virtual void use_threads(int most) { (void)most; }
+  // Whether the next rows were read already.
+  virtual bool has_ready() const { return false; }
 
  protected:
   // Of the file at hand. Rows that were read before something is thrown are in `out`; none were read at its end.

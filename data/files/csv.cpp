@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+#include <thread>
 
 #include "rill/data/files/blocks.h"
-#include "rill/data/files/csv_schema.h"
-#include "rill/devices/registry.h"
+#include "rill/data/files/csv_rows.h"
+#include "rill/devices/cpu/text/marks.h"
 #include "rill/serialize/records/byte_stream.h"
 #include "rill/tensor/fork_mutex.h"
 
@@ -24,7 +26,13 @@ using detail::CsvSlot;
 constexpr const char* csv_name = "data::csv";
 constexpr int64_t longest_row = int64_t(1) << 28;
 constexpr int64_t longest_survey = int64_t(1) << 22;
-constexpr size_t csv_piece = 1 << 18;
+constexpr size_t csv_piece = 1 << 18;  // that is asked of the file at once
+// What is read ahead: rows in so many bytes at first, and at most, or for a batch that takes more; in pieces, of which
+// each thread takes one after the other.
+constexpr size_t first_window = 1 << 14, window_of_thread = 1 << 19, most_window = 1 << 24, most_piece = 1 << 18;
+constexpr int64_t most_piece_rows = 1024;
+constexpr int most_csv_threads = 8;
+constexpr size_t quick_room = 16;  // behind a field that is read quickly
 
 // What all passes through a dataset share. The first that is begun finds the schema.
 struct Shared {
@@ -34,25 +42,23 @@ struct Shared {
   std::shared_ptr<const CsvSchema> schema;
 };
 
-// The values of a column, as they come.
-struct Values {
-  std::string bytes;
-  std::vector<std::string> texts;
-  std::vector<uint8_t> valid;
-  bool gaps = false;
-};
-
 class CsvReader final : public detail::BlockReader {
  public:
   CsvReader(std::vector<std::string> files, std::shared_ptr<Shared> shared, const Where& where)
-      : BlockReader(std::move(files), where), shared_(std::move(shared)), options_(shared_->options) {
+      : BlockReader(std::move(files), where),
+        shared_(std::move(shared)),
+        options_(shared_->options),
+        fields_to_(options_) {
     classes_.fill(plain);
     classes_[0] = zero;
     classes_[uint8_t('\n')] = classes_[uint8_t('\r')] = line_end;
     classes_[uint8_t(options_.delimiter)] = delimiter;
     classes_[uint8_t(options_.quote)] = quote;
-    for (const std::string& word : options_.missing) starts_missing_[word.empty() ? 0 : uint8_t(word[0])] = true;
   }
+  void use_threads(int most) override {
+    threads_ = std::clamp(std::min(most, int(std::thread::hardware_concurrency())), 1, most_csv_threads);
+  }
+  bool has_ready() const override { return !ready_.empty(); }
 
  private:
   enum Class : uint8_t { plain, delimiter, line_end, quote, zero };  // zero: it may be the end of the bytes at hand
@@ -61,17 +67,24 @@ class CsvReader final : public detail::BlockReader {
 
   // --- Files ---
   void open(const std::string& path) override;
-  void close() override { in_.reset(); }
+  void close() override {
+    in_.reset();
+    forget();
+  }
   void begin();
   bool goes_on() const override { return !ended_; }
   void read_some(int64_t want, Block& out) override;
   void skip_some(int64_t n, int64_t& gone) override {
     for (; n > 0 && read_row<pass>(false) == Found::row; --n) ++gone;
   }
-  void save_place(StateWriter& w) const override { w.number(begin_ + int64_t(at_)), w.number(line_); }
+  void save_place(StateWriter& w) const override {
+    w.number(ready_.empty() ? begin_ + int64_t(at_) : ready_.front().begin);
+    w.number(ready_.empty() ? line_ : ready_.front().line);
+  }
   void restore_place(StateReader& r) override {
     begin_ = r.count(), line_ = r.count();
     bytes_.clear(), at_ = hold_ = 0;
+    forget();
     in_->seek(begin_, where());
     at_end_ = false;
   }
@@ -87,16 +100,25 @@ class CsvReader final : public detail::BlockReader {
   Found read_quoted(const char*& p, const char* end, std::string_view& text);
   template <Mode mode>
   void take(size_t column, std::string_view text, bool quoted);
-  void fill_slot(const CsvSlot& slot, Values& v, std::string_view text, bool quoted);
-  void fill_missing(const CsvSlot& slot, Values& v, std::string_view text);
-  bool is_missing(std::string_view text) const {
-    return starts_missing_[text.empty() ? 0 : uint8_t(text[0])] &&
-           std::ranges::find(options_.missing, text) != options_.missing.end();
-  }
   bool refill();
-  void resume_behind_line(const char* p);
-  void make_room();
-  void give(Block& out);
+  detail::CsvRows rows_from_here() const {
+    detail::CsvRows rows;
+    rows.begin = begin_ + int64_t(at_), rows.line = line_;
+    return rows;
+  }
+
+  // --- Many rows at once ---
+  void read_ahead(int64_t want);
+  void fill_window();
+  bool find_pieces(int64_t want);
+  int64_t find_rows(int64_t want, size_t end, size_t& at, int64_t& line);
+  void take_pieces();
+  void forget() {
+    ready_.clear();
+    failed_ = nullptr;
+    careful_ = false;
+    window_ = first_window;
+  }
   [[noreturn]] void reject(int64_t line, const std::string& what) const {
     fail(csv_name, fmt::format("'{}', line {}: {}", path_, line, what), where());
   }
@@ -105,7 +127,8 @@ class CsvReader final : public detail::BlockReader {
   const CsvRowOptions& options_;
   std::shared_ptr<const CsvSchema> schema_;
   std::array<Class, 256> classes_;
-  std::array<bool, 256> starts_missing_ = {};
+  detail::CsvFields fields_to_;
+  int threads_ = 1;
 
   std::string path_;
   std::unique_ptr<ByteStream> in_;
@@ -116,8 +139,13 @@ class CsvReader final : public detail::BlockReader {
   std::vector<int> slots_;  // of each column of this file
   size_t fields_ = 0;       // of a row; 0: not known yet
 
-  std::vector<Values> values_;  // of the rows that are being read
-  int64_t rows_ = 0, room_ = 0;
+  detail::CsvRows now_;                // that are read row by row
+  std::deque<detail::CsvRows> ready_;  // read ahead; those behind them begin at at_
+  std::vector<detail::CsvRows> blocks_;
+  std::vector<detail::CsvPiece> pieces_;
+  size_t window_ = first_window;  // the bytes that read_ahead() looks at
+  bool careful_ = false;          // the next row is not as it should be
+  std::exception_ptr failed_;     // what came of reading on, behind the bytes at hand
   std::vector<csv::Column> found_;
   std::string unquoted_;  // a field without its quotes
   std::string wrong_;     // what is, of the row at hand
@@ -161,6 +189,7 @@ void CsvReader::begin() {
   if (!schema_) find_schema(names);
   if (!schema_) return;  // a file without rows says nothing
   slots_ = detail::slots_of(*schema_, names, options_.header, path_, where());
+  fields_to_.use(schema_, slots_);
   fields_ = slots_.size();
 }
 
@@ -191,6 +220,7 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
   const bool needs_rows = !options_.header || detail::needs_survey(shared_->maker);
   int64_t rows = 0;
   const int64_t line = line_;
+  std::exception_ptr wrong;
   hold_ = at_, holds_ = true;
   while (needs_rows && rows < options_.infer_rows && int64_t(at_ - hold_) < longest_survey) {
     const std::vector<csv::Column> before = found_;
@@ -198,12 +228,14 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
       if (read_row<survey>(rows > 0) != Found::row) break;
       if (fields_ == 0) fields_ = found_.size();
       ++rows;
-    } catch (const Error&) {  // told when its turn comes
+    } catch (const Error&) {  // told when its turn comes, unless no row is right
+      if (!wrong) wrong = std::current_exception();
       found_ = before;
       if (ended_) break;
     }
   }
   at_ = hold_, holds_ = false, line_ = line, ended_ = false;
+  if (needs_rows && rows == 0 && wrong) std::rethrow_exception(wrong);
   if (needs_rows && rows == 0) return;
   auto schema =
       std::make_shared<const CsvSchema>(detail::make_schema(found_, options_, shared_->maker, path_, where()));
@@ -217,6 +249,10 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
 // More of the file behind what is there; pieces grow with a row, so that a long one is not looked through too often.
 bool CsvReader::refill() {
   if (at_end_) return false;
+  if (failed_) {
+    ended_ = true;
+    std::rethrow_exception(std::exchange(failed_, nullptr));
+  }
   const size_t from = holds_ ? hold_ : at_;
   bytes_.erase(0, from);
   begin_ += int64_t(from);
@@ -378,100 +414,130 @@ void CsvReader::take(size_t column, std::string_view text, bool quoted) {
   if constexpr (mode == fill) {
     if (column >= slots_.size() || slots_[column] < 0 || !wrong_.empty()) return;
     const auto k = size_t(slots_[column]);
-    fill_slot(schema_->slots[k], values_[k], text, quoted);
+    fields_to_.fill(k, now_.columns[k], now_.rows, text, quoted, &wrong_);
   } else if constexpr (mode == survey) {
     if (fields_ == 0 && column >= found_.size())
       found_.emplace_back().name = options_.header ? std::string(text) : std::to_string(column);
     if (column >= found_.size() || (fields_ == 0 && options_.header)) return;
     csv::Column& c = found_[column];
-    if (!is_missing(text)) return c.see(text);
+    if (!fields_to_.is_missing(text)) return c.see(text);
     const auto instead = options_.defaults.find(c.name);
     if (instead == options_.defaults.end()) c.gaps = true;
     else c.see(instead->second);
   }
 }
 
-void CsvReader::fill_slot(const CsvSlot& slot, Values& v, std::string_view text, bool quoted) {
-  const auto row = size_t(rows_);
-  if (slot.optional) v.valid[row] = 1;
-  if (slot.dtype == DType::string) {
-    if (text.empty() && !quoted && (slot.optional || slot.has_default)) return fill_missing(slot, v, text);
-    v.texts[row].assign(text);
-    return;
-  }
-  if (is_missing(text)) return fill_missing(slot, v, text);
-  if (detail::parse_csv_value(text, slot.dtype, v.bytes.data() + row * size_of(slot.dtype))) return;
-  wrong_ =
-      fmt::format("'{}' in the column '{}' is no {}", detail::csv_shortened(text), slot.name, rill::name(slot.dtype));
-  if (slot.inferred)
-    wrong_ += fmt::format(
-        ", which the first rows are. CsvRowOptions::dtypes says what it is: {{\"{}\", f64}}, or string", slot.name);
-}
-
-void CsvReader::fill_missing(const CsvSlot& slot, Values& v, std::string_view text) {
-  const auto row = size_t(rows_);
-  if (slot.dtype == DType::string) v.texts[row] = slot.default_text;
-  char* const to = v.bytes.data() + row * size_of(slot.dtype);
-  if (slot.has_default) return void(slot.default_bytes.copy(to, slot.default_bytes.size()));
-  if (slot.optional) {
-    v.valid[row] = 0;
-    v.gaps = true;
-    return;
-  }
-  if (detail::missing_csv_value(slot.dtype, to)) return;
-  wrong_ = fmt::format(
-      "'{}' in the column '{}' stands for no value, and a {} has none. CsvRowOptions::defaults says what to take: "
-      "{{\"{}\", \"0\"}}; a field that is a std::optional takes it as it is",
-      detail::csv_shortened(text), slot.name, rill::name(slot.dtype), slot.name);
-}
-
-void CsvReader::make_room() {
-  if (rows_ < room_) return;
-  room_ = std::max<int64_t>(16, 2 * room_);
-  for (size_t k = 0; k < values_.size(); ++k) {
-    const CsvSlot& slot = schema_->slots[k];
-    Values& v = values_[k];
-    if (slot.dtype == DType::string) v.texts.resize(size_t(room_));
-    else v.bytes.resize(size_t(room_) * size_of(slot.dtype));
-    if (slot.optional) v.valid.resize(size_t(room_), 1);
-  }
-}
-
 void CsvReader::read_some(int64_t want, Block& out) {
   if (!schema_ || slots_.empty()) return;
-  values_.assign(schema_->slots.size(), {});
-  rows_ = room_ = 0;
+  if (ready_.empty() && !std::exchange(careful_, false)) read_ahead(want);
+  if (!ready_.empty()) {
+    out = ready_.front().block(*schema_);
+    ready_.pop_front();
+    return;
+  }
+  now_ = rows_from_here();
   try {
-    for (; rows_ < want; ++rows_) {
-      make_room();
-      if (read_row<fill>(rows_ > 0) != Found::row) break;
+    for (; now_.rows < want; ++now_.rows) {
+      if (now_.rows == now_.room) now_.make_room(*schema_, std::min(want, std::max<int64_t>(16, 2 * now_.room)));
+      if (read_row<fill>(now_.rows > 0) != Found::row) break;
     }
   } catch (...) {
-    give(out);
+    out = now_.block(*schema_);
     throw;
   }
-  give(out);
+  out = now_.block(*schema_);
 }
 
-void CsvReader::give(Block& out) {
-  out.rows = rows_;
-  if (rows_ == 0) return;
-  out.names = schema_->names;
-  for (size_t k = 0; k < values_.size(); ++k) {
-    Values& v = values_[k];
-    const DType d = schema_->slots[k].dtype;
-    if (d == DType::string) {
-      v.texts.resize(size_t(rows_));
-      out.columns.push_back(detail::string_column(std::move(v.texts)));
-    } else {
-      Tensor t = empty_tensor(Spec{Shape{rows_}, d, false, Device()});
-      std::memcpy(t.mutable_rep()->data, v.bytes.data(), size_t(rows_) * size_of(d));
-      out.columns.push_back(std::move(t));
-    }
-    if (v.gaps) v.valid.resize(size_t(rows_));
-    else v.valid.clear();
-    out.valid.push_back(std::move(v.valid));
+// --- Many rows at once -----------------------------------------------------------------------------------------------
+
+// Blocks of `want` rows, of the whole rows at hand. Where comments may stand between rows, quotes within them would hide
+// where rows end.
+void CsvReader::read_ahead(int64_t want) {
+  if (options_.comment != '\0') return;
+  fill_window();
+  while (find_pieces(want) && window_ >= first_window && window_ < most_window) {
+    window_ *= 2;
+    fill_window();
   }
+  if (pieces_.empty()) return;
+  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece)
+    blocks_[piece->which].make_room(*schema_, piece->first + piece->rows);
+  detail::read_pieces(fields_to_, bytes_.data(), pieces_, blocks_, threads_);
+  window_ = std::max(window_, std::min(2 * window_, size_t(threads_) * window_of_thread));
+  take_pieces();
+}
+
+// Of a pipe no more than what makes a row, for the next may be long in coming.
+void CsvReader::fill_window() {
+  const auto is_enough = [&] {
+    const size_t have = bytes_.size() - at_;
+    return have >= window_ ||
+           (in_->is_pipe() && cpu::scan_rows(bytes_.data() + at_, have, options_.quote, 1).rows == 1);
+  };
+  try {
+    while (!failed_ && !is_enough() && refill()) {
+    }
+  } catch (...) {  // told behind the rows at hand
+    failed_ = std::current_exception();
+    ended_ = at_end_ = false;
+  }
+}
+
+// Of the last block fewer rows than `want` where no more can follow, or where it is the only one: whether more of the
+// file would fill that.
+bool CsvReader::find_pieces(int64_t want) {
+  pieces_.clear(), blocks_.clear();
+  const size_t end = at_ + std::min(window_, bytes_.size() - at_);
+  const bool is_last = end == bytes_.size() && (at_end_ || failed_ || in_->is_pipe());
+  size_t at = at_;
+  int64_t line = line_;
+  for (;;) {
+    const size_t pieces = pieces_.size();
+    detail::CsvRows block;
+    block.begin = begin_ + int64_t(at), block.line = line;
+    const int64_t rows = find_rows(want, end, at, line);
+    if (rows == want || (rows > 0 && (is_last || blocks_.empty()))) blocks_.push_back(std::move(block));
+    else pieces_.resize(pieces);
+    if (rows < want) return !is_last && pieces == 0;
+  }
+}
+
+int64_t CsvReader::find_rows(int64_t want, size_t end, size_t& at, int64_t& line) {
+  int64_t rows = 0;
+  while (rows < want) {
+    const cpu::RowScan found = cpu::scan_rows(bytes_.data() + at, std::min(end - at, most_piece), options_.quote,
+                                              std::min(want - rows, most_piece_rows));
+    if (found.rows == 0) break;
+    pieces_.push_back({.which = blocks_.size(),
+                       .first = rows,
+                       .rows = found.rows,
+                       .from = at,
+                       .to = at + found.bytes,
+                       .quick = std::clamp(bytes_.size() - std::min(bytes_.size(), quick_room), at, at + found.bytes),
+                       .line = line,
+                       .lines = found.lines});
+    at += found.bytes, line += found.lines, rows += found.rows;
+  }
+  return rows;
+}
+
+// The first row that is not as it should be ends what was read ahead: it is read by itself, to say why. Where there is
+// one there may be many, and less is read ahead.
+void CsvReader::take_pieces() {
+  for (const detail::CsvPiece& piece : pieces_) {
+    blocks_[piece.which].rows = piece.first + piece.done;
+    at_ = piece.to, line_ = piece.line + piece.lines;
+    if (piece.done == piece.rows) continue;
+    const cpu::RowScan good =
+        cpu::scan_rows(bytes_.data() + piece.from, piece.to - piece.from, options_.quote, piece.done);
+    at_ = piece.from + good.bytes, line_ = piece.line + good.lines;
+    careful_ = true;
+    window_ = first_window / 4;
+    break;
+  }
+  for (detail::CsvRows& block : blocks_)
+    if (block.rows > 0) ready_.push_back(std::move(block));
+  blocks_.clear();
 }
 
 }  // namespace

@@ -8,19 +8,23 @@
 namespace rill::data {
 namespace {
 
+constexpr const char* records_name = "data::tfrecords";
+
 class RecordFiles final : public detail::BlockReader {
  public:
   using BlockReader::BlockReader;
 
  private:
   void open(const std::string& path) override {
-    if (path == "-") detail::begin_standard_input("data::tfrecords", where());
+    const CallerScope caller(where(), records_name);
+    if (path == "-") detail::begin_standard_input(records_name, where());
     std::error_code unknown;
     waits_ = !std::filesystem::is_regular_file(path, unknown);
     in_ = std::make_unique<RecordReader>(path, RecordReaderOptions(), where());
   }
   void close() override { in_.reset(); }
   void read_some(int64_t want, detail::Block& out) override {
+    const CallerScope caller(where(), records_name);
     constexpr int64_t most_bytes = 1 << 22;  // in memory at once, of records that nobody has asked for
     std::vector<std::string> records;
     int64_t bytes = 0;
@@ -43,6 +47,7 @@ class RecordFiles final : public detail::BlockReader {
     if (error) std::rethrow_exception(error);
   }
   void skip_some(int64_t n, int64_t& gone) override {
+    const CallerScope caller(where(), records_name);
     for (; n > 0 && in_->skip(where()); --n) ++gone;
   }
   void save_place(StateWriter& w) const override {
@@ -64,8 +69,7 @@ class RecordFiles final : public detail::BlockReader {
 Dataset<Tensor> tfrecords(const Paths& paths, Where where) {
   const Where at = caller_or(where);
   return Dataset<Tensor>(detail::block_stage(
-      "tfrecords",
-      [files = paths.files("data::tfrecords", at), at] { return std::make_unique<RecordFiles>(files, at); },
+      "tfrecords", [files = paths.files(records_name, at), at] { return std::make_unique<RecordFiles>(files, at); },
       detail::row_maker<Tensor>(), at));
 }
 

@@ -177,8 +177,11 @@ Tensor resized(std::string_view op, const Tensor& x, const Dims& size, const Res
   }
   if (o.method == ResizeMethod::bicubic_torch) return rounded_to(interpolated(ResizeMode::cubic), x.dtype());
   Tensor y = x.dtype() == DType::u8 || x.dtype() == DType::f64 ? x : astype(x, DType::f32);
+  // These two smooth an axis that keeps its size, too, as in TensorFlow.
+  const bool smooths = o.method == ResizeMethod::gaussian || o.method == ResizeMethod::mitchellcubic;
   for (int64_t i : {1, 0})  // the width first, as Pillow
-    if (sizes[i] != now[i]) y = resampled(y, x.ndim() - 3 + i, taps_for(now[i], sizes[i], o.method, o.antialias));
+    if (smooths || sizes[i] != now[i])
+      y = resampled(y, x.ndim() - 3 + i, taps_for(now[i], sizes[i], o.method, o.antialias));
   return y.dtype() == x.dtype() ? y : rounded_to(y, x.dtype());
 }
 

@@ -119,10 +119,12 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
   const bool rows = !x.is_symbolic() && x.size() > 0;
   const size_t times = rows ? size_t(int64_t(width_of(x))) : 1;
   std::vector<double> by, less;
-  for (size_t i = 0; i < c * times; ++i) {
-    const double s = stddev[stddev.size() == 1 ? 0 : i % c], m = mean[mean.size() == 1 ? 0 : i % c];
+  by.reserve(c * times), less.reserve(c * times);
+  for (size_t i = 0; i < c; ++i) {
+    const double s = stddev[stddev.size() == 1 ? 0 : i], m = mean[mean.size() == 1 ? 0 : i];
     by.push_back(1 / (white * s)), less.push_back(m / s);
   }
+  for (size_t i = c; i < c * times; ++i) by.push_back(by[i - c]), less.push_back(less[i - c]);
   if (x.dtype() == DType::u8 && x.ndim() == 3 && rows && only_values_count(x)) return normalized_rows(x, by, less);
   const DType work = work_of(x.dtype());
   const TensorOptions made = {.dtype = work, .device = x.device()};

@@ -25,13 +25,13 @@ class Cache final : public Stage {
            "vectors and structs of them. map() to such, or leave out .file",
            where);
     if (std::filesystem::exists(o.file)) whole_ = open_file();
-    indexed_ = bool(whole_);
   }
   std::optional<int64_t> size() const override {
     const StagePtr whole = whole_now();
     return whole ? whole->size() : input()->size();
   }
-  bool is_indexed() const override { return indexed_ || input()->is_indexed(); }
+  // Not by what is in the file: a shuffle would have one order before it is there, and another one afterwards.
+  bool is_indexed() const override { return input()->is_indexed(); }
   Item at(int64_t i, const Pass& pass) const override {
     if (const StagePtr whole = whole_now()) return whole->at(i, pass);
     if (in_file()) return input()->at(i, pass);
@@ -156,7 +156,6 @@ class Cache final : public Stage {
 
   CacheOptions options_;
   detail::Codec codec_;
-  bool indexed_ = false;
   mutable ForkMutex mutex_;
   mutable StagePtr whole_;
   mutable std::vector<Item> by_number_;

@@ -1,8 +1,9 @@
 // snapshot: elements that are kept in files of a folder as they are first given, and read again in place of the work.
 //
 // part-00000, part-00001, ... hold them (element_file.h), each there as a whole or not at all; `seed` says what was drawn
-// before here, so that a later program that goes on behind the last part gets what was to come; `end` is there once all
-// elements are, and says how many.
+// before here, so that a later program that goes on behind the last part gets what was to come, and by which stages, so
+// that another pipeline's folder is known; `end` is there once all elements are, and says how many, and of how many that
+// were read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,9 +31,11 @@ class Snapshot final : public Stage {
            where);
     if (o.file_bytes < 1) fail(snapshot_op, fmt::format("file_bytes is {} and must be 1 or more", o.file_bytes), where);
     make_folders(folder_, snapshot_op, this->where());
+    if (std::filesystem::exists(path("seed"))) require_own_stages();
+    if (std::filesystem::exists(path("end"))) require_own_size();
   }
   std::optional<int64_t> size() const override {
-    if (std::filesystem::exists(path("end"))) return numbers_in("end")[0];
+    if (std::filesystem::exists(path("end"))) return end().given;
     return input()->size();
   }
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Kept>(*this, pass); }
@@ -41,18 +44,69 @@ class Snapshot final : public Stage {
  private:
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string part_path(size_t i) const { return path(fmt::format("part-{:05}", i)); }
-  std::vector<int64_t> numbers_in(const std::string& name) const {
+  struct Drawn {
+    uint64_t epoch = 0, seed = 0;
+    std::string stages;  // empty in folders of older programs
+  };
+  struct End {
+    int64_t given = 0, read = -1;  // -1 in folders of older programs
+  };
+  template <class F>
+  void read_small(const std::string& name, F&& read) const {
     const std::string bytes = read_file(path(name), snapshot_op, where());
-    StateReader r(bytes);
-    std::vector<int64_t> all;
-    while (!r.at_end()) all.push_back(r.number());
-    if (all.empty()) fail_in(*this, fmt::format("'{}' is empty. remove the folder", path(name)));
-    return all;
+    try {
+      StateReader r(bytes);
+      read(r);
+    } catch (const Error&) {
+      fail_in(*this, fmt::format("'{}' is damaged. remove the folder to have it made again", path(name)));
+    }
   }
-  void write_numbers(const std::string& name, std::initializer_list<int64_t> numbers) const {
+  Drawn drawn() const {
+    Drawn d;
+    read_small("seed", [&](StateReader& r) {
+      d.epoch = uint64_t(r.number()), d.seed = uint64_t(r.number());
+      if (!r.at_end()) d.stages = r.text();
+    });
+    return d;
+  }
+  End end() const {
+    End e;
+    read_small("end", [&](StateReader& r) {
+      e.given = r.count();
+      if (!r.at_end()) e.read = r.count();
+    });
+    return e;
+  }
+  void require_own_stages() const {
+    const std::string then = drawn().stages, now = names_of(*input());
+    if (!then.empty() && then != now)
+      fail_in(*this,
+              fmt::format("'{}' holds the elements of another pipeline, {}. this one is {}. remove the folder to "
+                          "have it made again",
+                          folder_, then, now));
+  }
+  void require_own_size() const {
+    const std::optional<int64_t> wanted = input()->size();
+    const int64_t read = end().read;
+    if (wanted && read >= 0 && read != *wanted)
+      fail_in(*this,
+              fmt::format("'{}' holds what was made of {} elements, and those before it are {}: the pipeline was "
+                          "another one. remove the folder to have it made again",
+                          folder_, read, *wanted));
+  }
+  // The first to begin a pass says what is drawn.
+  Drawn drawn_by(const Pass& pass) const {
+    if (!std::filesystem::exists(path("seed"))) {
+      StateWriter w;
+      w.number(int64_t(pass.epoch)), w.number(int64_t(pass.seed)), w.text(names_of(*input()));
+      write_file(path("seed"), w.bytes, snapshot_op, where());
+    }
+    return drawn();
+  }
+  void write_end(int64_t given, int64_t read) const {
     StateWriter w;
-    for (const int64_t n : numbers) w.number(n);
-    write_file(path(name), w.bytes, snapshot_op, where());
+    w.number(given), w.number(read);
+    write_file(path("end"), w.bytes, snapshot_op, where());
   }
   // The i-th part, or null where it is not there (yet).
   Part part(size_t i) const {
@@ -88,11 +142,9 @@ class Snapshot final : public Stage {
     }
     // Behind what the parts hold.
     void begin() {
-      if (!std::filesystem::exists(stage.path("seed")))
-        stage.write_numbers("seed", {int64_t(pass.epoch), int64_t(pass.seed)});
-      const std::vector<int64_t> drawn = stage.numbers_in("seed");
+      const Drawn drawn = stage.drawn_by(pass);
       Pass first = pass;
-      first.epoch = uint64_t(drawn.front()), first.seed = uint64_t(drawn.back()), first.repeated = false;
+      first.epoch = drawn.epoch, first.seed = drawn.seed, first.repeated = false;
       input = stage.input()->begin(first);
       input->skip(read);
     }
@@ -104,7 +156,7 @@ class Snapshot final : public Stage {
     void end() {
       ended = true;
       if (writer) commit();
-      stage.write_numbers("end", {given});
+      stage.write_end(given, read);
     }
     int64_t skip(int64_t n) override {
       int64_t gone = 0;

@@ -155,7 +155,7 @@ class Reader {
     if (!has_sound_size(spec)) source_.reject("the column '" + name + "': " + describe_size(spec));
     if (!a.valid.empty() && !options_.masks)
       source_.reject(
-          fmt::format("the column '{}' has no value in row {}. read it with ArrowOptions{{.masks = true}}, "
+          fmt::format("the column '{}' has no value in row {}. read it with {{.masks = true}}, "
                       "which gives 0, NaN or \"\" and the column '{}.valid'",
                       name, a.valid.find('\0'), name));
     t.names.push_back(name);

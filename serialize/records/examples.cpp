@@ -8,6 +8,7 @@
 #include "rill/serialize/examples.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/records/feature_lists.h"
+#include "rill/serialize/records/quick_examples.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -342,6 +343,9 @@ ParsedExamples parsed(std::span<const std::string> examples, const std::map<std:
                       const Where& where) {
   const EagerScope eager;
   const Parse parse{"parse_examples", where};
+  ParsedExamples quick;
+  for (const auto& [name, f] : features) parse.check(name, f);
+  if (parse_quickly(examples, features, quick)) return quick;
   const auto decoded = parse.decode<proto::Example>(examples);
   std::vector<NamedFeatures> all;
   for (const auto& e : decoded) all.emplace_back(e.features());
