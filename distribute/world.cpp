@@ -291,6 +291,14 @@ void World::fail_broken(const Call& call, const std::string& message) {
 // --- Waiting ---------------------------------------------------------------------------------------------------------
 
 namespace {
+// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns.
+void give_way(std::chrono::steady_clock::duration waited) {
+  using std::chrono::microseconds;
+  if (waited < microseconds(50)) return;
+  if (waited < microseconds(200)) return std::this_thread::yield();
+  std::this_thread::sleep_for(microseconds(waited < microseconds(20000) ? 50 : 500));
+}
+
 constexpr auto tell_after = std::chrono::milliseconds(1000);
 constexpr auto circle_stands = std::chrono::milliseconds(1000);
 constexpr auto patience = std::chrono::seconds(5);  // of a rank that has failed, with the others
@@ -301,16 +309,11 @@ void World::wait(const Call& call, const Callback<bool()>& done, const Callback<
   Clock::time_point circle_since = begun;
   std::string circle_seen;
   std::vector<int> said;
-  for (int64_t polls = 0;; ++polls) {
+  for (;;) {
     progress();
     if (done()) break;
-    if (polls < 200) continue;
-    if (polls < 1000) {
-      std::this_thread::yield();
-      continue;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(polls < 2000 ? 50 : 1000));
     const auto waited = Clock::now() - begun;
+    give_way(waited);
     if (waited < tell_after) continue;
     if (std::vector<int> now = waits_for(); !now.empty() && now != said) tell_of_waiting(call, now), said = now;
     check_circle(call, circle_seen, circle_since);
