@@ -98,6 +98,7 @@ int run(int argc, char** argv) {
   add_conversions(program);
   add_inspect(program);
   add_diff(program);
+  add_launch(program);
   add_completion(program);
   try {
     app.parse(argc, argv);
