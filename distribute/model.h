@@ -22,6 +22,9 @@ template <detail::Model M>
 void broadcast(const M& model, int64_t root = 0, Where where = Where::current()) {
   detail::broadcast_variables(variables(model), root, where);
 }
+inline void broadcast(const NamedVariables& variables, int64_t root = 0, Where where = Where::current()) {
+  detail::broadcast_variables(variables, root, where);
+}
 inline void broadcast(const Variable& v, int64_t root = 0, Where where = Where::current()) {
   NamedVariables one;
   one.add("variable", v);

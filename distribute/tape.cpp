@@ -79,11 +79,15 @@ rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
 
 }  // namespace
 
+GradientHook::Change averaging(const TapeOptions& options, Where where) {
+  plain(options, where);
+  return [options](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
+    reduce(gradients, slices, options);
+  };
+}
+
 GradientTape::GradientTape(const TapeOptions& options, Where where)
-    : rill::GradientTape(plain(options, where)),
-      hook_(*this, [options](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
-        reduce(gradients, slices, options);
-      }) {}
+    : rill::GradientTape(plain(options, where)), hook_(*this, averaging(options, where)) {}
 
 std::vector<Tensor> mean_of_gradients(const std::vector<Tensor>& gradients, const TapeOptions& options, Where where) {
   CallerScope caller(where);

@@ -42,6 +42,9 @@ class GradientTape : public rill::GradientTape {
   GradientHook hook_;
 };
 
+// What makes the gradients of a plain tape means over the ranks, while it lives: GradientHook hook(tape, averaging()).
+GradientHook::Change averaging(const TapeOptions& options = {}, Where where = Where::current());
+
 // The means of gradients that this rank has computed in some other way; undefined ones stay so.
 std::vector<Tensor> mean_of_gradients(const std::vector<Tensor>& gradients, const TapeOptions& options = {},
                                       Where where = Where::current());

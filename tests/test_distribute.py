@@ -9,12 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ["RILL_BUILD_ROOT"])
 PROGRAM, API = BUILD / "tests/distribute_program", BUILD / "tests/api_distribute"
 if not (BUILD / "librill_mpi.so").exists():
     print("skipped: this rill has no librill_mpi")
+    sys.exit(77)
+if not PROGRAM.exists():
+    print("skipped: distribute_program is not built, for it reads .npz files (librill_mpi is there)")
     sys.exit(77)
 if not shutil.which("mpirun"):
     print("skipped: there is no mpirun")
@@ -24,7 +28,8 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "dtypes", "groups", "derivatives", "compositions", "training", "tables", "same_bits", "meshes"]
+CASES = ["values", "dtypes", "groups", "derivatives", "jax", "compositions", "training", "tables", "same_bits", "meshes", "layers",
+         "batch_norm", "sharded", "joined_metrics", "loop"]
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
@@ -88,10 +93,11 @@ for ranks in (1, 2, 3, 4):
 
 bits = {}
 for case in CASES:
-    for ranks in (1, 2, 4) if case == "same_bits" else (1, 2, 3, 4):
+    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4)}.get(case, (1, 2, 3, 4)):
         if asked and case not in asked:
             continue
-        status, output, seconds = run(ranks, PROGRAM, case)
+        with tempfile.TemporaryDirectory() as folder:
+            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case == "loop" else []))
         check(status == 0, f"{case} on {ranks}", output)
         print(f"{case} on {ranks}: {seconds:.1f} s")
         if found := re.search(r"bits \w+ loss \S+", output):
@@ -115,6 +121,21 @@ for mistake, says in MISTAKES.items():
     status, output, seconds = run(ranks, PROGRAM, mistake, "caught", limit=SECONDS)
     for rank in range(ranks):
         check(f"caught on rank {rank}:" in output, f"{mistake}: rank {rank} has no error", output)
+
+RILL = BUILD / "command/rill"
+if RILL.exists() and (not asked or "launch" in asked):
+    def launch(*words):
+        done = subprocess.run([RILL, "launch", *map(str, words)], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=60)
+        return done.returncode, done.stdout
+    status, output = launch("-n", 2, "--", PROGRAM, "groups")
+    check(status == 0, f"rill launch ends with {status}", output)
+    status, output = launch("-n", 2, "--", "sh", "-c", "echo this is rank $OMPI_COMM_WORLD_RANK$PMI_RANK")
+    check(all(re.search(rf"^\[.*{r}.*this is rank {r}$", output, re.M) for r in (0, 1)), "rill launch says whose a line is", output)
+    status, output = launch("-n", 2, "--", PROGRAM, "throws")
+    check(status != 0 and "this rank has had enough" in output, f"a rank that throws ends rill launch with {status}", output)
+    status, output = launch("-n", 3, "--show", "--", "./program", "--fast")
+    check(status == 0 and re.search(r"mpirun -n 3 .*\./program --fast$", output.strip()), "rill launch --show", output)
 
 print(f"{len(faults)} faults", *faults, sep="\n")
 sys.exit(1 if faults else 0)

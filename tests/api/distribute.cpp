@@ -7,7 +7,8 @@
 using namespace rill;
 
 int main(int argc, char** argv) {
-  distribute::Session session(argc, argv);  // MPI_Init, and MPI_Finalize at the end; a rank that throws ends the job with its message
+  distribute::Session session(
+      argc, argv);  // MPI_Init, and MPI_Finalize at the end; a rank that throws ends the job with its message
   const int64_t n = distribute::size(), me = distribute::rank();
   {  // Collectives are ops: eager, traced, differentiable.
     Tensor x = full({3}, double(me + 1), f32);
@@ -23,7 +24,10 @@ int main(int argc, char** argv) {
     random::seed(1);
     nn::Sequential model(nn::Dense(32, {.activation = tanh}), nn::Dense(1));
     nn::Adam adam({.learning_rate = 0.01});
-    auto ds = data::range(256).map([](int64_t i) { Tensor v = random::normal({4}, {.key = random::Key(uint64_t(i))}); return std::pair(v, sum(v, {.axis = 0, .keepdims = true})); });
+    auto ds = data::range(256).map([](int64_t i) {
+      Tensor v = random::normal({4}, {.key = random::Key(uint64_t(i))});
+      return std::pair(v, sum(v, {.axis = 0, .keepdims = true}));
+    });
     nn::build(model, spec(f32, {any, 4}));
     distribute::broadcast(model);
     auto step = function("step", [&](const Tensor& x, const Tensor& y) {
@@ -33,12 +37,14 @@ int main(int argc, char** argv) {
       return distribute::mean(loss);
     });
     float loss = 0;
-    for (const auto& [x, y] : ds.batch(64).shard(n, me, {.within_batch = true}).repeat(20)) loss = step(x, y).item<float>();
+    for (const auto& [x, y] : ds.batch(64).shard(n, me, {.within_batch = true}).repeat(20))
+      loss = step(x, y).item<float>();
     EXPECT(loss < 0.5f && distribute::is_same(model));  // the same bits on all ranks
   }
   {  // A mesh of named axes; tensors sharded over it; products that need no hand-written communication.
     distribute::Mesh mesh({{"data", n}, {"model", 1}});
     Tensor w = distribute::shard(arange(8 * n).astype(f32).reshape({n, 8}), mesh, {"data", none});
-    EXPECT(w.dim(0) == 1 && array_equal(distribute::gather(w, mesh, {"data", none}), arange(8 * n).astype(f32).reshape({n, 8})));
+    EXPECT(w.dim(0) == 1 &&
+           array_equal(distribute::gather(w, mesh, {"data", none}), arange(8 * n).astype(f32).reshape({n, 8})));
   }
 }

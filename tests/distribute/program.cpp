@@ -2,8 +2,11 @@
 // on every rank; those of mistakes end by an error, whose message the script reads.
 #include <rill/data.h>
 #include <rill/distribute.h>
+#include <rill/metrics.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
+#include <rill/serialize.h>
+#include <rill/train.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -181,6 +184,36 @@ void derivatives() {
   check_derivatives("permute", [](const Tensor& v) { return distribute::permute(v, {{0, n - 1}}); }, s);
 }
 
+// Beside JAX's shard_map: jax_numbers.py.
+void jax() {
+  if (n != 2 && n != 4) return;
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const auto file = load(std::string(root ? root : ".") + "/tests/fixtures/distribute/jax.npz");
+  const auto number = [&](const std::string& name, const std::string& part = "") {
+    return file.at(name + "_" + std::to_string(n) + part)(me);
+  };
+  using F = std::function<Tensor(const Tensor&)>;
+  const std::map<std::string, F> functions = {
+      {"all_reduce", [](const Tensor& x) { return distribute::all_reduce(x); }},
+      {"mean", [](const Tensor& x) { return distribute::mean(x); }},
+      {"all_gather", [](const Tensor& x) { return distribute::all_gather(x); }},
+      {"reduce_scatter", [](const Tensor& x) { return distribute::reduce_scatter(x); }},
+      {"all_to_all", [](const Tensor& x) { return distribute::all_to_all(x); }},
+      {"rotate", [](const Tensor& x) { return distribute::rotate(x); }},
+      {"permute", [](const Tensor& x) { return distribute::permute(x, {{0, n - 1}}); }},
+      {"several",
+       [](const Tensor& x) { return distribute::all_reduce(tanh(distribute::rotate(x) * distribute::mean(x))); }},
+  };
+  const Tensor x = number("x");
+  const auto near = [](const Tensor& a, const Tensor& b) { return allclose(a, b, {.rtol = 1e-13, .atol = 1e-14}); };
+  for (const auto& [name, f] : functions) {
+    const Tensor weights = number(name, "_weights");
+    const Tensor g = grad([&, f = f](const Tensor& v) { return sum(weights * sin(f(v))); })(x);
+    if (!near(f(x), number(name)) || !near(g, number(name, "_gradient"))) std::fprintf(stderr, "%s\n", name.c_str());
+    EXPECT(near(f(x), number(name)) && near(g, number(name, "_gradient")));
+  }
+}
+
 // In control flow, and where a function runs again.
 void compositions() {
   const Tensor x = own({3}, me);
@@ -312,6 +345,124 @@ void meshes() {
   EXPECT(allclose(y, matmul(relu(matmul(x, a)), b), {.rtol = 1e-5, .atol = 1e-5}));
 }
 
+// --- Layers, optimizers, metrics -------------------------------------------------------------------------------------
+
+// Two Dense layers on all ranks together, beside the same on one.
+void layers() {
+  struct Whole {
+    nn::Dense up{4 * n, {.activation = tanh}}, down{3};
+    Tensor operator()(const Tensor& x) const { return down(up(x)); }
+  };
+  struct Parts {
+    distribute::ColumnParallelDense up{4 * n, {.activation = tanh}};
+    distribute::RowParallelDense down{3};
+    Tensor operator()(const Tensor& x) const { return down(up(x)); }
+  };
+  random::seed(1);
+  const Whole whole;
+  random::seed(1);
+  const Parts parts;
+  const Tensor x = own({5, 6}, 1);
+  EXPECT(allclose(parts(x), whole(x), {.rtol = 1e-5, .atol = 1e-6}));
+  const auto gradients = [&](const auto& model) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor loss = sum(square(model(x)));
+    return tape.gradient(loss, {model.up.kernel, model.up.bias, model.down.kernel, model.down.bias, Source(x)});
+  };
+  const std::vector<Tensor> a = gradients(whole), b = gradients(parts);
+  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-5}); };
+  const Index mine = slice(4 * me, 4 * me + 4);
+  EXPECT(near(b[0], a[0](all, mine)) && near(b[1], a[1](mine)) && near(b[2], a[2](mine)) && near(b[3], a[3]) &&
+         near(b[4], a[4]));
+}
+
+void batch_norm() {
+  const Tensor all = own({4 * n, 3, 2}, 1, f32) + 100.0;
+  const Tensor x = all(slice(4 * me, 4 * me + 4));
+  const nn::BatchNorm whole;
+  const distribute::SyncBatchNorm sync;
+  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-4}); };
+  EXPECT(near(sync(x, nn::Mode::training), whole(all, nn::Mode::training)(slice(4 * me, 4 * me + 4))));
+  EXPECT(near(sync.mean, whole.mean) && near(sync.variance, whole.variance) && distribute::is_same(sync));
+  // The gradient by x of the sum over all ranks.
+  const Tensor weights = own({4 * n, 3, 2}, 2);
+  const Tensor a = grad([&](const Tensor& v) { return sum(weights * whole(v, nn::Mode::training)); })(all);
+  const Tensor b =
+      grad([&](const Tensor& v) { return sum(weights(slice(4 * me, 4 * me + 4)) * sync(v, nn::Mode::training)); })(x);
+  EXPECT(allclose(b, a(slice(4 * me, 4 * me + 4)), {.rtol = 1e-2, .atol = 1e-3}));
+}
+
+void sharded() {
+  random::seed(1);
+  Net one, other;
+  nn::build(one, spec(f32, {any, 4})), nn::build(other, spec(f32, {any, 4}));
+  const std::vector<Variable> a = variables(one).values(), b = variables(other).values();
+  for (size_t i = 0; i < a.size(); ++i) Variable(b[i]).assign(a[i].value());
+  nn::Adam whole({.learning_rate = 0.01}), parts({.learning_rate = 0.01});
+  const auto train = [&](const Net& net, const std::vector<Variable>& all, auto&& apply) {
+    return function("step", [&, apply](const Tensor& x, const Tensor& y) {
+      distribute::GradientTape tape;
+      const Tensor loss = mean_squared_error(net(x), y);
+      apply(tape.gradient(loss, all));
+    });
+  };
+  auto step_one = train(one, a, [&](const std::vector<Tensor>& g) { whole.apply_gradients(g, a); });
+  auto step_other =
+      train(other, b, [&](const std::vector<Tensor>& g) { distribute::apply_gradients_sharded(parts, g, b); });
+  for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true})) step_one(x, y), step_other(x, y);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT(same(a[i].value(), b[i].value()));
+  EXPECT(n == 1 || parts.variables().size() < whole.variables().size());
+}
+
+void joined_metrics() {
+  const Tensor logits = own({8 * n, 3}, 1), labels = arange(8 * n) % 3;
+  const Index mine = slice(8 * me, 8 * me + 8);
+  auto whole = metrics::accuracy(), part = metrics::accuracy();
+  whole.update(logits, labels), part.update(logits(mine), labels(mine));
+  const Tensor own_result = part.result();
+  EXPECT(same(distribute::result(part), whole.result()));
+  EXPECT(same(part.result(), own_result));
+}
+
+// --- The training loop -----------------------------------------------------------------------------------------------
+
+std::string folder;  // that all ranks share
+
+train::History fit(Net& net, bool distribute, int64_t epochs, const std::string& resume = "") {
+  random::seed(1);
+  net = Net();
+  train::Loop loop(net, {.loss = mean_squared_error,
+                         .optimizer = nn::Adam({.learning_rate = 0.01}),
+                         .metrics = {metrics::mean_absolute_error()},
+                         .distribute = distribute});
+  auto ds = examples();
+  return loop.fit(ds.take(96).shuffle({.seed = 3}).batch(20),
+                  {.epochs = epochs, .validation = ds.skip(96).batch(16), .progress = false, .resume = resume});
+}
+
+// A last batch of 16 rows, and parts of other lengths: the numbers are still those of one process.
+void loop() {
+  Net alone, together, again;
+  const train::History a = fit(alone, false, 3), b = fit(together, true, 3);
+  for (const char* number : {"loss", "mean_absolute_error", "val_loss", "val_mean_absolute_error"})
+    for (int64_t e = 0; e < 3; ++e) {
+      const double one = a[size_t(e)].at(number), other = b[size_t(e)].at(number);
+      EXPECT(std::abs(one - other) < 1e-4 * std::abs(one));
+      EXPECT(distribute::is_same(tensor(other)));
+    }
+  EXPECT(distribute::is_same(together));
+  for (size_t i = 0; i < variables(alone).size(); ++i)
+    EXPECT(allclose(variables(alone).values()[i], variables(together).values()[i], {.rtol = 1e-3, .atol = 1e-4}));
+  // Stopped after an epoch, and gone on with.
+  if (folder.empty()) return;
+  fit(again, true, 1, folder);
+  distribute::barrier();
+  fit(again, true, 3, folder);
+  for (size_t i = 0; i < variables(again).size(); ++i)
+    EXPECT(same(variables(again).values()[i].value(), variables(together).values()[i].value()));
+}
+
 // --- Mistakes --------------------------------------------------------------------------------------------------------
 
 const std::map<std::string, std::function<void()>> mistakes = {
@@ -410,11 +561,17 @@ const std::map<std::string, std::function<void()>> cases = {
     {"dtypes", dtypes},
     {"groups", groups},
     {"derivatives", derivatives},
+    {"jax", jax},
     {"compositions", compositions},
     {"training", training},
     {"tables", tables},
     {"same_bits", same_bits},
     {"meshes", meshes},
+    {"layers", layers},
+    {"batch_norm", batch_norm},
+    {"sharded", sharded},
+    {"joined_metrics", joined_metrics},
+    {"loop", loop},
 };
 
 // A mistake that every rank catches: each has a message of its own.
@@ -441,6 +598,7 @@ int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "values";
   distribute::Session session(argc, argv, {.timeout = name == "stops" ? 3.0 : 600.0});
   n = distribute::size(), me = distribute::rank();
+  if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
   if (cases.contains(name)) cases.at(name)();
   else if (catches) caught(mistakes.at(name));
