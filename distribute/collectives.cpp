@@ -172,12 +172,14 @@ class Running {
   // `detail`: what must be equal beside the op and the operand. `expects`: what another rank must say, if not the same.
   Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, const std::string& detail)
       : Running(op, attrs) {
+    check_size(op, spec);
     call_.what = call_.expects = described(op, spec, detail);
     if (world_) world_->agree(call_, *members_);
   }
   // Of two ranks.
   Running(std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec, int64_t peer)
       : Running(op, attrs) {
+    check_size(op, spec);
     call_.what = described(op, spec, ""), call_.expects = described(other_op, spec, "");
     const int places[] = {int(peer)};
     if (world_) world_->agree(call_, *members_, places);
@@ -208,9 +210,16 @@ class Running {
            fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
     call_.op = op, call_.place = attrs.place;
     if (!world || world->alone()) return;
+    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
     lock_ = std::unique_lock(world->mutex);
     world_ = world, members_ = &world->members(attrs.ranks, op);
     group_ = attrs.ranks.empty() ? "" : fmt::format(" among ranks {}", to_string(Shape(attrs.ranks)));
+  }
+  // MPI counts in int.
+  void check_size(std::string_view op, const Spec& spec) const {
+    if (world_ && int64_t(spec.shape.numel()) > INT32_MAX)
+      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
+                           INT32_MAX));
   }
   std::string described(std::string_view op, const Spec& spec, const std::string& detail) const {
     return fmt::format("{} of {}{}{}", op, to_string(spec), detail, group_);
@@ -218,7 +227,7 @@ class Running {
 
   std::string function_;
   ReplayScope at_;  // errors name the user's line, also from a graph
-  std::unique_lock<ForkMutex> lock_;
+  std::unique_lock<UserCodeMutex> lock_;
   World* world_ = nullptr;  // null: alone
   Members* members_ = nullptr;
   std::string group_;

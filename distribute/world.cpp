@@ -167,18 +167,18 @@ std::string message_of_exception() {
 }
 
 void end_by_exception() {
-  if (world && !world->alone()) world->end_job(message_of_exception());
+  if (world && !world->alone() && world->is_own()) world->end_job(message_of_exception());
   if (terminate_before) terminate_before();
   std::abort();
 }
 
 void end_by_exit() {
-  if (world && !world->alone()) world->end_job("exit() was called before the Session had ended");
+  if (world && !world->alone() && world->is_own()) world->end_job("exit() was called before the Session had ended");
 }
 
 }  // namespace
 
-World::World(const SessionOptions& options, const Where& where) : timeout_(options.timeout) {
+World::World(const SessionOptions& options, const Where& where) : process_(getpid()), timeout_(options.timeout) {
   constexpr std::string_view op = "distribute::Session";
   if (world) fail(op, "there is one already, and a process has one at a time", where);
   if (!(options.timeout > 0)) fail(op, fmt::format("timeout is {} and must be positive", options.timeout), where);
@@ -204,6 +204,8 @@ World::World(const SessionOptions& options, const Where& where) : timeout_(optio
 }
 
 World::~World() { world = nullptr; }
+
+bool World::is_own() const { return getpid() == process_; }
 
 Members& World::members(const Dims& ranks, std::string_view op) {
   std::vector<int> key;
@@ -384,7 +386,7 @@ bool World::all_left() const {
 }
 
 void World::leave(bool thrown, const std::string& place) {
-  if (alone()) return;
+  if (alone() || !is_own()) return;
   tell_all(Note::of(thrown ? Note::Kind::threw : Note::Kind::ended, "", place));
   const Clock::time_point begun = Clock::now();
   bool bad = thrown || !broken_.empty();

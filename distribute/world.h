@@ -91,7 +91,10 @@ class World {
   // Prints what a rank died of, and ends the job.
   [[noreturn]] void end_job(const std::string& message);
 
-  ForkMutex mutex;
+  // Whether this is the process that made it, and no child of fork().
+  bool is_own() const;
+
+  UserCodeMutex mutex;  // held while ranks wait for each other, which a fork() does not
 
  private:
   struct Note;
@@ -114,6 +117,7 @@ class World {
   bool all_left() const;
 
   const Mpi* mpi_ = nullptr;  // null: alone
+  const int process_;
   int rank_ = 0, size_ = 1;
   const double timeout_;
   void* control_ = nullptr;  // where notes go, with tag 0

@@ -8,6 +8,7 @@
 #include <rill/serialize.h>
 #include <rill/train.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -118,6 +119,24 @@ void groups() {
   EXPECT(distribute::all_gather(x, Group(backward)).to_vector<float>()[0] == float(n));
   if (n > 1 && me == 0) distribute::send(x, 1);
   if (n > 1 && me == 1) EXPECT(same(distribute::receive({4}, f32, 0), full({4}, 1, f32)));
+}
+
+// A child of fork() is no rank, and its end is not the job's.
+void forks() {
+  const pid_t child = fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      distribute::barrier();
+    } catch (const Error& e) {
+      refused = std::string(e.what()).find("a child of fork()") != std::string::npos;
+    }
+    std::exit(refused || n == 1 ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT(status == 0);
+  distribute::barrier();
 }
 
 // --- Derivatives -----------------------------------------------------------------------------------------------------
@@ -560,6 +579,7 @@ const std::map<std::string, std::function<void()>> cases = {
     {"values", values},
     {"dtypes", dtypes},
     {"groups", groups},
+    {"forks", forks},
     {"derivatives", derivatives},
     {"jax", jax},
     {"compositions", compositions},
