@@ -1,14 +1,19 @@
 // What a tape is asked for: gradients, Jacobians. The checks of what is asked, and the walk (backward.cpp).
 #include <fmt/format.h>
 
+#include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "rill/autodiff/batching.h"
+#include "rill/autodiff/gradient_hook.h"
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/dim_table.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -126,7 +131,51 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     }
     out[i] = std::move(result[i]);
   }
+  GradientHook::run(*this, sources, out, slices);
 }
+
+// --- Hooks -----------------------------------------------------------------------------------------------------------
+
+namespace {
+// Of the process, for a tape may be asked by another thread than made it.
+struct Hooks {
+  ForkMutex mutex;
+  std::atomic<int> count{0};
+  std::vector<std::pair<const GradientTape*, GradientHook::Change>> made;
+};
+Hooks& hooks() {
+  static Hooks* all = new Hooks;  // tapes may end after main()
+  return *all;
+}
+}  // namespace
+
+GradientHook::GradientHook(const GradientTape& tape, Change change) : tape_(tape) {
+  Hooks& all = hooks();
+  const std::lock_guard lock(all.mutex);
+  all.made.emplace_back(&tape, std::move(change));
+  ++all.count;
+}
+
+GradientHook::~GradientHook() {
+  Hooks& all = hooks();
+  const std::lock_guard lock(all.mutex);
+  all.count -= int(std::erase_if(all.made, [&](const auto& h) { return h.first == &tape_; }));
+}
+
+void GradientHook::run(const GradientTape& tape, std::span<const Source> sources, std::span<Tensor> gradients,
+                       std::vector<IndexedSlices>* slices) {
+  Hooks& all = hooks();
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  Change change;
+  {
+    const std::lock_guard lock(all.mutex);
+    for (const auto& [of, its] : all.made)
+      if (of == &tape) change = its;
+  }
+  if (change) change(sources, gradients, slices);
+}
+
+// --- What users call -------------------------------------------------------------------------------------------------
 
 Tensor GradientTape::gradient(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
   Tensor out;

@@ -48,6 +48,7 @@ void add_conversions(Program& program);  // convert, freeze, optimize
 void add_inspect(Program& program);
 void add_debug(Program& program);
 void add_diff(Program& program);
+void add_launch(Program& program);
 void add_completion(Program& program);
 
 }  // namespace command

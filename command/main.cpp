@@ -99,6 +99,7 @@ int run(int argc, char** argv) {
   add_inspect(program);
   add_debug(program);
   add_diff(program);
+  add_launch(program);
   add_completion(program);
   try {
     app.parse(argc, argv);

@@ -309,9 +309,17 @@ class Dataset {
   }
   Dataset take(int64_t n, Where where = Where::current()) const { return Dataset(stages::take(stage_, n, where)); }
   Dataset skip(int64_t n, Where where = Where::current()) const { return Dataset(stages::skip(stage_, n, where)); }
-  // Every count-th element, from number `index` on: a worker's part.
-  Dataset shard(int64_t count, int64_t index, Where where = Where::current()) const {
-    return Dataset(stages::shard(stage_, count, index, where));
+  // Every count-th element, from number `index` on: a worker's part. With {.within_batch = true}, of each batch the rows
+  // from index * n / count on, up to the next worker's: parts that differ by one row at most. Throws where a batch has
+  // fewer rows than there are workers.
+  Dataset shard(int64_t count, int64_t index, const ShardOptions& options = {}, Where where = Where::current()) const {
+    if (!options.within_batch) return Dataset(stages::shard(stage_, count, index, where));
+    const auto cut = [count, index](Item& x) {
+      std::vector<Tensor> parts = detail::tensors_of(x.as<T>());
+      detail::cut_rows(parts, count, index);
+      return Item::of(rill::detail::refill(x.as<T>(), parts));
+    };
+    return Dataset(stages::shard_rows(stage_, count, index, cut, where));
   }
   // These, then the other's.
   Dataset concatenate(const Dataset& other, Where where = Where::current()) const {

@@ -20,6 +20,8 @@ int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds);
 // The size of the tensors' first axes, which must be one.
 int64_t rows_of(const std::vector<Tensor>& tensors, const char* op);
 Tensor row_of(const Tensor& t, int64_t i);
+// Of each, the rows that worker `index` of `count` has.
+void cut_rows(std::vector<Tensor>& tensors, int64_t count, int64_t index);
 // Those rows of each, stacked.
 std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices);
 // Throws for a dataset without an end.

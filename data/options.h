@@ -97,6 +97,13 @@ struct WindowOptions {
   bool partial = true;  // whether the last windows may be shorter; otherwise they are dropped
 };
 
+struct ShardOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  // Cuts each element along its tensors' first axes in place of the sequence: of batches, each worker gets its rows. So
+  // all have equally many steps, on parts of the same batches as one alone has whole.
+  bool within_batch = false;
+};
+
 struct RejectionOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   std::vector<double> initial = {};   // how frequent the classes are in the input. Empty: counted on the way

@@ -407,7 +407,7 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   Listeners& now = listeners();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensors out;
-  if (now.repeats && op.effect) [[unlikely]]
+  if (now.repeats && op.effect && out_specs.empty()) [[unlikely]]  // what gives something is needed again
     return out;
   if (now.trace) {
     out = now.trace->append(op, in, attrs, out_specs, where);

@@ -10,8 +10,8 @@ TEST_CASE("help and version") {
   const Workplace at;
   const Done help = at.rill("--help");
   CHECK(help.code == 0);
-  for (const char* name :
-       {"show", "run", "bench", "graph", "convert", "freeze", "optimize", "inspect", "debug", "diff", "completion"}) {
+  for (const char* name : {"show", "run", "bench", "graph", "convert", "freeze", "optimize", "inspect", "debug", "diff",
+                           "launch", "completion"}) {
     CHECK(has(help.out, name));
     const Done one = at.rill(std::string(name) + " --help");
     CHECK(one.code == 0);
@@ -32,6 +32,8 @@ TEST_CASE("a wrong call exits with 2") {
                                 "run mlp.onnx --input z=x.npy",
                                 "run mlp.onnx --inputs x.npz --repeat 0",
                                 "completion tcsh",
+                                "launch -n 2",
+                                "launch -n 0 -- true",
                                 "run mlp.onnx --random --shape x=1,4",
                                 "run mlp.onnx --random --shape x=a,3",
                                 "run mlp.onnx --input x=x.npy[9]",

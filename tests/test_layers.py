@@ -3,7 +3,7 @@ large folders say what they hold, that numbers are read and written without the 
 page and each page the next one, that links between pages lead somewhere, and that each layer has a row in the table of
 layers.
 
-    tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn} <- data <- train
+    tensor <- devices <- ops <- autodiff <- trace <- {serialize, nn <- distribute} <- data <- train
 
 A file includes its own layer and those to its left, and spells every path from the root of an install. The layers on
 the right are siblings: none includes another. The rooms of trace/ have an order as well, graph <- fusion <- run <-
@@ -24,15 +24,16 @@ LEFT = {
     "trace": ["tensor", "devices", "ops", "autodiff"],
     "serialize": ["tensor", "devices", "ops", "autodiff", "trace"],
     "nn": ["tensor", "devices", "ops", "autodiff", "trace"],
+    "distribute": ["tensor", "devices", "ops", "autodiff", "trace", "nn"],
     "data": ["tensor", "devices", "ops", "autodiff", "trace", "serialize"],
-    "train": ["tensor", "devices", "ops", "autodiff", "trace", "serialize", "nn", "data"],
+    "train": ["tensor", "devices", "ops", "autodiff", "trace", "serialize", "nn", "distribute", "data"],
 }
 # Libraries of their own, which librill opens: they may use what is to the right of their layer too.
 ABOVE = {"devices/cuda/driver/": ["ops"], "devices/cuda/families/": ["ops"]}
 # The same of the rooms of trace/. What a room needs of one to its right, it asks through a table that it declares and
 # that one fills: graph/control_node.h.
 ROOMS = ["graph", "fusion", "run", "call", "control"]
-UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "distributions.h": "nn", "data.h": "data", "train.h": "train"}
+UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "metrics.h": "nn", "distributions.h": "nn", "data.h": "data", "distribute.h": "distribute", "train.h": "train"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 # Headers of dependencies that no installed header may pull in.
 HEAVY = re.compile(r"^(fmt|llvm-c|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")

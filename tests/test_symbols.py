@@ -13,7 +13,7 @@ HIDDEN = re.compile(r"\brill::N_[A-Z0-9_]+::|\brill::(cpu|ref|scalar_math)::|^(?
 SHOWN = {"rill::cpu::record_of", "rill::cpu::blend_axis", "rill::cpu::scale_bytes", "rill::cpu::scan_rows", "rill::cpu::find_marks"}  # for the tests; for the pictures and the CSV files of librill_data
 
 faults = []
-for library in ("librill.so", "librill_nn.so", "librill_data.so", "librill_io.so", "librill_models.so", "librill_train.so"):
+for library in ("librill.so", "librill_nn.so", "librill_data.so", "librill_io.so", "librill_models.so", "librill_train.so", "librill_distribute.so"):
     if not (BUILD / library).exists():
         if library == "librill.so":
             print("skipped: a static build shows no symbols")

@@ -9,6 +9,9 @@
 #include <cstring>
 
 #include "rill/data/stage.h"
+#include "rill/distribute/model.h"
+#include "rill/distribute/sharded.h"
+#include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
@@ -153,6 +156,8 @@ Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tenso
 void Core::descend(const Tensor& loss, GradientTape& tape) {
   const std::vector<Variable> parameters = nn::trainable(variables().values());
   if (parameters.empty()) fail("Loop", "the model has no trainable parameters", where_);
+  std::optional<GradientHook> averages;
+  if (options_.distribute) averages.emplace(tape, distribute::averaging());
   std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
   std::vector<Gradient> gradients;
   std::vector<Variable> reached;
@@ -162,6 +167,14 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   if (options_.clip_norm > 0) gradients = clip_by_global_norm(gradients, options_.clip_norm).gradients;
   options_.optimizer.get()->apply_gradients(gradients, reached);
 }
+
+// Ranks whose parts of a batch differ in length count by their rows.
+Tensor Core::share_of_loss(const Tensor& loss, const Tensor& prediction) const {
+  if (!options_.distribute) return loss;
+  const Tensor rows = count_of(prediction);
+  return loss * astype(rows / distribute::mean(rows), loss.dtype());
+}
+Tensor Core::joined_loss(const Tensor& share) const { return options_.distribute ? distribute::mean(share) : share; }
 
 void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights) {
   const PauseTapes pause;
@@ -214,10 +227,10 @@ void Core::reset_metrics() {
   for (const metrics::Metric& m : all_metrics()) m.reset();
 }
 
-Logs Core::read_metrics() const {
+Logs Core::read_metrics(bool of_all_ranks) const {
   Logs logs;
   const auto read = [&](const metrics::Metric& m) {
-    const Tensor value = m.result();
+    const Tensor value = of_all_ranks && options_.distribute ? distribute::result(m) : m.result();
     if (value.size() != 1)
       fail("Loop",
            fmt::format("the metric '{}' gives {}, and a history has numbers. update() it yourself, over predict()",
@@ -244,7 +257,7 @@ Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Wher
     if (until && until()) return {};
   }
   if (n == 0) fail("Loop.evaluate", "the dataset has no elements", where);
-  return read_metrics();
+  return read_metrics(true);
 }
 
 Tensor Core::predict(const Source& data, const Where& where) {
@@ -344,7 +357,7 @@ class CoreRun final : public Run {
         data_(data),
         options_(options),
         where_(where),
-        progress_(options.progress),
+        progress_(options.progress && is_first()),
         position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
@@ -360,6 +373,7 @@ class CoreRun final : public Run {
     if (manager_) require_writable(options_.resume, "Loop.fit", where_);
     build_model();
     if (manager_) resume();
+    if (core_.options_.distribute) begin_alike();
     try {
       for (const Callback& c : options_.callbacks) c.on_begin(*this);
       while (epoch < epochs && why_stopped().empty()) run_epoch();
@@ -373,7 +387,7 @@ class CoreRun final : public Run {
   }
 
   const Tensor& loss() const override { return loss_; }
-  Logs running() const override { return core_.read_metrics(); }
+  Logs running() const override { return core_.read_metrics(false); }
   NamedVariables variables() const override { return core_.variables(); }
   nn::Optimizer* optimizer() const override { return core_.options_.optimizer.get(); }
   void keep_weights() override { keeps_weights_ = true; }
@@ -420,6 +434,28 @@ class CoreRun final : public Run {
     CoreRun* run;
     void name_variables(VariablePaths& paths) const { run->name_state(paths); }
   };
+
+  // Of several ranks one writes and shows.
+  bool is_first() const { return !core_.options_.distribute || distribute::rank() == 0; }
+
+  void begin_alike() {
+    distribute::broadcast(core_.variables());
+    if (nn::Optimizer* o = optimizer()) {
+      const NamedVariables model = core_.variables();
+      if (!core_.own_step_) o->build(model);
+      distribute::broadcast(*o);
+    }
+    distribute::broadcast(random::generator());
+  }
+
+  // Ranks end together: whether one was told to end by a signal, and where one has stopped, the others do.
+  bool came_anywhere(bool signalled) {
+    if (!core_.options_.distribute) return signalled;
+    const Tensor own = tensor({int32_t(signalled), int32_t(!why_stopped().empty())});
+    const std::vector<int32_t> any = distribute::all_reduce(own, distribute::Reduce::max).to_vector<int32_t>();
+    if (any[1] != 0 && why_stopped().empty()) stop("another rank has stopped");
+    return any[0] != 0;
+  }
 
   void name_state(VariablePaths& paths) {
     if (executing_eagerly() && !restoring_) {
@@ -558,7 +594,7 @@ class CoreRun final : public Run {
     // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
     const bool midway = !why_stopped().empty();
     if (midway && manager_) save();
-    logs = core_.read_metrics();
+    logs = core_.read_metrics(true);
     validate();
     end_if_signalled();  // in the midst of it; a run that goes on begins with it
     logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -576,18 +612,23 @@ class CoreRun final : public Run {
   void validate() {
     const bool last = epoch + 1 == epochs || !why_stopped().empty();
     if (!data_.validation.pass || ((epoch + 1) % options_.validation_every != 0 && !last)) return;
-    const auto until = manager_ ? +[] { return SignalScope::came() != 0; } : nullptr;
+    const auto until = manager_ && !core_.options_.distribute ? +[] { return SignalScope::came() != 0; } : nullptr;
     for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_, until))
       logs["val_" + name] = value;
   }
 
   void save_if_due() {
+    const bool signalled = came_anywhere(manager_ && SignalScope::came() != 0);
     if (!manager_) return;
-    if (options_.save_every_steps > 0 && step % options_.save_every_steps == 0 && SignalScope::came() == 0) save();
-    end_if_signalled();
+    if (!signalled && options_.save_every_steps > 0 && step % options_.save_every_steps == 0) save();
+    if (signalled) end_signalled();
   }
+  // Where a signal came to any rank. All ranks call it.
   void end_if_signalled() {
-    if (!manager_ || SignalScope::came() == 0) return;
+    const bool signalled = came_anywhere(manager_ && SignalScope::came() != 0);
+    if (manager_ && signalled) end_signalled();
+  }
+  void end_signalled() {
     if (save())
       std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
                    (long long)step);
@@ -596,6 +637,7 @@ class CoreRun final : public Run {
   }
   // A disk that is full is told, and training goes on: the checkpoint before stands.
   bool save() {
+    if (!is_first()) return true;
     try {
       manager_->save(step);
       return true;

@@ -98,6 +98,10 @@ struct LoopOptions {
   double clip_norm = 0;               // gradients are scaled so that their global norm is at most this; 0: they are not
   bool traced = true;                 // steps are traced and compiled; false: they run op by op, for a debugger
   std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
+  // On all ranks of a distribute::Session: each has its rows of every batch, gradients are means over all rows, and the
+  // numbers of an epoch are those of all ranks. All begin with rank 0's parameters, optimizer and random generator;
+  // rank 0 alone writes what is resumed, and shows progress. Every rank needs a row of every batch.
+  bool distribute = false;
 };
 
 namespace impl {
@@ -133,6 +137,9 @@ class Core {
   Tensor loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const;
   // Gradients by the model's trainable Variables, clipped, and a step of the optimizer.
   void descend(const Tensor& loss, GradientTape& tape);
+  // The loss of a batch, of which this rank has some rows, as it counts in the mean over ranks; and that mean.
+  Tensor share_of_loss(const Tensor& loss, const Tensor& prediction) const;
+  Tensor joined_loss(const Tensor& share) const;
   // Adds to the running means and to the metrics.
   void count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights);
   // Of a step of the user's own: numbers by name.
@@ -168,7 +175,7 @@ class Core {
   std::vector<metrics::Metric> all_metrics() const;
   std::vector<Variable> sums() const;  // of all of them
   void reset_metrics();
-  Logs read_metrics() const;
+  Logs read_metrics(bool of_all_ranks) const;
 
   LoopOptions options_;
   std::function<void(ModelVisitor&)> name_model_;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rill/data/dataset.h"
+#include "rill/distribute/session.h"
 #include "rill/nn/call.h"
 #include "rill/trace/function.h"
 #include "rill/train/core.h"
@@ -211,9 +212,10 @@ class Steps {
       const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
       const Tensor target = target_of(element), weights = weights_of(element, true);
       const Tensor loss = core_.loss_of(prediction, target, weights);
-      core_.descend(loss, tape);
+      const Tensor share = core_.share_of_loss(loss, prediction);
+      core_.descend(share, tape);
       core_.count(loss, prediction, target, weights);
-      return loss;
+      return core_.joined_loss(share);
     }
   }
   // Gives the loss, or, of several numbers, the one called "loss", or the first.
@@ -338,11 +340,11 @@ class Loop {
     this->steps<T>().prepare(nullptr);
     return core_->evaluate(source(dataset, where), steps, where);
   }
-  // What the model makes of all of them, batches put together along the first axis.
+  // What the model makes of all of them, batches put together along the first axis; on every rank.
   template <class T>
   Tensor predict(const data::Dataset<T>& dataset, Where where = Where::current()) {
     steps<T>().prepare(nullptr);
-    return core_->predict(source(dataset, where), where);
+    return core_->predict(source_of(dataset, where), where);
   }
   // Trains for some steps with a learning rate that grows from step to step, and gives the losses; then all is as it was.
   // Throws where the rate follows a schedule, and of a step of your own.
@@ -367,6 +369,16 @@ class Loop {
   }
   template <class T>
   impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
+    if (core_->options().distribute) return source_of(shard(dataset, where), where);
+    return source_of(dataset, where);
+  }
+  // This rank's rows of each batch.
+  template <class T>
+  data::Dataset<T> shard(const data::Dataset<T>& dataset, const Where& where) const {
+    return dataset.shard(distribute::size(where), distribute::rank(where), {.within_batch = true}, where);
+  }
+  template <class T>
+  impl::Source source_of(const data::Dataset<T>& dataset, const Where& where) {
     impl::Source s;
     s.size = dataset.size();
     s.pass = [this, dataset, where](uint64_t epoch) -> std::unique_ptr<impl::Pass> {

@@ -194,6 +194,15 @@ int64_t rows_of(const std::vector<Tensor>& tensors, const char* op) {
 }
 Tensor row_of(const Tensor& t, int64_t i) { return t(i); }
 
+void cut_rows(std::vector<Tensor>& tensors, int64_t count, int64_t index) {
+  const int64_t rows = rows_of(tensors, "data::shard");
+  if (rows < count)
+    fail("data::shard", fmt::format("a batch has {} rows for {} workers. give each one or more: batch(n, {{.partial = "
+                                    "false}}) drops what is left over at the end",
+                                    rows, count));
+  for (Tensor& t : tensors) t = t(slice(rows * index / count, rows * (index + 1) / count));
+}
+
 std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices) {
   const bool in_a_row =
       indices.back() - indices.front() + 1 == int64_t(indices.size()) &&

@@ -174,6 +174,52 @@ class Slice final : public Stage {
   int64_t first_, step_, most_;
 };
 
+// --- shard, within elements ------------------------------------------------------------------------------------------
+
+class RowShard final : public Stage {
+ public:
+  RowShard(StagePtr input, int64_t count, int64_t index, Function cut, const Where& where)
+      : Stage("shard", where, {std::move(input)}), count_(count), index_(index), cut_(std::move(cut)) {}
+  std::optional<int64_t> size() const override { return input()->size(); }
+  bool is_indexed() const override { return input()->is_indexed(); }
+  Item at(int64_t i, const Pass& pass) const override {
+    Item x = input()->at(i, pass);
+    return part(x, i);
+  }
+  CursorPtr open(const Pass& pass) const override { return std::make_unique<Parts>(*this, input()->begin(pass)); }
+  CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const override {
+    return std::make_unique<Parts>(*this, input()->begin_in(std::move(order), pass));
+  }
+  std::string details() const override { return fmt::format("({} of {}, of each element)", index_, count_); }
+
+ private:
+  Item part(Item& x, int64_t number) const {
+    try {
+      return cut_(x);
+    } catch (...) {
+      fail_at_element(*this, number, &x);
+    }
+  }
+  struct Parts final : Through {
+    Parts(const RowShard& s, CursorPtr input) : Through(s, std::move(input)), stage(s) {}
+    Item next() override {
+      Item x = input_->next();
+      return x ? stage.part(x, number++) : Item();
+    }
+    int64_t skip(int64_t n) override {
+      const int64_t gone = input_->skip(n);
+      number += gone;
+      return gone;
+    }
+    void save(StateWriter& w) const override { w.number(number), input_->save(w); }
+    void restore(StateReader& r) override { number = r.count(), input_->restore(r); }
+    const RowShard& stage;
+    int64_t number = 0;
+  };
+  int64_t count_, index_;
+  Function cut_;
+};
+
 // --- with_options ----------------------------------------------------------------------------------------------------
 
 class WithOptions final : public Stage {
@@ -267,11 +313,21 @@ StagePtr skip(StagePtr input, int64_t n, const Where& where) {
   require_count("data::skip", "the count", n, 0, where);
   return std::make_shared<Slice>("skip", std::move(input), n, 1, endless, where);
 }
-StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where) {
+namespace {
+void require_shard(int64_t count, int64_t index, const Where& where) {
   require_count("data::shard", "the number of shards", count, 1, where);
   if (index < 0 || index >= count)
     fail("data::shard", fmt::format("the index is {} and must be from 0 to {}", index, count - 1), where);
+}
+}  // namespace
+
+StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where) {
+  require_shard(count, index, where);
   return std::make_shared<Slice>("shard", std::move(input), index, count, endless, where);
+}
+StagePtr shard_rows(StagePtr input, int64_t count, int64_t index, Function cut, const Where& where) {
+  require_shard(count, index, where);
+  return std::make_shared<RowShard>(std::move(input), count, index, std::move(cut), where);
 }
 StagePtr with_options(StagePtr input, const PipelineOptions& o, const Where& where) {
   return std::make_shared<WithOptions>(std::move(input), o, where);

@@ -44,6 +44,8 @@ StagePtr rejection_resample(StagePtr input, Measure class_of, std::vector<double
 StagePtr take(StagePtr input, int64_t n, const Where& where);
 StagePtr skip(StagePtr input, int64_t n, const Where& where);
 StagePtr shard(StagePtr input, int64_t count, int64_t index, const Where& where);
+// `cut`: of an element, the worker's part.
+StagePtr shard_rows(StagePtr input, int64_t count, int64_t index, Function cut, const Where& where);
 StagePtr ignore_errors(StagePtr input, const IgnoreErrorsOptions& o, const Where& where);
 
 // --- Several as one, one as several (group.cpp, window.cpp) ---

@@ -9,6 +9,7 @@ needs=(
   'files: nlohmann-json3-dev libprotobuf-dev protobuf-compiler libpng-dev libzip-dev libcsv-dev libleveldb-dev
           libflatbuffers-dev flatbuffers-compiler liblz4-dev libzstd-dev'
   'audio: libsndfile1-dev'
+  'many processes: libopenmpi-dev openmpi-bin'
   'pictures: libturbojpeg0-dev libgif-dev libwebp-dev'
   'the command rill, the demo: libcli11-dev'
   'tests and benchmarks: catch2 libmpfr-dev cmake libbenchmark-dev'

@@ -87,7 +87,7 @@ void detail::check_count(const char* key, int64_t n) {
 // --- Effects ---------------------------------------------------------------------------------------------------------
 
 void drop_effects(Node& n) {
-  if (!has_effect(n)) return;
+  if (n.kind != Node::Kind::op || !n.op->graphs || !has_effect(n)) return;
   n.attrs = with_graphs(*n.op, n.attrs, [](const std::shared_ptr<const InnerGraph>& inner) {
     return std::make_shared<const InnerGraph>(inner->role, without_effects(inner->graph));
   });
@@ -102,7 +102,7 @@ Graph without_effects(const Graph& g) {
   const auto now = [&](ValueId v) { return ValueId{number[size_t(v.node)], v.index}; };
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     Node n = g.nodes()[i];
-    if (n.kind == Node::Kind::op && n.op->effect) continue;
+    if (n.kind == Node::Kind::op && n.op->effect && n.outputs.empty()) continue;
     drop_effects(n);
     for (ValueId& v : n.inputs) v = now(v);
     number[i] = out.append(std::move(n));

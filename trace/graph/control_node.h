@@ -111,6 +111,7 @@ Attrs with_graphs(const Op& op, AttrsView attrs,
 Tensors apply_any(const Op& op, Operands in, AttrsView attrs, const Where& where);
 
 // The graph without what prints or asserts, here and in its inner graphs: a backward walk repeats values, not effects.
+// An effect that gives something (what ranks exchange) is repeated too, on all ranks alike.
 Graph without_effects(const Graph& g);
 // The same for the graphs inside one node.
 void drop_effects(Node& n);

@@ -1,0 +1,738 @@
+// The records of the collectives, and the functions that call them. How ranks agree on a call is in world.cpp; start at
+// call_all_reduce.
+#include "rill/distribute/collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "rill/devices/driver.h"
+#include "rill/devices/params/read_attrs.h"
+#include "rill/distribute/sums.h"
+#include "rill/distribute/world.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
+#include "rill/ops/ops.h"
+
+namespace rill::distribute {
+
+std::string_view name(Reduce r) {
+  switch (r) {
+    case Reduce::sum: return "sum";
+    case Reduce::mean: return "mean";
+    case Reduce::max: return "max";
+    case Reduce::min: return "min";
+    case Reduce::product: return "product";
+  }
+  return "?";
+}
+constexpr int enumerators(Reduce) { return 5; }
+
+namespace {
+
+// --- Attributes ------------------------------------------------------------------------------------------------------
+
+// Of all: the group, and for how many ranks the call was made. The line is no field: files and texts need not have it.
+struct GroupAttrs {
+  Dims ranks;
+  int64_t size = 1;
+  std::string place = {};
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("ranks", s.ranks);
+    v("size", s.size);
+  }
+};
+
+struct ReduceAttrs : GroupAttrs {
+  Reduce reduce = Reduce::sum;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("reduce", s.reduce);
+  }
+};
+
+struct RootAttrs : GroupAttrs {
+  int64_t root = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("root", s.root);
+  }
+};
+
+// to[i]: where rank i's tensor goes, or -1.
+struct PermuteAttrs : GroupAttrs {
+  Dims to;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("to", s.to);
+  }
+};
+
+struct ReceiveAttrs : GroupAttrs {
+  int64_t from = 0;
+  Dims shape;
+  DType dtype = DType::f32;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("from", s.from);
+    v("shape", s.shape);
+    v("dtype", s.dtype);
+  }
+};
+
+const ReadableAttrs readable_reduce(std::type_identity<ReduceAttrs>(), "all_reduce");
+const ReadableAttrs readable_scattered(std::type_identity<ReduceAttrs>(), "reduce_scatter");
+const ReadableAttrs readable_group(std::type_identity<GroupAttrs>(), "all_gather");
+const ReadableAttrs readable_root(std::type_identity<RootAttrs>(), "broadcast");
+const ReadableAttrs readable_permute(std::type_identity<PermuteAttrs>(), "permute");
+const ReadableAttrs readable_receive(std::type_identity<ReceiveAttrs>(), "receive");
+
+// --- Shapes ----------------------------------------------------------------------------------------------------------
+
+const GroupAttrs& group_of(AttrsView attrs) { return *static_cast<const GroupAttrs*>(attrs.data); }
+
+void require_host(const InferArgs& a) {
+  if (a.count() && !is_host(a[0].device))
+    a.reject(fmt::format("the tensor is on {}, and ranks exchange what is on the host. move it with to(\"cpu:0\")",
+                         to_string(a[0].device)));
+}
+Spec strong(Shape shape, const Spec& like) { return Spec{std::move(shape), like.dtype, false, like.device}; }
+
+void check_reduce(const InferArgs& a) {
+  const Reduce r = a.attrs.as<ReduceAttrs>().reduce;
+  if (r == Reduce::mean && !is_differentiable(a[0].dtype))
+    a.reject(fmt::format("the mean of {} is none of its dtype. convert with astype(f32), or take the sum",
+                         name(a[0].dtype)));
+  if ((r == Reduce::max || r == Reduce::min) && is_complex(a[0].dtype))
+    a.reject("complex numbers have no order, and so no largest or smallest");
+}
+
+OutSpecs infer_same(const InferArgs& a) {
+  require_host(a);
+  return {strong(a[0].shape, a[0])};
+}
+OutSpecs infer_all_reduce(const InferArgs& a) {
+  check_reduce(a);
+  return infer_same(a);
+}
+OutSpecs infer_gathered(const InferArgs& a) {
+  require_host(a);
+  Shape shape{Dim(group_of(a.attrs).size)};
+  for (const Dim d : a[0].shape) shape.push_back(d);
+  return {strong(std::move(shape), a[0])};
+}
+
+// The first axis, which is `n` of something.
+void require_parts(const InferArgs& a, bool exactly) {
+  const int64_t n = group_of(a.attrs).size;
+  if (a[0].shape.empty() || (exactly ? a[0].shape[0] != n : a[0].shape[0] % n != 0))
+    a.reject(
+        fmt::format("the first axis must be {} {}, the number of ranks", exactly ? "of size" : "a multiple of", n));
+}
+OutSpecs infer_reduce_scatter(const InferArgs& a) {
+  require_host(a);
+  check_reduce(a);
+  require_parts(a, false);
+  Shape shape = a[0].shape;
+  shape[0] = shape[0] / group_of(a.attrs).size;
+  return {strong(std::move(shape), a[0])};
+}
+OutSpecs infer_all_to_all(const InferArgs& a) {
+  require_parts(a, false);
+  return infer_same(a);
+}
+OutSpecs infer_scatter(const InferArgs& a) {
+  require_host(a);
+  require_parts(a, true);
+  Shape shape;
+  for (size_t i = 1; i < a[0].shape.size(); ++i) shape.push_back(a[0].shape[i]);
+  return {strong(std::move(shape), a[0])};
+}
+OutSpecs infer_receive(const InferArgs& a) {
+  const auto& r = a.attrs.as<ReceiveAttrs>();
+  if (!contains(plain_set | float8_set, r.dtype)) a.reject(fmt::format("{} is not received", name(r.dtype)));
+  return {Spec{Shape(r.shape), r.dtype, false, Device()}};
+}
+OutSpecs infer_nothing(const InferArgs&) { return {}; }
+
+// --- Calls -----------------------------------------------------------------------------------------------------------
+
+// A call while it runs: the ranks have agreed on it, and data may move.
+class Running {
+ public:
+  // `detail`: what must be equal beside the op and the operand. `expects`: what another rank must say, if not the same.
+  Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, const std::string& detail)
+      : Running(op, attrs) {
+    check_size(op, spec);
+    call_.what = call_.expects = described(op, spec, detail);
+    if (world_) world_->agree(call_, *members_);
+  }
+  // Of two ranks.
+  Running(std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec, int64_t peer)
+      : Running(op, attrs) {
+    check_size(op, spec);
+    call_.what = described(op, spec, ""), call_.expects = described(other_op, spec, "");
+    const int places[] = {int(peer)};
+    if (world_) world_->agree(call_, *members_, places);
+  }
+
+  bool alone() const { return !world_; }
+  int me() const { return world_ ? members_->me : 0; }
+  int size() const { return world_ ? members_->size() : 1; }
+  const Mpi& mpi() const { return world_->mpi(); }
+  void* channel() { return world_->channel(*members_); }
+  void finish(void* request) { world_->finish(request, call_); }
+  // Between two members, of whom the others need not know.
+  void* send(const Tensor& x, int64_t to) {
+    return mpi().send(world_->channel_of_all(), x.rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
+                      members_->ranks[size_t(to)], 1);
+  }
+  void* receive(Tensor& x, int64_t from) {
+    return mpi().receive(world_->channel_of_all(), x.mutable_rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
+                         members_->ranks[size_t(from)], 1);
+  }
+
+ private:
+  Running(std::string_view op, const GroupAttrs& attrs) : at_(attrs.place, function_) {
+    World* world = World::now_or_alone(Where());
+    const int64_t size = !attrs.ranks.empty() ? int64_t(attrs.ranks.size()) : world ? world->size() : 1;
+    if (size != attrs.size)
+      fail(op,
+           fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
+    call_.op = op, call_.place = attrs.place;
+    if (!world || world->alone()) return;
+    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
+    lock_ = std::unique_lock(world->mutex);
+    world_ = world, members_ = &world->members(attrs.ranks, op);
+    group_ = attrs.ranks.empty() ? "" : fmt::format(" among ranks {}", to_string(Shape(attrs.ranks)));
+  }
+  // MPI counts in int.
+  void check_size(std::string_view op, const Spec& spec) const {
+    if (world_ && int64_t(spec.shape.numel()) > INT32_MAX)
+      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
+                           INT32_MAX));
+  }
+  std::string described(std::string_view op, const Spec& spec, const std::string& detail) const {
+    return fmt::format("{} of {}{}{}", op, to_string(spec), detail, group_);
+  }
+
+  std::string function_;
+  ReplayScope at_;  // errors name the user's line, also from a graph
+  std::unique_lock<UserCodeMutex> lock_;
+  World* world_ = nullptr;  // null: alone
+  Members* members_ = nullptr;
+  std::string group_;
+  Call call_;
+};
+
+// A dense tensor of the same elements, on its own.
+Tensor dense(const Tensor& t) {
+  Spec spec = t.spec();
+  spec.weak = false;
+  Tensor out = empty_tensor(std::move(spec));
+  copy_elements(t, out);
+  return out;
+}
+Tensor empty_like(const Tensor& t, Shape shape) { return empty_tensor(strong(std::move(shape), t.spec())); }
+char* bytes_of(Tensor& t) { return t.mutable_rep()->data; }
+const char* bytes_of(const Tensor& t) { return t.rep()->data; }
+int64_t count_of(const Tensor& t) { return int64_t(t.size()); }
+int width(const Tensor& t) { return int(size_of(t.dtype())); }
+std::unique_ptr<char[]> room(int64_t bytes) { return std::make_unique_for_overwrite<char[]>(size_t(bytes)); }
+
+// Blocks of a length each, one after the other.
+struct Cut {
+  std::vector<int> counts, places;
+  void add(int64_t count) {
+    places.push_back(counts.empty() ? 0 : places.back() + counts.back());
+    counts.push_back(int(count));
+  }
+  static Cut evenly(int64_t count, int n) {
+    Cut cut;
+    for (int i = 0; i < n; ++i) cut.add(count * (i + 1) / n - count * i / n);
+    return cut;
+  }
+  static Cut same(int64_t count, int n) {
+    Cut cut;
+    for (int i = 0; i < n; ++i) cut.add(count);
+    return cut;
+  }
+};
+
+// Block i of `in` goes to rank i; gives those of this rank, one after the other.
+std::unique_ptr<char[]> exchange(Running& run, const char* in, const Cut& cut, int size) {
+  const Cut mine = Cut::same(cut.counts[size_t(run.me())], run.size());
+  auto blocks = room(int64_t(mine.counts[0]) * run.size() * size);
+  run.finish(run.mpi().all_to_all_blocks(run.channel(), in, cut.counts.data(), cut.places.data(), blocks.get(),
+                                         mine.counts.data(), mine.places.data(), size));
+  return blocks;
+}
+
+// What is small is sent to all, who add up all of it; else each adds up a part. The order of additions is the same.
+constexpr int64_t small_bytes = 1 << 13;
+
+Tensors call_all_reduce(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<ReduceAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_reduce", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  if (run.alone() || run.size() == 1) return {x};
+  Tensor out = empty_like(x, x.shape());
+  const int64_t count = count_of(x), size = width(x);
+  if (count * size <= small_bytes) {
+    auto all = room(count * size * run.size());
+    run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), all.get(), count, int(size)));
+    reduce_blocks(all.get(), run.size(), count, x.dtype(), a.reduce, bytes_of(out));
+    return {out};
+  }
+  const Cut cut = Cut::evenly(count, run.size());
+  const auto blocks = exchange(run, bytes_of(x), cut, int(size));
+  const int mine = cut.counts[size_t(run.me())];
+  char* const part = bytes_of(out) + int64_t(cut.places[size_t(run.me())]) * size;
+  reduce_blocks(blocks.get(), run.size(), mine, x.dtype(), a.reduce, part);
+  std::memcpy(blocks.get(), part, size_t(mine * size));
+  run.finish(run.mpi().all_gather_blocks(run.channel(), blocks.get(), mine, bytes_of(out), cut.counts.data(),
+                                         cut.places.data(), int(size)));
+  return {out};
+}
+
+Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<ReduceAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("reduce_scatter", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  if (run.alone() || run.size() == 1) return {x};
+  Shape shape = x.shape();
+  shape[0] = shape[0] / a.size;
+  Tensor out = empty_like(x, std::move(shape));
+  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(out), run.size()), width(x));
+  reduce_blocks(blocks.get(), run.size(), count_of(out), x.dtype(), a.reduce, bytes_of(out));
+  return {out};
+}
+
+Shape gathered(const Tensor& x, int64_t n) {
+  Shape shape{Dim(n)};
+  for (const Dim d : x.shape()) shape.push_back(d);
+  return shape;
+}
+
+Tensors call_all_gather(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<GroupAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_gather", a, x.spec(), "");
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  else run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x)));
+  return {out};
+}
+
+Tensors call_broadcast(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  Tensor x = dense(*in[0]);
+  Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
+  if (!run.alone()) run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
+  return {x};
+}
+
+Tensors call_scatter(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("scatter", a, x.spec(), fmt::format(" from place {}", a.root));
+  Shape shape;
+  for (size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
+  Tensor out = empty_like(x, std::move(shape));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(out) * width(x)));
+  else run.finish(run.mpi().scatter(run.channel(), bytes_of(x), bytes_of(out), count_of(out), width(x), int(a.root)));
+  return {out};
+}
+
+Tensors call_gather(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("gather", a, x.spec(), fmt::format(" to place {}", a.root));
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.me() != a.root) std::memset(bytes_of(out), 0, size_t(count_of(out) * width(x)));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  else run.finish(run.mpi().gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x), int(a.root)));
+  return {out};
+}
+
+Tensors call_all_to_all(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<GroupAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_to_all", a, x.spec(), "");
+  if (run.alone()) return {x};
+  Tensor out = empty_like(x, x.shape());
+  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(x) / run.size(), run.size()), width(x));
+  std::memcpy(bytes_of(out), blocks.get(), size_t(count_of(x) * width(x)));
+  return {out};
+}
+
+Tensors call_permute(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<PermuteAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
+  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
+  const int64_t to = a.to[size_t(run.me())];
+  if (to == run.me()) return {x};
+  Tensor out = empty_like(x, x.shape());
+  void* coming = nullptr;
+  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
+  else coming = run.receive(out, from - a.to.begin());
+  if (to >= 0) run.finish(run.send(x, to));
+  if (coming) run.finish(coming);
+  return {out};
+}
+
+Tensors call_send(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("send", "receive", a, x.spec(), a.root);
+  run.finish(run.send(x, a.root));
+  return {x};
+}
+
+Tensors call_receive(Operands, AttrsView attrs) {
+  const auto& a = attrs.as<ReceiveAttrs>();
+  Tensor out = empty_tensor(Spec{Shape(a.shape), a.dtype, false, Device()});
+  Running run("receive", "send", a, out.spec(), a.from);
+  run.finish(run.receive(out, a.from));
+  return {out};
+}
+
+Tensors call_barrier(Operands, AttrsView attrs) {
+  Running run("barrier", attrs.as<GroupAttrs>(), Spec{Shape{}, DType::boolean, false, Device()}, "");
+  return {};
+}
+
+// --- Derivatives -----------------------------------------------------------------------------------------------------
+
+Group group_named(const GroupAttrs& a) {
+  return a.ranks.empty() ? Group() : Group(std::vector<int64_t>(a.ranks.begin(), a.ranks.end()));
+}
+bool is_linear(Reduce r) { return r == Reduce::sum || r == Reduce::mean; }
+
+// The product of all ranks' x but this one's.
+Tensor product_of_others(const Tensor& x, const Group& group) {
+  const Tensor all = all_gather(x, group);
+  Tensor product = ones_like(x);
+  for (int64_t r = 0; r < group.size(); ++r)
+    if (r != group.rank()) product = product * all(r);
+  return product;
+}
+// 1 / n where this rank's x is the largest (or smallest), one of n; else 0.
+Tensor share_of_extreme(const Tensor& x, const Tensor& extreme, const Group& group) {
+  const Tensor mine = astype(x == extreme, x.dtype());
+  return mine / maximum(all_reduce(mine, Reduce::sum, group), ones_like(mine));
+}
+
+Tensors vjp_all_reduce(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<ReduceAttrs>();
+  return {all_reduce(a.cotangent[0], attrs.reduce, group_named(attrs))};
+}
+// By what a change of this rank's x changes a product or an extreme.
+Tensor factor_of(const ReduceAttrs& attrs, const Tensor& in, const Tensor& out) {
+  const Group group = group_named(attrs);
+  return attrs.reduce == Reduce::product ? product_of_others(in, group) : share_of_extreme(in, out, group);
+}
+Tensors vjp_reduce_by(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<ReduceAttrs>();
+  const Tensor ct = all_reduce(a.cotangent[0], Reduce::sum, group_named(attrs));
+  return {multiply_no_nan(conj(factor_of(attrs, a.in[0], a.out[0])), ct)};
+}
+Tensors jvp_reduce_by(const JvpArgs& a) {
+  const auto& attrs = a.attrs.as<ReduceAttrs>();
+  const Tensor own = multiply_no_nan(factor_of(attrs, a.in[0], a.out[0]), a.tangent[0]);
+  return {all_reduce(own, Reduce::sum, group_named(attrs))};
+}
+
+Tensors vjp_reduce_scatter(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<ReduceAttrs>();
+  if (!is_linear(attrs.reduce))
+    fail("reduce_scatter",
+         fmt::format("there is no derivative of one by the {}. take all_reduce(), and this rank's part",
+                     name(attrs.reduce)));
+  Tensor ct = all_gather(a.cotangent[0], group_named(attrs));
+  if (attrs.reduce == Reduce::mean) ct = ct / double(attrs.size);
+  return {ct.reshape(a.in[0].shape())};
+}
+
+Tensors vjp_all_gather(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<GroupAttrs>();
+  return {reduce_scatter(a.cotangent[0], Reduce::sum, group_named(attrs)).reshape(a.in[0].shape())};
+}
+
+Tensors vjp_broadcast(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<RootAttrs>();
+  const Group group = group_named(attrs);
+  const Tensor ct = all_reduce(a.cotangent[0], Reduce::sum, group);
+  return {group.rank() == attrs.root ? ct : zeros_like(ct)};
+}
+Tensors vjp_scatter(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<RootAttrs>();
+  return {distribute::gather(a.cotangent[0], attrs.root, group_named(attrs))};
+}
+Tensors vjp_gather(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<RootAttrs>();
+  return {distribute::scatter(a.cotangent[0], attrs.root, group_named(attrs))};
+}
+Tensors vjp_all_to_all(const VjpArgs& a) { return {all_to_all(a.cotangent[0], group_named(a.attrs.as<GroupAttrs>()))}; }
+Tensors vjp_permute(const VjpArgs& a) {
+  const auto& attrs = a.attrs.as<PermuteAttrs>();
+  std::vector<std::pair<int64_t, int64_t>> back;
+  for (size_t i = 0; i < attrs.to.size(); ++i)
+    if (attrs.to[i] >= 0) back.emplace_back(int64_t(attrs.to[i]), int64_t(i));
+  return {permute(a.cotangent[0], back, group_named(attrs))};
+}
+
+// --- vmap ------------------------------------------------------------------------------------------------------------
+
+// The rows' first axis is cut or made: it stays the first, and the batch stands behind it for a while.
+Tensors batch_behind(const BatchArgs& a) {
+  const Tensor x = moveaxis(with_batch(a, 0), 0, 1);
+  const Tensor* in[] = {&x};
+  const Tensor y = apply(a.op, in, a.attrs, a.where)[0];
+  return {a.op.name == "rank_scatter" ? y : moveaxis(y, 1, 0)};
+}
+Tensors batch_gathered(const BatchArgs& a) {
+  const Tensor x = with_batch(a, 0);
+  const Tensor* in[] = {&x};
+  return {moveaxis(apply(a.op, in, a.attrs, a.where)[0], 1, 0)};
+}
+
+// --- Records ---------------------------------------------------------------------------------------------------------
+
+constexpr DTypeSet moved_set = plain_set | float8_set;
+constexpr std::string_view waits_for_permute = "its counterpart would run on another rank: permute() has a derivative";
+
+const Op all_reduce_op({.name = "all_reduce",
+                        .doc = "the sum or mean over ranks",
+                        .dtypes = number_set,
+                        .infer = infer_all_reduce,
+                        .vjp = vjp_all_reduce,
+                        .linear_in = save(0),
+                        .batch = batch_rows,
+                        .call = call_all_reduce,
+                        .effect = true});
+// Apart, for a derivative needs the operand.
+const Op reduce_by_op({.name = "all_reduce_by",
+                       .doc = "the largest, smallest or product over ranks",
+                       .dtypes = number_set,
+                       .infer = infer_all_reduce,
+                       .vjp = vjp_reduce_by,
+                       .saves_in = save(0),
+                       .saves_out = save(0),
+                       .jvp = jvp_reduce_by,
+                       .batch = batch_rows,
+                       .call = call_all_reduce,
+                       .effect = true});
+const Op reduce_scatter_op({.name = "reduce_scatter",
+                            .doc = "of the sum (mean, ...) over ranks, this rank's part of the first axis",
+                            .dtypes = number_set,
+                            .infer = infer_reduce_scatter,
+                            .vjp = vjp_reduce_scatter,
+                            .linear_in = save(0),
+                            .batch = batch_behind,
+                            .call = call_reduce_scatter,
+                            .effect = true});
+const Op all_gather_op({.name = "all_gather",
+                        .doc = "the ranks' tensors along a new first axis",
+                        .dtypes = moved_set,
+                        .infer = infer_gathered,
+                        .vjp = vjp_all_gather,
+                        .linear_in = save(0),
+                        .batch = batch_gathered,
+                        .call = call_all_gather,
+                        .effect = true});
+const Op broadcast_op({.name = "broadcast",
+                       .doc = "the root's tensor on all ranks",
+                       .dtypes = moved_set,
+                       .infer = infer_same,
+                       .vjp = vjp_broadcast,
+                       .linear_in = save(0),
+                       .batch = batch_rows,
+                       .call = call_broadcast,
+                       .effect = true});
+const Op scatter_op({.name = "rank_scatter",
+                     .doc = "of the root's tensor, row i on rank i",
+                     .dtypes = moved_set,
+                     .infer = infer_scatter,
+                     .vjp = vjp_scatter,
+                     .linear_in = save(0),
+                     .batch = batch_behind,
+                     .call = call_scatter,
+                     .effect = true});
+const Op gather_op({.name = "rank_gather",
+                    .doc = "the ranks' tensors along a new first axis on the root, zeros elsewhere",
+                    .dtypes = moved_set,
+                    .infer = infer_gathered,
+                    .vjp = vjp_gather,
+                    .linear_in = save(0),
+                    .batch = batch_gathered,
+                    .call = call_gather,
+                    .effect = true});
+const Op all_to_all_op({.name = "all_to_all",
+                        .doc = "part j of the first axis goes to rank j, and part i comes from rank i",
+                        .dtypes = moved_set,
+                        .infer = infer_all_to_all,
+                        .vjp = vjp_all_to_all,
+                        .linear_in = save(0),
+                        .batch = batch_behind,
+                        .call = call_all_to_all,
+                        .effect = true});
+const Op permute_op({.name = "permute_ranks",
+                     .doc = "from each rank to the one that `to` says; zeros where none comes",
+                     .dtypes = moved_set,
+                     .infer = infer_same,
+                     .vjp = vjp_permute,
+                     .linear_in = save(0),
+                     .batch = batch_rows,
+                     .call = call_permute,
+                     .effect = true});
+const Op send_op({.name = "send",
+                  .doc = "to one rank; gives its operand",
+                  .dtypes = moved_set,
+                  .infer = infer_same,
+                  .no_gradient = waits_for_permute,
+                  .batch = batch_rows,
+                  .call = call_send,
+                  .effect = true});
+const Op receive_op({.name = "receive",
+                     .doc = "what one rank sends",
+                     .kind = OpKind::creation,
+                     .dtypes = moved_set,
+                     .inputs = 0,
+                     .infer = infer_receive,
+                     .no_gradient = waits_for_permute,
+                     .call = call_receive,
+                     .effect = true});
+const Op barrier_op({.name = "barrier",
+                     .doc = "waits until all ranks have come here",
+                     .kind = OpKind::creation,
+                     .inputs = 0,
+                     .outputs = 0,
+                     .infer = infer_nothing,
+                     .no_gradient = "it gives nothing",
+                     .call = call_barrier,
+                     .effect = true});
+
+// --- Functions -------------------------------------------------------------------------------------------------------
+
+template <class A>
+A with_group(A attrs, const Group& group, const Where& where) {
+  attrs.ranks = group.ranks(), attrs.size = group.size(where), attrs.place = place_of(where);
+  return attrs;
+}
+
+Tensor run(const Op& op, const Tensor& x, AttrsView attrs, const Where& where) {
+  const Tensor* in[] = {&x};
+  return std::move(apply(op, in, attrs, where)[0]);
+}
+
+void require_place(std::string_view op, std::string_view what, int64_t place, const Group& group, const Where& where) {
+  if (place < 0 || place >= group.size(where))
+    fail(op, fmt::format("{} is {} and must be from 0 to {}", what, place, group.size(where) - 1), where);
+}
+void require_other(std::string_view op, std::string_view what, int64_t place, const Group& group, const Where& where) {
+  require_place(op, what, place, group, where);
+  if (place == group.rank(where)) fail(op, fmt::format("{} is this rank itself, {}", what, place), where);
+}
+
+Dims targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group, const Where& where) {
+  Dims to(size_t(group.size(where)), Dim(-1));
+  for (const auto& [from, there] : pairs) {
+    require_place("permute", "a rank", from, group, where), require_place("permute", "a rank", there, group, where);
+    if (to[size_t(from)] >= 0) fail("permute", fmt::format("rank {} sends twice", from), where);
+    if (std::find(to.begin(), to.end(), Dim(there)) != to.end())
+      fail("permute", fmt::format("rank {} is sent to twice", there), where);
+    to[size_t(from)] = there;
+  }
+  return to;
+}
+
+}  // namespace
+
+Tensor all_reduce(const Tensor& x, Reduce reduce, const Group& group, Where where) {
+  CallerScope caller(where);
+  ReduceAttrs attrs;
+  attrs.reduce = reduce;
+  return run(is_linear(reduce) ? all_reduce_op : reduce_by_op, x, with_group(attrs, group, where), where);
+}
+Tensor mean(const Tensor& x, const Group& group, Where where) { return all_reduce(x, Reduce::mean, group, where); }
+Tensor reduce_scatter(const Tensor& x, Reduce reduce, const Group& group, Where where) {
+  CallerScope caller(where);
+  ReduceAttrs attrs;
+  attrs.reduce = reduce;
+  return run(reduce_scatter_op, x, with_group(attrs, group, where), where);
+}
+Tensor all_gather(const Tensor& x, const Group& group, Where where) {
+  CallerScope caller(where);
+  return run(all_gather_op, x, with_group(GroupAttrs(), group, where), where);
+}
+Tensor all_to_all(const Tensor& x, const Group& group, Where where) {
+  CallerScope caller(where);
+  return run(all_to_all_op, x, with_group(GroupAttrs(), group, where), where);
+}
+
+namespace {
+Tensor run_rooted(const Op& op, std::string_view name, const Tensor& x, int64_t root, const Group& group,
+                  const Where& where) {
+  CallerScope caller(where);
+  require_place(name, "the root", root, group, where);
+  RootAttrs attrs;
+  attrs.root = root;
+  return run(op, x, with_group(attrs, group, where), where);
+}
+}  // namespace
+
+Tensor broadcast(const Tensor& x, int64_t root, const Group& group, Where where) {
+  return run_rooted(broadcast_op, "broadcast", x, root, group, where);
+}
+Tensor scatter(const Tensor& x, int64_t root, const Group& group, Where where) {
+  return run_rooted(scatter_op, "scatter", x, root, group, where);
+}
+Tensor gather(const Tensor& x, int64_t root, const Group& group, Where where) {
+  return run_rooted(gather_op, "gather", x, root, group, where);
+}
+
+Tensor permute(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group,
+               Where where) {
+  CallerScope caller(where);
+  PermuteAttrs attrs;
+  attrs.to = targets(pairs, group, where);
+  return run(permute_op, x, with_group(attrs, group, where), where);
+}
+Tensor rotate(const Tensor& x, int64_t shift, const Group& group, Where where) {
+  const int64_t n = group.size(where);
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t r = 0; r < n; ++r) pairs.emplace_back(r, ((r + shift) % n + n) % n);
+  return permute(x, pairs, group, where);
+}
+
+Tensor send(const Tensor& x, int64_t to, const Group& group, Where where) {
+  CallerScope caller(where);
+  require_other("send", "the receiver", to, group, where);
+  RootAttrs attrs;
+  attrs.root = to;
+  return run(send_op, x, with_group(attrs, group, where), where);
+}
+Tensor receive(const Shape& shape, DType dtype, int64_t from, const Group& group, Where where) {
+  CallerScope caller(where);
+  require_other("receive", "the sender", from, group, where);
+  ReceiveAttrs attrs;
+  attrs.from = from, attrs.shape = shape, attrs.dtype = dtype;
+  return std::move(apply(receive_op, Operands(), with_group(attrs, group, where), where)[0]);
+}
+void barrier(const Group& group, Where where) {
+  CallerScope caller(where);
+  apply(barrier_op, Operands(), with_group(GroupAttrs(), group, where), where);
+}
+
+}  // namespace rill::distribute

@@ -1,0 +1,123 @@
+// See layers.h.
+#include "rill/distribute/layers.h"
+
+#include <fmt/format.h>
+
+#include "rill/autodiff/transforms.h"
+#include "rill/nn/layer.h"
+#include "rill/nn/layers/common.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+
+namespace rill::distribute {
+
+Tensor fan_out(const Tensor& x, const Group& group, Where where) {
+  CallerScope caller(where);
+  return custom_gradient([group](const Tensor& v) {
+    return std::pair(identity(v), [group](const Tensor& g) { return all_reduce(g, Reduce::sum, group); });
+  })(x);
+}
+
+Tensor fan_in(const Tensor& part, const Group& group, Where where) {
+  CallerScope caller(where);
+  return custom_gradient([group](const Tensor& v) {
+    return std::pair(all_reduce(v, Reduce::sum, group), [](const Tensor& g) { return g; });
+  })(part);
+}
+
+// --- Dense -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Draws the whole, whose axis is `n` times as long, and gives this rank's part.
+nn::Initializer part_of(const nn::Initializer& whole, size_t axis, const Group& group) {
+  return [whole, axis, group](const Shape& part) {
+    Shape shape = part;
+    shape[axis] = shape[axis] * group.size();
+    const Dim first = part[axis] * group.rank();
+    const Tensor all = whole(shape);
+    return axis == 0 ? all(slice(first, first + part[0])) : all(rill::all, slice(first, first + part[axis]));
+  };
+}
+
+int64_t checked_out(std::string_view op, int64_t out, int64_t n, const Where& where) {
+  if (out < 1 || out % n != 0)
+    fail(op, fmt::format("out is {}, and must be a multiple of {}, the ranks that the layer lies on", out, n), where);
+  return out;
+}
+
+}  // namespace
+
+ColumnParallelDense::ColumnParallelDense(int64_t out, const ParallelDenseOptions& o, Where where)
+    : options(o),
+      out(checked_out("ColumnParallelDense", out, o.group.size(where), where)),
+      kernel(nn::param(o.name, "kernel", part_of(o.kernel_initializer, 1, o.group), where)),
+      bias(nn::param(o.name, "bias", part_of(o.bias_initializer, 0, o.group), where, nn::Kind::weight, o.use_bias)) {}
+
+Tensor ColumnParallelDense::operator()(const Tensor& x, const nn::Call& call, Where where) const {
+  const nn::LayerRun run(this, options.name, where);
+  const Tensor in = fan_out(call.in(x), options.group);
+  const int64_t size = nn::size_for(kernel, 0, 1, in, -1, "ColumnParallelDense", where);
+  return run.give(
+      nn::finish(matmul(in, kernel({size, out / options.group.size()}, call)), bias, options.activation, call, where));
+}
+
+RowParallelDense::RowParallelDense(int64_t out, const ParallelDenseOptions& o, Where where)
+    : options(o),
+      out(checked_out("RowParallelDense", out, 1, where)),
+      kernel(nn::param(o.name, "kernel", part_of(o.kernel_initializer, 0, o.group), where)),
+      bias(nn::param(o.name, "bias", o.bias_initializer, where, nn::Kind::weight, o.use_bias)) {}
+
+Tensor RowParallelDense::operator()(const Tensor& x, const nn::Call& call, Where where) const {
+  const nn::LayerRun run(this, options.name, where);
+  const Tensor in = call.in(x);
+  const int64_t size = nn::size_for(kernel, 0, 1, in, -1, "RowParallelDense", where);
+  return run.give(
+      nn::finish(fan_in(matmul(in, kernel({size, out}, call)), options.group), bias, options.activation, call, where));
+}
+
+// --- BatchNorm -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Axes all_but(int64_t axis, int ndim) {
+  Axes axes;
+  for (int64_t i = 0; i < ndim; ++i)
+    if (i != axis) axes.push_back(Dim(i));
+  return axes;
+}
+
+void move_towards(const nn::Param& statistic, const Tensor& now, double momentum) {
+  Variable v = statistic;
+  v.assign_add((1 - momentum) * (stop_gradient(now).astype(v.dtype()).reshape(v.shape()) - v));
+}
+
+}  // namespace
+
+SyncBatchNorm::SyncBatchNorm(const nn::BatchNormOptions& options, const Group& group, Where where)
+    : nn::BatchNorm(options, where), group(group) {}
+
+Tensor SyncBatchNorm::operator()(const Tensor& x, const nn::Call& call, Where where) const {
+  const nn::Param& whole = scale ? scale : offset ? offset : mean;
+  if (!call.training() || whole.state().frozen) return nn::BatchNorm::operator()(x, call, where);
+  const nn::LayerRun run(this, options.name, where);
+  const Tensor in = call.in(x);
+  const int64_t axis = int64_t(options.axis) < 0 ? int64_t(options.axis) + in.ndim() : int64_t(options.axis);
+  const Shape channels{nn::size_for(mean, 0, 1, in, options.axis, "SyncBatchNorm", where)};
+  for (const nn::Param* p : {&scale, &offset, &mean, &variance})
+    if (*p) p->make(channels);
+  const DType wide = in.dtype() == f64 ? f64 : f32;
+  const Tensor v = in.astype(wide);
+  const Axes axes = all_but(axis, in.ndim());
+  const Tensor center = distribute::mean(rill::mean(v, axes, true), group, where);
+  const Tensor spread = distribute::mean(rill::mean(square(v - center), axes, true), group, where);
+  move_towards(mean, center, options.momentum);
+  move_towards(variance, spread, options.momentum);
+  Tensor y = (v - center) * rsqrt(spread + options.epsilon);
+  const auto along = [&](const nn::Param& p) { return p(channels, {}).astype(wide).reshape(center.shape()); };
+  if (scale) y = y * along(scale);
+  if (offset) y = y + along(offset);
+  return run.give(y.astype(in.dtype()));
+}
+
+}  // namespace rill::distribute

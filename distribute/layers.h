@@ -1,0 +1,83 @@
+// Layers that compute with other ranks: normalisation over the whole batch, and Dense layers whose weights lie on several
+// ranks. Two of these one behind the other make a block without communication between them:
+//
+//   distribute::ColumnParallelDense up{256, {.group = mesh.group("model"), .activation = gelu}};
+//   distribute::RowParallelDense down{64, {.group = mesh.group("model")}};
+//   y = down(up(x));   // one sum over ranks, and one on the way back
+//
+// Their gradients are those of one rank's loss, which all ranks of the group compute alike from the same x: no sum over
+// ranks is asked for again (as in Megatron-LM; Shoeybi et al., 2019). A GradientTape that averages over data goes with
+// them: distribute::GradientTape tape({.group = mesh.group("data")}).
+#pragma once
+#include "rill/distribute/collectives.h"
+#include "rill/nn/layers/dense.h"
+#include "rill/nn/layers/norm.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::distribute {
+
+// x, the same on all ranks of the group, as what each goes on with in its own way: on the way back, the sum of what came
+// of it on each.
+Tensor fan_out(const Tensor& x, const Group& group = {}, Where where = Where::current());
+// The sum over the ranks of parts, with which all go on alike: on the way back, each part gets what came, once.
+Tensor fan_in(const Tensor& part, const Group& group = {}, Where where = Where::current());
+
+struct ParallelDenseOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  Group group = {};  // the ranks that the layer lies on
+  nn::Activation activation = {};
+  bool use_bias = true;
+  nn::Initializer kernel_initializer = nn::glorot_uniform;  // of the whole, of which each rank takes its part
+  nn::Initializer bias_initializer = nn::constant(0);
+  std::string name = "dense";
+};
+
+// nn::Dense, of whose outputs each rank computes its part, in order: [..., in] to [..., out / n]. Seeded alike on all
+// ranks, the weights are those of nn::Dense(out) on one.
+class ColumnParallelDense {
+ public:
+  // Throws where `out` is no multiple of the number of ranks.
+  explicit ColumnParallelDense(int64_t out, const ParallelDenseOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(ColumnParallelDense, kernel, bias)
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
+
+  ParallelDenseOptions options;
+  int64_t out;
+  nn::Param kernel;  // [in, out / n]
+  nn::Param bias;    // [out / n]
+};
+
+// nn::Dense, of whose inputs each rank has its part, as ColumnParallelDense gives them: [..., in / n] to [..., out], the
+// same on all ranks. The bias and the activation come behind the sum over ranks.
+class RowParallelDense {
+ public:
+  explicit RowParallelDense(int64_t out, const ParallelDenseOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(RowParallelDense, kernel, bias)
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
+
+  ParallelDenseOptions options;
+  int64_t out;
+  nn::Param kernel;  // [in / n, out]
+  nn::Param bias;    // [out], the same on all ranks
+};
+
+// nn::BatchNorm whose statistics, in training, are those of the ranks' batches together, each counting alike. All of
+// them have to call it, in training and in inference alike.
+class SyncBatchNorm : public nn::BatchNorm {
+ public:
+  explicit SyncBatchNorm(const nn::BatchNormOptions& options = {}, const Group& group = {},
+                         Where where = Where::current());
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(SyncBatchNorm, scale, offset, mean, variance)
+
+  Group group;
+};
+
+}  // namespace rill::distribute
+
+#pragma GCC visibility pop

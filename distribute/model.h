@@ -1,0 +1,45 @@
+// Models on all ranks: the same parameters at the beginning, and whether they still are.
+#pragma once
+#include <concepts>
+
+#include "rill/distribute/collectives.h"
+#include "rill/ops/names.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::distribute {
+
+namespace detail {
+void broadcast_variables(const NamedVariables& variables, int64_t root, const Where& where);
+bool same_variables(const NamedVariables& variables, const Where& where);
+template <class M>
+concept Model = std::is_class_v<M> && !std::convertible_to<const M&, Tensor>;
+}  // namespace detail
+
+// Gives every Variable of a model (or of an optimizer, a struct, a container: see rill/ops/names.h) the value that it has
+// on the root. Throws where ranks have different Variables, or one has no value yet.
+template <detail::Model M>
+void broadcast(const M& model, int64_t root = 0, Where where = Where::current()) {
+  detail::broadcast_variables(variables(model), root, where);
+}
+inline void broadcast(const NamedVariables& variables, int64_t root = 0, Where where = Where::current()) {
+  detail::broadcast_variables(variables, root, where);
+}
+inline void broadcast(const Variable& v, int64_t root = 0, Where where = Where::current()) {
+  NamedVariables one;
+  one.add("variable", v);
+  detail::broadcast_variables(one, root, where);
+}
+
+// Whether all ranks have the same Variables under the same paths, with the same bits: one answer on all ranks. Not inside
+// `function`.
+template <detail::Model M>
+bool is_same(const M& model, Where where = Where::current()) {
+  return detail::same_variables(variables(model), where);
+}
+// The same of one tensor.
+bool is_same(const Tensor& x, Where where = Where::current());
+
+}  // namespace rill::distribute
+
+#pragma GCC visibility pop

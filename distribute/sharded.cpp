@@ -1,0 +1,65 @@
+// See sharded.h.
+#include "rill/distribute/sharded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "rill/ops/ops.h"
+
+namespace rill::distribute {
+
+std::vector<int64_t> owners(const std::vector<Variable>& variables, const Group& group, Where where) {
+  std::vector<size_t> order(variables.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  const auto bytes = [&](size_t i) {
+    return int64_t(variables[i].shape(where).numel()) * int64_t(size_of(variables[i].dtype(where)));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
+  std::vector<int64_t> load(size_t(group.size(where)), 0), owner(variables.size(), 0);
+  for (const size_t i : order) {
+    const size_t least = size_t(std::min_element(load.begin(), load.end()) - load.begin());
+    owner[i] = int64_t(least), load[least] += std::max<int64_t>(1, bytes(i));
+  }
+  return owner;
+}
+
+void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>& gradients,
+                             const std::vector<Variable>& variables, const Group& group, Where where) {
+  constexpr std::string_view op = "apply_gradients_sharded";
+  CallerScope caller(where);
+  const int64_t n = group.size(where), me = group.rank(where);
+  if (gradients.size() != variables.size())
+    fail(op,
+         fmt::format("{} gradients for {} variables. the two lists must go together", gradients.size(),
+                     variables.size()),
+         where);
+  if (int64_t(variables.size()) < n)
+    fail(op, fmt::format("{} variables for {} ranks, of which each must own one", variables.size(), n), where);
+  const std::vector<int64_t> owner = owners(variables, group, where);
+  std::vector<Tensor> own_gradients;
+  std::vector<Variable> own;
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (owner[i] == me) own_gradients.push_back(gradients[i]), own.push_back(variables[i]);
+  optimizer.apply_gradients(own_gradients, own, where);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    Variable v = variables[i];
+    v.assign(broadcast(stop_gradient(v.value(where)), owner[i], group, where));
+  }
+}
+
+Tensor result(const metrics::Metric& metric, const Group& group, Where where) {
+  CallerScope caller(where);
+  std::vector<Tensor> own;
+  for (Variable& v : metric.variables()) {
+    own.push_back(v.value(where));
+    v.assign(all_reduce(own.back(), Reduce::sum, group, where));
+  }
+  const Tensor joined = metric.result(where);
+  const std::vector<Variable> sums = metric.variables();
+  for (size_t i = 0; i < sums.size(); ++i) Variable(sums[i]).assign(own[i]);
+  return joined;
+}
+
+}  // namespace rill::distribute

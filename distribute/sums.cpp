@@ -1,0 +1,130 @@
+// See sums.h.
+#include "rill/distribute/sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <vector>
+
+namespace rill::distribute {
+namespace {
+
+constexpr int64_t piece = 512;  // elements that are worked on at once, in the cache
+
+template <class T>
+inline constexpr bool is_complex_type = false;
+template <class T>
+inline constexpr bool is_complex_type<std::complex<T>> = true;
+
+template <class T>
+T larger_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(a)) return a;
+  return b > a || b != b ? b : a;
+}
+template <class T>
+T smaller_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(a)) return a;
+  return b < a || b != b ? b : a;
+}
+
+// Integers wrap; complex products are by the textbook's formula: both as in rill's ops.
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return T(uint64_t(a) + uint64_t(b));
+  else return a + b;
+}
+template <class T>
+T product_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return T(uint64_t(a) * uint64_t(b));
+  else if constexpr (is_complex_type<T>)
+    return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+  else return a * b;
+}
+
+template <class T>
+void combine(T* a, const T* b, int64_t n, Reduce reduce) {
+  switch (reduce) {
+    case Reduce::sum:
+    case Reduce::mean:
+      for (int64_t i = 0; i < n; ++i) a[i] = sum_of(a[i], b[i]);
+      return;
+    case Reduce::product:
+      for (int64_t i = 0; i < n; ++i) a[i] = product_of(a[i], b[i]);
+      return;
+    case Reduce::max:
+    case Reduce::min:
+      if constexpr (!is_complex_type<T>)
+        for (int64_t i = 0; i < n; ++i) a[i] = reduce == Reduce::max ? larger_of(a[i], b[i]) : smaller_of(a[i], b[i]);
+  }
+}
+
+// S: how elements are stored; T: what is computed in.
+template <class S, class T = S>
+struct Blocks {
+  const S* parts;
+  int64_t count;
+  Reduce reduce;
+  std::vector<std::vector<T>> rooms;  // for the right halves, by depth
+
+  // Of ranks [first, last), elements [at, at + n).
+  void run(int first, int last, int64_t at, int64_t n, T* out, size_t depth) {
+    if (last - first == 1) {
+      const S* from = parts + int64_t(first) * count + at;
+      for (int64_t i = 0; i < n; ++i) out[i] = T(from[i]);
+      return;
+    }
+    const int left = int(std::bit_floor(unsigned(last - first - 1)));
+    if (rooms.size() <= depth) rooms.emplace_back(size_t(piece));
+    run(first, first + left, at, n, out, depth + 1);
+    run(first + left, last, at, n, rooms[depth].data(), depth + 1);
+    combine(out, rooms[depth].data(), n, reduce);
+  }
+};
+
+template <class T>
+void divide(T* a, int64_t count, int n) {
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (is_complex_type<T>) a[i] /= typename T::value_type(n);
+    else a[i] = T(a[i] / T(n));
+  }
+}
+
+template <class S, class T = S>
+void reduce_as(const char* parts, int n, int64_t count, Reduce reduce, char* out) {
+  Blocks<S, T> blocks{reinterpret_cast<const S*>(parts), count, reduce, {}};
+  std::vector<T> sum(static_cast<size_t>(piece));
+  S* to = reinterpret_cast<S*>(out);
+  for (int64_t at = 0; at < count; at += piece) {
+    const int64_t some = std::min(piece, count - at);
+    blocks.run(0, n, at, some, sum.data(), 0);
+    if (reduce == Reduce::mean) divide(sum.data(), some, n);
+    for (int64_t i = 0; i < some; ++i) to[at + i] = S(sum[size_t(i)]);
+  }
+}
+
+}  // namespace
+
+void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out) {
+  switch (dtype) {
+    case DType::i8: return reduce_as<int8_t>(parts, n, count, reduce, out);
+    case DType::i16: return reduce_as<int16_t>(parts, n, count, reduce, out);
+    case DType::i32: return reduce_as<int32_t>(parts, n, count, reduce, out);
+    case DType::i64: return reduce_as<int64_t>(parts, n, count, reduce, out);
+    case DType::u8: return reduce_as<uint8_t>(parts, n, count, reduce, out);
+    case DType::u16: return reduce_as<uint16_t>(parts, n, count, reduce, out);
+    case DType::u32: return reduce_as<uint32_t>(parts, n, count, reduce, out);
+    case DType::u64: return reduce_as<uint64_t>(parts, n, count, reduce, out);
+    case DType::f16: return reduce_as<Half, float>(parts, n, count, reduce, out);
+    case DType::bf16: return reduce_as<BFloat16, float>(parts, n, count, reduce, out);
+    case DType::f32: return reduce_as<float>(parts, n, count, reduce, out);
+    case DType::f64: return reduce_as<double>(parts, n, count, reduce, out);
+    case DType::c64: return reduce_as<std::complex<float>>(parts, n, count, reduce, out);
+    case DType::c128: return reduce_as<std::complex<double>>(parts, n, count, reduce, out);
+    default: break;  // infer has rejected it
+  }
+}
+
+}  // namespace rill::distribute

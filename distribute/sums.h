@@ -1,0 +1,13 @@
+// What ranks' tensors are added up by, in the one order that collectives.h states.
+#pragma once
+#include <cstdint>
+
+#include "rill/distribute/collectives.h"
+
+namespace rill::distribute {
+
+// out[i] = the sum (or what `reduce` says) over the n blocks of `count` elements each that follow each other in `parts`.
+// `out` may be one of them.
+void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out);
+
+}  // namespace rill::distribute

@@ -1,0 +1,1 @@
+../../distribute/distribute.h

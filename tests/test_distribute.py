@@ -1,0 +1,141 @@
+"""Programs of several ranks: tests/api/distribute.cpp and the cases of tests/distribute/program.cpp, on 1 to 4 of them, and
+mistakes across ranks, each of which must end within seconds with a message that says what is wrong on which rank.
+
+usage: test_distribute.py [CASE...]
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ["RILL_BUILD_ROOT"])
+PROGRAM, API = BUILD / "tests/distribute_program", BUILD / "tests/api_distribute"
+if not (BUILD / "librill_mpi.so").exists():
+    print("skipped: this rill has no librill_mpi")
+    sys.exit(77)
+if not PROGRAM.exists():
+    print("skipped: distribute_program is not built, for it reads .npz files (librill_mpi is there)")
+    sys.exit(77)
+if not shutil.which("mpirun"):
+    print("skipped: there is no mpirun")
+    sys.exit(77)
+
+# Open MPI starts neither as root nor more ranks than cores unless it is told to.
+ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
+                    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+                    "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+CASES = ["values", "dtypes", "groups", "forks", "derivatives", "jax", "compositions", "training", "tables", "same_bits", "meshes", "layers",
+         "batch_norm", "sharded", "joined_metrics", "loop"]
+# What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
+LINE = r"program\.cpp:\d+"
+MISTAKES = {
+    "returns_early": ["rank 1 (ends|has ended) its Session", "all_reduce"],
+    "other_order": ["all_reduce", "all_gather"],
+    "other_shape": [r"f32\[3\]", r"f32\[4\]"],
+    "other_rank_of_tensor": [r"f32\[4\]", r"f32\[2,2\]"],
+    "other_dtype": [r"f32\[3\]", r"f64\[3\]"],
+    "other_op": ["all_reduce", "broadcast"],
+    "other_reduction": [r"\(sum\)", r"\(max\)"],
+    "other_root": ["from place 0", "from place 1"],
+    "throws": ["rank 1: this rank has had enough"],
+    "throws_no_exception": ["rank 1: an exception that is no std::exception"],
+    "error_of_rill": [r"rank 1: .*\[add\]"],
+    "exits": [r"rank 1: exit\(\) was called"],
+    "both_send": ["rank 0 calls send.* rank 1 calls send|rank 1 calls send.* rank 0 calls send"],
+    "both_receive": ["rank 0 calls receive.* rank 1 calls receive|rank 1 calls receive.* rank 0 calls receive"],
+    "circle_of_sends": ["wait for one another", "rank 0 calls send", "rank 1 calls send", "rank 2 calls send"],
+    "nobody_receives": ["send", "rank 1 (ends|has ended) its Session"],
+    "receives_other_shape": [r"send of f32\[3\]", r"receive of f32\[4\]"],
+    "one_step_more": ["rank 0 (ends|has ended) its Session", "rank 1 calls all_reduce"],
+    "branch_by_rank": ["rank 0 (ends|has ended) its Session", "rank 1 calls all_reduce"],
+    "other_group": [r"among ranks \[0,1\]", r"among ranks \[1,0\]"],
+    "not_in_the_group": ["rank 0 is none of the group's"],
+    "forgets_the_tape": ["rank 1 (ends|has ended) its Session", "rank 0 calls all_reduce"],
+    "other_model": [r"f32\[3\]", r"f32\[4\]"],
+    "stops": ["has waited 3 s for rank 1"],
+    "dies": ["signal 9"],
+}
+RANKS = {"circle_of_sends": 3}
+# Those that no rank can catch, or of which one rank is gone.
+UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
+            "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape"}
+SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
+
+faults = []
+
+
+def run(ranks, *command, limit=240):
+    """Exit status, output and time of a job."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(["mpirun", "-n", str(ranks), *map(str, command)], env=ENV, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=limit)
+    except subprocess.TimeoutExpired as e:
+        return None, (e.stdout or b"").decode() if isinstance(e.stdout, bytes) else e.stdout or "", limit
+    return done.returncode, done.stdout, time.monotonic() - began
+
+
+def check(holds, what, output=""):
+    if not holds:
+        faults.append(what)
+        print(f"FAILED: {what}\n{output[-3000:]}")
+
+
+asked = sys.argv[1:]
+for ranks in (1, 2, 3, 4):
+    if not asked or "api" in asked:
+        status, output, _ = run(ranks, API)
+        check(status == 0, f"api_distribute on {ranks}", output)
+
+bits = {}
+for case in CASES:
+    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4)}.get(case, (1, 2, 3, 4)):
+        if asked and case not in asked:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case == "loop" else []))
+        check(status == 0, f"{case} on {ranks}", output)
+        print(f"{case} on {ranks}: {seconds:.1f} s")
+        if found := re.search(r"bits \w+ loss \S+", output):
+            bits[ranks] = found[0]
+if not asked or "same_bits" in asked:
+    check(len(bits) == 3 and len(set(bits.values())) == 1, f"the same bits on 1, 2 and 4 ranks: {bits}")
+
+for mistake, says in MISTAKES.items():
+    if asked and mistake not in asked:
+        continue
+    ranks = RANKS.get(mistake, 2)
+    status, output, seconds = run(ranks, PROGRAM, mistake, limit=SECONDS)
+    print(f"{mistake}: {seconds:.1f} s")
+    check(status not in (0, None), f"{mistake}: the job ended with {status}", output)
+    for pattern in says:
+        check(re.search(pattern, output, re.S), f"{mistake}: no message says {pattern!r}", output)
+    if mistake not in {"exits", "dies", "throws", "throws_no_exception"}:
+        check(re.search(LINE, output), f"{mistake}: no message names a line", output)
+    if mistake in UNCAUGHT:
+        continue
+    status, output, seconds = run(ranks, PROGRAM, mistake, "caught", limit=SECONDS)
+    for rank in range(ranks):
+        check(f"caught on rank {rank}:" in output, f"{mistake}: rank {rank} has no error", output)
+
+RILL = BUILD / "command/rill"
+if RILL.exists() and (not asked or "launch" in asked):
+    def launch(*words):
+        done = subprocess.run([RILL, "launch", *map(str, words)], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=60)
+        return done.returncode, done.stdout
+    status, output = launch("-n", 2, "--", PROGRAM, "groups")
+    check(status == 0, f"rill launch ends with {status}", output)
+    status, output = launch("-n", 2, "--", "sh", "-c", "echo this is rank $OMPI_COMM_WORLD_RANK$PMI_RANK")
+    check(all(re.search(rf"^\[.*{r}.*this is rank {r}$", output, re.M) for r in (0, 1)), "rill launch says whose a line is", output)
+    status, output = launch("-n", 2, "--", PROGRAM, "throws")
+    check(status != 0 and "this rank has had enough" in output, f"a rank that throws ends rill launch with {status}", output)
+    status, output = launch("-n", 3, "--show", "--", "./program", "--fast")
+    check(status == 0 and re.search(r"mpirun -n 3 .*\./program --fast$", output.strip()), "rill launch --show", output)
+
+print(f"{len(faults)} faults", *faults, sep="\n")
+sys.exit(1 if faults else 0)
