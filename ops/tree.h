@@ -91,9 +91,46 @@ constexpr size_t field_count() {
 template <class T>
 concept Aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T> && (field_count<T>() > 0);
 
+// What cannot be told apart so, and would be an error of the compiler's without a cure. A base class stands in braces as
+// a field does.
+template <class T>
+struct AnyBase {
+  template <class B>
+    requires(std::is_base_of_v<B, T> && !std::is_same_v<B, T>)
+  operator B() const;
+};
+struct NoField {};
+template <class T>
+inline constexpr bool has_base = requires { T{AnyBase<T>()}; } && !requires { T{NoField()}; };
+
+// A C array takes as many values as it has elements, but in braces it is one: then fewer values can stand behind.
+template <class T, size_t... i, size_t... inside, size_t... k>
+constexpr bool takes_around(std::index_sequence<i...>, std::index_sequence<inside...>, std::index_sequence<k...>) {
+  return requires { T{(void(i), AnyField())..., {(void(inside), AnyField())...}, (void(k), AnyField())...}; };
+}
+template <class T, size_t at, size_t inside, size_t behind, size_t all_behind = behind>
+constexpr bool is_array_at() {
+  if constexpr (takes_around<T>(std::make_index_sequence<at>(), std::make_index_sequence<inside>(),
+                                std::make_index_sequence<behind>()))
+    return behind < all_behind;
+  else if constexpr (behind > 0) return is_array_at<T, at, inside, behind - 1, all_behind>();
+  else return false;
+}
+// Elements without a default are told by the number of them, up to four.
+template <class T, size_t n, size_t... i>
+constexpr bool has_array(std::index_sequence<i...>) {
+  return ((is_array_at<T, i, 0, n - 1 - i>() || is_array_at<T, i, 2, n - 1 - i>() ||
+           is_array_at<T, i, 3, n - 1 - i>() || is_array_at<T, i, 4, n - 1 - i>()) ||
+          ...);
+}
+
 template <Aggregate T>
 constexpr auto aggregate_fields(T& value) {
   constexpr size_t n = field_count<T>();
+  static_assert(!has_base<T>, "a struct with a base class names its fields: RILL_FIELDS(Type, a, b)");
+  static_assert(
+      !has_array<T, n>(std::make_index_sequence<n>()),
+      "a struct of tensors, options or layers has no C arrays as fields. std::array and std::vector can stand in one");
 #define RILL_BIND(count, ...)     \
   if constexpr (n == count) {     \
     auto& [__VA_ARGS__] = value;  \

@@ -15,6 +15,7 @@ import tempfile
 HEAD = """#include <rill/data.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
+#include <rill/train.h>
 using namespace rill;
 const Tensor x = ones({2, 3}), y = x;
 Tensor v = x;
@@ -33,6 +34,15 @@ MISTAKES = [
     ("std::vector<float> m(3); from_buffer(m.data(), {3}, m.data());", "a plain pointer owns nothing"),
     ("std::vector<float> m(3); from_buffer(m);", "deleted"),
     ("auto s = strided_span<float, 2>(x + y);", "deleted"),
+    # Structs whose fields cannot be told apart.
+    ("struct A { Tensor t; float f[3]; }; function([](const A& a) { return a.t; })(A());", "has no C arrays as fields"),
+    ("struct L { nn::Dense d[2] = {nn::Dense(2), nn::Dense(3)}; }; L l; variables(l);", "has no C arrays as fields"),
+    ("struct D : Weights { Tensor c; }; function([](const D& d) { return d.c; })(D());", "a base class names its fields"),
+    # Losses and optimizers of a training loop.
+    ('nn::Dense m(1); train::Loop l(m, {.loss = "mse", .optimizer = nn::Adam()});', "a loss is a function and not its name"),
+    ("nn::Dense m(1); train::Loop l(m, {.loss = huber_loss, .optimizer = nn::Adam()});", "this loss takes a number besides"),
+    ("train::LoopOptions o; o.loss = [](const Tensor& p) { return p; };", r"called as f\(prediction, target\)"),
+    ('train::LoopOptions o{.optimizer = "adam"};', "neither a name nor a rate"),
     # Functions of a dataset's elements.
     ("pairs.map([](const Tensor& a) { return a; });", r"map\(f\): f does not take this dataset's elements"),
     ("numbers.batch(2).filter([](int64_t i) { return i > 0; }).map([](std::string s) { return s; });",

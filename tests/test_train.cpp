@@ -358,6 +358,8 @@ TEST_CASE("mistakes that would train something else, or never end") {
                   model, batches()),
           "no gradient"));
   CHECK(has(message(with(nn::Adam()), model, data::from_tensors(clouds())), ".batch(32)"));
+  nn::Dense unbuilt(3);
+  CHECK(has(message(with(nn::Adam()), unbuilt, data::from_tensors(clouds())), ".batch(32)"));
   CHECK(has(message(with(nn::Adam()), model, batches().repeat()), "steps_per_epoch"));
   CHECK(has(message(with(nn::Adam()), model, batches(), {.validation = batches().repeat()}), "validation_steps"));
   CHECK(has(message(with(nn::Adam()), model, batches(), {.validation_steps = 0}), "validation_steps"));

@@ -143,6 +143,7 @@ class Steps {
     })(element);
   }
   Tensor predict(const T& element) {
+    require_batch(element);
     if (!core_.options().traced) return predict_body(input_of(element));
     return predict_.of(input_of(element), [&](std::vector<ArgSpec> specs) {
       return function("predict_step", [this](const X& x) { return predict_body(x); }, {.signature = std::move(specs)});
