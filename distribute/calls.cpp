@@ -1,0 +1,272 @@
+// See calls.h. Start at call_all_reduce.
+#include "rill/distribute/calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "rill/devices/driver.h"
+#include "rill/distribute/sums.h"
+#include "rill/distribute/world.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+
+namespace rill::distribute {
+
+namespace {
+
+// A call while it runs: the ranks have agreed on it, and data may move.
+class Running {
+ public:
+  // `detail`: what must be equal beside the op and the operand. `expects`: what another rank must say, if not the same.
+  Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, const std::string& detail)
+      : Running(op, attrs) {
+    check_size(op, spec);
+    call_.what = call_.expects = described(op, spec, detail);
+    if (world_) world_->agree(call_, *members_);
+  }
+  // Of two ranks.
+  Running(std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec, int64_t peer)
+      : Running(op, attrs) {
+    check_size(op, spec);
+    call_.what = described(op, spec, ""), call_.expects = described(other_op, spec, "");
+    const int places[] = {int(peer)};
+    if (world_) world_->agree(call_, *members_, places);
+  }
+
+  bool alone() const { return !world_; }
+  int me() const { return world_ ? members_->me : 0; }
+  int size() const { return world_ ? members_->size() : 1; }
+  const Mpi& mpi() const { return world_->mpi(); }
+  void* channel() { return world_->channel(*members_); }
+  void finish(void* request) { world_->finish(request, call_); }
+  // Between two members, of whom the others need not know.
+  void* send(const Tensor& x, int64_t to) {
+    return mpi().send(world_->channel_of_all(), x.rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
+                      members_->ranks[size_t(to)], 1);
+  }
+  void* receive(Tensor& x, int64_t from) {
+    return mpi().receive(world_->channel_of_all(), x.mutable_rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
+                         members_->ranks[size_t(from)], 1);
+  }
+
+ private:
+  Running(std::string_view op, const GroupAttrs& attrs) : at_(attrs.place, function_) {
+    World* world = World::now_or_alone(Where());
+    const int64_t size = !attrs.ranks.empty() ? int64_t(attrs.ranks.size()) : world ? world->size() : 1;
+    if (size != attrs.size)
+      fail(op,
+           fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
+    call_.op = op, call_.place = attrs.place;
+    if (!world || world->alone()) return;
+    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
+    lock_ = std::unique_lock(world->mutex);
+    world_ = world, members_ = &world->members(attrs.ranks, op);
+    group_ = attrs.ranks.empty() ? "" : fmt::format(" among ranks {}", to_string(Shape(attrs.ranks)));
+  }
+  // MPI counts in int.
+  void check_size(std::string_view op, const Spec& spec) const {
+    if (world_ && int64_t(spec.shape.numel()) > INT32_MAX)
+      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
+                           INT32_MAX));
+  }
+  std::string described(std::string_view op, const Spec& spec, const std::string& detail) const {
+    return fmt::format("{} of {}{}{}", op, to_string(spec), detail, group_);
+  }
+
+  std::string function_;
+  ReplayScope at_;  // errors name the user's line, also from a graph
+  std::unique_lock<UserCodeMutex> lock_;
+  World* world_ = nullptr;  // null: alone
+  Members* members_ = nullptr;
+  std::string group_;
+  Call call_;
+};
+
+// A dense tensor of the same elements, on its own.
+Tensor dense(const Tensor& t) {
+  Spec spec = t.spec();
+  spec.weak = false;
+  Tensor out = empty_tensor(std::move(spec));
+  copy_elements(t, out);
+  return out;
+}
+Tensor empty_like(const Tensor& t, Shape shape) {
+  return empty_tensor(Spec{std::move(shape), t.dtype(), false, t.spec().device});
+}
+char* bytes_of(Tensor& t) { return t.mutable_rep()->data; }
+const char* bytes_of(const Tensor& t) { return t.rep()->data; }
+int64_t count_of(const Tensor& t) { return int64_t(t.size()); }
+int width(const Tensor& t) { return int(size_of(t.dtype())); }
+std::unique_ptr<char[]> room(int64_t bytes) { return std::make_unique_for_overwrite<char[]>(size_t(bytes)); }
+
+// Blocks of a length each, one after the other.
+struct Cut {
+  std::vector<int> counts, places;
+  void add(int64_t count) {
+    places.push_back(counts.empty() ? 0 : places.back() + counts.back());
+    counts.push_back(int(count));
+  }
+  static Cut evenly(int64_t count, int n) {
+    Cut cut;
+    for (int i = 0; i < n; ++i) cut.add(count * (i + 1) / n - count * i / n);
+    return cut;
+  }
+  static Cut same(int64_t count, int n) {
+    Cut cut;
+    for (int i = 0; i < n; ++i) cut.add(count);
+    return cut;
+  }
+};
+
+// Block i of `in` goes to rank i; gives those of this rank, one after the other.
+std::unique_ptr<char[]> exchange(Running& run, const char* in, const Cut& cut, int size) {
+  const Cut mine = Cut::same(cut.counts[size_t(run.me())], run.size());
+  auto blocks = room(int64_t(mine.counts[0]) * run.size() * size);
+  run.finish(run.mpi().all_to_all_blocks(run.channel(), in, cut.counts.data(), cut.places.data(), blocks.get(),
+                                         mine.counts.data(), mine.places.data(), size));
+  return blocks;
+}
+
+// What is small is sent to all, who add up all of it; else each adds up a part. The order of additions is the same.
+constexpr int64_t small_bytes = 1 << 13;
+
+Shape gathered(const Tensor& x, int64_t n) {
+  Shape shape{Dim(n)};
+  for (const Dim d : x.shape()) shape.push_back(d);
+  return shape;
+}
+
+}  // namespace
+
+Tensors call_all_reduce(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<ReduceAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_reduce", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  if (run.alone() || run.size() == 1) return {x};
+  Tensor out = empty_like(x, x.shape());
+  const int64_t count = count_of(x), size = width(x);
+  if (count * size <= small_bytes) {
+    auto all = room(count * size * run.size());
+    run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), all.get(), count, int(size)));
+    reduce_blocks(all.get(), run.size(), count, x.dtype(), a.reduce, bytes_of(out));
+    return {out};
+  }
+  const Cut cut = Cut::evenly(count, run.size());
+  const auto blocks = exchange(run, bytes_of(x), cut, int(size));
+  const int mine = cut.counts[size_t(run.me())];
+  char* const part = bytes_of(out) + int64_t(cut.places[size_t(run.me())]) * size;
+  reduce_blocks(blocks.get(), run.size(), mine, x.dtype(), a.reduce, part);
+  std::memcpy(blocks.get(), part, size_t(mine * size));
+  run.finish(run.mpi().all_gather_blocks(run.channel(), blocks.get(), mine, bytes_of(out), cut.counts.data(),
+                                         cut.places.data(), int(size)));
+  return {out};
+}
+
+Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<ReduceAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("reduce_scatter", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  if (run.alone() || run.size() == 1) return {x};
+  Shape shape = x.shape();
+  shape[0] = shape[0] / a.size;
+  Tensor out = empty_like(x, std::move(shape));
+  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(out), run.size()), width(x));
+  reduce_blocks(blocks.get(), run.size(), count_of(out), x.dtype(), a.reduce, bytes_of(out));
+  return {out};
+}
+
+Tensors call_all_gather(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<GroupAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_gather", a, x.spec(), "");
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  else run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x)));
+  return {out};
+}
+
+Tensors call_broadcast(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  Tensor x = dense(*in[0]);
+  Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
+  if (!run.alone()) run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
+  return {x};
+}
+
+Tensors call_scatter(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("scatter", a, x.spec(), fmt::format(" from place {}", a.root));
+  Shape shape;
+  for (size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
+  Tensor out = empty_like(x, std::move(shape));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(out) * width(x)));
+  else run.finish(run.mpi().scatter(run.channel(), bytes_of(x), bytes_of(out), count_of(out), width(x), int(a.root)));
+  return {out};
+}
+
+Tensors call_gather(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("gather", a, x.spec(), fmt::format(" to place {}", a.root));
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.me() != a.root) std::memset(bytes_of(out), 0, size_t(count_of(out) * width(x)));
+  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  else run.finish(run.mpi().gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x), int(a.root)));
+  return {out};
+}
+
+Tensors call_all_to_all(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<GroupAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("all_to_all", a, x.spec(), "");
+  if (run.alone()) return {x};
+  Tensor out = empty_like(x, x.shape());
+  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(x) / run.size(), run.size()), width(x));
+  std::memcpy(bytes_of(out), blocks.get(), size_t(count_of(x) * width(x)));
+  return {out};
+}
+
+Tensors call_permute(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<PermuteAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
+  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
+  const int64_t to = a.to[size_t(run.me())];
+  if (to == run.me()) return {x};
+  Tensor out = empty_like(x, x.shape());
+  void* coming = nullptr;
+  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
+  else coming = run.receive(out, from - a.to.begin());
+  if (to >= 0) run.finish(run.send(x, to));
+  if (coming) run.finish(coming);
+  return {out};
+}
+
+Tensors call_send(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<RootAttrs>();
+  const Tensor x = dense(*in[0]);
+  Running run("send", "receive", a, x.spec(), a.root);
+  run.finish(run.send(x, a.root));
+  return {x};
+}
+
+Tensors call_receive(Operands, AttrsView attrs) {
+  const auto& a = attrs.as<ReceiveAttrs>();
+  Tensor out = empty_tensor(Spec{Shape(a.shape), a.dtype, false, Device()});
+  Running run("receive", "send", a, out.spec(), a.from);
+  run.finish(run.receive(out, a.from));
+  return {out};
+}
+
+Tensors call_barrier(Operands, AttrsView attrs) {
+  Running run("barrier", attrs.as<GroupAttrs>(), Spec{Shape{}, DType::boolean, false, Device()}, "");
+  return {};
+}
+
+}  // namespace rill::distribute

@@ -1,0 +1,77 @@
+// How each collective runs: ranks agree on the call, and data moves. Its records, derivatives and functions are in
+// collectives.cpp.
+#pragma once
+#include <string>
+
+#include "rill/distribute/collectives.h"
+#include "rill/ops/op.h"
+
+namespace rill::distribute {
+
+// Attributes of all: the group, and for how many ranks the call was made. The line is no field: files and texts need not have it.
+struct GroupAttrs {
+  Dims ranks;
+  int64_t size = 1;
+  std::string place = {};
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("ranks", s.ranks);
+    v("size", s.size);
+  }
+};
+
+struct ReduceAttrs : GroupAttrs {
+  Reduce reduce = Reduce::sum;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("reduce", s.reduce);
+  }
+};
+
+struct RootAttrs : GroupAttrs {
+  int64_t root = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("root", s.root);
+  }
+};
+
+// to[i]: where rank i's tensor goes, or -1.
+struct PermuteAttrs : GroupAttrs {
+  Dims to;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("to", s.to);
+  }
+};
+
+struct ReceiveAttrs : GroupAttrs {
+  int64_t from = 0;
+  Dims shape;
+  DType dtype = DType::f32;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GroupAttrs::fields(s, v);
+    v("from", s.from);
+    v("shape", s.shape);
+    v("dtype", s.dtype);
+  }
+};
+
+// Tensors of the records' operands, in their order.
+Tensors call_all_reduce(Operands in, AttrsView attrs);
+Tensors call_reduce_scatter(Operands in, AttrsView attrs);
+Tensors call_all_gather(Operands in, AttrsView attrs);
+Tensors call_broadcast(Operands in, AttrsView attrs);
+Tensors call_scatter(Operands in, AttrsView attrs);
+Tensors call_gather(Operands in, AttrsView attrs);
+Tensors call_all_to_all(Operands in, AttrsView attrs);
+Tensors call_permute(Operands in, AttrsView attrs);
+Tensors call_send(Operands in, AttrsView attrs);
+Tensors call_receive(Operands in, AttrsView attrs);
+Tensors call_barrier(Operands in, AttrsView attrs);
+
+}  // namespace rill::distribute
