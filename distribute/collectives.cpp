@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <vector>
 
 #include "rill/devices/driver.h"
