@@ -1,0 +1,409 @@
+// A run of fit(): epochs, callbacks, checkpoints, and how it goes on where it was stopped. The loop itself is in core.cpp. Start
+// at CoreRun::train.
+#include "rill/train/core.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "rill/data/stage.h"
+#include "rill/distribute/model.h"
+#include "rill/distribute/sharded.h"
+#include "rill/distribute/tape.h"
+#include "rill/nn/sequential.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/numerics.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/serialize/checkpoint_manager.h"
+#include "rill/train/folders.h"
+#include "rill/train/progress.h"
+#include "rill/train/signals.h"
+#include "rill/train/snapshot.h"
+
+namespace rill::train::impl {
+
+namespace {
+// Texts as one, and back.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& t : texts) all += fmt::format("{}:", t.size()) + t;
+  return all;
+}
+std::vector<std::string> split(std::string_view all, const Where& where) {
+  std::vector<std::string> texts;
+  while (!all.empty()) {
+    const size_t colon = all.find(':');
+    size_t n = 0;
+    for (char c : all.substr(0, std::min(colon, size_t(20)))) n = n * 10 + size_t(c - '0');
+    if (colon == std::string_view::npos || n > all.size() - colon - 1)
+      fail("Loop.fit", "the state of the run to resume is damaged", where);
+    texts.emplace_back(all.substr(colon + 1, n));
+    all.remove_prefix(colon + 1 + n);
+  }
+  return texts;
+}
+}  // namespace
+
+class CoreRun final : public Run {
+ public:
+  CoreRun(Core& core, const FitData& data, const FitOptions& options, const Where& where)
+      : core_(core),
+        data_(data),
+        options_(options),
+        where_(where),
+        progress_(options.progress && is_first()),
+        position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
+        state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
+    epochs = options.epochs;
+    epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
+    if (!options.resume.empty())
+      manager_ = std::make_unique<CheckpointManager>(checkpoint(), options.resume,
+                                                     CheckpointManagerOptions{.max_to_keep = 2, .prefix = "run"});
+  }
+
+  History train() {
+    SignalScope signals(manager_ != nullptr);
+    signals_ = &signals;
+    if (manager_) require_writable(options_.resume, "Loop.fit", where_);
+    build_model();
+    if (manager_) resume();
+    if (core_.options_.distribute) begin_alike();
+    try {
+      for (const Callback& c : options_.callbacks) c.on_begin(*this);
+      while (epoch < epochs && why_stopped().empty()) run_epoch();
+    } catch (...) {
+      end();
+      throw;
+    }
+    end();
+    history.set_stopped(why_stopped());
+    return history;
+  }
+
+  const Tensor& loss() const override { return loss_; }
+  Logs running() const override { return core_.read_metrics(false); }
+  NamedVariables variables() const override { return core_.variables(); }
+  nn::Optimizer* optimizer() const override { return core_.options_.optimizer.get(); }
+  void keep_weights() override { keeps_weights_ = true; }
+  Logs validate_now() override {
+    return data_.validation.pass ? core_.evaluate(data_.validation, options_.validation_steps, where_) : Logs();
+  }
+  std::optional<Profile> profile_step(const ProfileOptions& options) override {
+    return pass_ && step > 0 ? pass_->profile(options) : std::nullopt;
+  }
+
+  Checkpoint checkpoint() override {
+    std::vector<std::pair<std::string, Trackable>> parts{{"model", ModelOf{&core_}}};
+    if (nn::Optimizer* o = optimizer()) parts.emplace_back("optimizer", OptimizerOf{o});
+    parts.emplace_back("random", random::generator());
+    parts.emplace_back("run", StateOf{this});
+    return Checkpoint(std::move(parts), where_);
+  }
+
+  std::string explain_step() override {
+    if (!pass_ || before_.empty()) return "";
+    before_.put_back();
+    std::string first;
+    try {
+      const auto check = debug::check_numerics();
+      pass_->train_unchanged();
+    } catch (const Error& e) {
+      first = e.what();
+    }
+    before_.put_back();
+    return first;
+  }
+
+ private:
+  struct ModelOf {
+    Core* core;
+    void name_variables(VariablePaths& paths) const { core->name_model_(paths); }
+  };
+  struct OptimizerOf {
+    nn::Optimizer* optimizer;
+    void name_variables(VariablePaths& paths) const { optimizer->name_variables(paths); }
+  };
+  // Written when a checkpoint is saved.
+  struct StateOf {
+    CoreRun* run;
+    void name_variables(VariablePaths& paths) const { run->name_state(paths); }
+  };
+
+  // Of several ranks one writes and shows.
+  bool is_first() const { return !core_.options_.distribute || distribute::rank() == 0; }
+
+  void begin_alike() {
+    distribute::broadcast(core_.variables());
+    if (nn::Optimizer* o = optimizer()) {
+      const NamedVariables model = core_.variables();
+      if (!core_.own_step_) o->build(model);
+      distribute::broadcast(*o);
+    }
+    distribute::broadcast(random::generator());
+  }
+
+  // Ranks end together: whether one was told to end by a signal, and where one has stopped, the others do.
+  bool came_anywhere(bool signalled) {
+    if (!core_.options_.distribute) return signalled;
+    const Tensor own = tensor({int32_t(signalled), int32_t(!why_stopped().empty())});
+    const std::vector<int32_t> any = distribute::all_reduce(own, distribute::Reduce::max).to_vector<int32_t>();
+    if (any[1] != 0 && why_stopped().empty()) stop("another rank has stopped");
+    return any[0] != 0;
+  }
+
+  void name_state(VariablePaths& paths) {
+    if (executing_eagerly() && !restoring_) {
+      position_.assign(tensor({epoch, step, epoch_step}));
+      std::vector<std::string> texts{pass_ && epoch_step > 0 ? pass_->save() : "", history.json()};
+      for (const Callback& c : options_.callbacks) texts.push_back(c.save());
+      state_.assign(tensor(joined(texts)));
+    }
+    paths.add("position", position_);
+    paths.add("state", state_);
+    if (executing_eagerly() && !restoring_) {
+      tensors_.clear();
+      for (size_t i = 0; i < options_.callbacks.size(); ++i)
+        for (const auto& [name, t] : options_.callbacks[i].save_tensors()) add_tensor(i, name, t);
+    }
+    for (const auto& [name, v] : tensors_) paths.add(name, v);
+    VariablePaths::Scope scope(paths, "metrics");
+    for (const metrics::Metric& m : core_.all_metrics()) {
+      VariablePaths::Scope inner(paths, m.name());
+      for (const Variable& v : m.variables()) paths.add(v.name().substr(v.name().find_last_of('/') + 1), v);
+    }
+  }
+
+  // What callbacks remember besides, as Variables of the checkpoint: "callbacks/0/dense/kernel".
+  void add_tensor(size_t callback, const std::string& name, const Tensor& value) {
+    tensors_.emplace(fmt::format("{}{}/{}", callbacks_name, callback, name),
+                     Variable(value, VariableOptions{.name = "tensor", .trainable = false}));
+  }
+  // Makes what the run to resume has and only its steps or callbacks would make.
+  void find_in(const std::string& latest) {
+    constexpr std::string_view metrics = "run/metrics/", end = "/sum0";
+    const std::string in_callbacks = "run/" + std::string(callbacks_name);
+    for (const auto& [name, spec] : checkpoint_entries(latest, where_)) {
+      if (name.starts_with(in_callbacks))
+        tensors_.emplace(name.substr(4), Variable(zeros(spec.shape, {.dtype = spec.dtype}),
+                                                  VariableOptions{.name = "tensor", .trainable = false}));
+      if (core_.own_step_ && name.starts_with(metrics) && name.ends_with(end))
+        core_.own_mean(name.substr(metrics.size(), name.size() - metrics.size() - end.size()));
+    }
+  }
+  void load_tensors(size_t callback) {
+    const std::string prefix = fmt::format("{}{}/", callbacks_name, callback);
+    std::map<std::string, Tensor> tensors;
+    for (const auto& [name, v] : tensors_)
+      if (name.starts_with(prefix)) tensors.emplace(name.substr(prefix.size()), v.value());
+    options_.callbacks[callback].load_tensors(tensors);
+  }
+
+  void resume() {
+    const std::string latest = manager_->latest();
+    if (latest.empty()) return;
+    find_in(latest);
+    restore();
+    resumed = true;
+    const std::vector<int64_t> at = position_.to_vector<int64_t>();
+    epoch = at[0], step = at[1], epoch_step = at[2];
+    const std::vector<std::string> texts = split(state_.value().item<std::string>(), where_);
+    if (texts.size() < 2) fail("Loop.fit", "the state of the run to resume is damaged", where_);
+    data_state_ = texts[0];
+    history = History::from_json(texts[1], where_);
+    if (texts.size() != 2 + options_.callbacks.size())
+      fail("Loop.fit",
+           fmt::format("the run in {} had {} callbacks, and now there are {}. give the same ones, or another folder",
+                       options_.resume, texts.size() - 2, options_.callbacks.size()),
+           where_);
+    for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+      if (!texts[2 + i].empty()) options_.callbacks[i].load(texts[2 + i]);
+      load_tensors(i);
+    }
+    tensors_.clear();
+  }
+
+  void restore() {
+    restoring_ = true;
+    try {
+      manager_->restore();
+    } catch (const Error& e) {
+      const std::string_view text = e.what(), begin = "does not fit: ", end = ". nothing was restored";
+      const size_t at = text.find(begin), to = text.find(end);
+      if (at == text.npos || to == text.npos) throw;
+      fail("Loop.fit",
+           fmt::format("the run in {} is one of another model, optimizer or metrics: {}. give those that it was begun "
+                       "with, or another folder",
+                       options_.resume, text.substr(at + begin.size(), to - at - begin.size())),
+           where_);
+    }
+    restoring_ = false;
+  }
+
+  // Parameters are made before the first step, so that what they draw comes before what steps draw, traced or not, and
+  // before weights are restored into them.
+  void build_model() {
+    bool built = true;
+    for (const auto& [path, v] : core_.variables()) built &= v.is_built();
+    if (built || core_.own_step_) return;
+    const std::unique_ptr<Pass> pass = data_.train.pass(0);
+    if (pass->next()) pass->predict();
+  }
+
+  // The pass of this epoch, where it stands. Making one may draw from the generator, which a resumed run has drawn
+  // already.
+  void begin_pass() {
+    if (pass_ && options_.steps_per_epoch && data_state_.empty()) return;  // goes on through an endless dataset
+    const Tensor generator = random::generator().value();
+    pass_ = data_.train.pass(uint64_t(epoch));
+    if (data_state_.empty()) return;
+    pass_->restore(data_state_);
+    data_state_.clear();
+    random::generator().assign(generator);
+  }
+
+  bool next_batch() {
+    if (options_.steps_per_epoch && epoch_step >= *options_.steps_per_epoch) return false;
+    if (pass_->next()) return true;
+    if (!options_.steps_per_epoch) return false;
+    pass_ = data_.train.pass(uint64_t(epoch));  // a dataset that is shorter than an epoch begins again
+    return pass_->next();
+  }
+
+  void run_epoch() {
+    const auto began = std::chrono::steady_clock::now();
+    const bool goes_on = !data_state_.empty();
+    begin_pass();
+    if (!goes_on) core_.reset_metrics(), epoch_step = 0;
+    while (next_batch()) {
+      if (keeps_weights_) keep_now();
+      for (const Callback& c : options_.callbacks) c.before_step(*this);
+      loss_ = pass_->train();
+      ++step, ++epoch_step;
+      for (const Callback& c : options_.callbacks) c.on_step(*this);
+      progress_.step(*this);
+      save_if_due();
+      if (!why_stopped().empty()) break;
+    }
+    if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
+    // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
+    const bool midway = !why_stopped().empty();
+    if (midway && manager_) save();
+    logs = core_.read_metrics(true);
+    validate();
+    end_if_signalled();  // in the midst of it; a run that goes on begins with it
+    logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    for (const Callback& c : options_.callbacks) c.on_epoch(*this);
+    history.add(logs);
+    progress_.epoch(*this);
+    if (midway) return;
+    ++epoch;
+    epoch_step = 0;
+    if (!options_.steps_per_epoch) pass_.reset();
+    if (manager_) save();
+    end_if_signalled();
+  }
+
+  void validate() {
+    const bool last = epoch + 1 == epochs || !why_stopped().empty();
+    if (!data_.validation.pass || ((epoch + 1) % options_.validation_every != 0 && !last)) return;
+    const auto until = manager_ && !core_.options_.distribute ? +[] { return SignalScope::came() != 0; } : nullptr;
+    for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_, until))
+      logs["val_" + name] = value;
+  }
+
+  void save_if_due() {
+    const bool signalled = came_anywhere(manager_ && SignalScope::came() != 0);
+    if (!manager_) return;
+    if (!signalled && options_.save_every_steps > 0 && step % options_.save_every_steps == 0) save();
+    if (signalled) end_signalled();
+  }
+  // Where a signal came to any rank. All ranks call it.
+  void end_if_signalled() {
+    const bool signalled = came_anywhere(manager_ && SignalScope::came() != 0);
+    if (manager_ && signalled) end_signalled();
+  }
+  void end_signalled() {
+    if (save())
+      std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
+                   (long long)step);
+    end();
+    signals_->end();
+  }
+  // A disk that is full is told, and training goes on: the checkpoint before stands.
+  bool save() {
+    if (!is_first()) return true;
+    try {
+      manager_->save(step);
+      return true;
+    } catch (const Error& e) {
+      std::fprintf(stderr, "rill: the run could not be saved: %s\n", e.what());
+      return false;
+    }
+  }
+  void end() {
+    for (const Callback& c : options_.callbacks) c.on_end(*this);
+  }
+
+  // What a step may change: the model, the optimizer, the generator, metrics. The first step makes what the optimizer
+  // remembers; later ones make no Variables.
+  void keep_now() {
+    if (changed_.empty() || epoch_step <= 1) changed_ = changed_by_steps();
+    before_ = Snapshot(changed_);
+  }
+  std::vector<Variable> changed_by_steps() {
+    restoring_ = true;  // the state of the run itself is not asked for
+    const NamedVariables all = checkpoint().variables();
+    restoring_ = false;
+    std::vector<Variable> built;
+    for (const auto& [path, v] : all)
+      if (v.is_built()) built.push_back(v);
+    return built;
+  }
+
+  Core& core_;
+  const FitData& data_;
+  const FitOptions& options_;
+  const Where where_;
+  Progress progress_;
+  SignalScope* signals_ = nullptr;
+  Variable position_, state_;  // i64 {epoch, step, step of the epoch}; texts of the data, the history, the callbacks
+  static constexpr std::string_view callbacks_name = "callbacks/";
+  std::map<std::string, Variable> tensors_;  // of the callbacks
+  std::unique_ptr<CheckpointManager> manager_;
+  std::unique_ptr<Pass> pass_;
+  std::string data_state_;  // to be restored into the next pass
+  bool restoring_ = false, keeps_weights_ = false;
+  std::vector<Variable> changed_;  // by a step
+  Snapshot before_;                // the last one
+  Tensor loss_;
+};
+
+History run_fit(Core& core, const FitData& data, const FitOptions& options, const Where& where) {
+  require_option(options.epochs >= 0, "Loop.fit", "epochs", options.epochs, "0 or more", where);
+  require_option(options.validation_every >= 1, "Loop.fit", "validation_every", options.validation_every, "1 or more",
+                 where);
+  if (options.steps_per_epoch)
+    require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
+                   where);
+  if (options.validation_steps)
+    require_option(*options.validation_steps >= 1, "Loop.fit", "validation_steps", *options.validation_steps,
+                   "1 or more", where);
+  require_option(options.save_every_steps >= 0, "Loop.fit", "save_every_steps", options.save_every_steps, "0 or more",
+                 where);
+  if (options.save_every_steps > 0 && options.resume.empty())
+    fail("Loop.fit", "there is no folder to save into every so many steps. give {.resume = \"runs/a\"}", where);
+  if (data.train.size == data::endless && !options.steps_per_epoch && options.callbacks.empty())  // who could end it
+    fail("Loop.fit", "the dataset has no end. say how many steps are an epoch: {.steps_per_epoch = 100}", where);
+  if (data.validation.size == data::endless && !options.validation_steps)
+    fail("Loop.fit", "the validation has no end. say how many of its batches count: {.validation_steps = 100}", where);
+  core.check_own_step(data, options, where);
+  if (!executing_eagerly()) fail("Loop.fit", "a run cannot be traced. call it outside of the function", where);
+  const Core::AtWork at_work(core, where);
+  const CallerScope caller(where, "Loop.fit");
+  CoreRun run(core, data, options, where);
+  return run.train();
+}
+
+}  // namespace rill::train::impl
