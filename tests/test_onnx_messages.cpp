@@ -52,10 +52,10 @@ TEST_CASE("a model has the function's names, sizes, weights and lines") {
                {.outputs = {"probabilities"}, .metadata = {{"step", "3"}}, .doc = "a test"});
   const Written m(folder / "a/model.onnx");
   CHECK(folder.names("a") == Names{"model.onnx"});
-  CHECK(m.model.number(1) == 14);
+  CHECK(m.model.number(1) == 7);
   CHECK(m.model.bytes(2) == "rill");
   CHECK(m.model.bytes(6) == "a test");
-  CHECK(m.model.message(8).number(2) == 28);
+  CHECK(m.model.message(8).number(2) == 13);
   CHECK(m.model.message(14).bytes(1) == "step");
   CHECK(m.model.message(14).bytes(2) == "3");
   CHECK(m.graph.bytes(2) == "predict");
