@@ -183,7 +183,11 @@ REFUSED = {
     "intercepts": ("LinearRegressor", {"coefficients": [1.0] * 4, "intercepts": [1.0, 2.0]}, "'intercepts' has 2 numbers"),
     "coefficients": ("LinearRegressor", {"coefficients": [1.0] * 3}, "coefficients are not one for each"),
     "imputed": ("Imputer", {"imputed_value_floats": [1.0, 2.0]}, "'imputed_value_floats' has 2 numbers. expected 4"),
+    "window": ("AveragePool", {"kernel_shape": [1000, 2], "ceil_mode": 1}, "a window of 1000 does not fit axis 0"),
+    "window_large": ("LpPool", {"kernel_shape": [1000, 1000], "pads": [999] * 4}, "a kernel of more than 65536 elements"),
+    "window_wide": ("MaxPool", {"kernel_shape": [2, 2], "dilations": [7, 1], "strides": [2, 1]}, "does not fit axis 0"),
 }
+image = np.zeros((2, 3, 7, 6), "f4")
 
 
 def model_of(op, operands, inputs, outputs, domain, attributes):
@@ -234,12 +238,13 @@ def write(folder, op, operands, inputs, outputs, off, domain, attributes):
 
 
 def write_refused(folder, op, attributes):
-    model, _ = model_of(op, [table], 1, 1, "ai.onnx.ml", attributes)
+    operand, domain = (image, "") if op.endswith("Pool") else (table, "ai.onnx.ml")
+    model, _ = model_of(op, [operand], 1, 1, domain, attributes)
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     onnx.save(model, folder / "model.onnx")
     for file in ("input_0.pb", "output_0.pb"):
-        (data / file).write_bytes(numpy_helper.from_array(table).SerializeToString())
+        (data / file).write_bytes(numpy_helper.from_array(operand).SerializeToString())
 
 
 def run(folder):
