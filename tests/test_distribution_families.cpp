@@ -183,6 +183,45 @@ TEST_CASE("distributions: quantile turns cdf around", "[distributions]") {
   }
 }
 
+TEST_CASE("distributions: quantiles far out keep their digits", "[distributions]") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor p = tensor({0., 1e-30, 1e-10, 0.5, 1.}).astype(dtype);
+    const std::vector<double> q = ds::Cauchy().astype(dtype).quantile(p).to_vector<double>();
+    CHECK(q[0] == -INFINITY);
+    CHECK(q[1] == Approx(-3.18309886e29).epsilon(1e-6));
+    CHECK(q[2] == Approx(-3.18309886e9).epsilon(1e-6));
+    CHECK(q[3] == 0);
+    CHECK(q[4] == INFINITY);
+    const Tensor near_one = tensor({1 - 0x1p-20, 1.}).astype(dtype);
+    const std::vector<double> half = ds::HalfCauchy().astype(dtype).quantile(near_one).to_vector<double>();
+    CHECK(half[0] == Approx(667544.214).epsilon(1e-6));
+    CHECK(half[1] == INFINITY);
+  }
+  const ds::InverseGamma wide(tensor(1e-3, {.dtype = f64}), 0.5);
+  CHECK(wide.quantile(tensor(0.9, {.dtype = f64})).item<double>() > 1e308);
+}
+
+TEST_CASE("distributions: nothing is at infinity, and NaN stays NaN", "[distributions]") {
+  for (const Made& m : all_made()) {
+    const ds::Distribution d = m.make(tensors(m, distribution_numbers().at(m.name).parameters));
+    if (!d.event_shape().empty() || m.name == std::string("VonMises")) continue;
+    INFO(m.name);
+    const auto at = [](double x) { return full({}, x, {.dtype = f64}); };
+    for (const double x : {INFINITY, -INFINITY}) CHECK(all(equal(d.log_prob(at(x)), -INFINITY)).item<bool>());
+    CHECK(all(isnan(d.log_prob(at(NAN)))).item<bool>());
+    if (!d.record().cdf) continue;
+    CHECK(all(equal(d.cdf(at(-INFINITY)), 0)).item<bool>());
+    CHECK(all(abs(d.cdf(at(INFINITY)) - 1) < 1e-15).item<bool>());
+    CHECK(all(isnan(d.cdf(at(NAN)))).item<bool>());
+  }
+}
+
+TEST_CASE("distributions: ways to choose of a million keep their digits in f32", "[distributions]") {
+  const ds::Binomial many(1e6, 1e-6);
+  CHECK(many.log_prob(1).item<double>() == Approx(-0.9999995).epsilon(1e-6));
+  CHECK(ds::NegativeBinomial(1e6, 1e-6).log_prob(1).item<double>() == Approx(-1.0000005).epsilon(1e-6));
+}
+
 TEST_CASE("distributions: draws have the moments and the cumulative function", "[distributions]") {
   constexpr int64_t count = 20000;
   for (const Made& m : all_made()) {
@@ -331,6 +370,17 @@ TEST_CASE("distributions: compositions", "[distributions]") {
   CHECK(max(abs(kl_divergence(lognormal, ds::Transformed(each, {ds::Transform::exp()})) -
                 kl_divergence(ds::Normal(loc, 0.5), each)))
             .item<double>() == 0);
+  // Beyond what transforms give.
+  const Tensor v = tensor({-3., -1., 0., 1., 2.}, {.dtype = f64});
+  const auto of = [](const ds::Transform& t) { return ds::Transformed(ds::Normal().astype(f64), {t}); };
+  CHECK(of(ds::Transform::exp()).cdf(v).to_vector<double>()[0] == 0);
+  CHECK(of(ds::Transform::softplus()).cdf(v).to_vector<double>()[1] == 0);
+  CHECK(of(ds::Transform::tanh()).cdf(v).to_vector<double>() == std::vector<double>{0, 0, 0.5, 1, 1});
+  CHECK(of(ds::Transform::sigmoid()).cdf(v).to_vector<double>() == std::vector<double>{0, 0, 0, 1, 1});
+  const ds::Transformed turned(ds::Gamma(2, 1).astype(f64), {ds::Transform::power(-1)});
+  CHECK(turned.cdf(v).to_vector<double>()[1] == 0);
+  CHECK(turned.log_prob(v).to_vector<double>()[1] == -INFINITY);
+  CHECK(turned.log_prob(v).to_vector<double>()[3] == Approx(-1));
   // Downward: -2 x + 1.
   const ds::Transformed down(ds::Exponential(tensor(1., {.dtype = f64})), {ds::Transform::affine(1, -2)});
   CHECK(down.cdf(tensor(0., {.dtype = f64})).item<double>() == Approx(std::exp(-0.5)).epsilon(1e-14));
@@ -411,6 +461,11 @@ TEST_CASE("distributions: what they refuse", "[distributions]") {
   says([] { return ds::Dirichlet(ones({3})).log_prob(ones({2})); }, {"the event shape [3]"});
   says([] { return ds::Normal().parameter("rate"); }, {"it has loc, scale"});
   says([] { return kl_divergence(ds::Normal(), ds::Gamma(1, 1)); }, {"no formula for a Normal and a Gamma"});
+  says([] { return kl_divergence(ds::Categorical(ones({1})), ds::Categorical(ones({4}))); }, {"1 classes and 4"});
+  says([] { return ds::Transformed(ds::Independent(ds::Bernoulli(ones({2}))), {}); }, {"a Independent", "no density"});
+  says([] { return ds::Transformed(ds::Multinomial(2, ones({2})), {}); }, {"is discrete and has no density"});
+  says([] { return ds::Transformed(ds::Normal(), {ds::Transform::affine(ones({3}), 2)}); },
+       {"parameters are for [3]", "the base's batch and event are []"});
   says([] { return ds::Independent(ds::Normal()); }, {"axes is 1"});
   says([] { return ds::Mixture(ds::Categorical(ones({2})), ds::Normal(zeros({3}), 1)); }, {"the weights are f32[2]"});
   says([] { return function([](const Tensor& s) { return ds::Normal(0, s).mean(); })(tensor(-1.f)); },

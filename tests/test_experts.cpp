@@ -1,4 +1,6 @@
 // Mixture of experts: the formula token by token, capacity, balance, traced as eager.
+#include <cmath>
+
 #include "catch.h"
 #include "messages.h"
 #include "rill/nn.h"
@@ -94,6 +96,20 @@ TEST_CASE("tokens that go to their experts alone give what all experts make of a
   }
   const nn::MixtureOfExperts none(2, 3, {.sparse = true});
   CHECK(none(zeros({0, 4})).shape() == Shape{0, 4});
+}
+
+TEST_CASE("a token that is NaN spoils no other, taken or not") {
+  const Tensor good = random::normal({10, 6}, {.key = random::Key(1)}), x = concat({full({1, 6}, NAN), good}, 0);
+  for (const bool sparse : {false, true}) {
+    INFO(sparse);
+    random::seed(3);
+    const nn::MixtureOfExperts layer(4, 8, {.capacity = 0.5, .sparse = sparse});
+    const auto run = [&](const Tensor& in) { return layer(in); };
+    for (const Tensor& y : {run(x), function(run)(x)}) {
+      CHECK(all(isnan(y(0))).item<bool>());
+      CHECK(!any(isnan(y(slice(1, none)))).item<bool>());
+    }
+  }
 }
 
 TEST_CASE("an expert counts its tokens in whole numbers, whatever it computes in") {

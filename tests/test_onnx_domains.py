@@ -151,6 +151,44 @@ for post in ("NONE", "SOFTMAX", "LOGISTIC"):
         case(f"tree_two_{post}_{positive}", "TreeEnsembleClassifier", [table], domain="ai.onnx.ml", outputs=2,
              post_transform=post, classlabels_int64s=[3, 8], **forest(3, 4, (0,), "class", positive))
 
+for activation in ("HardSigmoid", "Elu"):
+    case(f"gemm_{activation}", "FusedGemm", [some(3, 5), some(5, 4)], activation=activation, activation_alpha=0.3,
+         **({"activation_beta": 0.4} if activation == "HardSigmoid" else {}))
+zeros = np.where(np.arange(6)[:, None] == 2, 0, table).astype("f4")  # a row of them
+for norm in ("MAX", "L1", "L2"):
+    for dtype in ("f4", "f8", "i8"):
+        case(f"normalizer_{norm}_{dtype}", "Normalizer", [(zeros * 4).astype(dtype)], domain="ai.onnx.ml", norm=norm)
+    case(f"normalizer_{norm}_row", "Normalizer", [table[0]], domain="ai.onnx.ml", norm=norm)
+case("features_row", "ArrayFeatureExtractor", [table[0], np.array([2, 0], "i8")], domain="ai.onnx.ml")
+case("imputer_integers", "Imputer", [(table * 3).astype("i8")], domain="ai.onnx.ml", imputed_value_int64s=[7],
+     replaced_value_int64=0)
+wide = forest(3, 3, (0,), "target", False)
+for key in ("nodes_values", "target_weights"):
+    wide[f"{key}_as_tensor"] = numpy_helper.from_array(np.array(wide.pop(key)) + 1e-9)
+wide["base_values_as_tensor"] = numpy_helper.from_array(np.array([0.125]))
+case("trees_wide", "TreeEnsembleRegressor", [table.astype("f8")], domain="ai.onnx.ml", n_targets=1, **wide)
+
+# Files that say what cannot be: the operator, its attributes, and words of the error that import_model gives.
+small = forest(2, 2, (0,), "target", False)
+REFUSED = {
+    "targets_many": ("TreeEnsembleRegressor", {**small, "n_targets": 2**40}, "1099511627776 results of 22 nodes"),
+    "targets_none": ("TreeEnsembleRegressor", {**small, "n_targets": -1}, "-1 results"),
+    "feature": ("TreeEnsembleRegressor", {**small, "nodes_featureids": [-1] * 22}, "a node reads feature -1"),
+    "feature_beyond": ("TreeEnsembleRegressor", {**small, "nodes_featureids": [4] * 22}, "read feature 4, of 4"),
+    "bases": ("TreeEnsembleRegressor", {**small, "base_values": [1.0, 2.0]}, "'base_values' has 2 numbers. expected 1"),
+    "aggregate": ("TreeEnsembleRegressor", {**small, "aggregate_function": "MEAN"}, "aggregate_function MEAN"),
+    "circle": ("TreeEnsembleRegressor", {**small, "nodes_truenodeids": [0] * 22}, "or goes in a circle"),
+    "scaler": ("Scaler", {"scale": [1.0]}, "'offset' has 0 numbers. expected 4"),
+    "norm": ("Normalizer", {"norm": "L3"}, "norm L3 is not known"),
+    "intercepts": ("LinearRegressor", {"coefficients": [1.0] * 4, "intercepts": [1.0, 2.0]}, "'intercepts' has 2 numbers"),
+    "coefficients": ("LinearRegressor", {"coefficients": [1.0] * 3}, "coefficients are not one for each"),
+    "imputed": ("Imputer", {"imputed_value_floats": [1.0, 2.0]}, "'imputed_value_floats' has 2 numbers. expected 4"),
+    "window": ("AveragePool", {"kernel_shape": [1000, 2], "ceil_mode": 1}, "a window of 1000 does not fit axis 0"),
+    "window_large": ("LpPool", {"kernel_shape": [1000, 1000], "pads": [999] * 4}, "a kernel of more than 65536 elements"),
+    "window_wide": ("MaxPool", {"kernel_shape": [2, 2], "dilations": [7, 1], "strides": [2, 1]}, "does not fit axis 0"),
+}
+image = np.zeros((2, 3, 7, 6), "f4")
+
 
 def model_of(op, operands, inputs, outputs, domain, attributes):
     """A model whose batch is open where operands have one; which of the node's results it gives."""
@@ -199,14 +237,38 @@ def write(folder, op, operands, inputs, outputs, off, domain, attributes):
     (folder / "tolerance").write_text(f"0 {off * largest}")
 
 
+def write_refused(folder, op, attributes):
+    operand, domain = (image, "") if op.endswith("Pool") else (table, "ai.onnx.ml")
+    model, _ = model_of(op, [operand], 1, 1, domain, attributes)
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    onnx.save(model, folder / "model.onnx")
+    for file in ("input_0.pb", "output_0.pb"):
+        (data / file).write_bytes(numpy_helper.from_array(operand).SerializeToString())
+
+
+def run(folder):
+    done = subprocess.run([f"{BUILD}/tests/onnx_runner", folder], capture_output=True, text=True)
+    print(done.stdout, done.stderr)
+    return done.stdout.splitlines()[:-1]
+
+
+def is_refused(line):
+    name = line.split()[1].rstrip(":")
+    return line.startswith("fail") and "[import_model]" in line and REFUSED[name][2] in line
+
+
 def main():
     with tempfile.TemporaryDirectory() as temporary:
         for name, given in CASES.items():
             write(pathlib.Path(temporary) / name, *given)
-        done = subprocess.run([f"{BUILD}/tests/onnx_runner", temporary], capture_output=True, text=True)
-        lines = done.stdout.splitlines()[:-1]
-        print(done.stdout, done.stderr)
-        return 0 if len(lines) == len(CASES) and all(line.startswith("pass") for line in lines) else 1
+        lines = run(temporary)
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, (op, attributes, _) in REFUSED.items():
+            write_refused(pathlib.Path(temporary) / name, op, attributes)
+        refused = run(temporary)
+    right = len(lines) == len(CASES) and all(line.startswith("pass") for line in lines)
+    return 0 if right and len(refused) == len(REFUSED) and all(map(is_refused, refused)) else 1
 
 
 if __name__ == "__main__":

@@ -440,7 +440,7 @@ TEST_CASE("options of optimizers are checked") {
 TEST_CASE("weight averages are means of what was taken, in f32 of narrower parameters") {
   const Variable w(tensor({1.f, 2.f}), {.name = "w"}), h(tensor({1.f}).astype(bf16), {.name = "h"}),
       still(tensor({9.f}), {.name = "still", .trainable = false});
-  nn::WeightAverage average({w, h, still});
+  nn::WeightAverage average({w, h, still, w});  // w is averaged once
   says([&] { average.swap(); }, {"before update()"});
   auto update = function("update", [&] { average.update(); });
   for (int i = 0; i < 5; ++i) {

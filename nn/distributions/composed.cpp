@@ -62,9 +62,17 @@ Tensor mixture_variance(D d) {
 
 // --- Transformed -----------------------------------------------------------------------------------------------------
 
+// What values a transform gives.
+std::pair<double, double> range_of(const Transform& t) {
+  if (t.name() == "affine") return {-infinity, infinity};
+  if (t.name() == "tanh") return {-1, 1};
+  return {0, t.name() == "sigmoid" ? 1 : infinity};
+}
 Tensor transformed_log_prob(D d, const Tensor& y) {
-  Tensor x = y, slopes;
+  Tensor x = y, slopes, beyond = full({}, false);
   for (size_t i = d.transforms().size(); i-- > 0;) {
+    const auto [low, high] = range_of(d.transforms()[i]);
+    beyond = logical_or(beyond, logical_or(x<low, x> high));
     x = d.transforms()[i].inverse(x);
     const Tensor slope = d.transforms()[i].log_slope(x);
     slopes = slopes.defined() ? slopes + slope : slope;
@@ -75,8 +83,8 @@ Tensor transformed_log_prob(D d, const Tensor& y) {
   for (size_t i = 1; i <= d.event_shape().size(); ++i) axes.push_back(-int64_t(i));
   const Tensor all = broadcast_to(slopes, broadcast_shapes(slopes.shape(), x.shape()));
   const Tensor result = density - (axes.empty() ? all : sum(all, axes));
-  // Outside of what the transforms give, their inverses are NaN or infinite.
-  const Tensor inside = logical_or(isnan(y), isfinite(x));
+  // At the ends of what the transforms give, their inverses are infinite.
+  const Tensor inside = logical_and(logical_not(beyond), logical_or(isnan(y), isfinite(x)));
   return inside_or_none(axes.empty() ? inside : rill::all(inside, axes), result);
 }
 Tensor transformed_sample(D d, const Shape& s, const SampleOptions& o) {
@@ -91,7 +99,10 @@ Tensor all_ascend(D d) {
 }
 Tensor transformed_cdf(D d, const Tensor& y) {
   Tensor x = y;
-  for (size_t i = d.transforms().size(); i-- > 0;) x = d.transforms()[i].inverse(x);
+  for (size_t i = d.transforms().size(); i-- > 0;) {
+    const auto [low, high] = range_of(d.transforms()[i]);
+    x = d.transforms()[i].inverse(clip(x, low, high));
+  }
   const Tensor p = d.base().cdf(x);
   return rill::where(all_ascend(d), p, 1 - p);
 }
@@ -115,9 +126,15 @@ Gamma gamma_of(D d) {
   if (&d.record() == &chi2) return Gamma(0.5 * d.at(0), number(d, 0.5));
   return Gamma(d.at(0), d.at(1));
 }
+// Whether draws are counts or classes, or are made of such.
+bool is_discrete(D d) {
+  const Family& f = d.record();
+  if (&f == &independent || &f == &mixture || &f == &transformed) return is_discrete(d.base());
+  return f.discrete() || &f == &one_hot_categorical || &f == &multinomial;
+}
 bool has_moments(D d) {
   const Family& f = d.record();
-  return f.event_rank == 0 && !f.discrete() && f.entropy && f.mean && f.variance && &f != &von_mises;
+  return f.event_rank == 0 && !is_discrete(d) && f.entropy && f.mean && f.variance && &f != &von_mises;
 }
 // Minus the entropy of p, and the mean under p of -log q, which needs p's mean and variance alone.
 Tensor kl_to_normal(D p, D q) {
@@ -166,6 +183,8 @@ Tensor kl_divergence(const Distribution& p, const Distribution& q, Where where) 
          fmt::format("the events are {} of a {} and {} of a {}", to_string(p.event_shape()), p.family(),
                      to_string(q.event_shape()), q.family()),
          where);
+  if (&a == &categorical && &b == &categorical && p.at(0).dim(-1) != q.at(0).dim(-1))
+    fail("kl_divergence", fmt::format("{} classes and {}", p.at(0).dim(-1), q.at(0).dim(-1)), where);
   const Shape batch = broadcast_shapes(p.batch_shape(), q.batch_shape(), where);
   if (&a == &b && a.kl) return broadcast_to(a.kl(p, q), batch);
   if (&a == &independent && &b == &independent && p.folded() == q.folded())
@@ -279,7 +298,18 @@ Mixture::Mixture(const Categorical& weights, const Distribution& components, Whe
 Transformed::Transformed(const Distribution& base, std::vector<Transform> transforms, Where where)
     : Distribution(impl::transformed, {base}, std::move(transforms), 0) {
   const CallerScope caller(where);
-  if (base.record().discrete()) fail("Transformed", fmt::format("a {} has no density", base.family()), where);
+  if (impl::is_discrete(base))
+    fail("Transformed", fmt::format("a {} is discrete and has no density", base.family()), where);
+  Shape whole = batch_shape();
+  for (const Dim n : event_shape()) whole.push_back(n);
+  Tensor like = zeros(whole, {.dtype = dtype()});
+  for (const Transform& t : this->transforms())
+    if (t.has_parameters()) like = t(like);
+  if (like.shape() != whole)
+    fail("Transformed",
+         fmt::format("its parameters are for {}, and the base's batch and event are {}. give the base that batch",
+                     to_string(like.shape()), to_string(whole)),
+         where);
 }
 
 }  // namespace rill::distributions

@@ -15,8 +15,8 @@ const Parameter probs = {"probs", Constraint::probability}, class_probs = {"prob
 // n log(p), and 0 where n is 0 even if p is.
 Tensor times_log(const Tensor& n, const Tensor& log_p) { return multiply_no_nan(log_p, n); }
 Tensor failure(D d, size_t i) { return d.from_logits() ? sigmoid(-d.at(i)) : 1 - d.at(i); }
-// log(n! / (k! (n - k)!)) of any numbers.
-Tensor log_choose(const Tensor& n, const Tensor& k) { return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1); }
+// log(n! / (k! (n - k)!)) of any numbers, without a difference of large ones.
+Tensor log_choose(const Tensor& n, const Tensor& k) { return -betaln(k + 1, n - k + 1) - log1p(n); }
 // The relative entropy of one trial.
 Tensor trial_kl(D p, D q, size_t i) {
   return times_log(success(p, i), log_success(p, i) - log_success(q, i)) +
@@ -73,7 +73,8 @@ Tensor geometric_kl(D p, D q) {
 
 Tensor negative_binomial_log_prob(D d, const Tensor& x) {
   const Tensor r = d.at(0);
-  return lgamma(x + r) - lgamma(x + 1) - lgamma(r) + times_log(r, log_failure(d, 1)) + times_log(x, log_success(d, 1));
+  const Tensor ways = -betaln(r, x + 1) - log(x + r);
+  return ways + times_log(r, log_failure(d, 1)) + times_log(x, log_success(d, 1));
 }
 Tensor negative_binomial_sample(D d, const Shape& s, const SampleOptions& o) {
   const Tensor odds = exp(log_success(d, 1) - log_failure(d, 1));
@@ -97,11 +98,12 @@ Tensor class_count(D d) { return Tensor(Dim(d.at(0).shape().back())).astype(d.dt
 Tensor class_numbers(D d) { return iota({Dim(d.at(0).shape().back())}).astype(d.dtype()); }
 Tensor categorical_log_prob(D d, const Tensor& x) {
   const Tensor all = log_shares(d, 0);
-  const Tensor beyond = x >= class_count(d), which = rill::where(beyond, 0, x).astype(i64);
+  const Tensor beyond = x >= class_count(d), which = rill::where(logical_or(beyond, isnan(x)), 0, x).astype(i64);
   Shape shape = broadcast_shapes(d.batch_shape(), x.shape()), rows = shape;
   rows.push_back(Dim(all.shape().back()));
   const Tensor at = expand_dims(broadcast_to(which, shape), -1);
-  return inside_or_none(logical_not(beyond), squeeze(take_along_axis(broadcast_to(all, rows), at, -1), -1));
+  const Tensor y = squeeze(take_along_axis(broadcast_to(all, rows), at, -1), -1);
+  return inside_or_none(logical_not(beyond), rill::where(isnan(x), not_a_number, y));
 }
 Tensor categorical_sample(D d, const Shape& s, const SampleOptions& o) {
   Shape leading = s;  // without the batch, which random::categorical adds

@@ -69,14 +69,15 @@ Tensor taken(std::string_view function, const Distribution& d, const Tensor& x, 
   return is_floating(x.dtype()) && !x.spec().weak ? x : x.astype(d.dtype());
 }
 Tensor whole(const Tensor& x) { return logical_not(x - floor(x) > 0); }
+Tensor inside_positive(const Tensor& x) { return logical_not(logical_or(x < 0, equal(x, impl::infinity))); }
 // Where there are values, as a bool tensor: NaN counts as one, so that it stays NaN. Undefined: everywhere.
 Tensor inside(const Family& f, const Tensor& x) {
   switch (f.support) {
-    case Support::positive: return logical_not(x < 0);
+    case Support::positive: return inside_positive(x);
     case Support::unit: return logical_not(logical_or(x < 0, x > 1));
     case Support::bits: return logical_and(logical_not(logical_or(x < 0, x > 1)), whole(x));
     case Support::counts:
-    case Support::classes: return logical_and(logical_not(x < 0), whole(x));
+    case Support::classes: return logical_and(inside_positive(x), whole(x));
     default: return {};
   }
 }
@@ -230,7 +231,8 @@ Tensor Distribution::cdf(const Tensor& value, Where where) const {
     case Support::counts:
     case Support::classes: {
       const Tensor below = x < 0;
-      return broadcast_to(rill::where(below, 0, family_->cdf(*this, rill::where(below, 0, x))), all);
+      const Tensor y = rill::where(isnan(x), impl::not_a_number, family_->cdf(*this, rill::where(below, 0, x)));
+      return broadcast_to(rill::where(below, 0, y), all);
     }
     default: break;
   }
@@ -352,7 +354,7 @@ Tensor search(D d, const Tensor& probability, Scale scale, double low, double hi
   const Tensor x = stop_gradient(value(above));
   // By the implicit function theorem dx = (dp - dF) / density; the numbers themselves are x's.
   const Tensor density = stop_gradient(exp(broadcast_to(wide.record().log_prob(wide, x), all)));
-  const Tensor good = logical_and(density > 0, isfinite(density));
+  const Tensor good = logical_and(density > 1e-300, isfinite(density));  // of less the slope is infinite
   const Tensor slope = rill::where(good, (p - cdf_of(x)) / rill::where(good, density, 1), 0);
   const Tensor found = x + (slope - stop_gradient(slope));
   return found.astype(d.dtype());

@@ -69,6 +69,13 @@ Tensor laplace_kl(D p, D q) {
   const Tensor apart = abs(loc(p) - loc(q));
   return log(scale(q) / scale(p)) + apart / scale(q) + scale(p) / scale(q) * exp(-apart / scale(p)) - 1;
 }
+// tan(pi (p - 0.5)), near 0 and 1 as the cotangent of what is left, of which no digit is lost.
+Tensor cauchy_quantile(D d, const Tensor& p) {
+  const Tensor rest = minimum(p, 1 - p), far = rest < 0.25;
+  const Tensor tail = 1 / tan(pi * rill::where(far, rest, 0.25));
+  const Tensor middle = tan(pi * (rill::where(far, 0.5, p) - 0.5));
+  return placed(d, rill::where(far, rill::where(p < 0.5, -tail, tail), middle));
+}
 Tensor cauchy_kl(D p, D q) {
   const Tensor both = square(scale(p) + scale(q)) + square(loc(p) - loc(q));
   return log(both / (4 * scale(p) * scale(q)));
@@ -116,7 +123,7 @@ Tensor logistic_log_prob(D d, const Tensor& x) {
 }
 Tensor gumbel_log_prob(D d, const Tensor& x) {
   const Tensor z = standard(d, x);
-  return -z - exp(-z) - log(scale(d));
+  return inside_or_none(logical_not(equal(z, -infinity)), -z - exp(-z) - log(scale(d)));
 }
 Tensor gumbel_kl(D p, D q) {
   const Tensor ratio = scale(p) / scale(q), apart = (loc(q) - loc(p)) / scale(q);
@@ -131,6 +138,11 @@ Tensor half_normal_log_prob(D d, const Tensor& x) {
 Tensor half_normal_kl(D p, D q) { return log(q.at(0) / p.at(0)) + 0.5 * square(p.at(0) / q.at(0)) - 0.5; }
 Tensor half_cauchy_log_prob(D d, const Tensor& x) {
   return std::log(2 / pi) - log(d.at(0)) - log1p(square(x / d.at(0)));
+}
+Tensor half_cauchy_quantile(D d, const Tensor& p) {
+  const Tensor far = p > 0.5;
+  const Tensor tail = 1 / tan((1 - rill::where(far, p, 0.5)) * (pi / 2));
+  return d.at(0) * rill::where(far, tail, tan(rill::where(far, 0.5, p) * (pi / 2)));
 }
 Tensor half_cauchy_kl(D p, D q) { return log(square(p.at(0) + q.at(0)) / (4 * p.at(0) * q.at(0))); }
 
@@ -195,7 +207,7 @@ const Family cauchy = {
     .log_prob = [](D d, const Tensor& x) { return -log1p(square(standard(d, x))) - log(pi * scale(d)); },
     .sample = [](D d, const Shape& s, const SampleOptions& o) { return placed(d, random::cauchy(s, drawn(d, o))); },
     .cdf = [](D d, const Tensor& x) { return atan2(number(d, 1), -standard(d, x)) / pi; },
-    .quantile = [](D d, const Tensor& p) { return placed(d, tan(pi * (p - 0.5))); },
+    .quantile = cauchy_quantile,
     .entropy = [](D d) { return log(4 * pi * scale(d)); },
     .mean = nothing,
     .variance = endless,
@@ -264,7 +276,7 @@ const Family half_cauchy = {
     .log_prob = half_cauchy_log_prob,
     .sample = [](D d, const Shape& s, const SampleOptions& o) { return d.at(0) * abs(random::cauchy(s, drawn(d, o))); },
     .cdf = [](D d, const Tensor& x) { return atan(x / d.at(0)) * (2 / pi); },
-    .quantile = [](D d, const Tensor& p) { return d.at(0) * tan(p * (pi / 2)); },
+    .quantile = half_cauchy_quantile,
     .entropy = [](D d) { return log(2 * pi * d.at(0)); },
     .mean = endless,
     .variance = endless,

@@ -52,7 +52,8 @@ Tensor MixtureOfExperts::dispatched(const Tensor& rows, const Tensor& taken, con
   const Tensor made = reshape(each(reshape(own, {experts, room, width}), width, call), {-1, width});
   const Tensor back = take(made, rill::where(goes, slot, 0), Axis(0));  // [tokens, top, width]
   const Tensor share = rill::where(goes, take_along_axis(weights, experts_of, -1), 0);
-  return sum(back * expand_dims(share, -1), 1);
+  // What stands in place of a token that was not taken may be NaN.
+  return sum(rill::where(expand_dims(goes, -1), back * expand_dims(share, -1), 0), 1);
 }
 
 RoutedTokens MixtureOfExperts::route(const Tensor& x, const Call& call, Where where) const {

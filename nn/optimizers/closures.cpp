@@ -106,10 +106,13 @@ Tensor SAM::minimize(const LossFunction& loss, Optimizer& optimizer, const Named
 // --- Stochastic weight averaging -----------------------------------------------------------------------------------
 
 namespace {
+// Each once: one that stands twice would be swapped twice.
 std::vector<Variable> only_trainable(const std::vector<Variable>& all) {
   std::vector<Variable> some;
-  for (const Variable& v : all)
-    if (v.trainable()) some.push_back(v);
+  for (const Variable& v : all) {
+    const auto is_it = [&](const Variable& other) { return &other.state() == &v.state(); };
+    if (v.trainable() && std::ranges::none_of(some, is_it)) some.push_back(v);
+  }
   return some;
 }
 }  // namespace

@@ -29,7 +29,11 @@ Tensor activated(const Call& c, const Tensor& x) {
   if (name == "Tanh") return tanh(x);
   if (name == "LeakyRelu") return leaky_relu(x, c.real("activation_alpha", number(0, 0.01)));
   if (name == "Clip") return clip(x, number(0, 0), number(1, 6));
-  if (name == "HardSigmoid") return clip(number(0, 0.2) * x + number(1, 0.5), 0, 1);
+  if (name == "HardSigmoid")
+    return clip(c.real("activation_alpha", number(0, 0.2)) * x + c.real("activation_beta", number(1, 0.5)), 0, 1);
+  if (name == "Elu") return elu(x, c.real("activation_alpha", number(0, 1)));
+  if (name == "Softplus") return softplus(x);
+  if (name == "Softsign") return softsign(x);
   c.reject("an unknown activation, '" + name + "'");
 }
 Values fused_conv_rule(const Call& c) {

@@ -11,9 +11,21 @@
 namespace rill::onnx_import {
 namespace {
 
-Tensor numbers(const Call& c, const std::string& name) {
-  const std::vector<double> given = c.reals(name);
-  return tensor(std::vector<float>(given.begin(), given.end()));
+// What an attribute holds: f32, or f64 in a tensor under another name, as models in f64 have it.
+std::vector<double> reals_of(const Call& c, const std::string& name) {
+  const std::string wide = name + "_as_tensor";
+  return c.has_attribute(wide) ? c.tensor(wide).to_vector<double>() : c.reals(name);
+}
+void check_count(const Call& c, const std::string& name, size_t given, Dim wanted) {
+  if (given != 1 && !wanted.is_open() && int64_t(given) != wanted.plain())
+    c.reject(fmt::format("'{}' has {} numbers. expected {}{}", name, given, wanted.plain(),
+                         wanted.plain() == 1 ? "" : ", or one for all"));
+}
+// One number for all, or one for each of `wanted`.
+Tensor numbers(const Call& c, const std::string& name, Dim wanted, DType dtype = DType::f32) {
+  const std::vector<double> given = reals_of(c, name);
+  check_count(c, name, given.size(), wanted);
+  return tensor(given).astype(dtype);
 }
 // [rows, features] in f32; one row may come without its axis.
 Tensor rows_of(const Call& c) {
@@ -41,60 +53,76 @@ class Labels {
   std::vector<int64_t> numbers_;
 };
 
-Tensor transformed(const Call& c, const Tensor& scores) {
+std::string transform_of(const Call& c) {
   const std::string kind = c.text("post_transform", "NONE");
-  if (kind == "NONE") return scores;
+  static const std::set<std::string> known = {"NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"};
+  if (!known.contains(kind)) c.reject("post_transform " + kind + " is not known");
+  return kind;
+}
+Tensor transformed(const Call& c, const Tensor& scores) {
+  const std::string kind = transform_of(c);
   if (kind == "LOGISTIC") return sigmoid(scores);
   if (kind == "SOFTMAX") return softmax(scores, -1);
-  if (kind == "SOFTMAX_ZERO") {
-    const Tensor e = where(equal(scores, 0), zeros_like(scores), exp(scores - max(scores, -1, true)));
-    return e / sum(e, -1, true);
-  }
-  c.reject("post_transform " + kind + " is not known");
+  if (kind == "NONE") return scores;
+  const Tensor e = where(equal(scores, 0), zeros_like(scores), exp(scores - max(scores, -1, true)));
+  return e / sum(e, -1, true);
 }
 
 Tensor beside(const Tensor& first, const Tensor& second) { return concat({first, second}, 1); }
 
-// One score for two classes: how far it speaks for the second.
-Values of_two(const Call& c, const Labels& labels, const Tensor& score, bool is_fraction) {
-  const Tensor second = greater(score, is_fraction ? 0.5 : 0.0);
-  const bool logistic = c.text("post_transform", "NONE") == "LOGISTIC";
-  const Tensor scores = logistic      ? beside(sigmoid(-score), sigmoid(score))
-                        : is_fraction ? beside(1 - score, score)
-                                      : beside(-score, score);
-  return {labels.at(reshape(second, {-1}).astype(i64)), scores};
+// Of one score for two classes: which it speaks for, the second where it is greater than `limit`.
+Tensor one_of_two(const Labels& labels, const Tensor& score, double limit) {
+  return labels.at(reshape(greater(score, limit), {-1}).astype(i64));
 }
 
 // --- Preparation -----------------------------------------------------------------------------------------------------
 
-Values normalizer_rule(const Call& c) {
-  const Tensor x = rows_of(c);
+Tensor sizes_of_rows(const Call& c, const Tensor& x) {
   const std::string norm = c.text("norm", "MAX");
-  if (norm == "MAX") return {x / max(x, -1, true)};
-  const Tensor size = norm == "L1" ? sum(abs(x), -1, true) : sqrt(sum(square(x), -1, true));
-  return {where(equal(size, 0), x, x / size)};
+  if (norm == "MAX") return max(x, -1, true);
+  if (norm == "L1") return sum(abs(x), -1, true);
+  if (norm == "L2") return sqrt(sum(square(x), -1, true));
+  c.reject("norm " + norm + " is not known");
+}
+Values normalizer_rule(const Call& c) {
+  const Tensor x = rows_of(c), size = sizes_of_rows(c, x);
+  return {reshape(x / where(equal(size, 0), 1, size), c.x().shape()).astype(f32)};
 }
 Values scaler_rule(const Call& c) {
   const Tensor x = c.x().astype(f32);
-  return {(x - numbers(c, "offset")) * numbers(c, "scale")};
+  const Dim n = x.dim(-1);
+  return {(x - numbers(c, "offset", n)) * numbers(c, "scale", n)};
 }
 Values binarizer_rule(const Call& c) { return {greater(c.x(), c.real("threshold", 0)).astype(c.x().dtype())}; }
-Values feature_rule(const Call& c) { return {take(c.x(0), reshape(c.x(1), {-1}), Axis(-1))}; }
+Values feature_rule(const Call& c) {
+  const Tensor y = take(c.x(0), reshape(c.x(1), {-1}), Axis(-1));
+  return {c.x(0).ndim() == 1 ? reshape(y, {1, -1}) : y};
+}
 Values imputer_rule(const Call& c) {
   const Tensor x = c.x();
-  if (!is_floating(x.dtype())) c.reject("fills floating numbers");
-  const double missing = c.real("replaced_value_float", 0);
-  const Tensor gone = std::isnan(missing) ? isnan(x) : equal(x, missing);
-  return {where(gone, numbers(c, "imputed_value_floats").astype(x.dtype()), x)};
+  if (is_floating(x.dtype())) {
+    const double missing = c.real("replaced_value_float", 0);
+    const Tensor gone = std::isnan(missing) ? isnan(x) : equal(x, missing);
+    return {where(gone, numbers(c, "imputed_value_floats", x.dim(-1), x.dtype()), x)};
+  }
+  std::vector<int64_t> instead;
+  for (const Dim n : c.integers("imputed_value_int64s")) instead.push_back(n.plain());
+  check_count(c, "imputed_value_int64s", instead.size(), x.dim(-1));
+  const Tensor gone = equal(x.astype(i64), tensor(c.integer("replaced_value_int64", 0)));
+  return {where(gone, tensor(instead), x.astype(i64)).astype(x.dtype())};
 }
 
 // --- Linear models ---------------------------------------------------------------------------------------------------
 
 Tensor linear_scores(const Call& c, const Tensor& x, int64_t targets) {
-  const Tensor given = numbers(c, "coefficients");
-  if (targets < 1 || given.size() % targets) c.reject("coefficients are not one for each target and feature");
-  const Tensor y = matmul(x.astype(f32), matrix_transpose(reshape(given, {targets, -1})));
-  return c.has_attribute("intercepts") ? y + numbers(c, "intercepts") : y;
+  const std::vector<double> given = c.reals("coefficients");
+  const Dim features = x.dim(-1);
+  const auto n = int64_t(given.size());
+  if (targets < 1 || n == 0 || n % targets || (!features.is_open() && n / targets != features.plain()))
+    c.reject("coefficients are not one for each target and feature");
+  const Tensor factors = tensor(given).astype(f32);
+  const Tensor y = matmul(x.astype(f32), matrix_transpose(reshape(factors, {targets, -1})));
+  return c.has_attribute("intercepts") ? y + numbers(c, "intercepts", targets) : y;
 }
 Values linear_regressor_rule(const Call& c) {
   return {transformed(c, linear_scores(c, rows_of(c), c.integer("targets", 1)))};
@@ -103,7 +131,8 @@ Values linear_classifier_rule(const Call& c) {
   const Labels labels(c, "classlabels_strings", "classlabels_ints");
   const int64_t targets = int64_t(std::max<size_t>(c.reals("intercepts").size(), 1));
   const Tensor scores = linear_scores(c, rows_of(c), targets);
-  if (targets == 1 && labels.count() == 2) return of_two(c, labels, scores, false);
+  if (targets == 1 && labels.count() == 2)
+    return {one_of_two(labels, scores, 0), transformed(c, beside(-scores, scores))};
   if (targets != labels.count()) c.reject("its scores are not one for each class");
   return {labels.at(argmax(scores, -1)), transformed(c, scores)};
 }
@@ -128,6 +157,8 @@ class Forest {
 
   // What the leaves give, [rows, trees, columns].
   Tensor operator()(const Tensor& x) const {
+    if (!x.dim(1).is_open() && x.dim(1).plain() <= last_feature_)
+      c_.reject(fmt::format("its nodes read feature {}, of {}", last_feature_, x.dim(1).plain()));
     Tensor at = broadcast_to(tensor(roots_), {x.dim(0), int64_t(roots_.size())});
     for (int64_t level = 0; level < depth_; ++level) {
       const Tensor value = take_along_axis(x, take(tensor(features_), at, Axis(0)), Axis(1));
@@ -135,11 +166,11 @@ class Forest {
       const Tensor onward = logical_or(goes_on(at, value, limit), logical_and(isnan(value), missing_goes_on(at)));
       at = where(onward, take(tensor(yes_), at, Axis(0)), take(tensor(no_), at, Axis(0)));
     }
-    return take(reshape(tensor(weights_), {-1, columns_}), at, Axis(0));
+    return take(reshape(tensor(weights_).astype(x.dtype()), {-1, columns_}), at, Axis(0));
   }
   bool speaks_of_one_class() const { return given_.size() == 1; }
   bool is_positive() const {
-    return std::ranges::all_of(weights_, [](float w) { return w >= 0; });
+    return std::ranges::all_of(weights_, [](double w) { return w >= 0; });
   }
   // The column of what speaks of one class alone.
   int64_t only() const { return *given_.begin(); }
@@ -156,15 +187,16 @@ class Forest {
     const size_t n = trees.size();
     const Dims features = c_.integers("nodes_featureids"), yes = c_.integers("nodes_truenodeids"),
                no = c_.integers("nodes_falsenodeids"), missing = c_.integers("nodes_missing_value_tracks_true");
-    const std::vector<double> limits = c_.reals("nodes_values");
+    limits_ = reals_of(c_, "nodes_values");
     modes_ = c_.strings("nodes_modes");
-    if (features.size() != n || yes.size() != n || no.size() != n || limits.size() != n || modes_.size() != n ||
+    if (features.size() != n || yes.size() != n || no.size() != n || limits_.size() != n || modes_.size() != n ||
         (!missing.empty() && missing.size() != n))
       c_.reject("an attribute does not have an entry for each node");
     for (size_t i = 0; i < n; ++i) {
       const bool leaf = modes_[i] == "LEAF";
       features_.push_back(leaf ? 0 : features[i].plain());
-      limits_.push_back(float(limits[i]));
+      if (features_.back() < 0) c_.reject(fmt::format("a node reads feature {}", features_.back()));
+      last_feature_ = std::max(last_feature_, features_.back());
       yes_.push_back(leaf ? int64_t(i) : row(trees[i].plain(), yes[i].plain()));
       no_.push_back(leaf ? int64_t(i) : row(trees[i].plain(), no[i].plain()));
       missing_.push_back(!leaf && !missing.empty() && missing[i].plain() != 0);
@@ -174,14 +206,19 @@ class Forest {
   void read_leaves(const std::string& kind) {
     const Dims trees = c_.integers(kind + "_treeids"), ids = c_.integers(kind + "_nodeids"),
                columns = c_.integers(kind + "_ids");
-    const std::vector<double> weights = c_.reals(kind + "_weights");
+    const std::vector<double> weights = reals_of(c_, kind + "_weights");
     if (ids.size() != trees.size() || columns.size() != trees.size() || weights.size() != trees.size())
       c_.reject("an attribute does not have an entry for each leaf");
+    // A file that is small may say that they are many.
+    constexpr int64_t most_columns = 1 << 16, most_weights = 1 << 30;
+    if (columns_ < 1 || columns_ > most_columns || int64_t(rows_.size()) * columns_ > most_weights)
+      c_.reject(fmt::format("{} results of {} nodes. a table of these has from 1 to {} results and {} numbers at most",
+                            columns_, rows_.size(), most_columns, most_weights));
     weights_.assign(rows_.size() * size_t(columns_), 0);
     for (size_t i = 0; i < trees.size(); ++i) {
       const int64_t column = columns[i].plain();
       if (column < 0 || column >= columns_) c_.reject(fmt::format("a leaf speaks of {}, of {}", column, columns_));
-      weights_[size_t(row(trees[i].plain(), ids[i].plain()) * columns_ + column)] += float(weights[i]);
+      weights_[size_t(row(trees[i].plain(), ids[i].plain()) * columns_ + column)] += weights[i];
       given_.insert(column);
     }
   }
@@ -224,36 +261,46 @@ class Forest {
   const int64_t columns_;
   std::map<Id, int64_t> rows_;
   std::vector<int64_t> roots_, features_, yes_, no_;
-  std::vector<float> limits_, weights_;
+  std::vector<double> limits_, weights_;
   std::vector<int32_t> missing_;
   std::vector<std::string> modes_;
   std::set<std::string> kinds_;
   std::set<int64_t> given_;  // which columns leaves speak of
-  int64_t depth_ = 0;
+  int64_t depth_ = 0, last_feature_ = 0;
 };
 
 Tensor with_base(const Call& c, const Tensor& scores) {
-  return c.has_attribute("base_values") ? scores + numbers(c, "base_values") : scores;
+  if (reals_of(c, "base_values").empty()) return scores;
+  return scores + numbers(c, "base_values", scores.dim(1), scores.dtype());
 }
 Values tree_regressor_rule(const Call& c) {
   const Tensor leaves = Forest(c, "target", c.integer("n_targets", 1))(rows_of(c));
   const std::string kind = c.text("aggregate_function", "SUM");
+  static const std::set<std::string> known = {"SUM", "AVERAGE", "MIN", "MAX"};
+  if (!known.contains(kind)) c.reject("aggregate_function " + kind + " is not known");
   const Tensor scores = kind == "SUM"       ? sum(leaves, 1)
                         : kind == "AVERAGE" ? mean(leaves, 1)
                         : kind == "MIN"     ? min(leaves, 1)
                                             : max(leaves, 1);
-  return {transformed(c, with_base(c, scores))};
+  return {transformed(c, with_base(c, scores)).astype(f32)};
+}
+// Of one score for the second of two classes, which is a fraction where no leaf is negative. Of the transforms only
+// LOGISTIC is done, as onnxruntime has it.
+Tensor two_scores(const Call& c, const Tensor& score, bool is_fraction) {
+  if (transform_of(c) == "LOGISTIC") return beside(sigmoid(-score), sigmoid(score));
+  return is_fraction ? beside(1 - score, score) : beside(-score, score);
 }
 Values tree_classifier_rule(const Call& c) {
   const Labels labels(c, "classlabels_strings", "classlabels_int64s");
   const Forest forest(c, "class", labels.count());
   const Tensor scores = sum(forest(rows_of(c)), 1);
-  if (labels.count() == 2 && forest.speaks_of_one_class()) {
-    const Tensor score = scores(all, slice(forest.only(), forest.only() + 1));
-    return of_two(c, labels, with_base(c, score), forest.is_positive());
+  if (labels.count() == 2 && forest.speaks_of_one_class() && reals_of(c, "base_values").size() < 2) {
+    const Tensor score = with_base(c, scores(all, slice(forest.only(), forest.only() + 1)));
+    return {one_of_two(labels, score, forest.is_positive() ? 0.5 : 0.0),
+            two_scores(c, score, forest.is_positive()).astype(f32)};
   }
   const Tensor all_scores = with_base(c, scores);
-  return {labels.at(argmax(all_scores, -1)), transformed(c, all_scores)};
+  return {labels.at(argmax(all_scores, -1)), transformed(c, all_scores).astype(f32)};
 }
 
 }  // namespace

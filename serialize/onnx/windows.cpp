@@ -1,13 +1,15 @@
 // See windows.h.
 #include "rill/serialize/onnx/windows.h"
 
+#include <fmt/format.h>
+
 #include "rill/ops/apply.h"
 
 namespace rill::onnx_import {
 namespace {
 
-constexpr int64_t largest = INT32_MAX;  // of an attribute, so that no product of two overflows
-constexpr int64_t most_places = int64_t(1) << 22;
+constexpr int64_t largest = INT32_MAX;             // of an attribute, so that no product of two overflows
+constexpr int64_t most_places = int64_t(1) << 16;  // each is a slice
 
 Dims all_or(const Call& c, const std::string& name, size_t n, Dim otherwise) {
   Dims given = c.integers(name);
@@ -52,9 +54,9 @@ Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
       lo = pads[i], hi = pads[i + n];
     }
     const Dim room = in + lo + hi - reach;
-    Dim out = room / stride + 1;
+    const Dim first = ceil && kind == "NOTSET" ? room + stride - 1 : room;  // below 0, no window fits
+    Dim out = !first.is_open() && first < 0 ? Dim(0) : first / stride + 1;
     if (ceil && kind == "NOTSET") {  // a last window begins inside the operand or its left padding
-      out = (room + stride - 1) / stride + 1;
       if ((out - 1) * stride >= in + lo) out = out - 1;
     }
     w.lo.push_back(lo), w.hi.push_back(hi), w.out.push_back(out);
@@ -70,7 +72,9 @@ std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& out
     const Dim reach = (w.out[i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
     widths.push_back({w.lo[i], larger(reach - w.lo[i] - x.shape()[i + 2], 0)});
     places *= w.kernel[i];
-    if (places > most_places) fail("pooling", "a kernel of more than 4194304 elements");
+    if (places > most_places) fail("pooling", fmt::format("a kernel of more than {} elements", most_places));
+    if (!w.out[i].is_open() && w.out[i] < 1)
+      fail("pooling", fmt::format("a window of {} does not fit axis {} of space", w.kernel[i], i));
   }
   const Tensor all = pad(x, widths, outside);
   std::vector<Tensor> seen;
