@@ -68,6 +68,7 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
   require_option(options_.classes >= 2, "estimator", "classes", options_.classes, "2 or more", where);
   require_option(options_.save_every_steps >= 1, "estimator", "save_every_steps", options_.save_every_steps,
                  "1 or more", where);
+  require_option(options_.keep >= 1, "estimator", "keep", options_.keep, "1 or more", where);
   if (!options_.labels.empty() && int64_t(options_.labels.size()) != options_.classes)
     fail("estimator", fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
   if (options_.seed) random::seed(*options_.seed);
@@ -146,7 +147,8 @@ History Estimator::train(const InputFunction& input, const StepOptions& o, Where
     if (n) require_option(*n >= 0, "estimator", "steps", *n, "0 or more", where);
   std::optional<int64_t> until = o.max_steps;
   if (o.steps) until = until ? std::min(*until, step_ + *o.steps) : step_ + *o.steps;
-  FitOptions fit{.progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder};
+  FitOptions fit{
+      .progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder, .keep = options_.keep};
   fit.save_every_steps = options_.folder.empty() ? 0 : options_.save_every_steps;
   if (until && *until <= step_) return {};
   fit.callbacks.push_back(StepCount{&step_, step_, until});

@@ -52,7 +52,7 @@ struct EstimatorOptions {
   std::vector<std::string> labels = {};  // what labels that are texts may be, in the order of the classes
   int64_t outputs = 1;                   // of regressors: numbers an example
   AnyOptimizer optimizer = {};           // none: Adam; of linear models a larger rate
-  std::string folder = "";               // checkpoints and summaries; a run goes on from there. Empty: none
+  std::string folder = "";               // of checkpoints, from which a run goes on. Empty: none
   int64_t save_every_steps = 500;        // into the folder; and so often train_and_evaluate() evaluates
   int keep = 5;                          // checkpoints
   std::optional<uint64_t> seed = {};     // of the first weights
