@@ -550,6 +550,25 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
+TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
+  const Table table = iris();
+  int trains = 0, evaluations = 0;
+  auto input = [&] { return ++trains, data::from_table(table, {.label = "species"}).batch(10); };
+  auto held_out = [&] { return ++evaluations, data::from_table(table, {.label = "species"}).batch(50); };
+  train::LinearClassifier model({.columns = measures(), .classes = 3, .save_every_steps = 6});
+  const train::Logs result = train::train_and_evaluate(model, {.input = input}, {.input = held_out});
+  CHECK(result.at("global_step") == 15);
+  CHECK(trains == 1);
+  CHECK(evaluations == 3);  // after 6, 12 and 15
+  train::train_and_evaluate(model, {.input = input, .max_steps = 18}, {.input = held_out});
+  CHECK(model.step() == 18);
+  CHECK(evaluations == 4);  // at the end alone, though 18 is a multiple
+  model.train(input, {.steps = INT64_MAX, .callbacks = {train::stop_at_step(4)}});
+  CHECK(model.step() == 22);
+  CHECK(has(message_of([&] { train::LinearClassifier({.columns = measures(), .labels = {"a", "a"}}); }),
+            "two classes have the label 'a'"));
+}
+
 TEST_CASE("an estimator keeps as many checkpoints as it is told") {
   const Folder folder;
   const Table table = iris();
