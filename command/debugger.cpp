@@ -165,9 +165,12 @@ bool Debugger::run_line(const std::string& given) {
 
 void Debugger::help(const std::string& rest) {
   const Words words(rest, {}, {});
+  const auto is_wanted = [&](const Command& c) { return words.rest().empty() || c.name == words.rest()[0]; };
+  if (std::none_of(commands().begin(), commands().end(), is_wanted))
+    throw LineError(fmt::format("there is no command '{}'. `help` lists them", words.rest()[0]));
   Table table("<<");
   for (const Command& c : commands()) {
-    if (!words.rest().empty() && c.name != words.rest()[0]) continue;
+    if (!is_wanted(c)) continue;
     if (words.rest().empty())
       table.add({c.usage.substr(0, c.usage.find(" [-n ")), c.help.substr(0, c.help.find(". "))});
     else print("{}\n  {}\n", bold(c.usage), c.help);
@@ -278,8 +281,10 @@ int Debugger::node_named(const std::string& given) const {
 const Debugger::Value& Debugger::value_named(const std::string& given, int64_t time) const {
   const int node = node_named(given);
   const size_t colon = given.rfind(':');
-  const int output =
-      colon != given.npos && is_number(given.substr(colon + 1)) ? std::atoi(given.c_str() + colon + 1) : 0;
+  int output = 0;
+  if (colon != given.npos && is_number(given.substr(colon + 1)))
+    if (std::from_chars(given.data() + colon + 1, given.data() + given.size(), output).ec != std::errc())
+      throw LineError(fmt::format("'{}' has no value of that number", given.substr(0, colon)));
   const Value* found = nullptr;
   for (const size_t i : current()) {
     const Value& v = dump_->values()[i];

@@ -161,8 +161,9 @@ void Debugger::print_source(const std::string& rest) {
     throw LineError(
         fmt::format("the dump does not have the text of '{}'. say where it is: rill debug --sources FOLDER", file));
   const int64_t first = marks[file].begin()->first;
-  const int64_t begin = std::max<int64_t>(words.number("-b", first - 3), 1);
-  const int64_t end = std::min<int64_t>(begin + words.number("-l", 30), int64_t(lines.size()) + 1);
+  const auto past = int64_t(lines.size()) + 1;
+  const int64_t begin = std::clamp<int64_t>(words.number("-b", first - 3), 1, past);
+  const int64_t end = begin + std::clamp<int64_t>(words.number("-l", 30), 0, past - begin);
   for (int64_t i = begin; i < end; ++i) {
     const auto at = marks[file].find(i);
     const bool any = at != marks[file].end();
@@ -190,6 +191,7 @@ void Debugger::step(const std::string& rest) {
   int64_t count = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
   const bool counted = error == std::errc() && end == word.data() + word.size();
+  if (counted && count < 0) throw LineError("steps go forward; step -r begins again");
   if (!dump_ && live_) return step_live(counted ? count : INT64_MAX, counted ? "" : word);
   const int until = counted ? -1 : node_named(word);
   if (words.has("-r")) at_ = 0;

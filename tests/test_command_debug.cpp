@@ -65,6 +65,8 @@ TEST_CASE("nodes, operands, readers, sources") {
   CHECK(!has(at.debug("li log -d 1").out, "matmul"));
   CHECK(has(at.debug("find rel").out, "hidden/relu"));
   CHECK(has(at.debug("ps").out, "test_command_debug.cpp"));
+  CHECK(has(at.debug("ps test_command_debug.cpp -l 9223372036854775807").out, "TEST_CASE"));
+  CHECK(at.debug("ps test_command_debug.cpp -b 9223372036854775807 -l 9223372036854775807").out.empty());
   const std::string source = at.debug("ps test_command_debug.cpp -l 12").out;
   CHECK(has(source, "return sum(log(h));"));
   CHECK(has(source, "bad"));
@@ -89,11 +91,29 @@ TEST_CASE("tensors are printed in part, and expressions computed") {
   CHECK(value("-(1 + 2) * 3 - 4 / 8") == "-9.5\n");
   CHECK(value("sum(`hidden/matmul` > 0, 1)[0]") == "1\n");
   CHECK(value("mean(`hidden/matmul` @ transpose(`hidden/matmul`))") == "72.0\n");
-  for (const char* wrong :
-       {"eval 1 +",       "eval (1", "eval nonsense(1)", "eval nothing", "eval `log",     "eval log[",
-        "eval 1 2",       "pt",      "pt nothing",       "pt log[9, 9]", "lt --nonsense", "lt --sort shoe size",
-        "lt -f nonsense", "use 9",   "nonsense",         "ni",           "diff",          "ps nothing",
-        "step nothing",   "lt -l x"}) {
+  for (const char* wrong : {"eval 1 +",
+                            "eval (1",
+                            "eval nonsense(1)",
+                            "eval nothing",
+                            "eval `log",
+                            "eval log[",
+                            "eval 1 2",
+                            "pt",
+                            "pt nothing",
+                            "pt log[9, 9]",
+                            "lt --nonsense",
+                            "lt --sort shoe size",
+                            "lt -f nonsense",
+                            "use 9",
+                            "nonsense",
+                            "ni",
+                            "diff",
+                            "ps nothing",
+                            "step nothing",
+                            "lt -l x",
+                            "help nonsense",
+                            "step -2",
+                            "pt log:99999999999999999999"}) {
     const Done done = at.debug(wrong);
     INFO(wrong << ": " << done.out);
     CHECK(done.code == 1);

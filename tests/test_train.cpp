@@ -235,6 +235,42 @@ TEST_CASE("early stopping, and the weights of the best epoch") {
   CHECK(has(message, ".validation"));
 }
 
+TEST_CASE("epochs that go without validation do not count for those who go by it") {
+  nn::Dense model(3);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  const auto fit = [&](train::Callback c) {
+    return loop.fit(
+        batches(),
+        {.epochs = 20, .validation = batches(), .validation_every = 3, .progress = false, .callbacks = {std::move(c)}});
+  };
+  CHECK(fit(train::early_stopping({.patience = 2})).size() == 9);  // validated after 3, 6 and 9
+  const train::History h = fit(train::reduce_on_plateau({.patience = 2}));
+  CHECK(h.size() == 20);
+  const Folder at;
+  fit(train::checkpoint(at / "ckpt", {.best_by = "val_loss"}));
+  CHECK(!latest_checkpoint(at / "ckpt").empty());
+  CHECK(has(message_of([&] { fit(train::early_stopping({.monitor = "val_los"})); }), "no number 'val_los'"));
+}
+
+TEST_CASE("the best checkpoint begins anew with each fit") {
+  const Folder at;
+  nn::Dense model(3);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0})});
+  const train::FitOptions options{.progress = false,
+                                  .callbacks = {train::checkpoint(at / "ckpt", {.best_by = "loss"})}};
+  const auto bests = [&] {
+    int n = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(at / "ckpt"))
+      n += entry.path().filename().string().starts_with("best-");
+    return n;
+  };
+  loop.fit(batches(), options);
+  CHECK(bests() > 0);
+  std::filesystem::remove_all(at / "ckpt");
+  loop.fit(batches(), options);
+  CHECK(bests() > 0);
+}
+
 TEST_CASE("a NaN is told with the step and the op that made it") {
   random::seed(1);
   struct Fragile {
@@ -512,6 +548,38 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   for (const char* name : {"sepal_length", "sepal_width", "petal_length", "petal_width"})
     inputs.emplace(name, table.at(name).astype(f32));
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
+  const Table table = iris();
+  int trains = 0, evaluations = 0;
+  auto input = [&] { return ++trains, data::from_table(table, {.label = "species"}).batch(10); };
+  auto held_out = [&] { return ++evaluations, data::from_table(table, {.label = "species"}).batch(50); };
+  train::LinearClassifier model({.columns = measures(), .classes = 3, .save_every_steps = 6});
+  const train::Logs result = train::train_and_evaluate(model, {.input = input}, {.input = held_out});
+  CHECK(result.at("global_step") == 15);
+  CHECK(trains == 1);
+  CHECK(evaluations == 3);  // after 6, 12 and 15
+  train::train_and_evaluate(model, {.input = input, .max_steps = 18}, {.input = held_out});
+  CHECK(model.step() == 18);
+  CHECK(evaluations == 4);  // at the end alone, though 18 is a multiple
+  model.train(input, {.steps = INT64_MAX, .callbacks = {train::stop_at_step(4)}});
+  CHECK(model.step() == 22);
+  CHECK(has(message_of([&] { train::LinearClassifier({.columns = measures(), .labels = {"a", "a"}}); }),
+            "two classes have the label 'a'"));
+}
+
+TEST_CASE("an estimator keeps as many checkpoints as it is told") {
+  const Folder folder;
+  const Table table = iris();
+  auto input = [&] { return data::from_table(table, {.label = "species"}).repeat().batch(32); };
+  train::LinearClassifier model(
+      {.columns = measures(), .classes = 3, .folder = folder / "run", .save_every_steps = 1, .keep = 4});
+  model.train(input, {.steps = 9});
+  int n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
+    n += entry.path().extension() == ".index";
+  CHECK(n == 4);
 }
 
 TEST_CASE("an estimator's input is one pass, and another one with the next call") {

@@ -172,6 +172,84 @@ TEST_CASE("hooks of Monitored: losses, numbers, a NaN, TensorBoard") {
   CHECK(has(message_of([&] { run.goes_on(); }), "finished"));
 }
 
+namespace {
+// Remembers a tensor, and a text of any bytes.
+struct Remembers {
+  std::vector<std::string>* seen;
+  Tensor last = {};
+  std::string text = {};
+  void on_begin(train::Run&) {
+    seen->push_back("begin " + text + (last.defined() ? " " + std::to_string(last.item<float>()) : ""));
+  }
+  void on_step(train::Run& run) { last = run.loss(), text = "\xff\xfe"; }
+  void on_end(train::Run&) { seen->push_back("end"); }
+  std::string save() const { return text; }
+  void load(const std::string& t) { text = t; }
+  std::map<std::string, Tensor> save_tensors() const { return {{"last", last}}; }
+  void load_tensors(const std::map<std::string, Tensor>& t) { last = t.at("last"); }
+};
+}  // namespace
+
+TEST_CASE("Monitored gives callbacks back all that they remember") {
+  const Folder at;
+  std::vector<std::string> seen;
+  const auto run_once = [&] {
+    Variable w(zeros({}), "w");
+    train::Monitored run({{"w", w}}, {.folder = at / "run", .callbacks = {Remembers{&seen}}});
+    CHECK(run.goes_on());
+    run.made_step({{"loss", tensor(2.5f)}});
+  };
+  run_once();
+  run_once();
+  CHECK(seen == std::vector<std::string>{"begin ", "end", "begin \xff\xfe 2.500000", "end"});
+}
+
+TEST_CASE("Monitored in loops that do not ask, ask twice, leave steps out, or give nothing") {
+  const Folder at;
+  Variable w(ones({2}), "w");
+  {
+    train::Monitored run({{"w", w}}, {.callbacks = {train::checkpoint(at / "ckpt", {.every_steps = 2}),
+                                                    train::tensorboard(at / "logs", {.every_steps = 2})}});
+    for (int i = 0; i < 4; ++i) run.made_step({{"loss", sum(w.value())}});
+  }
+  CHECK(std::filesystem::exists(at / "ckpt/checkpoint"));
+  {
+    train::Monitored run({{"w", w}}, {.callbacks = {train::debugger(at / "dump"), train::stop_at_step(3)}});
+    for (int i = 0; run.goes_on() && run.goes_on(); ++i) {
+      const Tensor loss = sum(square(w.value()));
+      if (i % 2 == 0) run.made_step({{"loss", loss}});
+    }
+  }
+  CHECK(debug::Dump(at / "dump").values().back().step == 3);
+  std::vector<std::string> seen;
+  {
+    train::Monitored run({{"w", w}}, {.callbacks = {Remembers{&seen}}});
+  }
+  CHECK(seen.empty());  // what has not begun does not end
+  train::Monitored run({{"w", w}});
+  CHECK(has(message_of([&] { run.made_step({{"loss", Tensor()}}); }), "'loss' is an undefined tensor"));
+  for (const train::Callback& c : {train::early_stopping(), train::reduce_on_plateau(), train::csv_log(at / "x.csv"),
+                                   train::evaluate_averages(), train::each_epoch([](train::Run&) {})})
+    CHECK(has(message_of([&] { train::Monitored({{"w", w}}, {.callbacks = {train::stop_at_step(1), c}}); }),
+              "callback 2 is called after epochs"));
+}
+
+TEST_CASE("two debuggers of a run, with steps in common") {
+  const Folder at;
+  const Tensor bits = trained({});
+  CHECK(array_equal(
+      trained({train::debugger(at / "a", {.steps = {1, 2}}), train::debugger(at / "b", {.steps = {2, 3}})}), bits));
+  const debug::Dump a(at / "a"), b(at / "b");
+  const auto of_step_2 = [](const debug::Dump& d) {
+    return std::count_if(d.calls().begin(), d.calls().end(),
+                         [](const debug::DumpCall& c) { return c.step == 2 && c.name == "train_step"; });
+  };
+  CHECK(of_step_2(a) == 1);
+  CHECK(of_step_2(b) == 1);
+  CHECK(a.values().front().step == 1);
+  CHECK(b.values().back().step == 3);
+}
+
 TEST_CASE("child: a loop of its own", "[.]") {
   const std::string at = std::getenv("RILL_RUN");
   const char* signal = std::getenv("RILL_SIGNAL");

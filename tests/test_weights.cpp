@@ -179,3 +179,35 @@ TEST_CASE("two names of one path, and rules of other stars, are errors") {
   });
   CHECK_THAT(message_of([&] { traced(ones({1})); }), contains_text("outside of traced functions"));
 }
+
+TEST_CASE("stars stand for as little as fits, however a file calls its tensors") {
+  const auto path_of = [](const std::string& name, const std::string& pattern, const std::string& path) -> std::string {
+    std::map<std::string, Variable> none;
+    const WeightsReport r =
+        load_weights(none, NamedTensors{{name, ones({})}}, {.rules = {{pattern, path}}, .allow_extra = true});
+    return r.extra.at(0).path;
+  };
+  CHECK(path_of("a.b.c.b", "*.b", "<*>") == "<a/b/c>");  // the last piece ends the name
+  CHECK(path_of("x.conv.conv.w", "*conv*w", "*|*") == "x/|/conv/");
+  CHECK(path_of("abab", "*ab*", "<*|*>") == "<|ab>");
+  CHECK(path_of("ab", "*a*b*", "*,*,*") == ",,");
+  CHECK(path_of("ab", "ab*ab", "<*>") == "ab");  // no overlap: the rule does not fit
+  CHECK(path_of("a", "**", "*|*") == "|a");
+  CHECK(path_of("abc", "a*c", "<*>") == "<b>");
+  CHECK(path_of("abc", "abc", "y") == "y");
+  // A rule of four stars needed the fourth power of a name's length.
+  const std::string name = std::string(100000, 'a');
+  CHECK(path_of(name, "*a*a*a*b", "*|*|*|*") == name);
+}
+
+TEST_CASE("an undefined tensor is told with its name") {
+  nn::Dense d(3, 4);
+  CHECK(has(message_of([&] { load_weights(d, NamedTensors{{"kernel", Tensor()}, {"bias", ones({4})}}); }),
+            "'kernel' is an undefined tensor"));
+  const auto nothing = [](const Tensor&) { return Tensor(); };
+  CHECK(has(message_of([&] {
+              load_weights(d, NamedTensors{{"w", ones({3, 4})}, {"bias", ones({4})}},
+                           {.rules = {{.name = "w", .path = "kernel", .convert = nothing}}});
+            }),
+            "makes kernel of 'w' gives an undefined tensor"));
+}

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include "rill/ops/option_checks.h"
 #include "rill/serialize/checkpoint_manager.h"
@@ -21,9 +22,11 @@ namespace {
 
 using nlohmann::json;
 
-double read(const Run& run, const std::string& name, std::string_view who) {
+// Nothing in an epoch without validation, of a number of validation.
+std::optional<double> read(const Run& run, const std::string& name, std::string_view who) {
   const auto at = run.logs.find(name);
   if (at != run.logs.end()) return at->second;
+  if (run.skips_validation && name.starts_with("val_")) return {};
   std::string all;
   for (const auto& [n, value] : run.logs) all += (all.empty() ? "" : ", ") + n;
   fail(who, fmt::format("there is no number '{}' to go by. there are: {}{}", name, all,
@@ -76,7 +79,9 @@ struct EarlyStopping {
     else if (waited >= patience()) stop(run);
   }
   void on_epoch(Run& run) {
-    if (best.take(read(run, options.monitor, "early_stopping"))) {
+    const std::optional<double> now = read(run, options.monitor, "early_stopping");
+    if (!now) return;
+    if (best.take(*now)) {
       waited = 0;
       best_epoch = run.epoch;
       if (options.restore_best)
@@ -114,6 +119,7 @@ struct Checkpoints {
   std::unique_ptr<CheckpointManager> last = {}, best_one = {};
 
   void on_begin(Run& run) {
+    if (!run.resumed) best.reset();
     require_writable(folder, "checkpoint");
     last = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
                                                CheckpointManagerOptions{.max_to_keep = options.keep,
@@ -131,7 +137,8 @@ struct Checkpoints {
   void on_epoch(Run& run) {
     if (options.every_steps == 0 && options.every_minutes == 0)
       write_or_tell("a checkpoint", [&] { last->save(run.step); });
-    if (best_one && best.take(read(run, options.best_by, "checkpoint")))
+    if (!best_one) return;
+    if (const std::optional<double> now = read(run, options.best_by, "checkpoint"); now && best.take(*now))
       write_or_tell("a checkpoint", [&] { best_one->save(run.step); });
   }
   void on_end(Run&) {
@@ -197,8 +204,10 @@ struct Plateau {
     if (!optimizer) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
     const double rate = optimizer->learning_rate.at(tensor(double(run.step))).item<double>();
     run.logs["learning_rate"] = rate;
+    const std::optional<double> now = read(run, options.monitor, "reduce_on_plateau");
+    if (!now) return;
     if (resting > 0) --resting, waited = 0;
-    if (best.take(read(run, options.monitor, "reduce_on_plateau"))) {
+    if (best.take(*now)) {
       waited = 0;
     } else if (resting == 0 && ++waited >= std::max<int64_t>(options.patience, 1) && rate > options.min_rate) {
       optimizer->learning_rate.assign(std::max(rate * options.factor, options.min_rate));

@@ -42,6 +42,7 @@ class Run {
   bool resumed = false;                     // whether it goes on where another was stopped
   Logs logs = {};                           // of the last epoch, in on_epoch() and on_end(); a callback may add to them
   History history = {};                     // the epochs so far
+  bool skips_validation = false;            // this epoch went without, by FitOptions::validation_every
 
   // The loss of the last step: reading its number waits for the device.
   virtual const Tensor& loss() const = 0;
@@ -93,6 +94,8 @@ class Callback {
   void load(const std::string& state) const { held_->load(state); }
   std::map<std::string, Tensor> save_tensors() const { return held_->save_tensors(); }
   void load_tensors(const std::map<std::string, Tensor>& tensors) const { held_->load_tensors(tensors); }
+  // Whether it is never called where there are no epochs, but at the beginning and the end.
+  bool is_of_epochs() const { return held_->is_of_epochs(); }
 
  private:
   struct Base {
@@ -102,6 +105,7 @@ class Callback {
     virtual void on_step(Run&) {}
     virtual void on_epoch(Run&) {}
     virtual void on_end(Run&) {}
+    virtual bool is_of_epochs() const { return false; }
     virtual std::string save() const { return ""; }
     virtual void load(const std::string&) {}
     virtual std::map<std::string, Tensor> save_tensors() const { return {}; }
@@ -120,6 +124,10 @@ class Callback {
     RILL_MOMENT(on_epoch)
     RILL_MOMENT(on_end)
 #undef RILL_MOMENT
+    bool is_of_epochs() const override {
+      return requires(C& c, Run& r) { c.on_epoch(r); } && !requires(C& c, Run& r) { c.on_step(r); } &&
+             !requires(C& c, Run& r) { c.before_step(r); };
+    }
     std::string save() const override {
       if constexpr (requires(const C& c) { c.save(); }) return callback.save();
       else return "";
@@ -151,7 +159,8 @@ struct EarlyStoppingOptions {
   std::optional<double> baseline = {};  // no number is better unless it beats this
   bool restore_best = true;             // at the end the weights are those of the best epoch
 };
-// Stops where a number gets no better. Throws at the first epoch that has no such number. Each fit() begins anew, unless it
+// Stops where a number gets no better. Throws at the first epoch that has no such number; those that go without validation,
+// by .validation_every, do not count. Each fit() begins anew, unless it
 // resumes a run: then the best weights, and that the run was stopped, are known from there.
 Callback early_stopping(const EarlyStoppingOptions& options = {});
 

@@ -224,6 +224,7 @@ struct FitOptions {
   // writes after each epoch, and when SIGTERM or SIGINT ends it. Empty: none.
   std::string resume = "";
   int64_t save_every_steps = 0;  // into that folder besides, so that a kill loses less
+  int keep = 2;                  // so many checkpoints stay there, the last ones
 };
 
 namespace impl {

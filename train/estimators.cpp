@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -68,8 +69,13 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
   require_option(options_.classes >= 2, "estimator", "classes", options_.classes, "2 or more", where);
   require_option(options_.save_every_steps >= 1, "estimator", "save_every_steps", options_.save_every_steps,
                  "1 or more", where);
+  require_option(options_.keep >= 1, "estimator", "keep", options_.keep, "1 or more", where);
   if (!options_.labels.empty() && int64_t(options_.labels.size()) != options_.classes)
     fail("estimator", fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
+  for (size_t i = 0; i < options_.labels.size(); ++i)
+    if (std::find(options_.labels.begin(), options_.labels.begin() + int64_t(i), options_.labels[i]) !=
+        options_.labels.begin() + int64_t(i))
+      fail("estimator", fmt::format("two classes have the label '{}'", options_.labels[i]), where);
   if (options_.seed) random::seed(*options_.seed);
   model_ =
       std::make_unique<TableModel>(options_, task == Task::classify ? options_.classes : options_.outputs, deep, where);
@@ -115,11 +121,17 @@ struct StepCount {
   int64_t* step;
   int64_t before;  // of runs that this one does not know of
   std::optional<int64_t> until;
+  int64_t every = 0;  // after so many steps calls `after`
+  std::function<void()> after = {};
   void on_begin(Run& run) {
     if (run.resumed) before = 0;
-    on_step(run);
+    count(run);
   }
   void on_step(Run& run) {
+    count(run);
+    if (every > 0 && run.why_stopped().empty() && *step % every == 0) after();
+  }
+  void count(Run& run) const {
     *step = before + run.step;
     if (until && *step >= *until) run.stop(fmt::format("{} steps were made", *step));
   }
@@ -141,15 +153,21 @@ void Estimator::begin(const Where& where) {
 }
 
 History Estimator::train(const InputFunction& input, const StepOptions& o, Where where) {
+  return train_and(input, o, 0, {}, where);
+}
+
+History Estimator::train_and(const InputFunction& input, const StepOptions& o, int64_t every,
+                             const std::function<void()>& after, const Where& where) {
   begin(where);
   for (const std::optional<int64_t>& n : {o.steps, o.max_steps})
     if (n) require_option(*n >= 0, "estimator", "steps", *n, "0 or more", where);
   std::optional<int64_t> until = o.max_steps;
-  if (o.steps) until = until ? std::min(*until, step_ + *o.steps) : step_ + *o.steps;
-  FitOptions fit{.progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder};
+  if (o.steps) until = std::min(until.value_or(INT64_MAX), *o.steps < INT64_MAX - step_ ? step_ + *o.steps : INT64_MAX);
+  FitOptions fit{
+      .progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder, .keep = options_.keep};
   fit.save_every_steps = options_.folder.empty() ? 0 : options_.save_every_steps;
   if (until && *until <= step_) return {};
-  fit.callbacks.push_back(StepCount{&step_, step_, until});
+  fit.callbacks.push_back(StepCount{&step_, step_, until, every, after});
   fit.epochs = INT64_MAX;
   const TableBatches batches = input(where);
   if (!until && batches.size() == data::endless && o.callbacks.empty())
@@ -212,14 +230,14 @@ RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
 
 Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& eval, Where where) {
   Logs last;
-  bool ended = false;  // of its input, or by a callback
-  while (!ended) {
-    int64_t until = e.step(where) + e.options_.save_every_steps;
-    if (train.max_steps) until = std::min(until, *train.max_steps);
-    e.train(train.input, {.max_steps = until, .callbacks = train.callbacks}, where);
+  int64_t evaluated = -1;
+  const auto evaluate = [&] {
     last = e.evaluate(eval.input, eval.steps, where);
-    ended = e.step_ < until || (train.max_steps && e.step_ >= *train.max_steps);
-  }
+    evaluated = e.step_;
+  };
+  e.train_and(train.input, {.max_steps = train.max_steps, .callbacks = train.callbacks}, e.options_.save_every_steps,
+              evaluate, where);
+  if (evaluated != e.step_) evaluate();
   return last;
 }
 

@@ -52,7 +52,7 @@ struct EstimatorOptions {
   std::vector<std::string> labels = {};  // what labels that are texts may be, in the order of the classes
   int64_t outputs = 1;                   // of regressors: numbers an example
   AnyOptimizer optimizer = {};           // none: Adam; of linear models a larger rate
-  std::string folder = "";               // checkpoints and summaries; a run goes on from there. Empty: none
+  std::string folder = "";               // of checkpoints, from which a run goes on. Empty: none
   int64_t save_every_steps = 500;        // into the folder; and so often train_and_evaluate() evaluates
   int keep = 5;                          // checkpoints
   std::optional<uint64_t> seed = {};     // of the first weights
@@ -114,6 +114,9 @@ class Estimator {
 
  private:
   friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
+  // train(), which calls `after` whenever so many steps were made in all, but at its end.
+  History train_and(const InputFunction& input, const StepOptions& options, int64_t every,
+                    const std::function<void()>& after, const Where& where);
   // What each call begins with: it goes on from what the folder holds, where nothing was trained here.
   void begin(const Where& where);
   Tensor loss(const Tensor& prediction, const Tensor& labels) const;
@@ -156,8 +159,8 @@ struct EvalSpec {
   InputFunction input = {};
   std::optional<int64_t> steps = 100;
 };
-// Trains up to max_steps and evaluates after every `save_every_steps` of the estimator and at the end. Gives the last
-// evaluation; one at least, also where there was nothing left to train.
+// Trains up to max_steps, without them to the end of the input, and evaluates after every `save_every_steps` of the estimator
+// and at the end. The input is read on behind an evaluation. Gives the last one, also where there was nothing left to train.
 Logs train_and_evaluate(Estimator& estimator, const TrainSpec& train, const EvalSpec& eval,
                         Where where = Where::current());
 

@@ -6,15 +6,17 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/random.h"
+#include "rill/serialize/checkpoint.h"
 #include "rill/serialize/checkpoint_manager.h"
-#include "rill/train/json_numbers.h"
 #include "rill/train/signals.h"
+#include "rill/train/texts.h"
 
 namespace rill::train {
 
@@ -42,13 +44,22 @@ struct Monitored::Impl final : Run {
       if (!run->restoring) run->take_state();
       paths.add("step", run->position);
       paths.add("callbacks", run->state);
+      for (const auto& [name, v] : run->tensors) paths.add(name, v);
     }
   };
   void take_state() {
     position.assign(tensor(step));
-    nlohmann::json all = nlohmann::json::array();
-    for (const Callback& c : options.callbacks) all.push_back(c.save());
-    state.assign(tensor(all.dump()));
+    std::vector<std::string> texts;
+    for (const Callback& c : options.callbacks) texts.push_back(c.save());
+    state.assign(tensor(joined(texts)));
+    tensors.clear();
+    for (size_t i = 0; i < options.callbacks.size(); ++i)
+      for (const auto& [name, t] : options.callbacks[i].save_tensors()) add_tensor(tensors_of(i) + name, t);
+  }
+  // What callbacks remember besides, as Variables of the checkpoint: "tensors/0/best".
+  static std::string tensors_of(size_t callback) { return fmt::format("tensors/{}/", callback); }
+  void add_tensor(const std::string& name, const Tensor& value) {
+    tensors.emplace(name, Variable(value, VariableOptions{.name = "tensor", .trainable = false}));
   }
 
   const Tensor& loss() const override {
@@ -77,29 +88,41 @@ struct Monitored::Impl final : Run {
   void keep_weights() override {}
 
   void restore() {
-    if (!manager || manager->latest(where).empty()) return;
+    const std::string latest = manager ? manager->latest(where) : "";
+    if (latest.empty()) return;
+    for (const auto& [name, spec] : checkpoint_entries(latest, where))
+      if (name.starts_with("run/tensors/")) add_tensor(name.substr(4), zeros(spec.shape, {.dtype = spec.dtype}));
     restoring = true;
     manager->restore({}, where);
     restoring = false;
     resumed = true;
     step = position.value().item<int64_t>();
-    const auto all = nlohmann::json::parse(state.value().item<std::string>(), nullptr, false);
-    if (!all.is_array() || all.size() != options.callbacks.size())
+    const std::vector<std::string> texts = split(state.value().item<std::string>(), "Monitored", where);
+    if (texts.size() != options.callbacks.size())
       fail("Monitored",
            fmt::format("the run in {} had other callbacks. give the same ones, or another folder", options.folder),
            where);
-    for (size_t i = 0; i < all.size(); ++i)
-      if (all[i].is_string() && !all[i].empty() && !all[i].get<std::string>().empty())
-        options.callbacks[i].load(all[i].get<std::string>());
+    for (size_t i = 0; i < texts.size(); ++i) load(i, texts[i]);
+    tensors.clear();
+  }
+  void load(size_t callback, const std::string& text) {
+    const std::string prefix = tensors_of(callback);
+    std::map<std::string, Tensor> own;
+    for (const auto& [name, v] : tensors)
+      if (name.starts_with(prefix)) own.emplace(name.substr(prefix.size()), v.value());
+    if (!text.empty()) options.callbacks[callback].load(text);
+    options.callbacks[callback].load_tensors(own);
   }
 
   // A disk that is full is told, and training goes on: the checkpoint before stands.
   template <class F>
-  void tell(const F& save) {
+  bool tell(const F& save) {
     try {
       save();
+      return true;
     } catch (const Error& e) {
       std::fprintf(stderr, "rill: the run could not be saved: %s\n", e.what());
+      return false;
     }
   }
   void save_if_due() {
@@ -109,14 +132,20 @@ struct Monitored::Impl final : Run {
     });
   }
 
+  void begin() {
+    if (std::exchange(begun, true)) return;
+    for (const Callback& c : options.callbacks) c.on_begin(*this);
+  }
+
   void finish(bool save) {
     if (finished) return;
     finished = true;
-    if (save && manager && step != saved) tell([&] { manager->save(step, where); });
-    for (const Callback& c : options.callbacks) c.on_end(*this);
+    const bool is_saved = save && manager && (step == saved || tell([&] { manager->save(step, where); }));
+    if (begun)
+      for (const Callback& c : options.callbacks) c.on_end(*this);
     if (!signals) return;
     const bool signalled = SignalScope::came() != 0;
-    if (signalled)
+    if (signalled && is_saved)
       std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options.folder.c_str(),
                    (long long)step);
     if (signalled && save) signals->end();
@@ -129,6 +158,7 @@ struct Monitored::Impl final : Run {
   Variable position, state;
   std::unique_ptr<CheckpointManager> manager;
   std::optional<SignalScope> signals;
+  std::map<std::string, Variable> tensors;  // of the callbacks
   std::map<std::string, Tensor> numbers;
   Tensor last;
   int64_t saved = -1;
@@ -141,6 +171,13 @@ Monitored::Monitored(std::vector<std::pair<std::string, Trackable>> parts, Monit
   require_option(options.save_steps >= 0, "Monitored", "save_steps", options.save_steps, "0 or more", where);
   require_option(options.save_minutes >= 0, "Monitored", "save_minutes", options.save_minutes, "0 or more", where);
   if (!executing_eagerly()) fail("Monitored", "a run cannot be traced. make it outside of the function", where);
+  for (size_t i = 0; i < options.callbacks.size(); ++i)
+    if (options.callbacks[i].is_of_epochs())
+      fail("Monitored",
+           fmt::format("callback {} is called after epochs, which a loop of your own has not. take one of steps, or "
+                       "train::Loop",
+                       i + 1),
+           where);
   impl_ = std::make_unique<Impl>(std::move(parts), std::move(options), caller_or(where));
   impl_->restore();
   if (impl_->manager) impl_->signals.emplace(true);
@@ -157,10 +194,7 @@ Monitored::~Monitored() {
 bool Monitored::goes_on(Where where) {
   Impl& i = *impl_;
   if (i.finished) fail("Monitored", "the run was finished. make another one", where);
-  if (!i.begun) {
-    i.begun = true;
-    for (const Callback& c : i.options.callbacks) c.on_begin(i);
-  }
+  i.begin();
   if (i.signals && SignalScope::came() != 0) i.stop("a signal came");
   if (!i.why_stopped().empty()) return false;
   for (const Callback& c : i.options.callbacks) c.before_step(i);
@@ -170,6 +204,10 @@ bool Monitored::goes_on(Where where) {
 void Monitored::made_step(const std::map<std::string, Tensor>& numbers, Where where) {
   Impl& i = *impl_;
   if (i.finished) fail("Monitored", "the run was finished. make another one", where);
+  if (!executing_eagerly()) fail("Monitored", "steps are counted outside of traced functions", where);
+  for (const auto& [name, value] : numbers)
+    if (!value.defined()) fail("Monitored", fmt::format("the number '{}' is an undefined tensor", name), where);
+  i.begin();  // of a loop that does not ask goes_on()
   i.numbers = numbers;
   const auto at = numbers.find("loss");
   i.last = at != numbers.end() ? at->second : numbers.empty() ? Tensor() : numbers.begin()->second;

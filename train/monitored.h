@@ -9,7 +9,8 @@
 //   }
 //
 // Callbacks are those of train::Loop (callbacks.h), as far as steps concern them: stop_at_step, log_every, time_limit,
-// stop_on_nan({.explain = false}), tensorboard("logs", {.every_steps = 100}), checkpoint, debugger, each_step, yours.
+// stop_on_nan({.explain = false}), tensorboard("logs", {.every_steps = 100}), checkpoint, debugger, each_step, yours. One
+// that is called after epochs alone is refused.
 #pragma once
 #include <map>
 #include <memory>

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "rill/data/stage.h"
@@ -21,30 +22,9 @@
 #include "rill/train/progress.h"
 #include "rill/train/signals.h"
 #include "rill/train/snapshot.h"
+#include "rill/train/texts.h"
 
 namespace rill::train::impl {
-
-namespace {
-// Texts as one, and back.
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& t : texts) all += fmt::format("{}:", t.size()) + t;
-  return all;
-}
-std::vector<std::string> split(std::string_view all, const Where& where) {
-  std::vector<std::string> texts;
-  while (!all.empty()) {
-    const size_t colon = all.find(':');
-    size_t n = 0;
-    for (char c : all.substr(0, std::min(colon, size_t(20)))) n = n * 10 + size_t(c - '0');
-    if (colon == std::string_view::npos || n > all.size() - colon - 1)
-      fail("Loop.fit", "the state of the run to resume is damaged", where);
-    texts.emplace_back(all.substr(colon + 1, n));
-    all.remove_prefix(colon + 1 + n);
-  }
-  return texts;
-}
-}  // namespace
 
 class CoreRun final : public Run {
  public:
@@ -59,8 +39,8 @@ class CoreRun final : public Run {
     epochs = options.epochs;
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
     if (!options.resume.empty())
-      manager_ = std::make_unique<CheckpointManager>(checkpoint(), options.resume,
-                                                     CheckpointManagerOptions{.max_to_keep = 2, .prefix = "run"});
+      manager_ = std::make_unique<CheckpointManager>(
+          checkpoint(), options.resume, CheckpointManagerOptions{.max_to_keep = options.keep, .prefix = "run"});
   }
 
   History train() {
@@ -208,7 +188,7 @@ class CoreRun final : public Run {
     resumed = true;
     const std::vector<int64_t> at = position_.to_vector<int64_t>();
     epoch = at[0], step = at[1], epoch_step = at[2];
-    const std::vector<std::string> texts = split(state_.value().item<std::string>(), where_);
+    const std::vector<std::string> texts = split(state_.value().item<std::string>(), "Loop.fit", where_);
     if (texts.size() < 2) fail("Loop.fit", "the state of the run to resume is damaged", where_);
     data_state_ = texts[0];
     history = History::from_json(texts[1], where_);
@@ -307,7 +287,8 @@ class CoreRun final : public Run {
 
   void validate() {
     const bool last = epoch + 1 == epochs || !why_stopped().empty();
-    if (!data_.validation.pass || ((epoch + 1) % options_.validation_every != 0 && !last)) return;
+    skips_validation = data_.validation.pass && (epoch + 1) % options_.validation_every != 0 && !last;
+    if (!data_.validation.pass || skips_validation) return;
     const auto until = manager_ && !core_.options_.distribute ? +[] { return SignalScope::came() != 0; } : nullptr;
     for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_, until))
       logs["val_" + name] = value;
@@ -392,6 +373,9 @@ History run_fit(Core& core, const FitData& data, const FitOptions& options, cons
                    "1 or more", where);
   require_option(options.save_every_steps >= 0, "Loop.fit", "save_every_steps", options.save_every_steps, "0 or more",
                  where);
+  require_option(options.keep >= 1, "Loop.fit", "keep", options.keep, "1 or more", where);
+  for (const auto& [label, weight] : options.class_weights)
+    require_option(std::isfinite(weight), "Loop.fit", fmt::format("class_weights[{}]", label), weight, "finite", where);
   if (options.save_every_steps > 0 && options.resume.empty())
     fail("Loop.fit", "there is no folder to save into every so many steps. give {.resume = \"runs/a\"}", where);
   if (data.train.size == data::endless && !options.steps_per_epoch && options.callbacks.empty())  // who could end it

@@ -19,6 +19,7 @@ struct Debugger {
   std::shared_ptr<debug::DumpScope> scope = {};
 
   void before_step(Run& run) {
+    close();  // of a step that a loop of one's own has left out
     // Numbered as it will be when it was made.
     if (dumper.wants(run.step + 1)) scope = std::make_shared<debug::DumpScope>(dumper, run.step + 1);
   }

@@ -20,22 +20,26 @@ namespace {
 
 using Stars = std::vector<std::string>;
 
-// What each * of a pattern stands for in `text`; nothing where it does not fit.
-bool fit_stars(std::string_view text, std::string_view pattern, Stars& stars) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return text == pattern;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = text.substr(star), after = pattern.substr(star + 1);
-  for (size_t n = 0; n <= rest.size(); ++n) {
-    stars.emplace_back(rest.substr(0, n));
-    if (fit_stars(rest.substr(n), after, stars)) return true;
-    stars.pop_back();
-  }
-  return false;
-}
+// What each * of a pattern stands for in `text`; nothing where it does not fit. Each piece between two stars stands where it
+// is found first, which leaves most to those behind it: no piece is looked for twice, whatever a file calls its tensors.
 std::optional<Stars> stars_of(std::string_view text, std::string_view pattern) {
+  size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return text == pattern ? std::optional(Stars()) : std::nullopt;
+  if (!text.starts_with(pattern.substr(0, star))) return std::nullopt;
+  text.remove_prefix(star);
   Stars stars;
-  return fit_stars(text, pattern, stars) ? std::optional(stars) : std::nullopt;
+  for (;;) {
+    pattern.remove_prefix(star + 1);
+    star = pattern.find('*');
+    const std::string_view piece = pattern.substr(0, star);
+    const bool is_last = star == std::string_view::npos;
+    if (is_last && !text.ends_with(piece)) return std::nullopt;
+    const size_t at = is_last ? text.size() - piece.size() : text.find(piece);
+    if (at == std::string_view::npos) return std::nullopt;
+    stars.emplace_back(text.substr(0, at));
+    if (is_last) return stars;
+    text.remove_prefix(at + piece.size());
+  }
 }
 
 std::string with_stars(std::string_view pattern, const Stars& stars, char from, char to) {
@@ -151,14 +155,20 @@ class WeightLoader {
     const Variable v = variables_.at(path);
     Tensor value = tensor;
     try {
-      if (rule && !rule->permute.empty()) value = transpose(value, rule->permute);
-      if (rule && rule->convert) value = rule->convert(value);
+      if (rule && value.defined() && !rule->permute.empty()) value = transpose(value, rule->permute);
+      if (rule && value.defined() && rule->convert) value = rule->convert(value);
     } catch (const Error& e) {
       fail("load_weights",
            fmt::format("{}: the rule that makes {} of '{}', {}, fails: {}", from_, path, name, to_string(tensor.spec()),
                        e.what()),
            where_);
     }
+    if (!value.defined())
+      fail("load_weights",
+           rule && rule->convert
+               ? fmt::format("{}: the rule that makes {} of '{}' gives an undefined tensor", from_, path, name)
+               : fmt::format("{}: '{}' is an undefined tensor", from_, name),
+           where_);
     const bool converts = is_floating(value.dtype()) && is_floating(v.dtype());
     const bool fits = (converts || value.dtype() == v.dtype()) && (!v.is_built() || value.shape() == v.shape());
     if (!fits) {

@@ -1,10 +1,12 @@
 // See dump_files.h.
 #include "rill/serialize/debugger/dump_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -15,6 +17,7 @@
 #include "rill/ops/op.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/files.h"
+#include "rill/serialize/records.h"
 #include "rill/serialize/save.h"
 
 namespace rill::debug {
@@ -59,14 +62,35 @@ std::vector<std::string> lines_of(const fs::path& path) {
 
 // --- Files -----------------------------------------------------------------------------------------------------------
 
+DumpFile::DumpFile(std::string path, const Where& where) : path_(std::move(path)), where_(where) {
+  fd_ = open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail_file("debug::dump", "cannot write", path_, where_);
+}
+DumpFile::~DumpFile() { ::close(fd_); }
+void DumpFile::add(std::string_view bytes) { waiting_ += record(bytes); }
+void DumpFile::flush() {
+  std::string_view rest = waiting_;
+  while (!rest.empty()) {
+    const ssize_t n = ::write(fd_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int reason = errno;
+      waiting_.erase(0, waiting_.size() - rest.size());  // a later flush goes on there
+      errno = reason;
+      fail_file("debug::dump", "cannot write", path_, where_);
+    }
+    rest.remove_prefix(size_t(n));
+  }
+  waiting_.clear();
+}
+
 DumpFiles::DumpFiles(const std::string& folder, std::vector<std::string> sources, const Where& where)
     : folder_(folder), host_(name_of_host()), sources_(std::move(sources)), where_(where) {
   make_folders(folder, "debug::dump", where);
   take_away_dump(folder);
   prefix_ = fmt::format("tfdbg_events.{}.{}.{}", std::time(nullptr), host_, getpid());
   std::replace(prefix_.begin(), prefix_.end(), '/', '_');
-  for (const char* ending : endings)
-    files_.emplace_back(fmt::format("{}/{}.{}", folder, prefix_, ending), RecordWriterOptions{}, where);
+  for (const char* ending : endings) files_.emplace_back(fmt::format("{}/{}.{}", folder, prefix_, ending), where);
   proto::DebugEvent e = event_at(0);
   e.mutable_debug_metadata()->set_tensorflow_version("rill " RILL_VERSION);
   e.mutable_debug_metadata()->set_file_version("debug.Event:1");
@@ -76,7 +100,7 @@ DumpFiles::DumpFiles(const std::string& folder, std::vector<std::string> sources
 }
 
 void DumpFiles::flush() {
-  for (RecordWriter& file : files_) file.flush(where_);
+  for (DumpFile& file : files_) file.flush();
 }
 
 proto::DebugEvent DumpFiles::event(int64_t step, int64_t call, proto::Execution e) {
@@ -165,10 +189,12 @@ int DumpFiles::device(Device d) {
 // --- Graphs ----------------------------------------------------------------------------------------------------------
 
 const KnownGraph& DumpFiles::known(const Graph& g, const KnownGraph* outer, int32_t inside) {
-  std::vector<Written>& here = graphs_[&g];
-  if (!here.empty() && here.back().name == g.name && here.back().nodes == g.nodes().size()) return here.back().known;
-  here.reserve(64);  // those that were given before stay where they are
-  here.push_back({g.name, g.nodes().size(), {}});
+  std::deque<Written>& here = graphs_[&g];
+  const auto is_last = [&](const Written& w) {
+    return w.name == g.name && w.trace == g.trace && w.nodes == g.nodes().size();
+  };
+  if (!here.empty() && is_last(here.back())) return here.back().known;
+  here.push_back({g.name, g.trace, g.nodes().size(), {}});
   KnownGraph& k = here.back().known;
   k.id = fmt::format("graph-{}", graph_count_++);
   k.names = name_graph(g).nodes;

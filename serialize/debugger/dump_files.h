@@ -1,15 +1,16 @@
 // The files of a dump, as they are written: events of graphs, places in the user's program, calls and values. Not for
 // several threads at once.
 #pragma once
+#include <deque>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "debug_event.pb.h"
 #include "rill/serialize/debugger.h"
 #include "rill/serialize/messages.h"
-#include "rill/serialize/records.h"
 #include "rill/trace/graph/graph_names.h"
 
 namespace rill::debug {
@@ -19,6 +20,24 @@ struct KnownGraph {
   std::string id;
   std::vector<NodeName> names;
   std::vector<int64_t> ids;  // of the first output of each node
+};
+
+// A file of records that goes on while others read it. Nothing waits for the disk: a step would take as long as the disk
+// needs for six files, and no program that is killed loses what the system has.
+class DumpFile {
+ public:
+  DumpFile(std::string path, const Where& where);
+  ~DumpFile();
+  DumpFile(const DumpFile&) = delete;
+  void add(std::string_view bytes);
+  // Hands what was added to the system.
+  void flush();
+  bool is_long() const { return waiting_.size() > (size_t(1) << 20); }
+
+ private:
+  std::string path_, waiting_;
+  Where where_;
+  int fd_ = -1;
 };
 
 class DumpFiles {
@@ -39,7 +58,10 @@ class DumpFiles {
 
   proto::DebugEvent event(int64_t step, int64_t call, proto::Execution e);
   proto::DebugEvent event(int64_t step, int64_t call, proto::GraphExecutionTrace t);
-  void write(Kind kind, std::string_view bytes) { files_[kind].write(bytes, where_); }
+  void write(Kind kind, std::string_view bytes) {
+    files_[kind].add(bytes);
+    if (files_[kind].is_long()) flush();
+  }
   void write(Kind kind, const proto::DebugEvent& event) { write(kind, bytes_of(event, "debug::dump", where_)); }
   // Returns when readers see all of it.
   void flush();
@@ -51,13 +73,15 @@ class DumpFiles {
   std::string folder_, prefix_, host_;
   std::vector<std::string> sources_;
   Where where_;
-  std::vector<RecordWriter> files_;  // by Kind
+  std::deque<DumpFile> files_;  // by Kind
   struct Written {
     std::string name;
+    uint32_t trace;
     size_t nodes;
     KnownGraph known;
   };
-  std::map<const Graph*, std::vector<Written>> graphs_;  // an address may be another graph's later
+  // An address may be another graph's later. Those that were given before stay where they are.
+  std::map<const Graph*, std::deque<Written>> graphs_;
   std::map<std::string, int> files_known_, devices_;
   std::map<std::tuple<int, int64_t, std::string>, std::string> frames_;
   int64_t calls_ = 0, next_id_ = 1, tensors_ = 0, graph_count_ = 0;

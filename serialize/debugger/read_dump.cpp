@@ -290,7 +290,9 @@ Tensor Dump::tensor(const DumpValue& v, Where where) const {
   if (!v.path.empty()) {
     if (v.path.find("..") != v.path.npos || v.path.starts_with('/'))
       fail("Dump.tensor", fmt::format("'{}' is no file of the dump", v.path), where);
-    return load(folder_ + "/" + v.path, {}, where).begin()->second;
+    const NamedTensors read = load(folder_ + "/" + v.path, {}, where);
+    if (read.size() != 1) fail("Dump.tensor", fmt::format("'{}' is no file of the dump", v.path), where);
+    return read.begin()->second;
   }
   const bool eager = v.place[2] >= 0;
   const std::string path = DumpReading::path_of(*this, eager ? "execution" : "graph_execution_traces");

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <system_error>
 
 #include "rill/ops/apply.h"
@@ -30,6 +31,48 @@ bool fits_any(std::string_view text, const std::vector<std::string>& patterns) {
     if (path_matches(text, p)) return true;
   return false;
 }
+
+// The dumps that are open on this thread. Each is shown all that runs, and they end in any order: two debuggers of a run are
+// told one after the other that a step has ended.
+class OpenDumps final : public RunWatcher {
+ public:
+  static OpenDumps& here() {
+    static thread_local OpenDumps dumps;
+    return dumps;
+  }
+  void add(RunWatcher& dump) {
+    all_.push_back(&dump);
+    if (!watch_) watch_.emplace(*this);
+  }
+  void remove(const RunWatcher& dump) {
+    std::erase(all_, &dump);
+    if (all_.empty()) watch_.reset();
+  }
+
+  void ran(const Op& op, Operands in, std::span<const Tensor> out, const Where& where) override {
+    each([&](RunWatcher& d) { d.ran(op, in, out, where); });
+  }
+  void begins(const Graph& g, std::span<const Tensor> inputs) override {
+    each([&](RunWatcher& d) { d.begins(g, inputs); });
+  }
+  void begins_node(const Graph& g, int32_t node) override {
+    each([&](RunWatcher& d) { d.begins_node(g, node); });
+  }
+  void has(const Graph& g, int32_t node, std::span<const Tensor* const> out) override {
+    each([&](RunWatcher& d) { d.has(g, node, out); });
+  }
+  void ends(const Graph& g, std::span<const Tensor> results) override {
+    each([&](RunWatcher& d) { d.ends(g, results); });
+  }
+
+ private:
+  template <class F>
+  void each(const F& f) {
+    for (size_t i = 0; i < all_.size(); ++i) f(*all_[i]);  // a condition may open one
+  }
+  std::vector<RunWatcher*> all_;
+  std::optional<WatchScope> watch_;
+};
 
 }  // namespace
 
@@ -63,6 +106,7 @@ const std::string& Dumper::folder() const { return impl_->folder; }
 
 struct DumpScope::Impl final : RunWatcher {
   Impl(std::shared_ptr<Dumper::Impl> d, int64_t s) : dumper(std::move(d)), options(dumper->options), step(s) {}
+  ~Impl() { OpenDumps::here().remove(*this); }
 
   // A graph that runs, inside the one before it in the list.
   struct Running {
@@ -104,11 +148,14 @@ struct DumpScope::Impl final : RunWatcher {
     running.push_back(std::move(r));
   }
 
-  void begins_node(const Graph&, int32_t node) override { running.back().node = node; }
+  // Of a graph that ran before the scope began nothing is known: a callback in it opened the scope.
+  void begins_node(const Graph&, int32_t node) override {
+    if (!running.empty()) running.back().node = node;
+  }
 
   void has(const Graph& g, int32_t node, std::span<const Tensor* const> out) override {
+    if (running.empty() || !running.back().known) return;
     const Running& r = running.back();
-    if (!r.known) return;
     const UnwatchedScope unwatched;
     const std::lock_guard lock(dumper->mutex);
     for (size_t k = 0; k < out.size(); ++k)
@@ -116,6 +163,7 @@ struct DumpScope::Impl final : RunWatcher {
   }
 
   void ends(const Graph& g, std::span<const Tensor> results) override try {
+    if (running.empty()) return;
     const Running r = std::move(running.back());
     running.pop_back();
     const bool by_error = results.size() < g.outputs.size() + g.assigns.size();
@@ -228,7 +276,6 @@ struct DumpScope::Impl final : RunWatcher {
   std::vector<std::string> beside;                               // files that were written meanwhile
   bool matched = false, kept = false, ended = false;
   std::exception_ptr failed;
-  std::optional<WatchScope> watch;
 };
 
 DumpScope::DumpScope(const Dumper& dumper, std::optional<int64_t> step, Where where) {
@@ -238,7 +285,7 @@ DumpScope::DumpScope(const Dumper& dumper, std::optional<int64_t> step, Where wh
   if (!step) step = dumper.impl_->next_step++;
   impl_ = std::make_unique<Impl>(dumper.impl_, *step);
   dumper.impl_->opened();
-  if (dumper.wants(*step)) impl_->watch.emplace(*impl_);
+  if (dumper.wants(*step)) OpenDumps::here().add(*impl_);
 }
 DumpScope::~DumpScope() {
   if (!impl_) return;
@@ -249,7 +296,7 @@ DumpScope::~DumpScope() {
   }
 }
 bool DumpScope::close(Where) {
-  impl_->watch.reset();
+  OpenDumps::here().remove(*impl_);
   return impl_->end();
 }
 
