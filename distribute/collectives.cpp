@@ -320,12 +320,6 @@ const Op barrier_op({.name = "barrier",
 
 // --- Functions -------------------------------------------------------------------------------------------------------
 
-template <class A>
-A with_group(A attrs, const Group& group, const Where& where) {
-  attrs.ranks = group.ranks(), attrs.size = group.size(where), attrs.place = place_of(where);
-  return attrs;
-}
-
 Tensor run(const Op& op, const Tensor& x, AttrsView attrs, const Where& where) {
   const Tensor* in[] = {&x};
   return std::move(apply(op, in, attrs, where)[0]);

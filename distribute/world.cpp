@@ -146,6 +146,9 @@ void World::progress() {
     while (p && p->request && mpi_->test(p->request)) p->request = nullptr, take(r);
   }
   std::erase_if(sending_, [&](const Pending& s) { return mpi_->test(s.request) != 0; });
+  bool in_turn = true;
+  for (const auto& m : moving_) m->go_on(in_turn), in_turn = in_turn && m->has_begun_last();
+  std::erase_if(moving_, [](const auto& m) { return m->is_done(); });
 }
 
 // --- The world -------------------------------------------------------------------------------------------------------
@@ -222,10 +225,12 @@ Members& World::members(const Dims& ranks, std::string_view op) {
   return m;
 }
 
-void* World::channel(Members& m) {
+void* World::channel(Members& m, Channel what) {
   const bool all = m.size() == size_ && std::is_sorted(m.ranks.begin(), m.ranks.end());
-  if (!m.channel) m.channel = all ? control_ : mpi_->group(m.ranks.data(), m.size());
-  return m.channel;
+  void*& made = m.channels[int(what)];
+  if (!made && all) made = what == Channel::calls ? control_ : mpi_->group(nullptr, 0);
+  if (!made) made = mpi_->group(m.ranks.data(), m.size());
+  return made;
 }
 
 // --- Agreeing --------------------------------------------------------------------------------------------------------
@@ -269,6 +274,10 @@ void World::agree(const Call& call, const Members& m, std::span<const int> place
 void World::finish(void* request, const Call& call) {
   bool done = false;
   wait(call, [&] { return done = done || mpi_->test(request) != 0; }, [] { return std::vector<int>(); });
+}
+
+void World::finish(const Moving& moving, const Call& call) {
+  wait(call, [&] { return moving.is_done(); }, [] { return std::vector<int>(); });
 }
 
 void World::fail_mismatch(const Call& call, int rank, const Note& other) {
@@ -409,11 +418,11 @@ void World::leave(bool thrown, const std::string& place) {
   if (bad) {
     std::fflush(nullptr);
     // What is thrown is printed by who catches it; the job must not end well.
-    if (thrown && all_left()) return mpi_->end();
+    if (thrown && moving_.empty() && all_left()) return mpi_->end();
     mpi_->abort(1);
     _exit(1);
   }
-  while (!sending_.empty()) progress();
+  while (!sending_.empty() || !moving_.empty()) progress();
   mpi_->end();
 }
 
