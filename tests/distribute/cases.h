@@ -31,6 +31,11 @@ inline Tensor own(const Shape& shape, int64_t rank, DType dtype = f32) {
 }
 inline bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && array_equal(a, b); }
 
+// Eagerly and traced.
+inline bool holds(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& expected) {
+  return same(f(x), expected) && same(function("f", f)(x), expected);
+}
+
 struct Net {
   nn::Dense hidden{16, {.activation = tanh}}, out{1};
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return out(hidden(x, call), call); }

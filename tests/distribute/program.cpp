@@ -24,11 +24,6 @@ Tensor tree(const std::vector<Tensor>& x, size_t first, size_t last) {
   return tree(x, first, first + left) + tree(x, first + left, last);
 }
 
-// Eagerly and traced.
-bool holds(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& expected) {
-  return same(f(x), expected) && same(function("f", f)(x), expected);
-}
-
 // --- Values ----------------------------------------------------------------------------------------------------------
 
 void values() {

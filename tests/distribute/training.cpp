@@ -68,13 +68,11 @@ void many_buckets() {
     const std::vector<Tensor> g = gradients(distribute::GradientTape({.bucket_bytes = bytes}));
     const std::vector<Tensor> traced =
         function("g", [&] { return gradients(distribute::GradientTape({.bucket_bytes = bytes})); })();
-    for (size_t i = 0; i < all.size(); ++i)
-      EXPECT(same(g[i], distribute::mean(mine[i])) && same(g[i], traced[i]));
+    for (size_t i = 0; i < all.size(); ++i) EXPECT(same(g[i], distribute::mean(mine[i])) && same(g[i], traced[i]));
   }
   // A walk that throws on all ranks leaves nothing behind.
-  const auto fails = custom_gradient([](const Tensor& x) {
-    return std::pair(x * 1.0, [](const Tensor& g) { return g.reshape({3}); });
-  });
+  const auto fails = custom_gradient(
+      [](const Tensor& x) { return std::pair(x * 1.0, [](const Tensor& g) { return g.reshape({3}); }); });
   distribute::GradientTape tape({.persistent = true, .bucket_bytes = 1});
   const Tensor loss = sum(fails(all[1]) * sum(square(all[2])));
   bool has_thrown = false;
@@ -198,6 +196,54 @@ void layers() {
          near(b[4], a[4]));
 }
 
+// A table and a softmax over 4 n words, of which each rank has four, beside the same on one.
+void vocabulary() {
+  random::seed(1);
+  const nn::Embedding whole(4 * n, 3);
+  random::seed(1);
+  const distribute::VocabularyParallelEmbedding parts(4 * n, 3);
+  const Tensor ids = (arange(12) * 5 % (4 * n)).reshape({3, 4}), labels = (arange(12) * 7 % (4 * n)).reshape({3, 4});
+  const Index mine = slice(4 * me, 4 * me + 4);
+  EXPECT(same(parts.table.value(), whole.table.value()(mine)));
+  EXPECT(holds([&](const Tensor& v) { return parts(v); }, ids, whole(ids)));
+  const Tensor w = own({3, 4 * n}, 3);  // of words by what the table gives
+  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-6}); };
+  const auto run = [&](const Variable& table, const auto& loss_of) {
+    GradientTape tape;
+    tape.watch(w);
+    const Tensor loss = loss_of();
+    return std::pair(loss, tape.gradient(mean(loss), {Source(table), Source(w)}));
+  };
+  const auto one = [&] { return sparse_softmax_cross_entropy(matmul(whole(ids), w), labels); };
+  const auto all_of_them = [&] {
+    const Tensor logits = matmul(distribute::fan_out(parts(ids)), w(all, mine));
+    return distribute::sparse_softmax_cross_entropy(logits, labels);
+  };
+  const auto [a, da] = run(whole.table, one);
+  const auto [b, db] = run(parts.table, all_of_them);
+  EXPECT(near(a, b) && near(db[0], da[0](mine)) && near(db[1](all, mine), da[1](all, mine)));
+  EXPECT(distribute::is_same(b) && same(function("f", all_of_them)(), b));
+  // Large numbers, and half ones.
+  const Tensor large = own({5, 4 * n}, 4) * 1000.0, five = arange(5) % (4 * n);
+  EXPECT(near(distribute::sparse_softmax_cross_entropy(large(all, mine), five),
+              sparse_softmax_cross_entropy(large, five)));
+  EXPECT(distribute::sparse_softmax_cross_entropy(large(all, mine).astype(bf16), five).dtype() == bf16);
+  for (const int64_t wrong : {int64_t(-1), 4 * n}) {
+    bool embeds = true, costs = true;
+    try {
+      parts(tensor({wrong}));
+    } catch (const Error&) {
+      embeds = false;
+    }
+    try {
+      distribute::sparse_softmax_cross_entropy(large(all, mine), full({5}, wrong, i64));
+    } catch (const Error&) {
+      costs = false;
+    }
+    EXPECT(!embeds && !costs);
+  }
+}
+
 void batch_norm() {
   const Tensor all = own({4 * n, 3, 2}, 1, f32) + 100.0;
   const Tensor x = all(slice(4 * me, 4 * me + 4));
@@ -234,6 +280,93 @@ void sharded() {
   for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true})) step_one(x, y), step_other(x, y);
   for (size_t i = 0; i < a.size(); ++i) EXPECT(same(a[i].value(), b[i].value()));
   EXPECT(n == 1 || parts.variables().size() < whole.variables().size());
+}
+
+// A sharded optimizer's checkpoint is that of one process, and goes on on any number of ranks.
+void gathered_state() {
+  if (folder.empty()) return;
+  struct Run {
+    Net net;
+    nn::Adam adam{{.learning_rate = 0.01, .ema = 0.9}};
+    Run() {
+      random::seed(1);
+      net = Net();
+      nn::build(net, spec(f32, {any, 4}));
+    }
+    std::vector<Variable> all() const { return variables(net).values(); }
+    Checkpoint checkpoint() const { return Checkpoint({{"net", net}, {"adam", adam}}); }
+  };
+  const auto steps = [](Run& run, int64_t first, int64_t last, bool sharded) {
+    for (int64_t i = first; i < last; ++i) {
+      distribute::GradientTape tape;
+      const Tensor loss = mean_squared_error(run.net(own({8, 4}, 10 * i + me)), own({8, 1}, 10 * i + me));
+      const std::vector<Tensor> g = tape.gradient(loss, run.all());
+      if (sharded) distribute::apply_gradients_sharded(run.adam, g, run.all());
+      else run.adam.apply_gradients(g, run.all());
+    }
+  };
+  const auto equal = [](const Run& a, const Run& b) {
+    bool is_equal = true;
+    for (size_t i = 0; i < a.all().size(); ++i) is_equal &= same(a.all()[i].value(), b.all()[i].value());
+    return is_equal;
+  };
+  Run straight, stopped, by_all, by_one;
+  steps(straight, 0, 5, true), steps(stopped, 0, 3, true);
+  const size_t remembered = stopped.adam.variables().size();
+  distribute::gather_state(stopped.adam, stopped.all(), n - 1);
+  if (me == n - 1) stopped.checkpoint().save(folder + "/run");
+  else EXPECT(stopped.adam.variables().size() == remembered);
+  distribute::barrier();
+  for (Run* run : {&by_all, &by_one}) run->checkpoint().restore(folder + "/run");
+  steps(by_all, 3, 5, true), steps(by_one, 3, 5, false), steps(stopped, 3, 5, true);
+  EXPECT(equal(by_all, straight) && equal(by_one, straight) && equal(stopped, straight));
+  // What one process remembers of all parameters is what the owners remember of theirs.
+  distribute::gather_state(by_all.adam, by_all.all());
+  if (me == 0) {
+    const NamedVariables a = by_all.checkpoint().variables(), b = by_one.checkpoint().variables();
+    EXPECT(a.size() == b.size());
+    for (const auto& [path, v] : a) EXPECT(same(v.value(), b.at(path).value()));
+  }
+}
+
+// Which task each rank has, by the program and as TensorFlow's variable says it.
+void clusters() {
+  const auto message_of = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const auto says = [&](const char* config, const char* expected) {
+    setenv("TF_CONFIG", config, 1);
+    return message_of([] { distribute::Cluster::from_tf_config(); }).find(expected) != std::string::npos;
+  };
+  unsetenv("TF_CONFIG");
+  const auto all = distribute::Cluster::from_tf_config();
+  EXPECT(all.job() == "worker" && all.task() == me && all.is_chief() == (me == 0) && all.training().size() == n);
+  EXPECT(says("{}", "no field 'cluster'"));
+  EXPECT(says(R"({"cluster": {"worker": ["a:1" "b:1"]}})", "expected ',' or ']' at character 31"));
+  EXPECT(says(R"({"cluster": {"worker": 3}})", "must be a list of addresses"));
+  EXPECT(says(R"({"cluster": {"worker": ["a", "b", "c", "d", "e"]}})", "mpirun -n 5"));
+  EXPECT(message_of([&] { (void)all.group("ps"); }).find("no job 'ps'") != std::string::npos);
+  if (n != 4) return;
+  const char* config = R"( {"cluster": {"evaluator": ["e:1"], "worker": {"0": "w:1", "1": "w:2"}, "chief": ["c:1"]},
+                            "rpc_layer": "grpc", "verbose": true, "port": -1.5e3 } )";
+  setenv("TF_CONFIG", config, 1);
+  const auto cluster = distribute::Cluster::from_tf_config();
+  const std::string names[] = {"/job:chief/task:0", "/job:worker/task:0", "/job:worker/task:1",
+                               "/job:evaluator/task:0"};
+  EXPECT(cluster.name() == names[me] && cluster.is_chief() == (me == 0));
+  EXPECT(cluster.rank_of("worker", 1) == 2 && cluster.has("evaluator") && !cluster.has("ps"));
+  EXPECT(says(R"({"cluster": {"worker": ["a", "b", "c", "d"]}, "task": {"type": "worker", "index": 7}})",
+              "leave 'task' out"));
+  // The evaluator takes no part in what the others do.
+  if (cluster.job() == "evaluator") return;
+  const Tensor sum = distribute::all_reduce(tensor(double(me)), Reduce::sum, cluster.training());
+  EXPECT(sum.item<double>() == 3);
+  if (cluster.job() == "worker") EXPECT(distribute::all_gather(sum, cluster.group("worker")).size() == 2);
 }
 
 void joined_metrics() {
@@ -291,8 +424,11 @@ const Cases all_here = {
     {"same_bits", same_bits},
     {"meshes", meshes},
     {"layers", layers},
+    {"vocabulary", vocabulary},
     {"batch_norm", batch_norm},
     {"sharded", sharded},
+    {"gathered_state", gathered_state},
+    {"clusters", clusters},
     {"joined_metrics", joined_metrics},
     {"loop", loop},
 };
