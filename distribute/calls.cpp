@@ -247,6 +247,63 @@ Tensors call_all_reduce(Operands in, AttrsView attrs) {
   return {begin_all_reduce(dense(*in[0]), attrs.as<ReduceAttrs>()).wait()};
 }
 
+// --- Texts -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_text(const Tensor& x) { return x.dtype() == DType::string; }
+std::string* texts_of(Tensor& t) { return reinterpret_cast<std::string*>(t.mutable_rep()->data); }
+const std::string* texts_of(const Tensor& t) { return reinterpret_cast<const std::string*>(t.rep()->data); }
+
+// One behind the other.
+struct Texts {
+  std::vector<int64_t> lengths;
+  std::string all;
+  explicit Texts(const Tensor& x) : lengths(size_t(count_of(x))) {
+    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = int64_t(texts_of(x)[i].size()), all += texts_of(x)[i];
+  }
+  explicit Texts(int64_t count) : lengths(size_t(count)) {}
+  // How many characters those in [first, last) have. MPI counts in int, and all ranks find the same.
+  int64_t characters(int64_t first, int64_t last, const Running& run) const {
+    int64_t sum = 0;
+    for (int64_t i = first; i < last; ++i) sum += lengths[size_t(i)];
+    if (sum > INT32_MAX)
+      fail(run.call().op, fmt::format("the texts have more than {} characters, which move at once", INT32_MAX));
+    return sum;
+  }
+  void put(Tensor& out) const {
+    size_t at = 0;
+    for (size_t i = 0; i < lengths.size(); at += size_t(lengths[i++]))
+      texts_of(out)[i] = all.substr(at, size_t(lengths[i]));
+  }
+};
+
+// Those of all ranks, in the order of the group. Their lengths travel first.
+void gather_texts(Running& run, const Tensor& x, Tensor& out) {
+  const Texts mine(x);
+  if (run.alone()) return mine.put(out);
+  const int64_t count = count_of(x), n = run.size();
+  Texts theirs(count * n);
+  run.finish(run.mpi().all_gather(run.channel(), mine.lengths.data(), theirs.lengths.data(), count, 8));
+  theirs.all.resize(size_t(theirs.characters(0, count * n, run)));
+  Cut cut;
+  for (int64_t r = 0; r < n; ++r) cut.add(theirs.characters(r * count, (r + 1) * count, run));
+  run.finish(run.mpi().all_gather_blocks(run.channel(), mine.all.data(), int(mine.all.size()), theirs.all.data(),
+                                         cut.counts.data(), cut.places.data(), 1));
+  theirs.put(out);
+}
+
+void broadcast_texts(Running& run, Tensor& x, int64_t root) {
+  if (run.alone()) return;
+  Texts texts(x);
+  run.finish(run.mpi().broadcast(run.channel(), texts.lengths.data(), count_of(x), 8, int(root)));
+  texts.all.resize(size_t(texts.characters(0, count_of(x), run)));
+  run.finish(run.mpi().broadcast(run.channel(), texts.all.data(), int64_t(texts.all.size()), 1, int(root)));
+  texts.put(x);
+}
+
+}  // namespace
+
 // --- The others ------------------------------------------------------------------------------------------------------
 
 Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
@@ -267,7 +324,8 @@ Tensors call_all_gather(Operands in, AttrsView attrs) {
   const Tensor x = dense(*in[0]);
   Running run("all_gather", a, x.spec(), "");
   Tensor out = empty_like(x, gathered(x, a.size));
-  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  if (is_text(x)) gather_texts(run, x, out);
+  else if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
   else run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x)));
   return {out};
 }
@@ -276,7 +334,9 @@ Tensors call_broadcast(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
   Tensor x = dense(*in[0]);
   Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
-  if (!run.alone()) run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
+  if (is_text(x)) broadcast_texts(run, x, a.root);
+  else if (!run.alone())
+    run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
   return {x};
 }
 
@@ -297,6 +357,10 @@ Tensors call_gather(Operands in, AttrsView attrs) {
   const Tensor x = dense(*in[0]);
   Running run("gather", a, x.spec(), fmt::format(" to place {}", a.root));
   Tensor out = empty_like(x, gathered(x, a.size));
+  if (is_text(x)) {
+    gather_texts(run, x, out);
+    return {run.me() == a.root ? out : empty_like(x, gathered(x, a.size))};
+  }
   if (run.me() != a.root) std::memset(bytes_of(out), 0, size_t(count_of(out) * width(x)));
   if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
   else run.finish(run.mpi().gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x), int(a.root)));

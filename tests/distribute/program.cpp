@@ -73,6 +73,28 @@ void dtypes() {
   EXPECT(same(distribute::broadcast(tensor({me == 0})), tensor({true})));
 }
 
+// Strings, short and long, with zeros inside, and none.
+void texts() {
+  const auto words_of = [](int64_t r) {
+    std::vector<std::string> words{"", "rank " + std::to_string(r), std::string(size_t(100 * r), 'x'), "a"};
+    words.back() += std::string(1, '\0') + "b";
+    return tensor(words).reshape({2, 2});
+  };
+  std::vector<Tensor> all;
+  for (int64_t r = 0; r < n; ++r) all.push_back(words_of(r).reshape({1, 2, 2}));
+  const Tensor mine = words_of(me), joined = concat(all, 0);
+  const auto equal = [](const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && a.to_vector<std::string>() == b.to_vector<std::string>();
+  };
+  EXPECT(equal(distribute::all_gather(mine), joined));
+  EXPECT(equal(function("f", [](const Tensor& v) { return distribute::all_gather(v); })(mine), joined));
+  EXPECT(equal(distribute::broadcast(mine, n - 1), words_of(n - 1)));
+  const Tensor here = distribute::gather(mine, n - 1);
+  EXPECT(me == n - 1 ? equal(here, joined) : here.to_vector<std::string>() == std::vector<std::string>(size_t(4 * n)));
+  EXPECT(distribute::all_gather(tensor(std::vector<std::string>())).shape() == Shape{n, 0});
+  EXPECT(distribute::is_same(distribute::all_gather(mine)));
+}
+
 void groups() {
   // Neighbours, and every second one; ranks without a partner are alone.
   const int64_t first = me / 2 * 2;
@@ -329,13 +351,8 @@ const Cases mistakes = {
 };
 
 const Cases cases = {
-    {"values", values},
-    {"dtypes", dtypes},
-    {"groups", groups},
-    {"forks", forks},
-    {"derivatives", derivatives},
-    {"jax", jax},
-    {"compositions", compositions},
+    {"values", values}, {"dtypes", dtypes},           {"texts", texts}, {"groups", groups},
+    {"forks", forks},   {"derivatives", derivatives}, {"jax", jax},     {"compositions", compositions},
 };
 
 // A mistake that every rank catches: each has a message of its own.
