@@ -54,6 +54,17 @@ int ranks_started() {
   return std::getenv("PMIX_RANK") && tasks ? std::max(1, std::atoi(tasks)) : 1;
 }
 
+// Whether each rank of this machine has a core, by what the launcher says of how many there are here.
+bool has_core_each() {
+  static const bool has = [] {
+    int ranks = ranks_started();
+    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+      if (const char* text = std::getenv(name)) ranks = std::atoi(text);
+    return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
+  }();
+  return has;
+}
+
 World* world = nullptr;  // the one of the Session that lives
 
 }  // namespace
@@ -302,11 +313,13 @@ void World::fail_broken(const Call& call, const std::string& message) {
 // --- Waiting ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns.
-void give_way(std::chrono::steady_clock::duration waited) {
+constexpr auto soon = std::chrono::microseconds(200);
+// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns. Data moves
+// by pieces, each when both ranks ask MPI: who sleeps between them makes it many times slower.
+void give_way(std::chrono::steady_clock::duration waited, bool data_moves) {
   using std::chrono::microseconds;
-  if (waited < microseconds(50)) return;
-  if (waited < microseconds(200)) return std::this_thread::yield();
+  if (waited < microseconds(data_moves && has_core_each() ? 2000 : 50)) return;
+  if (waited < soon || (data_moves && waited < microseconds(100000))) return std::this_thread::yield();
   std::this_thread::sleep_for(microseconds(waited < microseconds(20000) ? 50 : 500));
 }
 
@@ -324,7 +337,7 @@ void World::wait(const Call& call, const Callback<bool()>& done, const Callback<
     progress();
     if (done()) break;
     const auto waited = Clock::now() - begun;
-    give_way(waited);
+    give_way(waited, waited > std::chrono::microseconds(50) && waits_for().empty());
     if (waited < tell_after) continue;
     if (std::vector<int> now = waits_for(); !now.empty() && now != said) tell_of_waiting(call, now), said = now;
     check_circle(call, circle_seen, circle_since);
