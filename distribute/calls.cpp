@@ -226,7 +226,7 @@ Tensor Begun::wait() const { return static_cast<AllReduce&>(*moving_).wait(); }
 
 void Begun::go_on() {
   World* world = World::now();
-  if (!world || world->alone()) return;
+  if (!world || world->alone() || !world->is_own() || world->is_waiting()) return;
   const std::unique_lock lock(world->mutex);
   world->progress();
 }

@@ -28,6 +28,7 @@ class Buckets {
     bucket_.push_back({place, g}), bytes_ += int64_t(g.size()) * int64_t(size_of(g.dtype()));
     if (bytes_ >= options_.bucket_bytes) send();
   }
+  bool some_travel() const { return !sent_.empty(); }
   void forget() { bucket_.clear(), bytes_ = 0, sent_.clear(); }
   // All were added.
   void finish(std::span<Tensor> gradients) {
@@ -103,7 +104,7 @@ class Averages {
   void arrive(size_t source, const Tensor& gradient) {
     arrived_[source] = gradient;
     for (; next_ > 0 && arrived_[next_ - 1].defined(); --next_) buckets_.add(next_ - 1, arrived_[next_ - 1]);
-    Begun::go_on();
+    if (buckets_.some_travel()) Begun::go_on();
   }
   void end(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
     if (arrived_.size() != gradients.size()) begin(gradients.size());

@@ -333,6 +333,11 @@ void World::wait(const Call& call, const Callback<bool()>& done, const Callback<
   Clock::time_point circle_since = begun;
   std::string circle_seen;
   std::vector<int> said;
+  const struct Waits {
+    std::atomic<bool>& flag;
+    explicit Waits(std::atomic<bool>& f) : flag(f) { flag = true; }
+    ~Waits() { flag = false; }
+  } waits(is_waiting_);
   for (;;) {
     progress();
     if (done()) break;

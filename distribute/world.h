@@ -7,6 +7,7 @@
 //
 // One thread at a time is in here. Start at World::agree.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <list>
@@ -103,6 +104,8 @@ class World {
   void hold(std::shared_ptr<Moving> moving) { moving_.push_back(std::move(moving)); }
   void finish(const Moving& moving, const Call& call);
   void progress();
+  // Whether some thread waits, and so lets all go on.
+  bool is_waiting() const { return is_waiting_.load(std::memory_order_relaxed); }
 
   // The Session ends, by an exception or not. All ranks come here.
   void leave(bool thrown, const std::string& place);
@@ -145,6 +148,7 @@ class World {
   std::string broken_;  // the error after which nothing can be called
   int64_t waits_ = 0;   // how often others were told of waiting
   bool told_ = false;   // that this rank waits
+  std::atomic<bool> is_waiting_ = false;
 };
 
 }  // namespace rill::distribute
