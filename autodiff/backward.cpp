@@ -1,4 +1,6 @@
 // The backward walk over a tape's entries. Start at Impl::backward.
+#include <algorithm>
+
 #include "rill/autodiff/debug.h"
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/autodiff/tape_impl.h"
@@ -160,6 +162,48 @@ std::vector<char> GradientTape::Impl::tables(std::span<const TapeNode> targets,
   return is_table;
 }
 
+// --- Cotangents that are complete ------------------------------------------------------------------------------------
+
+namespace {
+
+// Nothing is added to the cotangent of a source once the walk is through with the first entry that takes it.
+class Arrivals {
+ public:
+  using Told = Callback<void(size_t source, const Tensor& cotangent)>;
+  Arrivals(const EntryList<TapeEntry>& entries, std::span<const TapeNode> sources, size_t nodes, const Told& told)
+      : sources_(sources), told_(told) {
+    if (!told) return;
+    std::vector<size_t> first(nodes, nobody);
+    size_t at = 0;
+    for (const TapeEntry& e : entries) {
+      for (const TapeNode n : e.in_nodes)
+        if (n && first[n] == nobody) first[n] = at;
+      ++at;
+    }
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (sources[i] && first[sources[i]] != nobody) awaited_.push_back({first[sources[i]], i});
+    std::sort(awaited_.begin(), awaited_.end());
+  }
+  void walked(size_t entry, std::span<const Tensor> cotangents) {
+    for (; !awaited_.empty() && awaited_.back().entry >= entry; awaited_.pop_back()) {
+      const size_t i = awaited_.back().source;
+      if (const Tensor& c = cotangents[sources_[i]]; c.defined()) told_(i, c);
+    }
+  }
+
+ private:
+  static constexpr size_t nobody = size_t(-1);
+  struct Awaited {
+    size_t entry, source;
+    auto operator<=>(const Awaited&) const = default;
+  };
+  std::span<const TapeNode> sources_;
+  const Told& told_;
+  std::vector<Awaited> awaited_;  // the next one last
+};
+
+}  // namespace
+
 // --- The walk --------------------------------------------------------------------------------------------------------
 
 void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk) {
@@ -200,7 +244,8 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume,
-                                                 std::vector<IndexedSlices>* slices) {
+                                                 std::vector<IndexedSlices>* slices,
+                                                 const Callback<void(size_t, const Tensor&)>& arrived) {
   // A walk inside a region belongs to it.
   const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
   std::vector<char> active = nodes_from(sources);
@@ -213,6 +258,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
   for (size_t i = 0; i < targets.size(); ++i)
     if (targets[i] && active[targets[i]]) accumulate(cotangent[targets[i]], Tensor(seeds[i]));
 
+  Arrivals arrivals(entries, sources, next_node_, arrived);
   for (size_t at = entries.size(); at-- > 0;) {
     TapeEntry& e = entries[at];
     size_t outputs = e.out.size();
@@ -234,6 +280,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
         check_cotangents(e, given, cotangent);
     }
     if (consume) entries.pop_back();
+    arrivals.walked(at, cotangent);
   }
   std::vector<Tensor> out;
   for (size_t i = 0; i < sources.size(); ++i) {

@@ -121,7 +121,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
       if (!source_nodes[i] || !behind[source_nodes[i]]) unconnected(i);
   }
   Consumed consumed{tape, !tape.options.persistent};
-  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, consumed.on, slices);
+  std::vector<Tensor> result =
+      tape.backward(target_nodes, seeds, source_nodes, consumed.on, slices, GradientHook::begin(*this, sources.size()));
   for (size_t i = 0; i < sources.size(); ++i) {
     if (slices && (*slices)[i].indices.defined()) continue;
     if (!result[i].defined() && options.unconnected == Unconnected::error) unconnected(i);
@@ -139,39 +140,50 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
 namespace {
 // Of the process, for a tape may be asked by another thread than made it.
 struct Hooks {
+  struct Made {
+    const GradientTape* tape = nullptr;
+    GradientHook::What what;
+  };
   ForkMutex mutex;
   std::atomic<int> count{0};
-  std::vector<std::pair<const GradientTape*, GradientHook::Change>> made;
+  std::vector<Made> made;
+
+  static Hooks& all() {
+    static Hooks* only = new Hooks;  // tapes may end after main()
+    return *only;
+  }
+  // That of a tape, or an empty one.
+  Made of(const GradientTape& tape) {
+    if (count.load(std::memory_order_relaxed) == 0) return {};
+    const std::lock_guard lock(mutex);
+    for (const Made& m : made)
+      if (m.tape == &tape) return m;
+    return {};
+  }
 };
-Hooks& hooks() {
-  static Hooks* all = new Hooks;  // tapes may end after main()
-  return *all;
-}
 }  // namespace
 
-GradientHook::GradientHook(const GradientTape& tape, Change change) : tape_(tape) {
-  Hooks& all = hooks();
+GradientHook::GradientHook(const GradientTape& tape, What what) : tape_(tape) {
+  Hooks& all = Hooks::all();
   const std::lock_guard lock(all.mutex);
-  all.made.emplace_back(&tape, std::move(change));
+  all.made.push_back({&tape, std::move(what)});
   ++all.count;
 }
 
 GradientHook::~GradientHook() {
-  Hooks& all = hooks();
+  Hooks& all = Hooks::all();
   const std::lock_guard lock(all.mutex);
-  all.count -= int(std::erase_if(all.made, [&](const auto& h) { return h.first == &tape_; }));
+  all.count -= int(std::erase_if(all.made, [&](const Hooks::Made& h) { return h.tape == &tape_; }));
+}
+
+GradientHook::Arrived GradientHook::begin(const GradientTape& tape, size_t sources) {
+  const Begin begin = Hooks::all().of(tape).what.begin;
+  return begin ? begin(sources) : Arrived();
 }
 
 void GradientHook::run(const GradientTape& tape, std::span<const Source> sources, std::span<Tensor> gradients,
                        std::vector<IndexedSlices>* slices) {
-  Hooks& all = hooks();
-  if (all.count.load(std::memory_order_relaxed) == 0) return;
-  Change change;
-  {
-    const std::lock_guard lock(all.mutex);
-    for (const auto& [of, its] : all.made)
-      if (of == &tape) change = its;
-  }
+  const Change change = Hooks::all().of(tape).what.change;
   if (change) change(sources, gradients, slices);
 }
 

@@ -17,11 +17,21 @@ class GradientHook {
   // tensor is undefined and the slices are defined.
   using Change =
       Callback<void(std::span<const Source> sources, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices)>;
-  GradientHook(const GradientTape& tape, Change change);
+  // Told of the gradient of a source, by its place in the list, as soon as the walk adds nothing to it any more: in the
+  // order of the walk, which then goes on. Not of sources without one, nor of IndexedSlices.
+  using Arrived = Callback<void(size_t source, const Tensor& gradient)>;
+  // Asked at the beginning of each walk, of so many sources, for what is to be told, which may be nothing.
+  using Begin = Callback<Arrived(size_t sources)>;
+  struct What {
+    Change change;
+    Begin begin = {};
+  };
+  GradientHook(const GradientTape& tape, What what);
   ~GradientHook();
   GradientHook(const GradientHook&) = delete;
 
-  // That of the tape, which has one at most.
+  // Those of the tape, which has one at most.
+  static Arrived begin(const GradientTape& tape, size_t sources);
   static void run(const GradientTape& tape, std::span<const Source> sources, std::span<Tensor> gradients,
                   std::vector<IndexedSlices>* slices);
 

@@ -104,10 +104,12 @@ class GradientTape::Impl final : public OwnedTape {
   void forget() override;
 
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
-  // With `slices`, one a source: of a source that is used for lookups of rows alone, they get the cotangent.
+  // With `slices`, one a source: of a source that is used for lookups of rows alone, they get the cotangent. `arrived` is
+  // told of cotangents that are complete (gradient_hook.h).
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                std::span<const TapeNode> sources, bool consume,
-                               std::vector<IndexedSlices>* slices = nullptr);
+                               std::vector<IndexedSlices>* slices = nullptr,
+                               const Callback<void(size_t, const Tensor&)>& arrived = {});
 
   // Why no gradient of the targets reaches `s`, and what to do about it.
   std::string why_unconnected(std::span<const Tensor> targets, const Source& s) const;

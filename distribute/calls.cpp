@@ -42,7 +42,9 @@ class Running {
   int me() const { return world_ ? members_->me : 0; }
   int size() const { return world_ ? members_->size() : 1; }
   const Mpi& mpi() const { return world_->mpi(); }
-  void* channel() { return world_->channel(*members_); }
+  void* channel(Channel what = Channel::calls) { return world_->channel(*members_, what); }
+  World& world() { return *world_; }
+  const Call& call() const { return call_; }
   void finish(void* request) { world_->finish(request, call_); }
   // Between two members, of whom the others need not know.
   void* send(const Tensor& x, int64_t to) {
@@ -87,14 +89,6 @@ class Running {
   Call call_;
 };
 
-// A dense tensor of the same elements, on its own.
-Tensor dense(const Tensor& t) {
-  Spec spec = t.spec();
-  spec.weak = false;
-  Tensor out = empty_tensor(std::move(spec));
-  copy_elements(t, out);
-  return out;
-}
 Tensor empty_like(const Tensor& t, Shape shape) {
   return empty_tensor(Spec{std::move(shape), t.dtype(), false, t.spec().device});
 }
@@ -143,29 +137,174 @@ Shape gathered(const Tensor& x, int64_t n) {
 
 }  // namespace
 
-Tensors call_all_reduce(Operands in, AttrsView attrs) {
-  const auto& a = attrs.as<ReduceAttrs>();
-  const Tensor x = dense(*in[0]);
-  Running run("all_reduce", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
-  if (run.alone() || run.size() == 1) return {x};
-  Tensor out = empty_like(x, x.shape());
-  const int64_t count = count_of(x), size = width(x);
-  if (count * size <= small_bytes) {
-    auto all = room(count * size * run.size());
-    run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), all.get(), count, int(size)));
-    reduce_blocks(all.get(), run.size(), count, x.dtype(), a.reduce, bytes_of(out));
-    return {out};
-  }
-  const Cut cut = Cut::evenly(count, run.size());
-  const auto blocks = exchange(run, bytes_of(x), cut, int(size));
-  const int mine = cut.counts[size_t(run.me())];
-  char* const part = bytes_of(out) + int64_t(cut.places[size_t(run.me())]) * size;
-  reduce_blocks(blocks.get(), run.size(), mine, x.dtype(), a.reduce, part);
-  std::memcpy(blocks.get(), part, size_t(mine * size));
-  run.finish(run.mpi().all_gather_blocks(run.channel(), blocks.get(), mine, bytes_of(out), cut.counts.data(),
-                                         cut.places.data(), int(size)));
-  return {out};
+Tensor dense(const Tensor& t) {
+  Spec spec = t.spec();
+  spec.weak = false;
+  Tensor out = empty_tensor(std::move(spec));
+  copy_elements(t, out);
+  return out;
 }
+
+// --- Sums over ranks -------------------------------------------------------------------------------------------------
+
+namespace {
+
+// In two parts: block i of all ranks goes to rank i, which adds it up; then all get all sums. Of what is small, all get all
+// blocks at once.
+class AllReduce final : public Moving {
+ public:
+  // Alone.
+  explicit AllReduce(const Tensor& x) : out_(x), stage_(Stage::done) {}
+  AllReduce(Running& run, const Tensor& x, Reduce reduce)
+      : x_(x), out_(empty_like(x, x.shape())), call_(run.call()), mpi_(&run.mpi()), world_(&run.world()) {
+    me_ = run.me(), n_ = run.size(), reduce_ = reduce;
+    const int64_t count = count_of(x), size = width(x);
+    first_ = run.channel(Channel::first_parts);
+    if (count * size <= small_bytes) {
+      is_small_ = true, blocks_ = room(count * size * n_);
+      request_ = mpi_->all_gather(first_, bytes_of(x_), blocks_.get(), count, int(size));
+      return;
+    }
+    last_ = run.channel(Channel::last_parts);
+    cut_ = Cut::evenly(count, n_), mine_ = Cut::same(cut_.counts[size_t(me_)], n_);
+    blocks_ = room(int64_t(own_count()) * n_ * size);
+    request_ = mpi_->all_to_all_blocks(first_, bytes_of(x), cut_.counts.data(), cut_.places.data(), blocks_.get(),
+                                       mine_.counts.data(), mine_.places.data(), int(size));
+  }
+
+  void go_on(bool in_turn) override {
+    if (stage_ == Stage::first && mpi_->test(request_)) add_up();
+    if (stage_ == Stage::added && in_turn) begin_last();
+    if (stage_ == Stage::last && mpi_->test(request_)) end();
+  }
+  bool has_begun_last() const override { return is_small_ || stage_ >= Stage::last; }
+  bool is_done() const override { return stage_ == Stage::done; }
+
+  const Tensor& wait() {
+    if (is_done()) return out_;
+    const std::unique_lock lock(world_->mutex);
+    world_->finish(*this, call_);
+    return out_;
+  }
+
+ private:
+  enum class Stage { first, added, last, done };
+  int own_count() const { return cut_.counts[size_t(me_)]; }
+  void add_up() {
+    if (is_small_) {
+      reduce_blocks(blocks_.get(), n_, count_of(x_), x_.dtype(), reduce_, bytes_of(out_));
+      return end();
+    }
+    char* const part = bytes_of(out_) + int64_t(cut_.places[size_t(me_)]) * width(x_);
+    reduce_blocks(blocks_.get(), n_, own_count(), x_.dtype(), reduce_, part);
+    std::memcpy(blocks_.get(), part, size_t(own_count() * width(x_)));
+    stage_ = Stage::added;
+  }
+  void begin_last() {
+    request_ = mpi_->all_gather_blocks(last_, blocks_.get(), own_count(), bytes_of(out_), cut_.counts.data(),
+                                       cut_.places.data(), width(x_));
+    stage_ = Stage::last;
+  }
+  void end() { x_ = Tensor(), blocks_.reset(), stage_ = Stage::done; }
+
+  Tensor x_, out_;
+  Call call_;
+  const Mpi* mpi_ = nullptr;
+  World* world_ = nullptr;
+  Reduce reduce_ = Reduce::sum;
+  int me_ = 0, n_ = 1;
+  bool is_small_ = false;
+  void *first_ = nullptr, *last_ = nullptr, *request_ = nullptr;
+  Cut cut_, mine_;
+  std::unique_ptr<char[]> blocks_;
+  Stage stage_ = Stage::first;
+};
+
+}  // namespace
+
+Tensor Begun::wait() const { return static_cast<AllReduce&>(*moving_).wait(); }
+
+void Begun::go_on() {
+  World* world = World::now();
+  if (!world || world->alone() || !world->is_own() || world->is_waiting()) return;
+  const std::unique_lock lock(world->mutex);
+  world->progress();
+}
+
+Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs) {
+  Running run("all_reduce", attrs, x.spec(), fmt::format(" ({})", name(attrs.reduce)));
+  Begun begun;
+  if (run.alone() || run.size() == 1) {
+    begun.moving_ = std::make_shared<AllReduce>(x);
+  } else {
+    begun.moving_ = std::make_shared<AllReduce>(run, x, attrs.reduce);
+    run.world().hold(begun.moving_);
+  }
+  return begun;
+}
+
+Tensors call_all_reduce(Operands in, AttrsView attrs) {
+  return {begin_all_reduce(dense(*in[0]), attrs.as<ReduceAttrs>()).wait()};
+}
+
+// --- Texts -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_text(const Tensor& x) { return x.dtype() == DType::string; }
+std::string* texts_of(Tensor& t) { return reinterpret_cast<std::string*>(t.mutable_rep()->data); }
+const std::string* texts_of(const Tensor& t) { return reinterpret_cast<const std::string*>(t.rep()->data); }
+
+// One behind the other.
+struct Texts {
+  std::vector<int64_t> lengths;
+  std::string all;
+  explicit Texts(const Tensor& x) : lengths(size_t(count_of(x))) {
+    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = int64_t(texts_of(x)[i].size()), all += texts_of(x)[i];
+  }
+  explicit Texts(int64_t count) : lengths(size_t(count)) {}
+  // How many characters those in [first, last) have. MPI counts in int, and all ranks find the same.
+  int64_t characters(int64_t first, int64_t last, const Running& run) const {
+    int64_t sum = 0;
+    for (int64_t i = first; i < last; ++i) sum += lengths[size_t(i)];
+    if (sum > INT32_MAX)
+      fail(run.call().op, fmt::format("the texts have more than {} characters, which move at once", INT32_MAX));
+    return sum;
+  }
+  void put(Tensor& out) const {
+    size_t at = 0;
+    for (size_t i = 0; i < lengths.size(); at += size_t(lengths[i++]))
+      texts_of(out)[i] = all.substr(at, size_t(lengths[i]));
+  }
+};
+
+// Those of all ranks, in the order of the group. Their lengths travel first.
+void gather_texts(Running& run, const Tensor& x, Tensor& out) {
+  const Texts mine(x);
+  if (run.alone()) return mine.put(out);
+  const int64_t count = count_of(x), n = run.size();
+  Texts theirs(count * n);
+  run.finish(run.mpi().all_gather(run.channel(), mine.lengths.data(), theirs.lengths.data(), count, 8));
+  theirs.all.resize(size_t(theirs.characters(0, count * n, run)));
+  Cut cut;
+  for (int64_t r = 0; r < n; ++r) cut.add(theirs.characters(r * count, (r + 1) * count, run));
+  run.finish(run.mpi().all_gather_blocks(run.channel(), mine.all.data(), int(mine.all.size()), theirs.all.data(),
+                                         cut.counts.data(), cut.places.data(), 1));
+  theirs.put(out);
+}
+
+void broadcast_texts(Running& run, Tensor& x, int64_t root) {
+  if (run.alone()) return;
+  Texts texts(x);
+  run.finish(run.mpi().broadcast(run.channel(), texts.lengths.data(), count_of(x), 8, int(root)));
+  texts.all.resize(size_t(texts.characters(0, count_of(x), run)));
+  run.finish(run.mpi().broadcast(run.channel(), texts.all.data(), int64_t(texts.all.size()), 1, int(root)));
+  texts.put(x);
+}
+
+}  // namespace
+
+// --- The others ------------------------------------------------------------------------------------------------------
 
 Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<ReduceAttrs>();
@@ -185,7 +324,8 @@ Tensors call_all_gather(Operands in, AttrsView attrs) {
   const Tensor x = dense(*in[0]);
   Running run("all_gather", a, x.spec(), "");
   Tensor out = empty_like(x, gathered(x, a.size));
-  if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+  if (is_text(x)) gather_texts(run, x, out);
+  else if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
   else run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x)));
   return {out};
 }
@@ -194,7 +334,9 @@ Tensors call_broadcast(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
   Tensor x = dense(*in[0]);
   Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
-  if (!run.alone()) run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
+  if (is_text(x)) broadcast_texts(run, x, a.root);
+  else if (!run.alone())
+    run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
   return {x};
 }
 
@@ -215,6 +357,10 @@ Tensors call_gather(Operands in, AttrsView attrs) {
   const Tensor x = dense(*in[0]);
   Running run("gather", a, x.spec(), fmt::format(" to place {}", a.root));
   Tensor out = empty_like(x, gathered(x, a.size));
+  if (is_text(x)) {
+    gather_texts(run, x, out);
+    return {run.me() == a.root ? out : empty_like(x, gathered(x, a.size))};
+  }
   if (run.me() != a.root) std::memset(bytes_of(out), 0, size_t(count_of(out) * width(x)));
   if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
   else run.finish(run.mpi().gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x), int(a.root)));

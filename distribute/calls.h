@@ -1,6 +1,7 @@
 // How each collective runs: ranks agree on the call, and data moves. Its records, derivatives and functions are in
 // collectives.cpp.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "rill/distribute/collectives.h"
@@ -60,6 +61,32 @@ struct ReceiveAttrs : GroupAttrs {
     v("dtype", s.dtype);
   }
 };
+
+class Moving;
+
+// An all_reduce whose data moves while the program goes on.
+class Begun {
+ public:
+  Begun() = default;
+  // The result; waits for it.
+  Tensor wait() const;
+  // Lets all that have begun go on, for nobody else does while this rank computes.
+  static void go_on();
+
+ private:
+  friend Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs);
+  std::shared_ptr<Moving> moving_;
+};
+// x is dense, and nobody writes into it. Ranks agree on the call here.
+Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs);
+// A dense tensor of the same elements, on its own.
+Tensor dense(const Tensor& t);
+// The attributes of a call from here.
+template <class A>
+A with_group(A attrs, const Group& group, const Where& where) {
+  attrs.ranks = group.ranks(), attrs.size = group.size(where), attrs.place = place_of(where);
+  return attrs;
+}
 
 // Tensors of the records' operands, in their order.
 Tensors call_all_reduce(Operands in, AttrsView attrs);

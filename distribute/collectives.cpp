@@ -205,6 +205,7 @@ Tensors batch_gathered(const BatchArgs& a) {
 // --- Records ---------------------------------------------------------------------------------------------------------
 
 constexpr DTypeSet moved_set = plain_set | float8_set;
+constexpr DTypeSet gathered_set = every_set;  // texts too
 constexpr std::string_view waits_for_permute = "its counterpart would run on another rank: permute() has a derivative";
 
 const Op all_reduce_op({.name = "all_reduce",
@@ -239,7 +240,7 @@ const Op reduce_scatter_op({.name = "reduce_scatter",
                             .effect = true});
 const Op all_gather_op({.name = "all_gather",
                         .doc = "the ranks' tensors along a new first axis",
-                        .dtypes = moved_set,
+                        .dtypes = gathered_set,
                         .infer = infer_gathered,
                         .vjp = vjp_all_gather,
                         .linear_in = save(0),
@@ -248,7 +249,7 @@ const Op all_gather_op({.name = "all_gather",
                         .effect = true});
 const Op broadcast_op({.name = "broadcast",
                        .doc = "the root's tensor on all ranks",
-                       .dtypes = moved_set,
+                       .dtypes = gathered_set,
                        .infer = infer_same,
                        .vjp = vjp_broadcast,
                        .linear_in = save(0),
@@ -266,7 +267,7 @@ const Op scatter_op({.name = "rank_scatter",
                      .effect = true});
 const Op gather_op({.name = "rank_gather",
                     .doc = "the ranks' tensors along a new first axis on the root, zeros elsewhere",
-                    .dtypes = moved_set,
+                    .dtypes = gathered_set,
                     .infer = infer_gathered,
                     .vjp = vjp_gather,
                     .linear_in = save(0),
@@ -319,12 +320,6 @@ const Op barrier_op({.name = "barrier",
                      .effect = true});
 
 // --- Functions -------------------------------------------------------------------------------------------------------
-
-template <class A>
-A with_group(A attrs, const Group& group, const Where& where) {
-  attrs.ranks = group.ranks(), attrs.size = group.size(where), attrs.place = place_of(where);
-  return attrs;
-}
 
 Tensor run(const Op& op, const Tensor& x, AttrsView attrs, const Where& where) {
   const Tensor* in[] = {&x};

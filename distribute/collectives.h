@@ -32,7 +32,7 @@ Tensor all_reduce(const Tensor& x, Reduce reduce = Reduce::sum, const Group& gro
                   Where where = Where::current());
 // The mean over all ranks: all_reduce(x, Reduce::mean).
 Tensor mean(const Tensor& x, const Group& group = {}, Where where = Where::current());
-// The ranks' tensors along a new first axis, on each of them: [n] + x.shape.
+// The ranks' tensors along a new first axis, on each of them: [n] + x.shape. This, broadcast() and gather() take strings too.
 Tensor all_gather(const Tensor& x, const Group& group = {}, Where where = Where::current());
 // all_reduce(), of which each rank gets its part: x's first axis, a multiple of n, is cut into n.
 Tensor reduce_scatter(const Tensor& x, Reduce reduce = Reduce::sum, const Group& group = {},

@@ -6,6 +6,7 @@
 #include "rill/autodiff/transforms.h"
 #include "rill/nn/layer.h"
 #include "rill/nn/layers/common.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 
@@ -74,6 +75,62 @@ Tensor RowParallelDense::operator()(const Tensor& x, const nn::Call& call, Where
   const int64_t size = nn::size_for(kernel, 0, 1, in, -1, "RowParallelDense", where);
   return run.give(
       nn::finish(fan_in(matmul(in, kernel({size, out}, call)), options.group), bias, options.activation, call, where));
+}
+
+// --- Vocabularies ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Ids among those of this rank. Where they are another's, 0; where they are nobody's, as they are, for the lookup to reject.
+struct OwnIds {
+  Tensor is_mine, local;
+  OwnIds(std::string_view op, const Tensor& ids, int64_t part, const Group& group, const Where& where) {
+    if (!is_integer(ids.dtype()))
+      fail(op, fmt::format("ids are {} and must be integers", to_string(ids.spec())), where);
+    const Tensor wide = ids.astype(i64);
+    const int64_t first = part * group.rank(where), count = part * group.size(where);
+    is_mine = logical_and(wide >= first, wide < first + part);
+    const Tensor is_any = logical_and(wide >= 0, wide < count);
+    local = from_front(rill::where(is_mine, wide - first, rill::where(is_any, 0, wide)));
+  }
+};
+
+int64_t checked_count(int64_t count, int64_t n, const Where& where) {
+  if (count < 1 || count % n != 0)
+    fail("VocabularyParallelEmbedding",
+         fmt::format("count is {}, and must be a multiple of {}, the ranks that the table lies on", count, n), where);
+  return count;
+}
+
+}  // namespace
+
+VocabularyParallelEmbedding::VocabularyParallelEmbedding(int64_t count, int64_t size,
+                                                         const VocabularyParallelEmbeddingOptions& o, Where where)
+    : options(o),
+      count(checked_count(count, o.group.size(where), where)),
+      table(nn::param(o.name, "table", part_of(o.initializer, 0, o.group), where)) {
+  CallerScope caller(where);
+  table.make({count / o.group.size(where), size});
+}
+
+Tensor VocabularyParallelEmbedding::operator()(const Tensor& ids, const nn::Call& call, Where where) const {
+  const nn::LayerRun run(this, options.name, where);
+  const OwnIds own("VocabularyParallelEmbedding", ids, count / options.group.size(where), options.group, where);
+  const Tensor rows = embedding_lookup(table, own.local);
+  return run.give(call.in(fan_in(rill::where(expand_dims(own.is_mine, -1), rows, 0), options.group, where)));
+}
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const Group& group, Where where) {
+  CallerScope caller(where);
+  const DType wide = is_half(logits.dtype()) ? f32 : logits.dtype();
+  const OwnIds own("sparse_softmax_cross_entropy", labels, int64_t(logits.dim(-1)), group, where);
+  const Tensor x = logits.astype(wide);
+  const Tensor largest = all_reduce(stop_gradient(max(x, {-1}, true)), Reduce::max, group, where);
+  const Tensor shifted = x - largest;
+  const Tensor total = fan_in(sum(exp(shifted), {-1}), group, where);
+  const Tensor picked = squeeze(take_along_axis(shifted, expand_dims(own.local, -1), -1), {-1});
+  const Tensor of_label = fan_in(rill::where(own.is_mine, picked, 0), group, where);
+  return (log(total) - of_label).astype(logits.dtype());
 }
 
 // --- BatchNorm -------------------------------------------------------------------------------------------------------

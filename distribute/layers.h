@@ -66,6 +66,35 @@ class RowParallelDense {
   nn::Param bias;    // [out], the same on all ranks
 };
 
+struct VocabularyParallelEmbeddingOptions {
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
+  Group group = {};                                        // the ranks that the table lies on
+  nn::Initializer initializer = nn::uniform(-0.05, 0.05);  // of the whole, of which each rank takes its rows
+  std::string name = "embedding";
+};
+
+// nn::Embedding, of whose table each rank has its rows, in order. All ranks of the group look up the same ids, and get the
+// same rows. Seeded alike on all ranks, the table is that of nn::Embedding(count, size) on one.
+class VocabularyParallelEmbedding {
+ public:
+  // Throws where `count` is no multiple of the number of ranks.
+  VocabularyParallelEmbedding(int64_t count, int64_t size, const VocabularyParallelEmbeddingOptions& options = {},
+                              Where where = Where::current());
+  Tensor operator()(const Tensor& ids, const nn::Call& call = {}, Where where = Where::current()) const;
+  RILL_LAYER(VocabularyParallelEmbedding, table)
+  const std::string& name_of_scope() const& { return options.name; }
+  std::string name_of_scope() const&& { return options.name; }
+
+  VocabularyParallelEmbeddingOptions options;
+  int64_t count;
+  nn::Param table;  // [count / n, size]
+};
+
+// rill::sparse_softmax_cross_entropy() of logits [..., classes] of which each rank has its part, [..., classes / n], as
+// ColumnParallelDense gives them; labels [...] are the same on all ranks, and so is the result. The whole logits are on none.
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const Group& group = {},
+                                    Where where = Where::current());
+
 // nn::BatchNorm whose statistics, in training, are those of the ranks' batches together, each counting alike. All of
 // them have to call it, in training and in inference alike.
 class SyncBatchNorm : public nn::BatchNorm {

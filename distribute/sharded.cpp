@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
+#include "rill/ops/apply.h"
+#include "rill/ops/names.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/scopes.h"
 
 namespace rill::distribute {
 
@@ -46,6 +50,52 @@ void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>
   for (size_t i = 0; i < variables.size(); ++i) {
     Variable v = variables[i];
     v.assign(broadcast(stop_gradient(v.value(where)), owner[i], group, where));
+  }
+}
+
+namespace {
+
+// By the place of its parameter in the list, and its name: what is remembered of each.
+using SlotsByPlace = std::map<std::pair<size_t, std::string>, Variable>;
+
+SlotsByPlace slots_of(const nn::Optimizer& optimizer, const std::vector<Variable>& variables) {
+  VariablePaths paths;
+  for (size_t i = 0; i < variables.size(); ++i) paths.add(std::to_string(i), variables[i]);
+  VariablePaths::Scope scope(paths, "optimizer");
+  optimizer.name_variables(paths);
+  SlotsByPlace slots;
+  for (const auto& [path, v] : paths.finish()) {
+    constexpr std::string_view in_scope = "optimizer/";
+    const size_t end = path.rfind('/');
+    if (!path.starts_with(in_scope) || end <= in_scope.size()) continue;  // the step count, the learning rate
+    const std::string place = path.substr(in_scope.size(), end - in_scope.size());
+    if (place.find_first_not_of("0123456789") != std::string::npos) continue;  // of the rule's own
+    const size_t i = std::stoul(place);
+    if (i < variables.size()) slots.emplace(std::pair(i, path.substr(end + 1)), v);
+  }
+  return slots;
+}
+
+}  // namespace
+
+void gather_state(nn::Optimizer& optimizer, const std::vector<Variable>& variables, int64_t root, const Group& group,
+                  Where where) {
+  constexpr std::string_view op = "gather_state";
+  CallerScope caller(where, "gather_state");
+  PauseTapes pause;
+  const int64_t n = group.size(where), me = group.rank(where);
+  if (!executing_eagerly()) fail(op, "what an optimizer remembers is gathered between steps, not in a function", where);
+  if (root < 0 || root >= n) fail(op, fmt::format("the root is {} and must be from 0 to {}", root, n - 1), where);
+  const std::vector<int64_t> owner = owners(variables, group, where);
+  std::vector<Variable> kept;  // what this rank remembers something of, though it may have made no step yet
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (me == root || owner[i] == me) kept.push_back(variables[i]);
+  if (!kept.empty()) optimizer.build(kept, where);
+  for (auto& [at, slot] : slots_of(optimizer, variables)) {
+    const int64_t from = owner[at.first];
+    if (from == root) continue;
+    if (me == root) slot.assign(receive(slot.shape(where), slot.dtype(where), from, group, where));
+    if (me == from) send(slot.value(where), root, group, where);
   }
 }
 

@@ -20,6 +20,12 @@ void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>
 std::vector<int64_t> owners(const std::vector<Variable>& variables, const Group& group = {},
                             Where where = Where::current());
 
+// Gives the root's optimizer what the owners remember of their parameters, as if all its steps had been apply_gradients():
+// ahead of a checkpoint, which the root writes then. Others keep their own alone. Such a checkpoint is read by any number of
+// ranks, all of them, and by one process. Not inside `function`.
+void gather_state(nn::Optimizer& optimizer, const std::vector<Variable>& variables, int64_t root = 0,
+                  const Group& group = {}, Where where = Where::current());
+
 // What the metric says of the batches of all ranks: its sums are added up. Its own state stays that of this rank.
 Tensor result(const metrics::Metric& metric, const Group& group = {}, Where where = Where::current());
 

@@ -4,52 +4,87 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <memory>
 
+#include "rill/devices/driver.h"
+#include "rill/distribute/calls.h"
+#include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
 namespace {
 
-// Tensors of one dtype, as one.
-class Bucket {
+// Averages gradients in buckets, each of tensors of one dtype that travel as one: from the last gradient to the first,
+// which is the order in which a walk back finds them. What is in which bucket follows from that alone, and so the ranks'
+// calls are the same, however far each rank's walk has come.
+class Buckets {
  public:
-  void add(Tensor* t) { tensors_.push_back(t), bytes_ += int64_t(t->size()) * int64_t(size_of(t->dtype())); }
-  int64_t bytes() const { return bytes_; }
-  bool takes(const Tensor& t) const { return tensors_.empty() || tensors_[0]->dtype() == t.dtype(); }
+  explicit Buckets(const TapeOptions& options) : options_(options) {}
 
-  void reduce(const Group& group) {
-    if (tensors_.size() == 1) *tensors_[0] = mean(*tensors_[0], group);
-    if (tensors_.size() > 1) reduce_joined(group);
-    tensors_.clear(), bytes_ = 0;
+  // The next one; undefined ones are skipped.
+  void add(size_t place, const Tensor& g) {
+    if (!g.defined()) return;
+    if (!takes(g)) send();
+    bucket_.push_back({place, g}), bytes_ += int64_t(g.size()) * int64_t(size_of(g.dtype()));
+    if (bytes_ >= options_.bucket_bytes) send();
+  }
+  bool some_travel() const { return !sent_.empty(); }
+  void forget() { bucket_.clear(), bytes_ = 0, sent_.clear(); }
+  // All were added.
+  void finish(std::span<Tensor> gradients) {
+    send();
+    for (Sent& s : sent_) take_apart(s, gradients);
+    sent_.clear();
   }
 
  private:
-  void reduce_joined(const Group& group) {
+  struct Part {
+    size_t place;
+    Tensor gradient;
+  };
+  struct Sent {
+    std::vector<Part> parts;
+    Tensor mean;
+    Begun begun;  // where mean is not known yet
+  };
+
+  bool takes(const Tensor& t) const { return bucket_.empty() || bucket_[0].gradient.dtype() == t.dtype(); }
+
+  void send() {
+    if (bucket_.empty()) return;
     std::vector<Tensor> flat;
-    for (const Tensor* t : tensors_) flat.push_back(t->reshape({-1}));
-    const Tensor all = mean(concat(flat), group);
+    for (const Part& p : bucket_) flat.push_back(p.gradient.reshape({-1}));
+    Tensor all = flat.size() == 1 ? bucket_[0].gradient : concat(flat);
+    const DType d = all.dtype();
+    if (options_.compress && (d == DType::f32 || d == DType::f64)) all = all.astype(*options_.compress);
+    sent_.push_back({std::move(bucket_), {}, {}});
+    bucket_.clear(), bytes_ = 0;
+    begin(all, sent_.back());
+  }
+  void begin(const Tensor& all, Sent& sent) {
+    // What a trace or another tape sees is an op.
+    const bool is_op = listeners().see_ops() || !is_host(all.device()) || !is_differentiable(all.dtype());
+    ReduceAttrs attrs;
+    attrs.reduce = Reduce::mean;
+    if (is_op) sent.mean = mean(all, options_.group);
+    else sent.begun = begin_all_reduce(dense(all), with_group(attrs, options_.group, Where::current()));
+  }
+  static void take_apart(Sent& sent, std::span<Tensor> gradients) {
+    Tensor all = sent.mean.defined() ? sent.mean : sent.begun.wait();
+    all = all.astype(sent.parts[0].gradient.dtype());
     Dim at = 0;
-    for (Tensor* t : tensors_) {
-      const Dim n = t->size();
-      *t = all(slice(at, at + n)).reshape(t->shape());
+    for (const Part& p : sent.parts) {
+      const Dim n = p.gradient.size();
+      gradients[p.place] = sent.parts.size() == 1 ? all : all(slice(at, at + n)).reshape(p.gradient.shape());
       at += n;
     }
   }
-  std::vector<Tensor*> tensors_;
-  int64_t bytes_ = 0;
-};
 
-// From the last to the first, which is the order in which a walk back finds them.
-void reduce_in_buckets(std::span<Tensor> gradients, const TapeOptions& options) {
-  Bucket bucket;
-  for (size_t i = gradients.size(); i-- > 0;) {
-    Tensor& g = gradients[i];
-    if (!g.defined()) continue;
-    if (!bucket.takes(g) || bucket.bytes() >= options.bucket_bytes) bucket.reduce(options.group);
-    bucket.add(&g);
-  }
-  bucket.reduce(options.group);
-}
+  const TapeOptions& options_;
+  std::vector<Part> bucket_;
+  int64_t bytes_ = 0;
+  std::vector<Sent> sent_;
+};
 
 Tensor joined(const Tensor& x, const Group& group) {
   Shape shape{Dim(-1)};
@@ -57,33 +92,68 @@ Tensor joined(const Tensor& x, const Group& group) {
   return all_gather(x, group).reshape(shape);
 }
 
-void reduce(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices, const TapeOptions& options) {
-  for (size_t i = 0; slices && i < slices->size(); ++i) {
-    IndexedSlices& s = (*slices)[i];
-    if (!s.indices.defined()) continue;
-    if (options.rows) {
-      s.values = joined(s.values, options.group) / double(options.group.size());
-      s.indices = joined(s.indices, options.group);
-    } else {
-      gradients[i] = s.to_dense(), s = {};
-    }
-  }
-  reduce_in_buckets(gradients, options);
-}
+// The gradients of a walk, of which some are complete while it goes on.
+class Averages {
+ public:
+  explicit Averages(const TapeOptions& options) : options_(options), buckets_(options_) {}
 
+  void begin(size_t sources) {
+    buckets_.forget();  // a walk that has thrown
+    arrived_.assign(sources, Tensor()), next_ = sources;
+  }
+  void arrive(size_t source, const Tensor& gradient) {
+    arrived_[source] = gradient;
+    for (; next_ > 0 && arrived_[next_ - 1].defined(); --next_) buckets_.add(next_ - 1, arrived_[next_ - 1]);
+    if (buckets_.some_travel()) Begun::go_on();
+  }
+  void end(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
+    if (arrived_.size() != gradients.size()) begin(gradients.size());
+    for (size_t i = 0; slices && !options_.rows && i < slices->size(); ++i)
+      if (IndexedSlices& s = (*slices)[i]; s.indices.defined()) gradients[i] = s.to_dense(), s = {};
+    for (; next_ > 0; --next_) buckets_.add(next_ - 1, gradients[next_ - 1]);
+    buckets_.finish(gradients);
+    arrived_.clear();
+    for (size_t i = 0; slices && i < slices->size(); ++i)
+      if ((*slices)[i].indices.defined()) join_rows((*slices)[i]);
+  }
+
+ private:
+  void join_rows(IndexedSlices& s) const {
+    s.values = joined(s.values, options_.group) / double(options_.group.size());
+    s.indices = joined(s.indices, options_.group);
+  }
+
+  const TapeOptions options_;
+  Buckets buckets_;
+  std::vector<Tensor> arrived_;  // by source, of the walk that goes on
+  size_t next_ = 0;              // sources from here on are in buckets
+};
+
+void check(const TapeOptions& o, const Where& where) {
+  constexpr std::string_view op = "distribute::GradientTape";
+  if (o.bucket_bytes < 1) fail(op, fmt::format("bucket_bytes is {} and must be 1 or more", o.bucket_bytes), where);
+  if (o.compress && !is_half(*o.compress))
+    fail(op, fmt::format("compress is {} and must be f16 or bf16", name(*o.compress)), where);
+}
 rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
-  if (o.bucket_bytes < 1)
-    fail("distribute::GradientTape", fmt::format("bucket_bytes is {} and must be 1 or more", o.bucket_bytes), where);
+  check(o, where);
   return {.persistent = o.persistent, .watch_variables = o.watch_variables};
 }
 
 }  // namespace
 
-GradientHook::Change averaging(const TapeOptions& options, Where where) {
-  plain(options, where);
-  return [options](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
-    reduce(gradients, slices, options);
+GradientHook::What averaging(const TapeOptions& options, Where where) {
+  check(options, where);
+  const auto walk = std::make_shared<Averages>(options);
+  const auto change = [walk](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
+    walk->end(gradients, slices);
   };
+  const auto begin = [walk](size_t sources) {
+    walk->begin(sources);
+    if (listeners().see_ops()) return GradientHook::Arrived();
+    return GradientHook::Arrived([walk](size_t source, const Tensor& gradient) { walk->arrive(source, gradient); });
+  };
+  return {change, begin};
 }
 
 GradientTape::GradientTape(const TapeOptions& options, Where where)
@@ -91,9 +161,9 @@ GradientTape::GradientTape(const TapeOptions& options, Where where)
 
 std::vector<Tensor> mean_of_gradients(const std::vector<Tensor>& gradients, const TapeOptions& options, Where where) {
   CallerScope caller(where);
-  plain(options, where);
+  check(options, where);
   std::vector<Tensor> out = gradients;
-  reduce_in_buckets(out, options);
+  Averages(options).end(out, nullptr);
   return out;
 }
 

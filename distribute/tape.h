@@ -11,6 +11,7 @@
 // added up in other pieces. gradients_of_parts() gives that too. Where the ranks' parts of a batch differ in length, the
 // mean of their means is not the mean of the batch.
 #pragma once
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -30,10 +31,14 @@ struct TapeOptions {
   // Gradients of tables stay the rows that were looked up, of all ranks. Each must look up equally many. Otherwise they
   // become tensors.
   bool rows = false;
+  // Gradients of f32 and f64 travel as this, f16 or bf16, in half the bytes: each rank's are rounded once, added up in f32,
+  // and the mean is rounded again.
+  std::optional<DType> compress = {};
   Group group = {};  // the ranks that the mean is over
 };
 
-// A tape whose gradients, of any of its functions, are means over the ranks. All of them must ask it.
+// A tape whose gradients, of any of its functions, are means over the ranks. All of them must ask it. Eagerly, a bucket
+// travels as soon as the walk back has found its gradients, while the walk goes on.
 class GradientTape : public rill::GradientTape {
  public:
   [[nodiscard]] explicit GradientTape(const TapeOptions& options = {}, Where where = Where::current());
@@ -43,7 +48,7 @@ class GradientTape : public rill::GradientTape {
 };
 
 // What makes the gradients of a plain tape means over the ranks, while it lives: GradientHook hook(tape, averaging()).
-GradientHook::Change averaging(const TapeOptions& options = {}, Where where = Where::current());
+GradientHook::What averaging(const TapeOptions& options = {}, Where where = Where::current());
 
 // The means of gradients that this rank has computed in some other way; undefined ones stay so.
 std::vector<Tensor> mean_of_gradients(const std::vector<Tensor>& gradients, const TapeOptions& options = {},

@@ -54,6 +54,17 @@ int ranks_started() {
   return std::getenv("PMIX_RANK") && tasks ? std::max(1, std::atoi(tasks)) : 1;
 }
 
+// Whether each rank of this machine has a core, by what the launcher says of how many there are here.
+bool has_core_each() {
+  static const bool has = [] {
+    int ranks = ranks_started();
+    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+      if (const char* text = std::getenv(name)) ranks = std::atoi(text);
+    return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
+  }();
+  return has;
+}
+
 World* world = nullptr;  // the one of the Session that lives
 
 }  // namespace
@@ -146,6 +157,9 @@ void World::progress() {
     while (p && p->request && mpi_->test(p->request)) p->request = nullptr, take(r);
   }
   std::erase_if(sending_, [&](const Pending& s) { return mpi_->test(s.request) != 0; });
+  bool in_turn = true;
+  for (const auto& m : moving_) m->go_on(in_turn), in_turn = in_turn && m->has_begun_last();
+  std::erase_if(moving_, [](const auto& m) { return m->is_done(); });
 }
 
 // --- The world -------------------------------------------------------------------------------------------------------
@@ -222,10 +236,12 @@ Members& World::members(const Dims& ranks, std::string_view op) {
   return m;
 }
 
-void* World::channel(Members& m) {
+void* World::channel(Members& m, Channel what) {
   const bool all = m.size() == size_ && std::is_sorted(m.ranks.begin(), m.ranks.end());
-  if (!m.channel) m.channel = all ? control_ : mpi_->group(m.ranks.data(), m.size());
-  return m.channel;
+  void*& made = m.channels[int(what)];
+  if (!made && all) made = what == Channel::calls ? control_ : mpi_->group(nullptr, 0);
+  if (!made) made = mpi_->group(m.ranks.data(), m.size());
+  return made;
 }
 
 // --- Agreeing --------------------------------------------------------------------------------------------------------
@@ -271,6 +287,10 @@ void World::finish(void* request, const Call& call) {
   wait(call, [&] { return done = done || mpi_->test(request) != 0; }, [] { return std::vector<int>(); });
 }
 
+void World::finish(const Moving& moving, const Call& call) {
+  wait(call, [&] { return moving.is_done(); }, [] { return std::vector<int>(); });
+}
+
 void World::fail_mismatch(const Call& call, int rank, const Note& other) {
   std::string does;
   switch (other.kind) {
@@ -293,11 +313,13 @@ void World::fail_broken(const Call& call, const std::string& message) {
 // --- Waiting ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns.
-void give_way(std::chrono::steady_clock::duration waited) {
+constexpr auto soon = std::chrono::microseconds(200);
+// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns. Data moves
+// by pieces, each when both ranks ask MPI: who sleeps between them makes it many times slower.
+void give_way(std::chrono::steady_clock::duration waited, bool data_moves) {
   using std::chrono::microseconds;
-  if (waited < microseconds(50)) return;
-  if (waited < microseconds(200)) return std::this_thread::yield();
+  if (waited < microseconds(data_moves && has_core_each() ? 2000 : 50)) return;
+  if (waited < soon || (data_moves && waited < microseconds(100000))) return std::this_thread::yield();
   std::this_thread::sleep_for(microseconds(waited < microseconds(20000) ? 50 : 500));
 }
 
@@ -311,11 +333,16 @@ void World::wait(const Call& call, const Callback<bool()>& done, const Callback<
   Clock::time_point circle_since = begun;
   std::string circle_seen;
   std::vector<int> said;
+  const struct Waits {
+    std::atomic<bool>& flag;
+    explicit Waits(std::atomic<bool>& f) : flag(f) { flag = true; }
+    ~Waits() { flag = false; }
+  } waits(is_waiting_);
   for (;;) {
     progress();
     if (done()) break;
     const auto waited = Clock::now() - begun;
-    give_way(waited);
+    give_way(waited, waited > std::chrono::microseconds(50) && waits_for().empty());
     if (waited < tell_after) continue;
     if (std::vector<int> now = waits_for(); !now.empty() && now != said) tell_of_waiting(call, now), said = now;
     check_circle(call, circle_seen, circle_since);
@@ -409,11 +436,11 @@ void World::leave(bool thrown, const std::string& place) {
   if (bad) {
     std::fflush(nullptr);
     // What is thrown is printed by who catches it; the job must not end well.
-    if (thrown && all_left()) return mpi_->end();
+    if (thrown && moving_.empty() && all_left()) return mpi_->end();
     mpi_->abort(1);
     _exit(1);
   }
-  while (!sending_.empty()) progress();
+  while (!sending_.empty() || !moving_.empty()) progress();
   mpi_->end();
 }
 

@@ -7,6 +7,7 @@
 //
 // One thread at a time is in here. Start at World::agree.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <list>
@@ -46,7 +47,7 @@ struct Mpi {
 struct Members {
   std::vector<int> ranks;
   int me = 0;
-  void* channel = nullptr;  // MPI's communicator, made at the first call that moves data
+  void* channels[3] = {};  // MPI's communicators, each made at the first call that moves data by it
   int size() const { return int(ranks.size()); }
 };
 
@@ -56,6 +57,20 @@ struct Call {
   std::string what;     // "all_reduce of f32[3] (sum)"
   std::string expects;  // what the others' must be: the same, or its counterpart
   std::string place;    // the user's line
+};
+
+// What MPI's communicators are for. Calls that go on while others begin have two of their own, for MPI wants the calls on
+// one in the same order on all ranks, and when such a call comes to its last part is another moment on each.
+enum class Channel { calls, first_parts, last_parts };
+
+// A call on which ranks have agreed, and whose data moves while the program goes on.
+class Moving {
+ public:
+  virtual ~Moving() = default;
+  // As far as it gets without waiting. Its last part begins `in_turn` alone: behind those of all that began before it.
+  virtual void go_on(bool in_turn) = 0;
+  virtual bool has_begun_last() const = 0;
+  virtual bool is_done() const = 0;
 };
 
 class World {
@@ -81,10 +96,16 @@ class World {
   void agree(const Call& call, const Members& members, std::span<const int> places);
   void agree(const Call& call, const Members& members);
   // The group's communicator, of which all members must ask at once; and that of all ranks.
-  void* channel(Members& members);
+  void* channel(Members& members, Channel what = Channel::calls);
   void* channel_of_all() { return control_; }
   // Waits until what MPI was asked for is done.
   void finish(void* request, const Call& call);
+  // Holds it until it is done, and lets it go on whenever somebody is in here.
+  void hold(std::shared_ptr<Moving> moving) { moving_.push_back(std::move(moving)); }
+  void finish(const Moving& moving, const Call& call);
+  void progress();
+  // Whether some thread waits, and so lets all go on.
+  bool is_waiting() const { return is_waiting_.load(std::memory_order_relaxed); }
 
   // The Session ends, by an exception or not. All ranks come here.
   void leave(bool thrown, const std::string& place);
@@ -105,7 +126,6 @@ class World {
   void send(int rank, const Note& note);
   void tell_all(const Note& note);
   void listen(int rank);
-  void progress();
   void take(int rank);
   // Polls until `done`. What it waits for is said by `waits_for`, ranks of the job.
   void wait(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
@@ -123,10 +143,12 @@ class World {
   void* control_ = nullptr;  // where notes go, with tag 0
   std::vector<std::unique_ptr<Peer>> peers_;
   std::list<Pending> sending_;
+  std::list<std::shared_ptr<Moving>> moving_;  // in the order in which they began
   std::map<std::vector<int>, Members> groups_;
   std::string broken_;  // the error after which nothing can be called
   int64_t waits_ = 0;   // how often others were told of waiting
   bool told_ = false;   // that this rank waits
+  std::atomic<bool> is_waiting_ = false;
 };
 
 }  // namespace rill::distribute

@@ -28,8 +28,9 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "dtypes", "groups", "forks", "derivatives", "jax", "compositions", "training", "tables", "same_bits", "meshes", "layers",
-         "batch_norm", "sharded", "joined_metrics", "loop"]
+CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
+         "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
+         "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
@@ -97,7 +98,7 @@ for case in CASES:
         if asked and case not in asked:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case == "loop" else []))
+            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case in ("loop", "gathered_state") else []))
         check(status == 0, f"{case} on {ranks}", output)
         print(f"{case} on {ranks}: {seconds:.1f} s")
         if found := re.search(r"bits \w+ loss \S+", output):

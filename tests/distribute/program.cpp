@@ -1,37 +1,16 @@
 // What test_distribute.py starts on several ranks: distribute_program CASE. Each case exits with 0 where all it says holds
 // on every rank; those of mistakes end by an error, whose message the script reads.
-#include <rill/data.h>
-#include <rill/distribute.h>
-#include <rill/metrics.h>
-#include <rill/nn.h>
-#include <rill/rill.h>
-#include <rill/serialize.h>
-#include <rill/train.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <map>
 #include <thread>
 
-#include "../api/expect.h"
-
-using namespace rill;
-using distribute::Group;
-using distribute::Reduce;
+#include "cases.h"
 
 namespace {
 
-int64_t n = 1, me = 0;
-
-// A tensor of this rank's own, the same at each run.
-Tensor own(const Shape& shape, int64_t rank, DType dtype = f32) {
-  return random::normal(shape, {.key = random::Key(uint64_t(100 + rank))}).astype(dtype);
-}
 std::vector<Tensor> of_all(const Shape& shape, DType dtype = f32) {
   std::vector<Tensor> all;
   for (int64_t r = 0; r < n; ++r) all.push_back(own(shape, r, dtype));
@@ -43,12 +22,6 @@ Tensor tree(const std::vector<Tensor>& x, size_t first, size_t last) {
   size_t left = 1;
   while (left * 2 < last - first) left *= 2;
   return tree(x, first, first + left) + tree(x, first + left, last);
-}
-
-bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && array_equal(a, b); }
-// Eagerly and traced.
-bool holds(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& expected) {
-  return same(f(x), expected) && same(function("f", f)(x), expected);
 }
 
 // --- Values ----------------------------------------------------------------------------------------------------------
@@ -98,6 +71,28 @@ void dtypes() {
   EXPECT(all(isnan(distribute::all_reduce(nan, Reduce::max))).item<bool>());
   EXPECT(all(isnan(distribute::all_reduce(nan, Reduce::min))).item<bool>());
   EXPECT(same(distribute::broadcast(tensor({me == 0})), tensor({true})));
+}
+
+// Strings, short and long, with zeros inside, and none.
+void texts() {
+  const auto words_of = [](int64_t r) {
+    std::vector<std::string> words{"", "rank " + std::to_string(r), std::string(size_t(100 * r), 'x'), "a"};
+    words.back() += std::string(1, '\0') + "b";
+    return tensor(words).reshape({2, 2});
+  };
+  std::vector<Tensor> all;
+  for (int64_t r = 0; r < n; ++r) all.push_back(words_of(r).reshape({1, 2, 2}));
+  const Tensor mine = words_of(me), joined = concat(all, 0);
+  const auto equal = [](const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && a.to_vector<std::string>() == b.to_vector<std::string>();
+  };
+  EXPECT(equal(distribute::all_gather(mine), joined));
+  EXPECT(equal(function("f", [](const Tensor& v) { return distribute::all_gather(v); })(mine), joined));
+  EXPECT(equal(distribute::broadcast(mine, n - 1), words_of(n - 1)));
+  const Tensor here = distribute::gather(mine, n - 1);
+  EXPECT(me == n - 1 ? equal(here, joined) : here.to_vector<std::string>() == std::vector<std::string>(size_t(4 * n)));
+  EXPECT(distribute::all_gather(tensor(std::vector<std::string>())).shape() == Shape{n, 0});
+  EXPECT(distribute::is_same(distribute::all_gather(mine)));
 }
 
 void groups() {
@@ -262,229 +257,9 @@ void compositions() {
   EXPECT(same(function("c", chosen)(x), chosen(x)));
 }
 
-// --- Models ----------------------------------------------------------------------------------------------------------
-
-struct Net {
-  nn::Dense hidden{16, {.activation = tanh}}, out{1};
-  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return out(hidden(x, call), call); }
-};
-
-auto examples() {
-  return data::range(128).map([](int64_t i) {
-    Tensor v = random::normal({4}, {.key = random::Key(uint64_t(i))});
-    return std::pair(v, sum(v, {.axis = 0, .keepdims = true}));
-  });
-}
-
-void training() {
-  random::seed(uint64_t(1 + me));  // other numbers on each rank
-  Net net;
-  nn::build(net, spec(f32, {any, 4}));
-  EXPECT((n == 1) == distribute::is_same(net));
-  distribute::broadcast(net);
-  EXPECT(distribute::is_same(net));
-  nn::Adam adam({.learning_rate = 0.01});
-  auto step = function("step", [&](const Tensor& x, const Tensor& y) {
-    distribute::GradientTape tape;
-    Tensor loss = mean_squared_error(net(x), y);
-    adam.minimize(loss, tape, variables(net));
-    return distribute::mean(loss);
-  });
-  for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true}).repeat(5)) step(x, y);
-  EXPECT(distribute::is_same(net) && distribute::is_same(adam));
-  // The gradient is the mean of the ranks', whatever the buckets.
-  const Tensor x = own({8, 4}, me), y = own({8, 1}, me);
-  const auto gradient = [&](auto&& tape) {
-    const Tensor loss = mean_squared_error(net(x), y);
-    return tape.gradient(loss, variables(net).values());
-  };
-  const auto whole = gradient(distribute::GradientTape()),
-             small = gradient(distribute::GradientTape({.bucket_bytes = 1})), mine = gradient(GradientTape());
-  for (size_t i = 0; i < whole.size(); ++i) {
-    EXPECT(same(whole[i], small[i]));
-    EXPECT(same(whole[i], distribute::mean(mine[i])));
-  }
-}
-
-void tables() {
-  Variable table(own({10, 3}, 5), "table");
-  const Tensor ids = tensor({me, int64_t(7), me});
-  const auto run = [&](bool rows) {
-    distribute::GradientTape tape({.rows = rows});
-    const Tensor loss = sum(square(take(table, ids, 0)));
-    return tape.sparse_gradient(loss, table);
-  };
-  const Gradient dense = run(false), rows = run(true);
-  EXPECT(!dense.is_sparse() && rows.is_sparse());
-  EXPECT(allclose(dense.dense(), rows.dense(), {.rtol = 1e-6}));
-}
-
-// Printed, for the script to compare between numbers of ranks.
-void same_bits() {
-  random::seed(1);
-  Net net;
-  nn::build(net, spec(f32, {any, 4}));
-  nn::Adam adam({.learning_rate = 0.01});
-  const auto loss_of = [&](const Tensor& x, const Tensor& y) { return mean_squared_error(net(x), y); };
-  const std::vector<Variable> all = variables(net).values();
-  auto step = function("step", [&](const Tensor& x, const Tensor& y) {
-    auto [loss, gradients] = distribute::gradients_of_parts(8, all, loss_of, x, y);
-    adam.apply_gradients(gradients, all);
-    return loss;
-  });
-  Tensor loss;
-  for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true}).repeat(3)) loss = step(x, y);
-  EXPECT(distribute::is_same(net));
-  uint64_t bits = 0;
-  for (const Variable& v : all)
-    for (const float f : v.to_vector<float>()) {
-      uint32_t b;
-      std::memcpy(&b, &f, 4);
-      bits = bits * 1099511628211u + b;
-    }
-  if (me == 0)
-    std::printf("bits %016llx loss %.9g\n", static_cast<unsigned long long>(bits), double(loss.item<float>()));
-}
-
-void meshes() {
-  const int64_t rows = n % 2 == 0 ? 2 : 1, columns = n / rows;
-  distribute::Mesh mesh({{"data", rows}, {"model", columns}});
-  const Tensor w = arange(4 * rows * 6 * columns).astype(f32).reshape({4 * rows, 6 * columns});
-  for (const distribute::Layout& layout : {distribute::Layout{"data", none}, distribute::Layout{none, "model"},
-                                           distribute::Layout{"model", "data"}, distribute::Layout{none}}) {
-    if (layout.axes()[0].axis == "model" && (4 * rows) % columns != 0) continue;
-    const Tensor part = distribute::shard(w, mesh, layout);
-    EXPECT(same(distribute::gather(part, mesh, layout), w));
-  }
-  // A product whose columns, and one whose rows, lie on several ranks.
-  const Tensor x = own({5, 4}, 1), a = own({4, 6 * columns}, 2), b = own({6 * columns, 3}, 3);
-  const Tensor h = relu(matmul(x, distribute::shard(a, mesh, {none, "model"})));
-  const Tensor y =
-      distribute::all_reduce(matmul(h, distribute::shard(b, mesh, {"model"})), Reduce::sum, mesh.group("model"));
-  EXPECT(allclose(y, matmul(relu(matmul(x, a)), b), {.rtol = 1e-5, .atol = 1e-5}));
-}
-
-// --- Layers, optimizers, metrics -------------------------------------------------------------------------------------
-
-// Two Dense layers on all ranks together, beside the same on one.
-void layers() {
-  struct Whole {
-    nn::Dense up{4 * n, {.activation = tanh}}, down{3};
-    Tensor operator()(const Tensor& x) const { return down(up(x)); }
-  };
-  struct Parts {
-    distribute::ColumnParallelDense up{4 * n, {.activation = tanh}};
-    distribute::RowParallelDense down{3};
-    Tensor operator()(const Tensor& x) const { return down(up(x)); }
-  };
-  random::seed(1);
-  const Whole whole;
-  random::seed(1);
-  const Parts parts;
-  const Tensor x = own({5, 6}, 1);
-  EXPECT(allclose(parts(x), whole(x), {.rtol = 1e-5, .atol = 1e-6}));
-  const auto gradients = [&](const auto& model) {
-    GradientTape tape;
-    tape.watch(x);
-    const Tensor loss = sum(square(model(x)));
-    return tape.gradient(loss, {model.up.kernel, model.up.bias, model.down.kernel, model.down.bias, Source(x)});
-  };
-  const std::vector<Tensor> a = gradients(whole), b = gradients(parts);
-  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-5}); };
-  const Index mine = slice(4 * me, 4 * me + 4);
-  EXPECT(near(b[0], a[0](all, mine)) && near(b[1], a[1](mine)) && near(b[2], a[2](mine)) && near(b[3], a[3]) &&
-         near(b[4], a[4]));
-}
-
-void batch_norm() {
-  const Tensor all = own({4 * n, 3, 2}, 1, f32) + 100.0;
-  const Tensor x = all(slice(4 * me, 4 * me + 4));
-  const nn::BatchNorm whole;
-  const distribute::SyncBatchNorm sync;
-  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-4}); };
-  EXPECT(near(sync(x, nn::Mode::training), whole(all, nn::Mode::training)(slice(4 * me, 4 * me + 4))));
-  EXPECT(near(sync.mean, whole.mean) && near(sync.variance, whole.variance) && distribute::is_same(sync));
-  // The gradient by x of the sum over all ranks.
-  const Tensor weights = own({4 * n, 3, 2}, 2);
-  const Tensor a = grad([&](const Tensor& v) { return sum(weights * whole(v, nn::Mode::training)); })(all);
-  const Tensor b =
-      grad([&](const Tensor& v) { return sum(weights(slice(4 * me, 4 * me + 4)) * sync(v, nn::Mode::training)); })(x);
-  EXPECT(allclose(b, a(slice(4 * me, 4 * me + 4)), {.rtol = 1e-2, .atol = 1e-3}));
-}
-
-void sharded() {
-  random::seed(1);
-  Net one, other;
-  nn::build(one, spec(f32, {any, 4})), nn::build(other, spec(f32, {any, 4}));
-  const std::vector<Variable> a = variables(one).values(), b = variables(other).values();
-  for (size_t i = 0; i < a.size(); ++i) Variable(b[i]).assign(a[i].value());
-  nn::Adam whole({.learning_rate = 0.01}), parts({.learning_rate = 0.01});
-  const auto train = [&](const Net& net, const std::vector<Variable>& all, auto&& apply) {
-    return function("step", [&, apply](const Tensor& x, const Tensor& y) {
-      distribute::GradientTape tape;
-      const Tensor loss = mean_squared_error(net(x), y);
-      apply(tape.gradient(loss, all));
-    });
-  };
-  auto step_one = train(one, a, [&](const std::vector<Tensor>& g) { whole.apply_gradients(g, a); });
-  auto step_other =
-      train(other, b, [&](const std::vector<Tensor>& g) { distribute::apply_gradients_sharded(parts, g, b); });
-  for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true})) step_one(x, y), step_other(x, y);
-  for (size_t i = 0; i < a.size(); ++i) EXPECT(same(a[i].value(), b[i].value()));
-  EXPECT(n == 1 || parts.variables().size() < whole.variables().size());
-}
-
-void joined_metrics() {
-  const Tensor logits = own({8 * n, 3}, 1), labels = arange(8 * n) % 3;
-  const Index mine = slice(8 * me, 8 * me + 8);
-  auto whole = metrics::accuracy(), part = metrics::accuracy();
-  whole.update(logits, labels), part.update(logits(mine), labels(mine));
-  const Tensor own_result = part.result();
-  EXPECT(same(distribute::result(part), whole.result()));
-  EXPECT(same(part.result(), own_result));
-}
-
-// --- The training loop -----------------------------------------------------------------------------------------------
-
-std::string folder;  // that all ranks share
-
-train::History fit(Net& net, bool distribute, int64_t epochs, const std::string& resume = "") {
-  random::seed(1);
-  net = Net();
-  train::Loop loop(net, {.loss = mean_squared_error,
-                         .optimizer = nn::Adam({.learning_rate = 0.01}),
-                         .metrics = {metrics::mean_absolute_error()},
-                         .distribute = distribute});
-  auto ds = examples();
-  return loop.fit(ds.take(96).shuffle({.seed = 3}).batch(20),
-                  {.epochs = epochs, .validation = ds.skip(96).batch(16), .progress = false, .resume = resume});
-}
-
-// A last batch of 16 rows, and parts of other lengths: the numbers are still those of one process.
-void loop() {
-  Net alone, together, again;
-  const train::History a = fit(alone, false, 3), b = fit(together, true, 3);
-  for (const char* number : {"loss", "mean_absolute_error", "val_loss", "val_mean_absolute_error"})
-    for (int64_t e = 0; e < 3; ++e) {
-      const double one = a[size_t(e)].at(number), other = b[size_t(e)].at(number);
-      EXPECT(std::abs(one - other) < 1e-4 * std::abs(one));
-      EXPECT(distribute::is_same(tensor(other)));
-    }
-  EXPECT(distribute::is_same(together));
-  for (size_t i = 0; i < variables(alone).size(); ++i)
-    EXPECT(allclose(variables(alone).values()[i], variables(together).values()[i], {.rtol = 1e-3, .atol = 1e-4}));
-  // Stopped after an epoch, and gone on with.
-  if (folder.empty()) return;
-  fit(again, true, 1, folder);
-  distribute::barrier();
-  fit(again, true, 3, folder);
-  for (size_t i = 0; i < variables(again).size(); ++i)
-    EXPECT(same(variables(again).values()[i].value(), variables(together).values()[i].value()));
-}
-
 // --- Mistakes --------------------------------------------------------------------------------------------------------
 
-const std::map<std::string, std::function<void()>> mistakes = {
+const Cases mistakes = {
     {"returns_early",
      [] {
        if (me != 1) distribute::all_reduce(ones({3}));
@@ -575,23 +350,9 @@ const std::map<std::string, std::function<void()>> mistakes = {
      }},
 };
 
-const std::map<std::string, std::function<void()>> cases = {
-    {"values", values},
-    {"dtypes", dtypes},
-    {"groups", groups},
-    {"forks", forks},
-    {"derivatives", derivatives},
-    {"jax", jax},
-    {"compositions", compositions},
-    {"training", training},
-    {"tables", tables},
-    {"same_bits", same_bits},
-    {"meshes", meshes},
-    {"layers", layers},
-    {"batch_norm", batch_norm},
-    {"sharded", sharded},
-    {"joined_metrics", joined_metrics},
-    {"loop", loop},
+const Cases cases = {
+    {"values", values}, {"dtypes", dtypes},           {"texts", texts}, {"groups", groups},
+    {"forks", forks},   {"derivatives", derivatives}, {"jax", jax},     {"compositions", compositions},
 };
 
 // A mistake that every rank catches: each has a message of its own.
@@ -621,6 +382,7 @@ int main(int argc, char** argv) {
   if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
   if (cases.contains(name)) cases.at(name)();
+  else if (training_cases.contains(name)) training_cases.at(name)();
   else if (catches) caught(mistakes.at(name));
   else mistakes.at(name)();
 }

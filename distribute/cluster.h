@@ -1,0 +1,52 @@
+// Which task each rank has: TensorFlow's jobs (chief, worker, ps, evaluator) and tasks, of which ranks are one list.
+//
+//   distribute::Cluster cluster({{"chief", 1}, {"worker", 2}, {"evaluator", 1}});  // mpirun -n 4
+//   if (cluster.job() == "evaluator") return evaluate();
+//   distribute::GradientTape tape({.group = cluster.training()});
+//
+// or, where TF_CONFIG says it as for TensorFlow, Cluster::from_tf_config(). Addresses in it are not used: MPI starts and
+// connects the ranks.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rill/distribute/session.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::distribute {
+
+class Cluster {
+ public:
+  // Jobs and how many tasks each has, in the order of the ranks. Throws where the tasks are not as many as the ranks.
+  explicit Cluster(std::vector<std::pair<std::string, int64_t>> jobs, Where where = Where::current());
+  // That of the environment variable TF_CONFIG: ranks are chief (or master), workers, ps, evaluators, then others by name.
+  // All are workers where it is not set. Where it names a task too, throws unless that is this rank's.
+  static Cluster from_tf_config(Where where = Where::current());
+
+  // This rank's: "worker", 1, and as TensorFlow names it, "/job:worker/task:1".
+  const std::string& job() const& { return job_; }
+  std::string job() const&& { return job_; }
+  int64_t task() const { return task_; }
+  std::string name() const;
+  // Whether this is the one that writes checkpoints: the chief (or master), or where there is none worker 0.
+  bool is_chief() const;
+
+  // Throws where there is no such task.
+  int64_t rank_of(const std::string& job, int64_t task, Where where = Where::current()) const;
+  // The ranks of a job. Throws where it has none.
+  Group group(const std::string& job, Where where = Where::current()) const;
+  // The chief (or master) and the workers: those who train together.
+  Group training(Where where = Where::current()) const;
+  bool has(const std::string& job) const;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> jobs_;
+  std::string job_;
+  int64_t task_ = 0;
+};
+
+}  // namespace rill::distribute
+
+#pragma GCC visibility pop

@@ -1,0 +1,49 @@
+// What the cases of distribute_program share: which rank this is, tensors of its own, a small network and its examples.
+#pragma once
+#include <rill/data.h>
+#include <rill/distribute.h>
+#include <rill/metrics.h>
+#include <rill/nn.h>
+#include <rill/rill.h>
+#include <rill/serialize.h>
+#include <rill/train.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "../api/expect.h"
+
+using namespace rill;
+using distribute::Group;
+using distribute::Reduce;
+
+using Cases = std::map<std::string, std::function<void()>>;
+extern const Cases training_cases;  // training.cpp
+
+inline int64_t n = 1, me = 0;
+inline std::string folder;  // that all ranks share
+
+// A tensor of this rank's own, the same at each run.
+inline Tensor own(const Shape& shape, int64_t rank, DType dtype = f32) {
+  return random::normal(shape, {.key = random::Key(uint64_t(100 + rank))}).astype(dtype);
+}
+inline bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && array_equal(a, b); }
+
+// Eagerly and traced.
+inline bool holds(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& expected) {
+  return same(f(x), expected) && same(function("f", f)(x), expected);
+}
+
+struct Net {
+  nn::Dense hidden{16, {.activation = tanh}}, out{1};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return out(hidden(x, call), call); }
+};
+
+inline auto examples() {
+  return data::range(128).map([](int64_t i) {
+    Tensor v = random::normal({4}, {.key = random::Key(uint64_t(i))});
+    return std::pair(v, sum(v, {.axis = 0, .keepdims = true}));
+  });
+}
