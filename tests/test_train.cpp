@@ -550,6 +550,23 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
+TEST_CASE("an estimator of other widths takes what agrees, or says what does not") {
+  const Folder folder;
+  const Table table = iris();
+  auto input = [&] { return data::from_table(table, {.label = "species"}).repeat().batch(32); };
+  const auto of_widths = [&](std::vector<int64_t> hidden, const std::string& where) {
+    return train::DnnClassifier({.columns = measures(), .hidden = std::move(hidden), .classes = 3, .folder = where});
+  };
+  of_widths({4, 6}, folder / "run").train(input, {.steps = 3});
+  train::DnnClassifier wider = of_widths({4, 7}, "");
+  const RestoreReport report = wider.warm_start(folder / "run");
+  CHECK(report.restored.size() == 3);  // of the first layer, and the head's bias
+  wider.train(input, {.steps = 2});
+  CHECK(wider.step() == 2);
+  train::DnnClassifier other = of_widths({5}, folder / "run");
+  for (int i = 0; i < 2; ++i) CHECK(has(message_of([&] { other.predict(table); }), "misshapen"));
+}
+
 TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
   const Table table = iris();
   int trains = 0, evaluations = 0;

@@ -120,6 +120,8 @@ struct Checkpoints {
 
   void on_begin(Run& run) {
     if (!run.resumed) best.reset();
+    last.reset(), best_one.reset();
+    if (run.rank != 0) return;
     require_writable(folder, "checkpoint");
     last = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
                                                CheckpointManagerOptions{.max_to_keep = options.keep,
@@ -131,14 +133,14 @@ struct Checkpoints {
                                                      CheckpointManagerOptions{.max_to_keep = 1, .prefix = "best"});
   }
   void on_step(Run& run) {
-    if (options.every_steps > 0 || options.every_minutes > 0)
+    if (last && (options.every_steps > 0 || options.every_minutes > 0))
       write_or_tell("a checkpoint", [&] { last->save_if_due(run.step); });
   }
   void on_epoch(Run& run) {
-    if (options.every_steps == 0 && options.every_minutes == 0)
+    if (last && options.every_steps == 0 && options.every_minutes == 0)
       write_or_tell("a checkpoint", [&] { last->save(run.step); });
-    if (!best_one) return;
-    if (const std::optional<double> now = read(run, options.best_by, "checkpoint"); now && best.take(*now))
+    if (options.best_by.empty()) return;
+    if (const std::optional<double> now = read(run, options.best_by, "checkpoint"); now && best.take(*now) && best_one)
       write_or_tell("a checkpoint", [&] { best_one->save(run.step); });
   }
   void on_end(Run&) {
@@ -153,13 +155,16 @@ struct TensorBoard {
   TensorBoardOptions options;
   std::unique_ptr<summary::Writer> train = {}, validation = {};
 
-  void on_begin(Run&) { train = std::make_unique<summary::Writer>(folder + "/train"); }
+  void on_begin(Run& run) {
+    train.reset(), validation.reset();
+    if (run.rank == 0) train = std::make_unique<summary::Writer>(folder + "/train");
+  }
   void on_step(Run& run) {
-    if (options.every_steps > 0 && run.step % options.every_steps == 0)
+    if (train && options.every_steps > 0 && run.step % options.every_steps == 0)
       write_or_tell("a summary", [&] { train->scalar("step_loss", run.loss(), run.step); });
   }
   void on_epoch(Run& run) {
-    write_or_tell("a summary", [&] { write(run); });
+    if (train) write_or_tell("a summary", [&] { write(run); });
   }
   void write(Run& run) {
     for (const auto& [name, value] : run.logs) {
@@ -240,12 +245,14 @@ struct TimeLimit {
 struct CsvLog {
   std::string path;
   std::string header = {};
-  void on_begin(Run&) {
+  void on_begin(Run& run) {
+    if (run.rank != 0) return;
     const size_t slash = path.rfind('/');
     require_writable(slash == path.npos ? "." : path.substr(0, slash + 1), "csv_log");
     header.clear();
   }
   void on_epoch(Run& run) {
+    if (run.rank != 0) return;
     History last;
     last.add(run.logs);
     const std::string text = last.csv();

@@ -34,6 +34,7 @@ class Run {
  public:
   virtual ~Run() = default;
 
+  int64_t rank = 0;        // this process's among those that train together; the first alone writes what all know
   int64_t epoch = 0;       // that runs, or has run, from 0
   int64_t epochs = 0;      // how many there will be
   int64_t step = 0;        // how many steps were made, over all epochs and the runs before a resumed one
@@ -215,7 +216,7 @@ Callback log_every(int64_t steps, Where where = Where::current());
 
 // Dumps the steps that `options.steps` names, numbered from 1 as stop_on_nan() does, or all, for `rill debug FOLDER` and
 // TensorBoard (rill/serialize/debugger.h). With {.when = debug::has_inf_or_nan} those that go wrong. What the disk
-// refuses is told on stderr, and training goes on.
+// refuses is told on stderr, and training goes on. Of several ranks the others dump into FOLDER-rank-1 and so on.
 Callback debugger(const std::string& folder, const debug::DumpOptions& options = {}, Where where = Where::current());
 
 struct ProfilerOptions {

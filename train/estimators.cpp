@@ -141,15 +141,28 @@ struct StepCount {
 };
 }  // namespace
 
+void Estimator::build() {
+  std::vector<Tensor> raw;
+  for (const ArgSpec& s : model_->inputs().signature()) {
+    Shape shape;
+    for (const int64_t d : s.spec.shape) shape.push_back(d < 0 ? 1 : d);  // a row
+    raw.push_back(s.spec.dtype == DType::string ? broadcast_to(tensor(std::string()), shape)
+                                                : zeros(shape, {.dtype = s.spec.dtype}));
+  }
+  (*model_)(model_->inputs().table(raw));
+}
+
 void Estimator::begin(const Where& where) {
   where_ = where;
   model_->call_from(where);
-  if (std::exchange(taken_up_, true) || options_.folder.empty()) return;
-  const std::string latest = latest_checkpoint(options_.folder, where);
-  if (latest.empty()) return;
-  Variable position(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
-  Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
-  step_ = position.to_vector<int64_t>()[1];
+  if (taken_up_ || options_.folder.empty()) return;
+  if (const std::string latest = latest_checkpoint(options_.folder, where); !latest.empty()) {
+    build();
+    Variable position(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
+    Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
+    step_ = position.to_vector<int64_t>()[1];
+  }
+  taken_up_ = true;  // a folder that does not fit is told each time
 }
 
 History Estimator::train(const InputFunction& input, const StepOptions& o, Where where) {
@@ -224,6 +237,8 @@ RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
   const std::string latest = latest_checkpoint(folder, where);
   if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
   taken_up_ = true;  // it begins from that run, and not from its own folder
+  where_ = where;
+  build();
   return Checkpoint{{"model", *model_}}.restore(
       latest, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true}, where);
 }

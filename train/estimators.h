@@ -119,6 +119,8 @@ class Estimator {
                     const std::function<void()>& after, const Where& where);
   // What each call begins with: it goes on from what the folder holds, where nothing was trained here.
   void begin(const Where& where);
+  // Makes the parameters, so that what a file has of other shapes is known to be so.
+  void build();
   Tensor loss(const Tensor& prediction, const Tensor& labels) const;
   Tensor class_numbers(const Tensor& labels) const;
   std::map<std::string, Tensor> results(const Tensor& logits) const;

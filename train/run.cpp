@@ -33,10 +33,11 @@ class CoreRun final : public Run {
         data_(data),
         options_(options),
         where_(where),
-        progress_(options.progress && is_first()),
+        progress_(options.progress && (!core.options_.distribute || distribute::rank() == 0)),
         position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
+    if (core.options_.distribute) rank = distribute::rank();
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
     if (!options.resume.empty())
       manager_ = std::make_unique<CheckpointManager>(
@@ -112,7 +113,7 @@ class CoreRun final : public Run {
   };
 
   // Of several ranks one writes and shows.
-  bool is_first() const { return !core_.options_.distribute || distribute::rank() == 0; }
+  bool is_first() const { return rank == 0; }
 
   void begin_alike() {
     distribute::broadcast(core_.variables());

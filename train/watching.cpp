@@ -15,9 +15,15 @@ namespace rill::train {
 namespace {
 
 struct Debugger {
-  debug::Dumper dumper;
+  std::string folder;
+  debug::DumpOptions options;
+  Where where;
+  debug::Dumper dumper;  // of the first rank
   std::shared_ptr<debug::DumpScope> scope = {};
 
+  void on_begin(Run& run) {
+    if (run.rank != 0) dumper = debug::Dumper(fmt::format("{}-rank-{}", folder, run.rank), options, where);
+  }
   void before_step(Run& run) {
     close();  // of a step that a loop of one's own has left out
     // Numbered as it will be when it was made.
@@ -43,6 +49,7 @@ struct Profiler {
     if (std::find(options.steps.begin(), options.steps.end(), run.step) == options.steps.end()) return;
     const std::optional<Profile> profile = run.profile_step({.runs = options.runs});
     if (!profile) fail("profiler", "the step is not traced by the loop. profile a function of yours by profile(f, x)");
+    if (run.rank != 0) return;  // all ranks run the step, and one writes
     const std::string path = fmt::format("{}/step-{}", folder, run.step);
     export_profile(*profile, path + ".json");
     std::ofstream table(path + ".txt", std::ios::binary);
@@ -122,7 +129,7 @@ struct LogEvery {
     for (const auto& [name, value] : run.running()) text += fmt::format("  {} {:.5g}", name, value);
     const double seconds = std::chrono::duration<double>(now - last).count();
     text += fmt::format("  ({:.4g} steps/s)", double(run.step - last_step) / std::max(seconds, 1e-9));
-    std::fprintf(stderr, "%s\n", text.c_str());
+    if (run.rank == 0) std::fprintf(stderr, "%s\n", text.c_str());
     last = now, last_step = run.step;
   }
 };
@@ -130,7 +137,7 @@ struct LogEvery {
 }  // namespace
 
 Callback debugger(const std::string& folder, const debug::DumpOptions& options, Where where) {
-  return Debugger{debug::Dumper(folder, options, where)};
+  return Debugger{folder, options, where, debug::Dumper(folder, options, where)};
 }
 Callback profiler(const std::string& folder, const ProfilerOptions& o, Where where) {
   require_option(o.runs >= 1, "profiler", "runs", o.runs, "1 or more", where);
