@@ -1,4 +1,8 @@
 // Cases of test_distribute.py: training on several ranks, layers and optimizers that lie on them.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 #include "cases.h"
 
 namespace {
@@ -381,7 +385,8 @@ void joined_metrics() {
 
 // --- The training loop -----------------------------------------------------------------------------------------------
 
-train::History fit(Net& net, bool distribute, int64_t epochs, const std::string& resume = "") {
+train::History fit(Net& net, bool distribute, int64_t epochs, const std::string& resume = "",
+                   std::vector<train::Callback> callbacks = {}) {
   random::seed(1);
   net = Net();
   train::Loop loop(net, {.loss = mean_squared_error,
@@ -389,8 +394,11 @@ train::History fit(Net& net, bool distribute, int64_t epochs, const std::string&
                          .metrics = {metrics::mean_absolute_error()},
                          .distribute = distribute});
   auto ds = examples();
-  return loop.fit(ds.take(96).shuffle({.seed = 3}).batch(20),
-                  {.epochs = epochs, .validation = ds.skip(96).batch(16), .progress = false, .resume = resume});
+  return loop.fit(ds.take(96).shuffle({.seed = 3}).batch(20), {.epochs = epochs,
+                                                               .validation = ds.skip(96).batch(16),
+                                                               .progress = false,
+                                                               .callbacks = std::move(callbacks),
+                                                               .resume = resume});
 }
 
 // A last batch of 16 rows, and parts of other lengths: the numbers are still those of one process.
@@ -413,6 +421,14 @@ void loop() {
   fit(again, true, 3, folder);
   for (size_t i = 0; i < variables(again).size(); ++i)
     EXPECT(same(variables(again).values()[i].value(), variables(together).values()[i].value()));
+  // What all ranks know one writes, and each has a dump of its own.
+  fit(again, true, 2, "",
+      {train::csv_log(folder + "/log.csv"), train::debugger(folder + "/dump", {.steps = {1}}),
+       train::checkpoint(folder + "/callback", {.best_by = "val_loss"}), train::tensorboard(folder + "/board")});
+  distribute::barrier();
+  std::ifstream log(folder + "/log.csv");
+  EXPECT(std::count(std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>(), '\n') == 3);
+  EXPECT(debug::Dump(folder + "/dump" + (me ? "-rank-" + std::to_string(me) : "")).values().front().step == 1);
 }
 
 const Cases all_here = {
