@@ -222,18 +222,34 @@ class Forest {
       given_.insert(column);
     }
   }
-  // How many steps the longest way has. Nodes that lead in a circle are no tree.
+  // How many steps the longest way has. Nodes that lead in a circle are no tree. Each node is gone through once.
   void find_depth() {
-    constexpr int64_t most = 1000;
-    std::vector<int64_t> level = roots_;
-    for (depth_ = 0; !level.empty(); ++depth_) {
-      if (depth_ > most) c_.reject(fmt::format("a tree is deeper than {}, or goes in a circle", most));
-      std::set<int64_t> next;
-      for (const int64_t i : level)
-        if (modes_[size_t(i)] != "LEAF") next.insert({yes_[size_t(i)], no_[size_t(i)]});
-      level.assign(next.begin(), next.end());
+    constexpr int64_t most = 1000, unseen = -1, open = -2;
+    std::vector<int64_t> below(yes_.size(), unseen);  // a node, steps
+    for (const int64_t root : roots_) {
+      std::vector<int64_t> way = {root};
+      while (!way.empty()) {
+        const auto i = size_t(way.back());
+        const int64_t yes = modes_[i] == "LEAF" ? unseen : yes_[i], no = modes_[i] == "LEAF" ? unseen : no_[i];
+        below[i] = yes == unseen ? 0 : open;
+        int64_t next = unseen, longest = -1;
+        for (const int64_t child : {yes, no}) {
+          if (child == unseen) continue;
+          const int64_t steps = below[size_t(child)];
+          if (steps == unseen) next = child;
+          if (steps == open || int64_t(way.size()) > most || steps >= most)
+            c_.reject(fmt::format("a tree is deeper than {}, or goes in a circle", most));
+          longest = std::max(longest, steps);
+        }
+        if (next != unseen) {
+          way.push_back(next);
+          continue;
+        }
+        below[i] = longest + 1;
+        way.pop_back();
+      }
+      depth_ = std::max(depth_, below[size_t(root)]);
     }
-    --depth_;
   }
   Tensor compared(const std::string& mode, const Tensor& value, const Tensor& limit) const {
     if (mode == "BRANCH_LEQ") return less_equal(value, limit);
