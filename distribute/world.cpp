@@ -318,8 +318,9 @@ constexpr auto soon = std::chrono::microseconds(200);
 // by pieces, each when both ranks ask MPI: who sleeps between them makes it many times slower.
 void give_way(std::chrono::steady_clock::duration waited, bool data_moves) {
   using std::chrono::microseconds;
-  if (waited < microseconds(data_moves && has_core_each() ? 2000 : 50)) return;
-  if (waited < soon || (data_moves && waited < microseconds(100000))) return std::this_thread::yield();
+  const bool stays = data_moves && has_core_each();
+  if (waited < microseconds(stays ? 2000 : 50)) return;
+  if (waited < soon || (stays && waited < microseconds(100000))) return std::this_thread::yield();
   std::this_thread::sleep_for(microseconds(waited < microseconds(20000) ? 50 : 500));
 }
 
