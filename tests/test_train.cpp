@@ -1,11 +1,11 @@
 // The training loop: what a step does, histories, callbacks, messages. Runs that are stopped, killed and go on are in
-// test_train_runs.cpp.
+// test_train_runs.cpp, estimators in test_estimators.cpp.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "catch.h"
+#include "clouds.h"
 #include "io_helpers.h"
 #include "messages.h"
 #include "rill/data.h"
@@ -18,23 +18,6 @@ using namespace rill;
 
 namespace {
 
-struct Net {
-  nn::Dense hidden{8, {.activation = tanh}};
-  nn::Dropout drop{0.25};
-  nn::BatchNorm norm;
-  nn::Dense out{3};
-  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
-    return out(norm(drop(hidden(x, call), call), call), call);
-  }
-};
-
-// Three clouds of points.
-std::pair<Tensor, Tensor> clouds(int64_t n = 60) {
-  const Tensor y = arange(n) % 3;
-  const Tensor centres = tensor({{0.f, 0.f}, {3.f, 0.f}, {0.f, 3.f}});
-  return {take(centres, y, 0) + 0.5f * random::normal({n, 2}, {.key = random::Key(5)}), y};
-}
-auto batches() { return data::from_tensors(clouds()).shuffle(60, {.seed = 2}).batch(16); }
 train::LoopOptions with(nn::Adam&& adam) {
   return {.loss = sparse_softmax_cross_entropy, .optimizer = std::move(adam), .metrics = {metrics::accuracy()}};
 }
@@ -484,176 +467,4 @@ TEST_CASE("find_rate leaves all as it was") {
   CHECK(array_equal(random::generator().value(), generator));
   CHECK(sgd.learning_rate.at(tensor(0.)).item<double>() == 0.01);
   CHECK(has(to_string(test), "suggested"));
-}
-
-// --- Estimators ------------------------------------------------------------------------------------------------------
-
-namespace {
-using namespace data::features;
-Table iris() {
-  const char* root = std::getenv("RILL_SOURCE_ROOT");
-  return data::csv(std::string(root ? root : ".") + "/examples/data/iris.csv").table();
-}
-std::vector<Column> measures() {
-  return {numeric("sepal_length"), numeric("sepal_width"), numeric("petal_length"), numeric("petal_width")};
-}
-}  // namespace
-
-TEST_CASE("canned models of tables learn, resume and are exported with their raw columns") {
-  const Folder folder;
-  const Table table = iris();
-  CHECK(table.at("species").dim(0) == 150);
-  auto input = [&] {
-    return data::from_table(table, {.label = "species"}).shuffle(150, {.seed = 1}).repeat().batch(32);
-  };
-  auto once = [&] { return data::from_table(table, {.label = "species"}).batch(50); };
-  const auto options = [&](const std::string& where) {
-    return train::EstimatorOptions{.columns = measures(),
-                                   .hidden = {16, 16},
-                                   .classes = 3,
-                                   .optimizer = nn::Adam({.learning_rate = 0.01}),
-                                   .folder = where,
-                                   .save_every_steps = 100,
-                                   .seed = 1};
-  };
-  train::DnnClassifier estimator(options(folder / "run"));
-  const train::Logs result =
-      train::train_and_evaluate(estimator, {.input = input, .max_steps = 300}, {.input = once, .steps = 3});
-  CHECK(result.at("accuracy") > 0.95);
-  CHECK(result.at("global_step") == 300);
-  const auto predicted = estimator.predict(table);
-  CHECK(predicted.at("probabilities").shape() == Shape{150, 3});
-  CHECK(mean((predicted.at("classes") == table.at("species")).astype(f64)).item<double>() ==
-        Approx(result.at("accuracy")));
-
-  // Another process goes on where this one was; one that is past the end makes no step.
-  const Tensor weights = estimator.predict(table).at("logits");
-  train::DnnClassifier past(options(folder / "run"));
-  CHECK(array_equal(past.predict(table).at("logits"), weights));
-  CHECK(past.train(input, {.max_steps = 200}).empty());
-  CHECK(train::train_and_evaluate(past, {.input = input, .max_steps = 300}, {.input = once}) == result);
-  CHECK(past.step() == 300);
-  CHECK(array_equal(past.predict(table).at("logits"), weights));
-  train::DnnClassifier again(options(folder / "run"));
-  again.train(input, {.steps = 60});
-  CHECK(again.step() == 360);
-  again.train(input, {.max_steps = 400});
-  CHECK(again.step() == 400);
-
-  const std::string path = again.export_saved_model(folder / "served");
-  CHECK(path == (folder / "served/1"));
-  CHECK(again.export_saved_model(folder / "served") == (folder / "served/2"));
-  const Model served = import_model(path);
-  std::map<std::string, Tensor> inputs;
-  for (const char* name : {"sepal_length", "sepal_width", "petal_length", "petal_width"})
-    inputs.emplace(name, table.at(name).astype(f32));
-  CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
-}
-
-TEST_CASE("an estimator of other widths takes what agrees, or says what does not") {
-  const Folder folder;
-  const Table table = iris();
-  auto input = [&] { return data::from_table(table, {.label = "species"}).repeat().batch(32); };
-  const auto of_widths = [&](std::vector<int64_t> hidden, const std::string& where) {
-    return train::DnnClassifier({.columns = measures(), .hidden = std::move(hidden), .classes = 3, .folder = where});
-  };
-  of_widths({4, 6}, folder / "run").train(input, {.steps = 3});
-  train::DnnClassifier wider = of_widths({4, 7}, "");
-  const RestoreReport report = wider.warm_start(folder / "run");
-  CHECK(report.restored.size() == 3);  // of the first layer, and the head's bias
-  wider.train(input, {.steps = 2});
-  CHECK(wider.step() == 2);
-  train::DnnClassifier other = of_widths({5}, folder / "run");
-  for (int i = 0; i < 2; ++i) CHECK(has(message_of([&] { other.predict(table); }), "misshapen"));
-}
-
-TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
-  const Table table = iris();
-  int trains = 0, evaluations = 0;
-  auto input = [&] { return ++trains, data::from_table(table, {.label = "species"}).batch(10); };
-  auto held_out = [&] { return ++evaluations, data::from_table(table, {.label = "species"}).batch(50); };
-  train::LinearClassifier model({.columns = measures(), .classes = 3, .save_every_steps = 6});
-  const train::Logs result = train::train_and_evaluate(model, {.input = input}, {.input = held_out});
-  CHECK(result.at("global_step") == 15);
-  CHECK(trains == 1);
-  CHECK(evaluations == 3);  // after 6, 12 and 15
-  train::train_and_evaluate(model, {.input = input, .max_steps = 18}, {.input = held_out});
-  CHECK(model.step() == 18);
-  CHECK(evaluations == 4);  // at the end alone, though 18 is a multiple
-  model.train(input, {.steps = INT64_MAX, .callbacks = {train::stop_at_step(4)}});
-  CHECK(model.step() == 22);
-  CHECK(has(message_of([&] { train::LinearClassifier({.columns = measures(), .labels = {"a", "a"}}); }),
-            "two classes have the label 'a'"));
-}
-
-TEST_CASE("an estimator keeps as many checkpoints as it is told") {
-  const Folder folder;
-  const Table table = iris();
-  auto input = [&] { return data::from_table(table, {.label = "species"}).repeat().batch(32); };
-  train::LinearClassifier model(
-      {.columns = measures(), .classes = 3, .folder = folder / "run", .save_every_steps = 1, .keep = 4});
-  model.train(input, {.steps = 9});
-  int n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
-    n += entry.path().extension() == ".index";
-  CHECK(n == 4);
-}
-
-TEST_CASE("an estimator's input is one pass, and another one with the next call") {
-  const Folder folder;
-  const Table table = iris();
-  for (const std::string& where : {std::string(), folder / "run"}) {
-    train::LinearClassifier estimator({.columns = measures(), .classes = 3, .folder = where});
-    for (int64_t passes : {1, 2}) {
-      estimator.train([&] { return data::from_table(table, {.label = "species"}).batch(50); });
-      CHECK(estimator.step() == 3 * passes);
-    }
-  }
-}
-
-TEST_CASE("linear, wide and deep, regression, texts as labels") {
-  random::seed(1);
-  const Table table = iris();
-  auto input = [&] {
-    return data::from_table(table, {.label = "species"}).shuffle(150, {.seed = 1}).repeat().batch(32);
-  };
-  train::LinearClassifier linear({.columns = measures(), .classes = 3});
-  linear.train(input, {.steps = 400});
-  CHECK(linear.evaluate(input, 5).at("accuracy") > 0.9);
-  train::DnnClassifier wide_and_deep({.columns = measures(),
-                                      .wide = {bucketized("petal_length", {2.5, 4.8})},
-                                      .hidden = {8},
-                                      .classes = 3,
-                                      .optimizer = nn::Adam({.learning_rate = 0.02})});
-  wide_and_deep.train(input, {.steps = 300});
-  CHECK(wide_and_deep.evaluate(input, 5).at("accuracy") > 0.9);
-  CHECK(variables(wide_and_deep.model()).size() > 4);
-
-  auto lengths = [&] {
-    return data::from_table(table, {.label = "petal_length"}).shuffle(150, {.seed = 1}).repeat().batch(32);
-  };
-  train::DnnRegressor regressor({.columns = {numeric("petal_width"), numeric("sepal_length")},
-                                 .hidden = {16},
-                                 .optimizer = nn::Adam({.learning_rate = 0.02})});
-  regressor.train(lengths, {.steps = 600});
-  CHECK(regressor.evaluate(lengths, 5).at("mean_absolute_error") < 0.5);
-  CHECK(regressor.predict(table).at("predictions").shape() == Shape{150, 1});
-
-  const Table texts{{"x", "kind"}, {tensor({0.f, 1.f, 0.1f, 0.9f}), tensor({"low", "high", "low", "high"})}};
-  auto kinds = [&] { return data::from_table(texts, {.label = "kind"}).repeat().batch(4); };
-  train::LinearClassifier named(
-      {.columns = {numeric("x")}, .labels = {"low", "high"}, .optimizer = nn::Adam({.learning_rate = 0.1})});
-  named.train(kinds, {.steps = 200});
-  CHECK(named.evaluate(kinds, 1).at("accuracy") == 1);
-  train::LinearClassifier unnamed({.columns = {numeric("x")}});
-  CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = 1}); }), ".labels"));
-  CHECK(has(message_of([] { train::LinearClassifier({}); }), "columns"));
-  CHECK(has(message_of([&] { unnamed.train({}, {.steps = 1}); }), "no input"));
-  CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = -1}); }), "0 or more"));
-  CHECK(has(message_of([&] { unnamed.train(kinds); }), ".max_steps"));
-  // Errors are at the user's line.
-  train::LinearClassifier absent({.columns = {numeric("z")}, .labels = {"low", "high"}});
-  const std::string message = message_of([&] { absent.train(kinds, {.steps = 1}); });
-  CHECK(has(message, "'z'"));
-  CHECK(has(message, "test_train.cpp:"));
 }

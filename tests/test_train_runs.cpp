@@ -23,6 +23,7 @@
 #include <sstream>
 
 #include "child.h"
+#include "clouds.h"
 #include "io_helpers.h"
 #include "messages.h"
 
@@ -45,24 +46,6 @@ RILL_STEP(int, unlink, (const char* path), path)
 RILL_STEP(int, mkdir, (const char* path, mode_t mode), path, mode)
 
 namespace {
-
-struct Net {
-  nn::Dense hidden{8, {.activation = tanh}};
-  nn::Dropout drop{0.25};
-  nn::BatchNorm norm;
-  nn::Dense out{3};
-  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
-    return out(norm(drop(hidden(x, call), call), call), call);
-  }
-};
-
-// Three clouds of points.
-std::pair<Tensor, Tensor> clouds(int64_t n = 60) {
-  const Tensor y = arange(n) % 3;
-  const Tensor centres = tensor({{0.f, 0.f}, {3.f, 0.f}, {0.f, 3.f}});
-  return {take(centres, y, 0) + 0.5f * random::normal({n, 2}, {.key = random::Key(5)}), y};
-}
-auto batches() { return data::from_tensors(clouds()).shuffle(60, {.seed = 2}).batch(16); }
 
 // A callback of a user's that remembers numbers and a tensor: every step is in it once.
 struct Watch {

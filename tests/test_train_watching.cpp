@@ -7,6 +7,7 @@
 
 #include "catch.h"
 #include "child.h"
+#include "clouds.h"
 #include "io_helpers.h"
 #include "messages.h"
 #include "rill/data.h"
@@ -19,12 +20,7 @@ using namespace rill;
 
 namespace {
 
-auto clouds() {
-  const Tensor y = arange(48) % 3;
-  const Tensor centres = tensor({{0.f, 0.f}, {3.f, 0.f}, {0.f, 3.f}});
-  return data::from_tensors(std::pair(take(centres, y, 0) + 0.5f * random::normal({48, 2}, {.key = random::Key(5)}), y))
-      .batch(16);
-}
+auto few() { return data::from_tensors(clouds(48)).batch(16); }
 
 Tensor trained(std::vector<train::Callback> callbacks, double ema = 0, train::History* seen = nullptr) {
   random::seed(2);
@@ -32,7 +28,7 @@ Tensor trained(std::vector<train::Callback> callbacks, double ema = 0, train::Hi
   train::Loop loop(model,
                    {.loss = sparse_softmax_cross_entropy, .optimizer = nn::Adam({.learning_rate = 0.05, .ema = ema})});
   const train::History h =
-      loop.fit(clouds(), {.epochs = 3, .validation = clouds(), .progress = false, .callbacks = std::move(callbacks)});
+      loop.fit(few(), {.epochs = 3, .validation = few(), .progress = false, .callbacks = std::move(callbacks)});
   if (seen) *seen = h;
   return model.parameters()[0].value();
 }
