@@ -31,4 +31,21 @@ Module open_module(const std::string& path, const char* version_name, const std:
                       its ? its : "?", version)};
 }
 
+ModuleFunctions::ModuleFunctions(const std::string& file, const char* version_name, const std::string& version,
+                                 const char* absent)
+    : path_(module_path(file)) {
+  if (path_.empty()) {
+    why_ = absent;
+    return;
+  }
+  const Module module = open_module(path_, version_name, version);
+  handle_ = module.handle, why_ = module.why;
+}
+
+void* ModuleFunctions::look_up(const char* name) {
+  void* found = handle_ ? dlsym(handle_, name) : nullptr;
+  if (handle_ && !found) why_ = path_ + " lacks " + name;
+  return found;
+}
+
 }  // namespace rill

@@ -19,6 +19,25 @@ struct Module {
 // it was built with, which must be `version`.
 Module open_module(const std::string& path, const char* version_name, const std::string& version);
 
+// The functions that such a library gives, as a table of them is filled.
+class ModuleFunctions {
+ public:
+  // `file`, `version_name`, `version`: as above. `absent`: why() where the library was not built.
+  ModuleFunctions(const std::string& file, const char* version_name, const std::string& version, const char* absent);
+  // Sets `to` to the function `name`; where the library has none, why() says so. Without a library it is null.
+  template <class F>
+  void find(F*& to, const char* name) {
+    to = reinterpret_cast<F*>(look_up(name));
+  }
+  // Why the library cannot be used, or "".
+  const std::string& why() const { return why_; }
+
+ private:
+  void* look_up(const char* name);
+  std::string path_, why_;
+  void* handle_ = nullptr;
+};
+
 }  // namespace rill
 
 #pragma GCC visibility pop

@@ -1,7 +1,6 @@
 // See world.h.
 #include "rill/distribute/world.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,23 +21,15 @@ namespace rill::distribute {
 const Mpi& Mpi::get() {
   static const Mpi only = [] {
     Mpi m;
-    const std::string path = module_path("librill_mpi.so");
-    if (path.empty()) {
-      m.why = "this rill has no librill_mpi: it was built without the feature mpi (Open MPI or MPICH)";
-      return m;
-    }
-    const Module module = open_module(path, "rill_mpi_version", RILL_VERSION);
-    m.why = module.why;
-    if (!module.handle) return m;
-    const auto find = [&](auto& to, const char* name) {
-      to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(module.handle, name));
-      if (!to) m.why = path + " lacks " + name;
-    };
-    find(m.begin, "rill_mpi_begin"), find(m.end, "rill_mpi_end"), find(m.abort, "rill_mpi_abort");
-    find(m.group, "rill_mpi_group"), find(m.send, "rill_mpi_send"), find(m.receive, "rill_mpi_receive");
-    find(m.broadcast, "rill_mpi_broadcast"), find(m.gather, "rill_mpi_gather"), find(m.scatter, "rill_mpi_scatter");
-    find(m.all_gather, "rill_mpi_all_gather"), find(m.all_gather_blocks, "rill_mpi_all_gather_blocks");
-    find(m.all_to_all_blocks, "rill_mpi_all_to_all_blocks"), find(m.test, "rill_mpi_test");
+    ModuleFunctions mpi("librill_mpi.so", "rill_mpi_version", RILL_VERSION,
+                        "this rill has no librill_mpi: it was built without the feature mpi (Open MPI or MPICH)");
+    mpi.find(m.begin, "rill_mpi_begin"), mpi.find(m.end, "rill_mpi_end"), mpi.find(m.abort, "rill_mpi_abort");
+    mpi.find(m.group, "rill_mpi_group"), mpi.find(m.send, "rill_mpi_send"), mpi.find(m.receive, "rill_mpi_receive");
+    mpi.find(m.broadcast, "rill_mpi_broadcast"), mpi.find(m.gather, "rill_mpi_gather"),
+        mpi.find(m.scatter, "rill_mpi_scatter");
+    mpi.find(m.all_gather, "rill_mpi_all_gather"), mpi.find(m.all_gather_blocks, "rill_mpi_all_gather_blocks");
+    mpi.find(m.all_to_all_blocks, "rill_mpi_all_to_all_blocks"), mpi.find(m.test, "rill_mpi_test");
+    m.why = mpi.why();
     return m;
   }();
   return only;

@@ -1,5 +1,4 @@
 // Parquet files, by librill_parquet, which is opened at the first one; see arrow.h. Start at ParquetReader.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,21 +26,14 @@ struct Parquet {
   std::string why;  // it cannot be used
 
   Parquet() {
-    const std::string path = module_path("librill_parquet.so");
-    if (path.empty()) {
-      why = "this rill has no librill_parquet: it was built without the feature parquet (Arrow's libparquet)";
-      return;
-    }
-    const Module module = open_module(path, "rill_parquet_version", RILL_VERSION);
-    why = module.why;
-    if (!module.handle) return;
-    const auto find = [&](auto& to, const char* name) {
-      to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(module.handle, name));
-      if (!to) why = path + " lacks " + name;
-    };
-    find(open, "rill_parquet_open"), find(close, "rill_parquet_close"), find(error, "rill_parquet_error");
-    find(groups, "rill_parquet_groups"), find(rows, "rill_parquet_rows");
-    find(begin, "rill_parquet_begin"), find(next, "rill_parquet_next");
+    ModuleFunctions library(
+        "librill_parquet.so", "rill_parquet_version", RILL_VERSION,
+        "this rill has no librill_parquet: it was built without the feature parquet (Arrow's libparquet)");
+    library.find(open, "rill_parquet_open"), library.find(close, "rill_parquet_close"),
+        library.find(error, "rill_parquet_error");
+    library.find(groups, "rill_parquet_groups"), library.find(rows, "rill_parquet_rows");
+    library.find(begin, "rill_parquet_begin"), library.find(next, "rill_parquet_next");
+    why = library.why();
   }
   static const Parquet& get() {
     static const Parquet only;
