@@ -107,7 +107,6 @@ Value write_gelu(Exporter& e, const Value& x, double) { return e.op("Gelu", {x})
 Value write_tanh_gelu(Exporter& e, const Value& x, double) {
   return e.op("Gelu", {x}, {{"approximate", std::string("tanh")}});
 }
-Value write_silu(Exporter& e, const Value& x, double) { return e.op("Mul", {x, e.op("Sigmoid", {x})}); }
 Value write_log_sigmoid(Exporter& e, const Value& x, double) {
   return e.op("Neg", {e.op("Softplus", {e.op("Neg", {x})})});
 }
@@ -123,6 +122,8 @@ Value write_rms_norm(Exporter& e, const Value& x, double p) {
 }
 
 }  // namespace
+
+Value write_silu(Exporter& e, const Value& x, double) { return e.op("Mul", {x, e.op("Sigmoid", {x})}); }
 
 std::span<const Idiom> idioms() {
   static const Idiom all[] = {

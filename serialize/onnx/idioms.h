@@ -23,6 +23,9 @@ struct Idiom {
 // ONNX's.
 std::span<const Idiom> idioms();
 
+// x sigmoid(x), by the words that all formats have.
+Value write_silu(Exporter& e, const Value& x, double p);
+
 // By the node whose result the idiom's is.
 std::map<int32_t, IdiomMatch> find_idioms(const Graph& g, std::span<const Idiom> idioms);
 

@@ -84,7 +84,6 @@ Value write_leaky_relu(onnx_out::Exporter& e, const Value& x, double slope) {
   alpha.set_f(float(slope));
   return static_cast<GraphWriter&>(e).node("LeakyRelu", {x}, {{"alpha", alpha}});
 }
-Value write_silu(onnx_out::Exporter& e, const Value& x, double) { return e.op("Mul", {x, e.op("Sigmoid", {x})}); }
 template <const char* name>
 Value write_idiom(onnx_out::Exporter& e, const Value& x, double) {
   return static_cast<GraphWriter&>(e).node(name, {x});
@@ -94,7 +93,7 @@ constexpr char elu_name[] = "Elu", selu_name[] = "Selu", relu6_name[] = "Relu6",
 
 std::span<const onnx_out::Idiom> GraphWriter::idioms() const {
   static const onnx_out::Idiom all[] = {
-      {"silu", [](const Tensor& x, double) { return silu(x); }, write_silu},
+      {"silu", [](const Tensor& x, double) { return silu(x); }, onnx_out::write_silu},
       {"elu", [](const Tensor& x, double) { return elu(x); }, write_idiom<elu_name>},
       {"selu", [](const Tensor& x, double) { return selu(x); }, write_idiom<selu_name>},
       {"relu6", [](const Tensor& x, double) { return relu6(x); }, write_idiom<relu6_name>},
