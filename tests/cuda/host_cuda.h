@@ -38,8 +38,10 @@ T* rill_at(T* p) {
 struct Dim3 {
   unsigned x, y, z;
 };
+// Found at a fixed distance from the thread's pointer, not by a call for each use.
+#define RILL_THREAD __thread __attribute__((tls_model("initial-exec")))
 extern "C" {
-extern __thread Dim3 gridDim, blockDim, blockIdx, threadIdx;
+extern RILL_THREAD Dim3 gridDim, blockDim, blockIdx, threadIdx;
 }
 
 inline void __syncthreads() { rill_sync_block(); }
