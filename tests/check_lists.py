@@ -16,6 +16,7 @@ TESTS = ROOT / "tests"
 THIS = "tests/check_lists.py"
 # What a name in each list of tests/meson.build stands for.
 LISTS = {
+    "core_tests": "tests/test_{}.cpp",
     "catch_tests": "tests/test_{}.cpp",
     "gpu_tests": "tests/test_{}.cpp",
     "api_tests": "tests/api/{}.cpp",

@@ -408,16 +408,19 @@ def two_at_once(w):
 TESTS = r"""
 case "$*" in
   --version) echo 1.5 ;;
+  *--list*--suite\ core*) printf 'fast+core - rill:%s\n' tape tensor ;;
+  *--list*--suite\ fast*) echo 'fast - rill:data' ;;
   *--list*--no-suite*) echo 'scripts - rill:tape' ;;
-  *--list*fast*) printf 'fast - rill:%s\n' tape tensor ;;
-  *--list*tape*) printf '%s - rill:tape\n' fast scripts ;;
+  *--list*tape*) printf '%s - rill:tape\n' fast+core scripts ;;
   *--list*) ;;
-  *testlog-fast*) echo "$@" >>"$WORLD/meson"; echo '1/1 fast - rill:tape OK 0.1s'
-    echo '{"name": "tape", "result": "OK", "stdout": "All tests passed (9 assertions in 5 test cases)"}' >build/meson-logs/testlog-fast.json ;;
+  *testlog-core*) echo "$@" >>"$WORLD/meson"; echo '1/1 fast+core - rill:tape OK 0.1s'
+    echo '{"name": "tape", "result": "OK", "stdout": "All tests passed (9 assertions in 5 test cases)"}' >build/meson-logs/testlog-core.json ;;
+  *testlog-fast*) echo "$@" >>"$WORLD/meson"; echo '1/1 fast - rill:data OK 0.1s'
+    echo '{"name": "data", "result": "OK", "stdout": "All tests passed (2 assertions in 2 test cases)"}' >build/meson-logs/testlog-fast.json ;;
   *) echo "$@" >>"$WORLD/meson"
     echo '{"name": "tape", "result": "FAIL", "stdout": "tape is broken"}' >build/meson-logs/testlog.json; exit 1 ;;
 esac"""
-KNOWN = [("tape", "fast", "a"), ("tensor", "fast", "b"), ("tape", "scripts", "c")]
+KNOWN = [("tape", "fast core", "a"), ("tensor", "fast core", "b"), ("tape", "scripts", "c"), ("data", "fast", "d")]
 
 
 @world
@@ -428,7 +431,8 @@ def testing(w):
         (w.tree / "build" / folder).mkdir()
     info = w.tree / "build/meson-info"
     (info / "intro-tests.json").write_text(json.dumps(
-        [{"name": name, "suite": [f"rill:{suite}"], "depends": [target], "cmd": []} for name, suite, target in KNOWN]))
+        [{"name": name, "suite": [f"rill:{suite}" for suite in suites.split()], "depends": [target], "cmd": []}
+         for name, suites, target in KNOWN]))
     (info / "intro-targets.json").write_text(json.dumps(
         [{"id": target, "filename": [f"{w.tree}/build/tests/{target}"]} for _, _, target in KNOWN]))
     (w.tree / "tests").mkdir()
@@ -436,11 +440,12 @@ def testing(w):
     shutil.copy(ROOT / "tests/formats.txt", w.tree / "tests")
     status, text = w.dev("test")
     runs = [line for line in w.said("meson").splitlines() if line.startswith("test")]
-    check("the fast suite runs first, the other tests after it", "--suite fast" in runs[0] and "--no-suite fast" in runs[1], text)
-    builds = [line for line in w.said("ninja").splitlines() if "-C build" in line]
-    check("for it alone its own programs are built", [b.split()[2:] for b in builds[:2]] == [["tests/a", "tests/b"], []], str(builds))
-    check("what has passed by then is said", "5 passed, 0 failed, 0 skipped" in text, text)
-    check("and at the end what both runs counted", status == 1 and text.endswith("\n5 passed, 1 failed, 0 skipped\n"), text)
+    check("the core runs first, then the other fast tests, then all else", len(runs) == 3 and "--suite core" in runs[0]
+          and "--suite fast --no-suite core" in runs[1] and "--no-suite fast" in runs[2], text)
+    builds = [line.split()[2:] for line in w.said("ninja").splitlines() if "-C build" in line]
+    check("for each its own programs alone are built", builds[:3] == [["tests/a", "tests/b"], ["tests/d"], []], str(builds))
+    check("what has passed by then is said", "5 passed, 0 failed, 0 skipped" in text and "7 passed, 0 failed, 0 skipped" in text, text)
+    check("and at the end what all counted", status == 1 and text.endswith("\n7 passed, 1 failed, 0 skipped\n"), text)
     w.dev("test", "tape")
     check("a test that is named builds what it needs", w.said("ninja").splitlines()[-1].split()[2:] == ["tests/a", "tests/c"], w.said("ninja"))
     status, text = w.dev("test", "tepa")
