@@ -1,7 +1,9 @@
 // Reductions, arg-reductions, cumulative ops, sorting, statistics. Included by ops.h.
 //
 // A reduction takes its axes as one axis, a list, or {.axis = ..., .keepdims = ...}; without any it reduces all of
-// them. keepdims leaves each reduced axis with size 1, so that the result broadcasts against the operand.
+// them. keepdims leaves each reduced axis with size 1, so that the result broadcasts against the operand. Every function
+// here that takes (x, axis) takes its other options behind it, too: sum(x, 0, {.keepdims = true}). The axis is then named
+// once: {.axis = ...} there throws.
 //
 // Rounding: f16 and bf16 are added up in f32. Results depend on the shape and axes alone, not on threads, strides or
 // the instruction set. NaN propagates, except through the functions named nan*.
@@ -16,6 +18,21 @@
 
 namespace rill {
 
+namespace detail {
+[[noreturn]] void axis_named_twice(const char* op, const Where& where);
+// The options of f(x, axis, {...}), with that axis.
+template <class Options, class A>
+Options with_axis(Options options, const A& axis, const char* op, const Where& where) {
+  bool named;
+  if constexpr (requires { options.axis.empty(); }) named = !options.axis.empty();
+  else if constexpr (requires { options.axis.has_value(); }) named = options.axis.has_value();
+  else named = !(options.axis == Options().axis);
+  if (named) axis_named_twice(op, where);
+  options.axis = axis;
+  return options;
+}
+}  // namespace detail
+
 // Empty axes: all of them.
 struct ReduceOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -26,21 +43,25 @@ struct ReduceOptions {
 // Functions of axes, and of nothing, are templates so that they lose to {.axis = ...} and {} where braces could mean
 // either.
 #define RILL_REDUCTION(name) RILL_FOLDS(name, ReduceOptions)
-#define RILL_FOLDS(name, Options)                                                                      \
-  Tensor name(const Tensor& x, const Options& options, Where where = Where::current());                \
-  template <int = 0>                                                                                   \
-  Tensor name(const Tensor& x, Where where = Where::current()) {                                       \
-    return name(x, Options(), where);                                                                  \
-  }                                                                                                    \
-  template <std::same_as<bool> B = bool>                                                               \
-  Tensor name(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) { \
-    return name(x, Options{.axis = axes, .keepdims = keepdims}, where);                                \
-  }                                                                                                    \
-  template <is_axis I>                                                                                 \
-  Tensor name(const Tensor&, const Axes&, I) {                                                         \
-    static_assert(!sizeof(I), #name "(x, axes, keepdims): several axes stand in braces, " #name        \
-                                    "(x, {0, 1}), and keepdims is true or false");                     \
-    return {};                                                                                         \
+#define RILL_FOLDS(name, Options)                                                                          \
+  Tensor name(const Tensor& x, const Options& options, Where where = Where::current());                    \
+  template <int = 0>                                                                                       \
+  Tensor name(const Tensor& x, Where where = Where::current()) {                                           \
+    return name(x, Options(), where);                                                                      \
+  }                                                                                                        \
+  template <std::same_as<bool> B = bool>                                                                   \
+  Tensor name(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) {     \
+    return name(x, Options{.axis = axes, .keepdims = keepdims}, where);                                    \
+  }                                                                                                        \
+  template <int = 0>                                                                                       \
+  Tensor name(const Tensor& x, const Axes& axes, const Options& options, Where where = Where::current()) { \
+    return name(x, detail::with_axis(options, axes, #name, where), where);                                 \
+  }                                                                                                        \
+  template <is_axis I>                                                                                     \
+  Tensor name(const Tensor&, const Axes&, I) {                                                             \
+    static_assert(!sizeof(I), #name "(x, axes, keepdims): several axes stand in braces, " #name            \
+                                    "(x, {0, 1}), and keepdims is true or false");                         \
+    return {};                                                                                             \
   }
 
 // --- Folding (reductions.cpp) ----------------------------------------------------------------------------------------
@@ -55,12 +76,20 @@ Tensor All::operator()(const Tensor& x, const Axes& axes, B keepdims, Where wher
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
 }
 template <int>
+Tensor All::operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options, Where where) const {
+  return (*this)(x, detail::with_axis(options, axes, "all", where), where);
+}
+template <int>
 Tensor Any::operator()(const Tensor& x, Where where) const {
   return (*this)(x, ReduceOptions(), where);
 }
 template <std::same_as<bool> B>
 Tensor Any::operator()(const Tensor& x, const Axes& axes, B keepdims, Where where) const {
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
+}
+template <int>
+Tensor Any::operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options, Where where) const {
+  return (*this)(x, detail::with_axis(options, axes, "any", where), where);
 }
 
 // `dtype`: what the elements are converted to before they are folded, and what the result is of.
@@ -113,6 +142,10 @@ struct ArgReduceOptions {
   template <int = 0>                                                                                                   \
   Tensor name(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current()) { \
     return name(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);                                       \
+  }                                                                                                                    \
+  template <int = 0>                                                                                                   \
+  Tensor name(const Tensor& x, Axis axis, const ArgReduceOptions& options, Where where = Where::current()) {           \
+    return name(x, detail::with_axis(options, axis, #name, where), where);                                             \
   }
 RILL_ARG_REDUCTION(argmax)
 RILL_ARG_REDUCTION(argmin)
@@ -203,6 +236,11 @@ struct QuantileOptions {
   Tensor name(const Tensor& x, const Tensor& q, const Axes& axes, B keepdims = false,                            \
               Where where = Where::current()) {                                                                  \
     return name(x, q, QuantileOptions{.axis = axes, .keepdims = keepdims}, where);                               \
+  }                                                                                                              \
+  template <int = 0>                                                                                             \
+  Tensor name(const Tensor& x, const Tensor& q, const Axes& axes, const QuantileOptions& options,                \
+              Where where = Where::current()) {                                                                  \
+    return name(x, q, detail::with_axis(options, axes, #name, where), where);                                    \
   }
 // The value below which a fraction q in [0, 1] of the elements lies. `q` is a scalar or a vector, whose axis then comes
 // first in the result.
@@ -234,10 +272,15 @@ struct CumulativeOptions {
   std::optional<Axis> axis = {};
   bool exclusive = false, reverse = false;
 };
-#define RILL_CUMULATIVE(name)                                                                          \
-  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where = Where::current());      \
-  inline Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) { \
-    return name(x, CumulativeOptions{.axis = axis}, where);                                            \
+#define RILL_CUMULATIVE(name)                                                                           \
+  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where = Where::current());       \
+  template <int = 0>                                                                                    \
+  Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) {         \
+    return name(x, CumulativeOptions{.axis = axis}, where);                                             \
+  }                                                                                                     \
+  template <int = 0>                                                                                    \
+  Tensor name(const Tensor& x, Axis axis, const CumulativeOptions& o, Where where = Where::current()) { \
+    return name(x, detail::with_axis(o, axis, #name, where), where);                                    \
   }
 // dtypes, and `dtype`, as sum and prod.
 struct RunningSumOptions {
@@ -248,8 +291,13 @@ struct RunningSumOptions {
 };
 #define RILL_CUMULATIVE_SUM(name)                                                                             \
   Tensor name(const Tensor& x, const RunningSumOptions& options, Where where = Where::current());             \
-  inline Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) {        \
+  template <int = 0>                                                                                          \
+  Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) {               \
     return name(x, RunningSumOptions{.axis = axis}, where);                                                   \
+  }                                                                                                           \
+  template <int = 0>                                                                                          \
+  Tensor name(const Tensor& x, Axis axis, const RunningSumOptions& o, Where where = Where::current()) {       \
+    return name(x, detail::with_axis(o, axis, #name, where), where);                                          \
   }                                                                                                           \
   template <std::same_as<CumulativeOptions> O>                                                                \
   Tensor name(const Tensor& x, const O& o, Where where = Where::current()) {                                  \
@@ -287,13 +335,23 @@ struct SortOptions {
 };
 // Stable: equal elements keep their order, descending too. NaNs come last, ascending or descending.
 Tensor sort(const Tensor& x, const SortOptions& options, Where where = Where::current());
-inline Tensor sort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
+template <int = 0>
+Tensor sort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
   return sort(x, SortOptions{.axis = axis}, where);
+}
+template <int = 0>
+Tensor sort(const Tensor& x, Axis axis, const SortOptions& options, Where where = Where::current()) {
+  return sort(x, detail::with_axis(options, axis, "sort", where), where);
 }
 // The i64 indices along `axis` that sort.
 Tensor argsort(const Tensor& x, const SortOptions& options, Where where = Where::current());
-inline Tensor argsort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
+template <int = 0>
+Tensor argsort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
   return argsort(x, SortOptions{.axis = axis}, where);
+}
+template <int = 0>
+Tensor argsort(const Tensor& x, Axis axis, const SortOptions& options, Where where = Where::current()) {
+  return argsort(x, detail::with_axis(options, axis, "argsort", where), where);
 }
 
 struct TopKOptions {
@@ -310,6 +368,10 @@ TopK topk(const Tensor& x, int64_t k, const TopKOptions& options = {}, Where whe
 template <is_axis I>
 TopK topk(const Tensor& x, int64_t k, I axis, bool largest = true, Where where = Where::current()) {
   return topk(x, k, TopKOptions{.axis = axis, .largest = largest}, where);
+}
+template <int = 0>
+TopK topk(const Tensor& x, int64_t k, Axis axis, const TopKOptions& options, Where where = Where::current()) {
+  return topk(x, k, detail::with_axis(options, axis, "topk", where), where);
 }
 
 // For each of `values` the i64 place in the ascending vector `sorted` that keeps it ascending: before equal elements,

@@ -33,6 +33,9 @@ struct All {
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   template <std::same_as<bool> B = bool>
   Tensor operator()(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) const;
+  template <int = 0>
+  Tensor operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options,
+                    Where where = Where::current()) const;
 };
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
 struct Any {
@@ -43,6 +46,9 @@ struct Any {
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   template <std::same_as<bool> B = bool>
   Tensor operator()(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) const;
+  template <int = 0>
+  Tensor operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options,
+                    Where where = Where::current()) const;
 };
 inline constexpr All all{};
 inline constexpr Any any{};

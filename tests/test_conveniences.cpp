@@ -240,3 +240,31 @@ TEST_CASE("names of nn's and rill's stand beside each other") {
   CHECK(most.values.item<int>() == 1);
 }
 }  // namespace with_nn
+
+TEST_CASE("an axis stands before the options, or among them, of whatever takes one") {
+  const Tensor x = tensor({{3.0, -1.0, 2.0}, {0.0, 5.0, 4.0}}), q = tensor({0.25, 0.5});
+  CHECK(same_bits(sum(x, 0, {.keepdims = true}), sum(x, {.axis = 0, .keepdims = true})));
+  CHECK(same_bits(sum(x, {0, 1}, {.keepdims = true, .dtype = f32}), sum(x, {.keepdims = true, .dtype = f32})));
+  CHECK(same_bits(mean(x, -1, {.keepdims = true}), mean(x, -1, true)));
+  CHECK(same_bits(max(x, 1, {.keepdims = true}), max(x, 1, true)));
+  CHECK(same_bits(var(x, 1, {.correction = 1}), var(x, {.axis = 1, .correction = 1})));
+  CHECK(same_bits(nanmedian(x, 0, {.keepdims = true}), nanmedian(x, 0, true)));
+  CHECK(same_bits(all(x > 0, 0, {.keepdims = true}), all(x > 0, 0, true)));
+  CHECK(same_bits(any(x > 4, 1, {.keepdims = true}), any(x > 4, 1, true)));
+  CHECK(same_bits(argmax(x, 1, {.keepdims = true}), argmax(x, 1, true)));
+  CHECK(same_bits(quantile(x, q, 0, {.method = QuantileMethod::lower}),
+                  quantile(x, q, {.axis = 0, .method = QuantileMethod::lower})));
+  CHECK(same_bits(cumsum(x, 1, {.reverse = true}), cumsum(x, {.axis = 1, .reverse = true})));
+  CHECK(same_bits(cummax(x, 0, {.reverse = true}), cummax(x, {.axis = 0, .reverse = true})));
+  CHECK(same_bits(sort(x, 0, {.descending = true}), sort(x, {.axis = 0, .descending = true})));
+  CHECK(same_bits(argsort(x, 0, {.descending = true}), argsort(x, {.axis = 0, .descending = true})));
+  CHECK(same_bits(topk(x, 1, 0, {.largest = false}).values, topk(x, 1, {.axis = 0, .largest = false}).values));
+  CHECK(same_bits(sum(x, 0, {}), sum(x, 0)));
+  CHECK(same_bits(cumsum(x, {}), cumsum(x)));
+  for (const auto& twice :
+       {message_of([&] { sum(x, 0, {.axis = 1}); }), message_of([&] { any(x > 0, 0, {.axis = 1}); }),
+        message_of([&] { argmin(x, 0, {.axis = 0}); }), message_of([&] { sort(x, 0, {.axis = 0}); })}) {
+    CHECK(has(twice, "once more"));
+    CHECK(has(twice, "test_conveniences.cpp:"));
+  }
+}

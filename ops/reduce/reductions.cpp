@@ -414,6 +414,10 @@ Tensor detail::identity_of_extreme(DType d, bool of_max) {
   return of_max ? -infinity : infinity;
 }
 
+void detail::axis_named_twice(const char* op, const Where& where) {
+  fail(op, "the axis stands before the options and once more among them: leave .axis out", where);
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   require_operand("sum_to", x, where);
   if (x.shape() == shape) return x;

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     nn::Adam adam({.learning_rate = 0.01});
     auto ds = data::range(256).map([](int64_t i) {
       Tensor v = random::normal({4}, {.key = random::Key(uint64_t(i))});
-      return std::pair(v, sum(v, {.axis = 0, .keepdims = true}));
+      return std::pair(v, sum(v, 0, {.keepdims = true}));
     });
     nn::build(model, spec(f32, {any, 4}));
     distribute::broadcast(model);
