@@ -122,7 +122,7 @@ class AnyLayer {
   AnyLayer(Tensor (*f)(const Tensor&, double, Where)) : AnyLayer(fn(f)) {}
   AnyLayer(Tensor (*f)(const Tensor&, Axis, Where)) : AnyLayer(fn(f)) {}
   AnyLayer(Tensor (*f)(const Tensor&)) : AnyLayer(fn(f)) {}
-  template <std::convertible_to<std::string_view> S>
+  template <TextLike S>
   AnyLayer(const S&) {
     static_assert(!sizeof(S),
                   "a layer is an object or a function and not its name: nn::Sequential(nn::Dense(2, 3), relu)");
