@@ -284,6 +284,9 @@ TEST_CASE("activations and layers of any kind are fields") {
     nn::Dense first{4};
     nn::Activation activation = relu;
     nn::AnyLayer last = nn::Dense(3);
+    nn::Initializer initializer = nn::he_normal;
+    nn::Mode mode = nn::Mode::inference;
+    nn::Call kept = {};
     Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
       return last(activation(first(x, call)), call);
     }
@@ -294,5 +297,6 @@ TEST_CASE("activations and layers of any kind are fields") {
   nn::Sequential both{Ends(), Ends()};
   both(ones({2, 5}));
   CHECK(variables(both).size() == 8);
+  CHECK(has(to_string(nn::summary(model, spec(f32, {any, 5}))), "last   Dense  f32[any,3]"));
   CHECK(nn::clone(both)(ones({2, 5})).shape() == Shape{2, 3});
 }
