@@ -217,10 +217,13 @@ class AnyLayer {
 
 }  // namespace rill::nn
 
+namespace rill::detail {
 template <>
-inline rill::ModelPart rill::detail::part_of(const nn::AnyLayer& x) {
+inline ModelPart part_of(const nn::AnyLayer& x) {
   return x.part();
 }
+}  // namespace rill::detail
+
 // What a struct may keep for its layers.
 namespace rill {
 template <>
