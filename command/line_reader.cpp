@@ -25,8 +25,10 @@ struct Library {
 
   Library() {
     void* opened = nullptr;
+#ifndef RILL_NO_LIBEDIT
     for (const char* name : {"libedit.so.2", "libedit.so.0", "libedit.so", "libedit.3.dylib"})
       if (!opened) opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+#endif
     if (!opened) return;
     const auto find = [&](auto& to, const char* name) {
       to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(opened, name));

@@ -10,6 +10,7 @@
 
 #include "rill/data/dataset.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/names.h"
 #include "rill/ops/ragged.h"
 #include "rill/serialize/table.h"
 
@@ -82,5 +83,10 @@ class Vocabulary {
 };
 
 }  // namespace rill::data
+
+namespace rill {
+template <>
+inline constexpr bool holds_no_variables<data::Vocabulary> = true;
+}
 
 #pragma GCC visibility pop

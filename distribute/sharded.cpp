@@ -101,13 +101,19 @@ void gather_state(nn::Optimizer& optimizer, const std::vector<Variable>& variabl
 
 Tensor result(const metrics::Metric& metric, const Group& group, Where where) {
   CallerScope caller(where);
-  std::vector<Tensor> own;
-  for (Variable& v : metric.variables()) {
+  const std::vector<Variable> sums = metric.variables();
+  std::vector<Tensor> own, everyones;
+  for (const Variable& v : sums) {
     own.push_back(v.value(where));
-    v.assign(all_reduce(own.back(), Reduce::sum, group, where));
+    everyones.push_back(all_gather(own.back(), group, where));
+  }
+  metric.reset(where);
+  for (int64_t rank = 0; rank < group.size(where); ++rank) {
+    std::vector<Tensor> ranks;
+    for (const Tensor& all : everyones) ranks.push_back(all(rank));
+    metric.join(ranks, where);
   }
   const Tensor joined = metric.result(where);
-  const std::vector<Variable> sums = metric.variables();
   for (size_t i = 0; i < sums.size(); ++i) Variable(sums[i]).assign(own[i]);
   return joined;
 }

@@ -26,7 +26,7 @@ std::vector<int64_t> owners(const std::vector<Variable>& variables, const Group&
 void gather_state(nn::Optimizer& optimizer, const std::vector<Variable>& variables, int64_t root = 0,
                   const Group& group = {}, Where where = Where::current());
 
-// What the metric says of the batches of all ranks: its sums are added up. Its own state stays that of this rank.
+// What the metric says of the batches of all ranks: what they counted is joined in the order of ranks. Its own state stays that of this rank.
 Tensor result(const metrics::Metric& metric, const Group& group = {}, Where where = Where::current());
 
 }  // namespace rill::distribute

@@ -1,11 +1,11 @@
 """Makes the pictures that are screenshots and plots: those of TensorBoard in docs/viewers.md, from the runs that
 tests/api/viewers.cpp writes; training.png in README.md, from a run of the digits demo; and step.png there, the graph
-that README.md's program writes.
+that README.md's program writes; and that of TensorBoard's Debugger V2 in docs/debugger.md, from that page's first program.
 
 TensorBoard is drawn by headless Chromium (apt-get install chromium), graphs by Graphviz. Pillow reduces them to a palette.
 
 usage: docs/pictures.py BUILD [NAME...]    by a Python that has tensorboard and pillow: .deps/formats/bin/python after
-                                           ./dev test; NAME: viewers, training, step; all of them without any
+                                           ./dev test; NAME: viewers, training, step, debugger; all of them without
 """
 import io
 import os
@@ -67,18 +67,35 @@ def training(folder):
     write(page.crop((0, 0, 1100, 484)), TARGET / "training.png")  # the accuracy
 
 
-def step(folder):
-    with open(TARGET.parent / "README.md", encoding="utf-8") as text:
-        (source,) = re.findall(r"^```cpp\n(.*?)^```$", text.read(), re.M | re.S)
+def blocks(page):
+    """The C++ of a page."""
+    return re.findall(r"^```cpp\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def run(source, *libraries):
     pathlib.Path("main.cpp").write_text(source, encoding="utf-8")
     subprocess.run(["c++", "-std=c++20", "main.cpp", "-o", "main", f"-I{TARGET.parent}/include", f"-L{BUILD}",
-                    f"-Wl,-rpath,{BUILD}", "-lrill", "-lrill_io"], check=True)
+                    f"-Wl,-rpath,{BUILD}", *libraries, "-lrill_io", "-lrill"], check=True)
     subprocess.run(["./main"], check=True)
+
+
+def debugger(folder):
+    lines = blocks(TARGET / "debugger.md")[0].splitlines()
+    includes = [line for line in lines if line.startswith("#")]
+    body = [line for line in lines if not line.startswith("#")]
+    run("\n".join([*includes, "int main() {", *body, "}"]))
+    page = draw(f"{serve('dumps/network')}?darkMode=false#debugger-v2", folder)
+    write(page.crop((0, 0, 1100, 262)), TARGET / "tensorboard-debugger.png")  # down to the health of values
+
+
+def step(folder):
+    (source,) = blocks(TARGET.parent / "README.md")
+    run(source)
     subprocess.run([program("dot"), "-Tpng", "step.dot", "-o", "step.png"], check=True)
     write(Image.open("step.png").convert("RGB"), TARGET / "step.png")
 
 
-for make in [globals()[name] for name in sys.argv[2:]] or [viewers, training, step]:
+for make in [globals()[name] for name in sys.argv[2:]] or [viewers, training, step, debugger]:
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)  # the page shows the path of the logs
         make(work)

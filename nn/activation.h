@@ -19,6 +19,11 @@ concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, 
 template <class F>
 concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
 
+// A text, for constructors that say that it is wrong; and not what stands for any field where a struct is taken apart
+// (ops/tree.h), which is convertible to everything.
+template <class S>
+concept TextLike = !std::same_as<S, detail::AnyField> && std::convertible_to<S, std::string_view>;
+
 // relu, tanh, leaky_relu, softmax, a lambda, a traced function. Of public functions with a further parameter, its
 // default counts.
 class Activation {
@@ -30,7 +35,7 @@ class Activation {
   }
   Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());  // leaky_relu, elu, celu
   Activation(Tensor (*f)(const Tensor&, Axis, Where), Where where = Where::current());    // softmax, log_softmax, glu
-  template <std::convertible_to<std::string_view> S>
+  template <TextLike S>
   Activation(const S&) {
     static_assert(!sizeof(S), "an activation is a function and not its name: {.activation = relu}");
   }

@@ -16,6 +16,7 @@
 
 #include "rill/nn/activation.h"
 #include "rill/nn/call.h"
+#include "rill/nn/initializers.h"
 
 #pragma GCC visibility push(default)
 
@@ -122,7 +123,7 @@ class AnyLayer {
   AnyLayer(Tensor (*f)(const Tensor&, double, Where)) : AnyLayer(fn(f)) {}
   AnyLayer(Tensor (*f)(const Tensor&, Axis, Where)) : AnyLayer(fn(f)) {}
   AnyLayer(Tensor (*f)(const Tensor&)) : AnyLayer(fn(f)) {}
-  template <std::convertible_to<std::string_view> S>
+  template <TextLike S>
   AnyLayer(const S&) {
     static_assert(!sizeof(S),
                   "a layer is an object or a function and not its name: nn::Sequential(nn::Dense(2, 3), relu)");
@@ -163,6 +164,8 @@ class AnyLayer {
   std::string_view type() const { return held_ ? held_->type() : std::string_view("nothing"); }
   // What the layer says that it is called; empty where it does not.
   std::string name_of_scope() const { return held_ ? held_->name() : std::string(); }
+  // The layer that it holds, to those who walk a model.
+  ModelPart part() const { return held_ ? held_->part() : ModelPart{this, "nothing"}; }
   void visit_parts(ModelVisitor& visitor) {
     if (held_) held_->visit(visitor);
   }
@@ -180,6 +183,7 @@ class AnyLayer {
     virtual void visit_as_part(size_t i, ModelVisitor& visitor) = 0;
     virtual std::string_view type() const = 0;
     virtual std::string name() const = 0;
+    virtual ModelPart part() const = 0;
   };
   template <class L>
   struct Held final : Base {
@@ -201,6 +205,7 @@ class AnyLayer {
     void visit_as_part(size_t i, ModelVisitor& visitor) override { rill::detail::visit_part(layer, i, visitor); }
     std::string_view type() const override { return rill::detail::type_name<L>(); }
     std::string name() const override { return rill::detail::own_name(layer); }
+    ModelPart part() const override { return rill::detail::part_of(layer); }
     L layer;
   };
   const Base& held(const Where& where) const {
@@ -211,5 +216,22 @@ class AnyLayer {
 };
 
 }  // namespace rill::nn
+
+namespace rill::detail {
+template <>
+inline ModelPart part_of(const nn::AnyLayer& x) {
+  return x.part();
+}
+}  // namespace rill::detail
+
+// What a struct may keep for its layers.
+namespace rill {
+template <>
+inline constexpr bool holds_no_variables<nn::Initializer> = true;
+template <>
+inline constexpr bool holds_no_variables<nn::Mode> = true;
+template <>
+inline constexpr bool holds_no_variables<nn::Call> = true;
+}  // namespace rill
 
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
 // Metrics: what is said of a model over many batches. A metric keeps sums in Variables, so that a traced step adds to
-// them without a read, and states of several processes are joined by adding them up.
+// them without a read, and states of several processes can be joined.
 //
 //   auto accuracy = metrics::accuracy();
 //   for (...) accuracy.update(model(x), y);
@@ -28,6 +28,11 @@ class Metric {
       std::function<std::vector<Tensor>(const Tensor& prediction, const Tensor& labels, const Tensor& weights)>;
   using Result = std::function<Tensor(const std::vector<Tensor>& sums)>;
   Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Where where = Where::current());
+  // Of what cannot be added up, as means and distances to them: `join` makes one of two batches' numbers. All are zeros
+  // where nothing was counted yet.
+  using Join = std::function<std::vector<Tensor>(const std::vector<Tensor>& a, const std::vector<Tensor>& b)>;
+  Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Join join,
+         Where where = Where::current());
 
   // Adds a batch. Throws where shapes do not go together, and names the metric.
   void update(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
@@ -37,6 +42,8 @@ class Metric {
   Tensor result(Where where = Where::current()) const;
   // Of one batch alone, without a state: what result() would be after it.
   Tensor operator()(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
+  // Adds what another metric like this one has counted, the values of its variables(): as of another process.
+  void join(const std::vector<Tensor>& sums, Where where = Where::current()) const;
   // Forgets all batches.
   void reset(Where where = Where::current()) const;
   // "accuracy": its key in a training history.
@@ -59,6 +66,7 @@ class Metric {
   std::vector<Variable> sums_;
   Update update_;
   Result result_;
+  Join join_;  // empty: by adding
 };
 
 // --- Classes ---------------------------------------------------------------------------------------------------------

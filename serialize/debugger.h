@@ -219,6 +219,8 @@ class Dump {
   std::vector<DumpCall> calls_;
   std::vector<DumpValue> values_;
   std::map<std::string, std::vector<std::string>> sources_;
+  struct Readers;
+  std::shared_ptr<Readers> readers_;  // of the files that hold elements: they stay open
 };
 
 }  // namespace rill::debug

@@ -512,3 +512,36 @@ TEST_CASE("checkpoints that TensorFlow and Keras wrote") {
     CHECK(b == expected);
   }
 }
+
+TEST_CASE("LBFGS goes on from a checkpoint, bit for bit") {
+  const Folder at;
+  struct Search {
+    Variable w{tensor({-1.2, 1.0}), "w"};
+    nn::LBFGS lbfgs{{.max_iterations = 3, .max_evaluations = 4, .history = 4}};
+    void steps(int n) {
+      for (int i = 0; i < n; ++i)
+        lbfgs.minimize([&] { return square(1 - w(0)) + 100 * square(w(1) - square(w(0))); }, {w});
+    }
+    Checkpoint checkpoint() { return Checkpoint({{"w", w}, {"lbfgs", lbfgs}}); }
+  };
+  Search whole, first, second;
+  whole.steps(7);
+  for (const int done : {0, 1, 3}) {  // also where it remembers nothing yet, and over what it remembers
+    first = Search(), first.steps(done);
+    first.checkpoint().save(at / "search");
+    first.steps(1);
+    second.checkpoint().restore(at / "search");
+    second.steps(7 - done);
+    CHECK(same_bits(second.w.value(), whole.w.value()));
+  }
+  // Saved again before a step was made.
+  second.checkpoint().restore(at / "search");
+  second.checkpoint().save(at / "again");
+  Search third;
+  third.checkpoint().restore(at / "again");
+  third.steps(4);
+  CHECK(same_bits(third.w.value(), whole.w.value()));
+  Variable more(ones({3}, f64), "more");
+  CHECK(has(message_of([&] { third.lbfgs.minimize([&] { return sum(square(more.value())); }, {more}); }),
+            "it remembers steps of 2 numbers, and the variables have 3"));
+}

@@ -38,6 +38,11 @@ MISTAKES = [
     ("struct A { Tensor t; float f[3]; }; function([](const A& a) { return a.t; })(A());", "has no C arrays as fields"),
     ("struct L { nn::Dense d[2] = {nn::Dense(2), nn::Dense(3)}; }; L l; variables(l);", "has no C arrays as fields"),
     ("struct D : Weights { Tensor c; }; function([](const D& d) { return d.c; })(D());", "a base class names its fields"),
+    # Options in place of a window, whose names older compilers leave out.
+    ("nn::MaxPool2D p({.strides = {2}});", NO_MATCH),
+    ("nn::AvgPool2D p({.padding = 1});", NO_MATCH + "|designated initializer for an array"),
+    ("nn::LpPool2D p(2, {.strides = {2}});", NO_MATCH),
+    ("nn::DepthwiseConv2D p({.multiplier = 2});", NO_MATCH + "|designated initializer for an array"),
     # Losses and optimizers of a training loop.
     ('nn::Dense m(1); train::Loop l(m, {.loss = "mse", .optimizer = nn::Adam()});', "a loss is a function and not its name"),
     ("nn::Dense m(1); train::Loop l(m, {.loss = huber_loss, .optimizer = nn::Adam()});", "this loss takes a number besides"),

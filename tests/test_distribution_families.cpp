@@ -431,6 +431,45 @@ TEST_CASE("distributions: a traced function takes and gives them", "[distributio
   CHECK(f(ds::Exponential(tensor({0.5f, 0.25f}))).to_vector<float>() == std::vector<float>{3, 5});
 }
 
+// mpmath, with 40 digits.
+TEST_CASE("distributions: Student's far left", "[distributions]") {
+  for (const auto& [df, t, wanted] : std::vector<std::array<double, 3>>{{1, -1e30, 3.1830988618379067e-31},
+                                                                        {0.5, -1e30, 3.207009754142229e-16},
+                                                                        {3, -1e12, 1.1026577908435841e-36},
+                                                                        {0.5, -1e38, 3.207009754142229e-20},
+                                                                        {30, -10, 2.2876257041148066e-11}}) {
+    CHECK(ds::StudentT(tensor(df)).cdf(tensor(t)).item<double>() == Approx(wanted).epsilon(1e-13));
+    const float single = ds::StudentT(tensor(float(df))).cdf(tensor(float(t))).item<float>();
+    CHECK(single == Approx(wanted).epsilon(2e-7 * (1 + df)));  // float(t) is not t
+  }
+  CHECK(ds::StudentT(0.5).cdf(tensor(-1e200)).item<double>() == Approx(3.2070097541422291e-101).epsilon(1e-12));
+  CHECK(ds::StudentT(1).cdf(tensor(-1e300)).item<double>() == Approx(3.1830988618379065e-301).epsilon(1e-12));
+  CHECK(ds::StudentT(0.01).cdf(tensor(-1e300)).item<double>() == Approx(0.00048526328575586997).epsilon(1e-6));
+  CHECK(ds::StudentT(2).log_prob(tensor(1e200)).item<double>() == Approx(-1381.5510557964274).epsilon(1e-6));
+  CHECK(ds::StudentT(1).cdf(tensor({-HUGE_VAL, HUGE_VAL, 1e300})).to_vector<double>() == std::vector<double>{0, 1, 1});
+}
+
+TEST_CASE("distributions: f32 parameters of 1e5", "[distributions]") {
+  const auto near = [](const Tensor& got, double wanted) {
+    CHECK(got.dtype() == f32);
+    CHECK(double(got.item<float>()) == Approx(wanted).epsilon(3e-7));
+  };
+  const Tensor a = tensor(1e5f), half = tensor(0.5f);
+  near(ds::Gamma(a).log_prob(tensor(99051.f)), -11.197565115921573);
+  near(ds::Gamma(a).log_prob(tensor(101897.f)), -24.462876498478979);
+  near(ds::Gamma(a).entropy(), 7.1753979323481203);
+  near(kl_divergence(ds::Gamma(a), ds::Gamma(tensor(100500.f))), 1.2479280886921082);
+  near(ds::Chi2(a * 2.f).log_prob(tensor(198102.f)), -11.197565115921573 - std::log(2.0));
+  near(ds::Poisson(a).log_prob(tensor(99051.f)), -11.1879519318223);
+  near(ds::Poisson(a).log_prob(tensor(101897)), -24.565134254645266);
+  near(ds::Beta(a, a).log_prob(half), 5.8772437201203594);
+  near(ds::Beta(a, a).log_prob(tensor(0.50390625f)), -0.22639713995506219);
+  near(ds::Beta(a, a).entropy(), -5.3772474701328595);
+  near(ds::Binomial(a, half).log_prob(tensor(50100)), -6.1822547184727216);
+  near(ds::StudentT(a).log_prob(tensor(2.f)), -2.918921033871318);
+  near(ds::Dirichlet(stack({a, a, a})).log_prob(tensor({0.34375f, 0.328125f, 0.328125f})), -60.083224999186425);
+}
+
 TEST_CASE("distributions: dtypes", "[distributions]") {
   CHECK(ds::Normal().dtype() == f32);
   CHECK(ds::Normal(0, tensor(1., {.dtype = f64})).dtype() == f64);

@@ -173,6 +173,10 @@ TEST_CASE("linear, wide and deep, regression, texts as labels") {
   CHECK(named.evaluate(kinds, 1).at("accuracy") == 1);
   train::LinearClassifier unnamed({.columns = {numeric("x")}});
   CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = 1}); }), ".labels"));
+  train::LinearClassifier others({.columns = {numeric("x")}, .labels = {"low", "middle"}});
+  const std::string strange = message_of([&] { others.train(kinds, {.steps = 1}); });
+  CHECK(has(strange, "labels are among the estimator's .labels"));
+  CHECK(has(strange, "high"));
   CHECK(has(message_of([] { train::LinearClassifier({}); }), "columns"));
   CHECK(has(message_of([&] { unnamed.train({}, {.steps = 1}); }), "no input"));
   CHECK(has(message_of([&] { unnamed.train(kinds, {.steps = -1}); }), "0 or more"));

@@ -318,3 +318,59 @@ TEST_CASE("frozen weights keep their names, equal ones too") {
       CHECK(has(bytes, "second/bias"));
     }
 }
+
+TEST_CASE("pools over all of space and convolutions that grow it, of images of any size") {
+  const Tensor kernel = random::normal({3, 3, 2, 3}, {.key = random::Key(4)});
+  struct Case {
+    const char* name;
+    Body body;
+    Shape shape = {any, any, any, 3};
+  };
+  const auto slope = [](Body f) {
+    return [f](const Tensor& x) { return grad([&](const Tensor& y) { return sum(square(f(y))); })(x); };
+  };
+  const Body average = [](const Tensor& x) { return global_avg_pool(x); },
+             largest = [](const Tensor& x) { return global_max_pool(x); },
+             channels_first = [](const Tensor& x) { return global_avg_pool(x, Layout::nchw, true); },
+             first_largest = [](const Tensor& x) { return global_max_pool(x, Layout::nchw, true); };
+  const Shape first{any, 3, any, any};
+  const std::vector<Case> cases = {
+      {"average", average},
+      {"largest", largest},
+      {"channels first", channels_first, first},
+      {"largest, channels first", first_largest, first},
+      {"one axis", [](const Tensor& x) { return global_avg_pool(x); }, {any, any, 3}},
+      {"adaptive", [](const Tensor& x) { return adaptive_avg_pool(x, {1, 1}); }},
+      {"slope of average", slope(average)},
+      {"slope of largest", slope(largest)},
+      {"slope, channels first", slope(channels_first), first},
+      {"slope of largest, channels first", slope(first_largest), first},
+      {"curvature of largest", slope(slope(largest))},
+      {"valid", [&](const Tensor& x) { return conv_transpose(x, kernel, {.strides = {2}}); }},
+      {"same", [&](const Tensor& x) { return conv_transpose(x, kernel, {.strides = {2}, .padding = "SAME"}); }},
+      {"same, of one open size",
+       [&](const Tensor& x) { return conv_transpose(x, kernel, {.strides = {2}, .padding = "SAME"}); },
+       {1, any, 4, 3}},
+      {"slope of same",
+       slope([&](const Tensor& x) { return conv_transpose(x, kernel, {.strides = {2}, .padding = "SAME"}); })},
+  };
+  for (const Case& c : cases) {
+    INFO(c.name);
+    const auto f = function("f", [&](const Tensor& x) { return c.body(x); }, {.signature = {spec(f32, c.shape, "x")}});
+    const Folder folder;
+    for (const char* name : {"pools.onnx", "pools.pb", "pools.rill"}) {
+      INFO(name);
+      export_model(f, folder / name);
+      const Model model = import_model(folder / name);
+      for (const auto& [rows, columns] : {std::pair(4, 4), {5, 7}, {1, 2}, {11, 3}}) {
+        Shape shape = c.shape;
+        int64_t at = 0;
+        for (size_t i = 0; i < shape.size(); ++i)
+          if (shape[i] == any) shape[i] = i == 0 ? 2 : at++ == 0 ? rows : columns;
+        // Small numbers of which many are equal: the first of the largest is chosen.
+        const Tensor x = round(random::normal(shape, {.key = random::Key(uint64_t(rows))}));
+        CHECK(allclose(model({{"x", x}}).at("output"), c.body(x), {.rtol = 1e-4, .atol = 1e-4}));
+      }
+    }
+  }
+}

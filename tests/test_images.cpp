@@ -525,3 +525,12 @@ TEST_CASE("images: AutoAugment's changes are as frequent as its tables say") {
   CHECK(digits.size() == 2);
   CHECK(std::abs(digits.at(155) - 0.352) < 0.025);
 }
+
+TEST_CASE("images: the likeness of pictures with little contrast has f32's digits") {
+  const Tensor a = 0.9 + 1e-3 * random::normal({1, 24, 24, 2}, {.dtype = f64, .key = random::Key(1)});
+  const Tensor b = 0.8 + 1e-3 * random::normal({1, 24, 24, 2}, {.dtype = f64, .key = random::Key(2)});
+  const Tensor x = a.astype(f32), y = b.astype(f32);
+  const double exact = images::ssim(x.astype(f64), y.astype(f64), 1).item<double>();
+  CHECK(double(images::ssim(x, y, 1).item<float>()) == Approx(exact).epsilon(5e-7));
+  CHECK(double(images::ssim(x, x, 1).item<float>()) == Approx(1).epsilon(5e-7));
+}

@@ -542,3 +542,24 @@ TEST_CASE("messages name the op, the matrix, the rule and a cure") {
             }),
             "the reduced mode has one"));
 }
+
+TEST_CASE("conditions and pseudo-inverses of matrices whose inverse is beyond f32") {
+  const Tensor one = eye(2);
+  for (double size : {1e-39, 1e-38, 1e-30, 1.0, 1e30, 1e38}) {
+    INFO(size);
+    const Tensor a = tensor({{1.f, 0.5f}, {0.25f, 2.f}}) * tensor(float(size));
+    const Tensor plain = tensor({{1.f, 0.5f}, {0.25f, 2.f}});
+    for (const linalg::MatrixOrd& ord : std::vector<linalg::MatrixOrd>{1, 2, -2, HUGE_VAL, "fro", "nuc"})
+      CHECK(linalg::cond(a, ord).item<float>() ==
+            Approx(linalg::cond(plain, ord).item<float>()).epsilon(size < 1e-37 ? 1e-5 : 1e-6));
+  }
+  CHECK(linalg::cond(one * 1e-39f, 1).item<float>() == 1);
+  CHECK(std::isinf(linalg::cond(zeros({2, 2}), "fro").item<float>()));
+  CHECK(linalg::cond(complex(one * 1e-39f, one * 0.f), "fro").item<float>() == Approx(2));
+  const float large = std::numeric_limits<float>::infinity();
+  CHECK(linalg::pinv(one * 1e-39f).to_vector<float>() == std::vector<float>{large, 0, 0, large});
+  // The inverse of a singular value is infinite, and no element is.
+  const Tensor thin = full({1, 9}, 1.2e-39f), p = linalg::pinv(thin);
+  for (float x : p.to_vector<float>()) CHECK(x == Approx(1 / (9 * 1.2e-39)).epsilon(1e-5));
+  CHECK(linalg::pinv(one * 1e-30f).to_vector<float>()[0] == Approx(1e30));
+}

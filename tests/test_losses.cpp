@@ -161,3 +161,68 @@ TEST_CASE("losses say what does not fit") {
   refused([&] { sigmoid_focal_loss(x, x, {.gamma = -1}); }, "gamma");
   refused([&] { contrastive_loss(x, x, -1); }, "margin");
 }
+
+TEST_CASE("losses are traced once for batches of all sizes") {
+  using Two = std::function<Tensor(const Tensor& x, const Tensor& labels)>;  // [n, 4] and [n], of classes
+  const auto ones_and_zeros = [](const Tensor& x, const Tensor& l) { return one_hot(l, 4).astype(x.dtype()); };
+  const auto signs = [](const Tensor& l) { return rill::where(l > 1, 1.f, -1.f); };
+  const std::vector<std::pair<const char*, Two>> cases = {
+      {"cross_entropy", [](auto& x, auto& l) { return cross_entropy(x, l); }},
+      {"smoothed", [](auto& x, auto& l) { return cross_entropy(x, l, {.ignored = 1, .smoothing = 0.1}); }},
+      {"weighted", [](auto& x, auto& l) { return cross_entropy(x, l, {.weights = tensor({1.f, 2.f, 3.f, 1.f})}); }},
+      {"sparse", [](auto& x, auto& l) { return mean(sparse_softmax_cross_entropy(x, l)); }},
+      {"nll", [](auto& x, auto& l) { return mean(nll_loss(log_softmax(x), l)); }},
+      {"multi_margin", [](auto& x, auto& l) { return mean(multi_margin_loss(x, l)); }},
+      {"softmax", [=](auto& x, auto& l) { return mean(softmax_cross_entropy(x, ones_and_zeros(x, l))); }},
+      {"focal", [=](auto& x, auto& l) { return mean(softmax_focal_loss(x, ones_and_zeros(x, l))); }},
+      {"sigmoid focal", [=](auto& x, auto& l) { return mean(sigmoid_focal_loss(x, ones_and_zeros(x, l))); }},
+      {"sigmoid", [=](auto& x, auto& l) { return mean(sigmoid_cross_entropy(x, ones_and_zeros(x, l))); }},
+      {"binary", [=](auto& x, auto& l) { return mean(binary_cross_entropy(sigmoid(x), ones_and_zeros(x, l))); }},
+      {"dice", [=](auto& x, auto& l) { return dice_loss(sigmoid(x), ones_and_zeros(x, l)); }},
+      {"tversky", [=](auto& x, auto& l) { return tversky_loss(sigmoid(x), ones_and_zeros(x, l)); }},
+      {"squared hinge", [=](auto& x, auto& l) { return mean(squared_hinge_loss(x(all, 0), signs(l))); }},
+      {"categorical hinge", [=](auto& x, auto& l) { return mean(categorical_hinge_loss(x, ones_and_zeros(x, l))); }},
+      {"log cosh", [=](auto& x, auto& l) { return mean(log_cosh_loss(x, ones_and_zeros(x, l))); }},
+      {"quantile", [=](auto& x, auto& l) { return mean(quantile_loss(x, ones_and_zeros(x, l), 0.3)); }},
+      {"percentage", [=](auto& x, auto& l) { return mean(percentage_error(x, ones_and_zeros(x, l) + 1)); }},
+      {"squared log", [=](auto& x, auto& l) { return mean(squared_log_error(sigmoid(x), ones_and_zeros(x, l))); }},
+      {"cosine distance", [=](auto& x, auto& l) { return mean(cosine_distance(x, ones_and_zeros(x, l))); }},
+      {"contrastive",
+       [=](auto& x, auto& l) { return mean(contrastive_loss(sigmoid(x(all, 0)), (l > 1).astype(f32))); }},
+      {"info_nce", [=](auto& x, auto& l) { return mean(info_nce_loss(x, ones_and_zeros(x, l) + x)); }},
+      {"nt_xent", [=](auto& x, auto& l) { return mean(nt_xent_loss(x, ones_and_zeros(x, l) + x)); }},
+      {"kl of logs", [=](auto& x, auto&) { return mean(kl_divergence_of_logs(log_softmax(x), log_softmax(2 * x))); }},
+      {"smooth l1", [=](auto& x, auto& l) { return mean(smooth_l1_loss(x, ones_and_zeros(x, l))); }},
+      {"gaussian", [=](auto& x, auto& l) { return mean(gaussian_nll_loss(x, ones_and_zeros(x, l), exp(x))); }},
+      {"poisson", [=](auto& x, auto& l) { return mean(poisson_nll_loss(x, ones_and_zeros(x, l))); }},
+      {"soft margin", [=](auto& x, auto& l) { return mean(soft_margin_loss(x(all, 0), signs(l))); }},
+      {"multilabel soft", [=](auto& x, auto& l) { return mean(multilabel_soft_margin_loss(x, ones_and_zeros(x, l))); }},
+      {"multilabel margin",
+       [=](auto& x, auto& l) { return mean(multilabel_margin_loss(x, stack({l, l * 0 - 1, l, l}, 1))); }},
+      {"hinge embedding", [=](auto& x, auto& l) { return mean(hinge_embedding_loss(x(all, 0), signs(l))); }},
+      {"margin ranking", [=](auto& x, auto& l) { return mean(margin_ranking_loss(x(all, 0), x(all, 1), signs(l))); }},
+      {"cosine embedding", [=](auto& x, auto& l) { return mean(cosine_embedding_loss(x, 2 * x + 1, signs(l))); }},
+      {"triplet", [=](auto& x, auto& l) { return mean(triplet_margin_loss(x, x + 1, ones_and_zeros(x, l))); }},
+      {"squares", [=](auto& x, auto& l) { return mean_squared_error(x, ones_and_zeros(x, l)); }},
+      {"absolute", [=](auto& x, auto& l) { return mean_absolute_error(x, ones_and_zeros(x, l)); }},
+      {"huber", [=](auto& x, auto& l) { return mean(huber_loss(x, ones_and_zeros(x, l))); }},
+      {"hinge", [=](auto& x, auto& l) { return mean(hinge_loss(x(all, 0), signs(l))); }},
+      {"kl", [=](auto& x, auto&) { return mean(kl_divergence(softmax(x), log_softmax(2 * x))); }},
+      {"weighed", [=](auto& x, auto& l) { return reduce_loss(sum(x, 1), Reduction::mean, (l > 0).astype(f32)); }},
+  };
+  for (const auto& [name, loss] : cases) {
+    INFO(name);
+    const auto slope = [&loss](const Tensor& x, const Tensor& l) {
+      return grad([&](const Tensor& v) { return loss(v, l); })(x);
+    };
+    auto traced = function(name, [&](const Tensor& x, const Tensor& l) { return std::pair(loss(x, l), slope(x, l)); },
+                           {.signature = {spec(f32, {any, 4}), spec(i64, {any})}});
+    for (int64_t n : {5, 4, 9, 2}) {
+      const Tensor x = random::normal({n, 4}, {.key = random::Key(uint64_t(n))}), l = arange(n) % 4;
+      const auto [value, by_x] = traced(x, l);
+      CHECK(array_equal(value, loss(x, l)));
+      CHECK(array_equal(by_x, slope(x, l)));
+    }
+    CHECK(traced.trace_count() == 1);
+  }
+}

@@ -151,6 +151,29 @@ TEST_CASE("errors of numbers") {
   CHECK(std::isnan(metrics::mean_absolute_error().result().item<double>()));
 }
 
+TEST_CASE("a spread that is small beside the mean") {
+  // numpy, in f128: labels 1e8 + 0, ..., 1e8 + 9.
+  const Tensor y = arange(10, f64) + 1e8, p = y + 0.5, q = y + arange(10, f64) * 0.1;
+  const auto of = [](const Metric& m, const std::vector<std::pair<Tensor, Tensor>>& batches) {
+    for (const auto& [prediction, labels] : batches) m.update(prediction, labels);
+    return m.result().item<double>();
+  };
+  const auto rows = [](const Tensor& x, int64_t from, int64_t to) { return x(slice(from, to)); };
+  CHECK(of(metrics::r2(), {{p, y}}) == Approx(1 - 2.5 / 82.5).epsilon(1e-12));
+  CHECK(of(metrics::explained_variance(), {{q, y}}) == Approx(0.99).epsilon(1e-8));
+  CHECK(of(metrics::r2(), {{rows(p, 0, 3), rows(y, 0, 3)}, {rows(p, 3, 10), rows(y, 3, 10)}}) ==
+        Approx(1 - 2.5 / 82.5).epsilon(1e-12));
+  // As of two processes.
+  const Metric one = metrics::r2(), two = metrics::r2();
+  one.update(rows(p, 0, 3), rows(y, 0, 3));
+  two.update(rows(p, 3, 10), rows(y, 3, 10));
+  std::vector<Tensor> sums;
+  for (const Variable& v : two.variables()) sums.push_back(v.value());
+  one.join(sums);
+  CHECK(one.result().item<double>() == Approx(1 - 2.5 / 82.5).epsilon(1e-12));
+  CHECK(has(message_of([&] { one.join({}); }), "0 sums are joined to its 6"));
+}
+
 TEST_CASE("what weighs nothing is not counted, whatever it is") {
   const double inf = HUGE_VAL, nan = std::nan("");
   const Tensor numbers = tensor({1., nan, 4., inf}), labels = tensor({2., 0., 2., 1.}),

@@ -252,3 +252,51 @@ TEST_CASE("activations of Keras") {
   CHECK(has(message_of([&] { squareplus(x, -1); }), "b is -1"));
   CHECK(has(message_of([] { sparsemax(tensor(1.)); }), "axis"));
 }
+
+TEST_CASE("windows of pools and depthwise convolutions are numbers or braces") {
+  const auto is = [](const Dims& got, const std::vector<int64_t>& wanted) {
+    return std::equal(got.begin(), got.end(), wanted.begin(), wanted.end());
+  };
+  const Dims given{2, 3};
+  CHECK(is(nn::MaxPool2D(3).window, {3, 3}));
+  CHECK(is(nn::MaxPool2D({3}).window, {3, 3}));
+  CHECK(is(nn::MaxPool2D{3}.window, {3, 3}));
+  CHECK(is(nn::MaxPool2D({2, 3}).window, {2, 3}));
+  CHECK(is(nn::MaxPool2D(given).window, {2, 3}));
+  const nn::MaxPool2D strided(3, {.strides = {2}}), braced({3}, {.strides = {2, 1}});
+  CHECK(is(strided.window, {3, 3}));
+  CHECK(strided(ones({1, 9, 9, 1})).shape() == Shape{1, 4, 4, 1});
+  CHECK(braced(ones({1, 9, 9, 1})).shape() == Shape{1, 4, 7, 1});
+  CHECK(nn::AvgPool1D(2, {.padding = "SAME"})(ones({1, 5, 1})).shape() == Shape{1, 3, 1});
+  CHECK(is(nn::LpPool2D(2, 3, {.strides = {1}}).window, {3, 3}));
+  CHECK(is(nn::LpPool2D(2, {2, 3}).window, {2, 3}));
+  CHECK(is(nn::DepthwiseConv2D(3, {.strides = {2}}).window, {3, 3}));
+  CHECK(is(nn::DepthwiseConv2D({3}, {.multiplier = 2}).window, {3, 3}));
+  CHECK(is(nn::AdaptiveAvgPool(1).out, {1}));
+  CHECK(is(nn::AdaptiveMaxPool({2, 1}).out, {2, 1}));
+  CHECK(is(nn::MaxUnpool(2).window, {2}));
+  CHECK(nn::FractionalMaxPool(2, {.out = {3}})(ones({1, 7, 7, 1})).shape() == Shape{1, 3, 3, 1});
+  CHECK(nn::ConvLSTM2D(4, 3)(ones({1, 2, 5, 5, 1})).shape().ndim() >= 4);
+}
+
+TEST_CASE("activations and layers of any kind are fields") {
+  struct Ends {
+    nn::Dense first{4};
+    nn::Activation activation = relu;
+    nn::AnyLayer last = nn::Dense(3);
+    nn::Initializer initializer = nn::he_normal;
+    nn::Mode mode = nn::Mode::inference;
+    nn::Call kept = {};
+    Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
+      return last(activation(first(x, call)), call);
+    }
+  };
+  Ends model;
+  CHECK(model(ones({2, 5})).shape() == Shape{2, 3});
+  CHECK(variables(model).size() == 4);
+  nn::Sequential both{Ends(), Ends()};
+  both(ones({2, 5}));
+  CHECK(variables(both).size() == 8);
+  CHECK(has(to_string(nn::summary(model, spec(f32, {any, 5}))), "last   Dense  f32[any,3]"));
+  CHECK(nn::clone(both)(ones({2, 5})).shape() == Shape{2, 3});
+}

@@ -276,3 +276,29 @@ TEST_CASE("the number of threads changes no bit") {
   set_num_threads(threads);
   for (size_t i = 0; i < one.size(); ++i) CHECK(array_equal(one[i], three[i]));
 }
+
+TEST_CASE("gradients by scales and weights are 0 over a batch of nothing") {
+  const auto slopes = [](const std::function<Tensor(const Tensor&, const Tensor&)>& f, const Shape& x,
+                         const Shape& by) {
+    const Tensor data = zeros(x);
+    return grad([&](const Tensor& w) { return sum(f(data, w)); })(ones(by)).to_vector<float>();
+  };
+  const std::vector<float> nothing(3, 0.f);
+  const Tensor none = zeros({3});
+  const auto batch = [&](NormalizeOptions o) {
+    return [=](const Tensor& x, const Tensor& w) { return batch_norm(x, w, none, o).y; };
+  };
+  CHECK(slopes(batch({}), {0, 3}, {3}) == nothing);
+  CHECK(slopes(batch({.axis = 1}), {0, 3, 5}, {3}) == nothing);
+  CHECK(slopes(batch({.axis = 1}), {2, 3, 0}, {3}) == nothing);
+  CHECK(slopes([&](const Tensor& x, const Tensor& w) { return layer_norm(x, w, none); }, {0, 3}, {3}) == nothing);
+  CHECK(slopes([](const Tensor& x, const Tensor& w) { return rms_norm(x, w); }, {0, 3}, {3}) == nothing);
+  CHECK(slopes([&](const Tensor& x, const Tensor& w) { return group_norm(x, 3, w, none); }, {0, 5, 3}, {3}) == nothing);
+  CHECK(slopes([&](const Tensor& x, const Tensor& w) { return instance_norm(x, w, none); }, {0, 5, 3}, {3}) == nothing);
+  CHECK(slopes([](const Tensor& x, const Tensor& w) { return conv(x, reshape(w, {1, 1, 3})); }, {0, 5, 1}, {3}) ==
+        nothing);
+  CHECK(slopes([](const Tensor& x, const Tensor& w) { return conv_transpose(x, reshape(w, {1, 3, 1})); }, {0, 5, 1},
+               {3}) == nothing);
+  CHECK(slopes([](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {0, 3}, {3}) == nothing);
+  CHECK(slopes([](const Tensor& x, const Tensor& w) { return prelu(x, w); }, {0, 3}, {3}) == nothing);
+}

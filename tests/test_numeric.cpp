@@ -2,6 +2,8 @@
 // traced functions with open sizes, undefined and empty operands, and messages.
 #include <cmath>
 
+#include <random>
+
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
@@ -108,6 +110,38 @@ TEST_CASE("large operands are taken in blocks, with the same bits") {
   CHECK(same_bits(ldexp(x, e)(7), ldexp(row, places)));
   CHECK(same_bits(ldexp(x.T(), e.T()).T(), ldexp(x, e)));
   CHECK(same_bits(ldexp(x, 3)(7), ldexp(row, 3)));
+}
+
+TEST_CASE("integers are convolved exactly, modulo their dtype, however long") {
+  std::mt19937_64 bits(7);
+  const auto random_of = [&](DType d, int64_t n) {
+    std::vector<int64_t> numbers(static_cast<size_t>(n));
+    for (int64_t& x : numbers) x = int64_t(bits());
+    return tensor(numbers).astype(d);
+  };
+  for (DType d : {i8, u8, i16, i32, u32, i64, u64}) {
+    INFO(name(d));
+    const int64_t n = 3001, m = 1409;
+    const Tensor a = random_of(d, n), v = random_of(d, m);
+    const std::vector<int64_t> x = a.astype(i64).to_vector<int64_t>(), y = v.astype(i64).to_vector<int64_t>();
+    std::vector<int64_t> wanted(size_t(n + m - 1));
+    for (size_t i = 0; i < x.size(); ++i)
+      for (size_t j = 0; j < y.size(); ++j)
+        wanted[i + j] = int64_t(uint64_t(wanted[i + j]) + uint64_t(x[i]) * uint64_t(y[j]));
+    CHECK(array_equal(convolve(a, v), tensor(wanted).astype(d)));
+    CHECK(array_equal(convolve(v, a), tensor(wanted).astype(d)));
+    CHECK(
+        array_equal(convolve(a, v, ConvolveMode::same), tensor(wanted).astype(d)(slice((m - 1) / 2, (m - 1) / 2 + n))));
+    CHECK(array_equal(correlate(a, v), convolve(a, reverse(v), ConvolveMode::valid)));
+  }
+  // The largest numbers, all of one sign; and more of them than a matrix of all products would have room for.
+  const int64_t many = 300000;
+  const Tensor least = full({many}, INT64_MIN / 2 + 12345, i64);
+  const Tensor sums = convolve(least, least, ConvolveMode::valid);
+  const uint64_t square = uint64_t(INT64_MIN / 2 + 12345) * uint64_t(INT64_MIN / 2 + 12345);
+  CHECK(sums.item<int64_t>() == int64_t(square * uint64_t(many)));
+  CHECK(convolve(full({many}, 127, i8), full({many}, 127, i8), ConvolveMode::valid).item<int64_t>() ==
+        int64_t(int8_t(127ll * 127 * many)));
 }
 
 TEST_CASE("cumulative_sum is of the dtype that it is asked for") {

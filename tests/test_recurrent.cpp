@@ -146,6 +146,7 @@ TEST_CASE("dropout between layers is of training alone, and errors name what doe
   CHECK(message_of([&] { rnn.run(x, {.initial = {zeros({2, 3})}}); }).find("takes 4 first states. got 1") !=
         std::string::npos);
   CHECK(message_of([&] { rnn(x(0)); }).find("is not [batch, steps, in]") != std::string::npos);
+  CHECK(message_of([&] { nn::LSTM(3)(x(0)); }).find("[LSTM]") != std::string::npos);
   CHECK(message_of([&] { nn::GRU(0); }).find("units is 0") != std::string::npos);
   CHECK(message_of([&] { rnn.run(x, {.lengths = tensor({1.5, 2.})}); }).find("lengths are integers") !=
         std::string::npos);

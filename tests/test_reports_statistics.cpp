@@ -125,6 +125,33 @@ REPORT("pytorch/pytorch#106789", "the second derivative of a product with two ze
        GIVES(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 6, 0), hessian_of([](const Tensor& x) { return prod(x); }, v[0]))
 REPORT("pytorch/pytorch#106789", "the same of products of segments", 0, IN(f64s({0, 0, 2, 5})),
        GIVES(0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0), hessian_of(product_by_segment, v[0]))
+TEST_CASE("third and fourth derivatives of products by index, with zeros (pytorch/pytorch#106789)") {
+  // Beside the product of five factors written out, in directions that tell the factors apart.
+  const Tensor place = tensor({0, 0, 0, 0, 0});
+  const auto along = [](const std::function<Tensor(const Tensor&)>& f, const Tensor& by) {
+    return [f, by](const Tensor& x) { return sum(grad([&](const Tensor& y) { return f(y); })(x) * by); };
+  };
+  for (const Tensor& x :
+       {f64s({0, 3, 0, 2, 0}), f64s({0, 0, 0, 2, 0}), f64s({4, 0, 7, 2, 0}), f64s({0, -2, 3, 1, 5})}) {
+    const auto derivatives = [&](std::function<Tensor(const Tensor&)> f) {
+      Numbers all;
+      for (const Tensor& by : {f64s({1, 2, 3, 5, 7}), f64s({1, -2, 3, 4, 1}), f64s({2, 1, 5, -1, 3})}) {
+        f = along(f, by);
+        for (double d : numbers(slope(f, x))) all.push_back(d);
+      }
+      return all;
+    };
+    const Numbers wanted = derivatives([](const Tensor& y) { return y(0) * y(1) * y(2) * y(3) * y(4); });
+    const auto agrees = [&](const std::function<Tensor(const Tensor&)>& f) {
+      const Numbers got = derivatives(f);
+      for (size_t i = 0; i < wanted.size(); ++i) CHECK(got[i] == Approx(wanted[i]).epsilon(1e-13).margin(1e-11));
+    };
+    agrees([](const Tensor& y) { return prod(y); });
+    agrees([](const Tensor& y) { return cumprod(y, 0)(-1); });
+    agrees([&](const Tensor& y) { return sum(segment_prod(y, place, 1)); });
+    agrees([&](const Tensor& y) { return sum(ones({1}, f64).at(place).multiply(y)); });
+  }
+}
 REPORT("pytorch/pytorch#106789", "forward, of segments with one zero and with two", 0, IN(f64s({0, 7, 0, 0})),
        GIVES(0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0),
        jacfwd(jacfwd([](const Tensor& x) { return sum(product_by_segment(x)); }))(v[0]))

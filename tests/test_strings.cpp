@@ -112,6 +112,12 @@ TEST_CASE("split and join") {
   CHECK(rows(str::split(tensor("a--b--c"), "--", 1)) == std::pair(Texts{"a", "b--c"}, Counts{0, 2}));
   CHECK(rows(str::split(tensor("a,b"), ",", 0)) == std::pair(Texts{"a,b"}, Counts{0, 1}));
   CHECK(texts(str::split(tensor({"a b", "c"})).padded(tensor("-"))) == Texts{"a", "b", "c", "-"});
+  Ragged lengths = str::split(tensor({"a b", "c"}));
+  lengths.values = tensor({5.f, 6.f, 7.f});
+  CHECK(lengths.padded(-1).to_vector<float>() == std::vector<float>{5, 6, 7, -1});
+  lengths.values = tensor({5, 6, 7}, i64);
+  CHECK(lengths.padded(-1).to_vector<int64_t>() == std::vector<int64_t>{5, 6, 7, -1});
+  CHECK_THROWS_AS(lengths.padded(0.5), Error);
   CHECK(rows(str::split(tensor(Texts()))) == std::pair(Texts(), Counts{0}));
 
   CHECK(texts(str::add(tensor({"a", "b"}), tensor(".png"))) == Texts{"a.png", "b.png"});

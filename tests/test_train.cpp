@@ -270,6 +270,13 @@ TEST_CASE("a NaN is told with the step and the op that made it") {
   CHECK(has(message, "test_train.cpp:"));
   // The weights are those before the step.
   CHECK(all(isfinite(model.dense.kernel.value())).item<bool>());
+  nn::Dense plain(1);
+  train::Loop of_nan(plain, {.loss = mean_squared_error, .optimizer = nn::SGD()});
+  CHECK(has(message_of([&] {
+              of_nan.fit(data::from_tensors(std::pair(x * NAN, x)).batch(1),
+                         {.progress = false, .callbacks = {train::stop_on_nan()}});
+            }),
+            "step 1 (epoch 1, batch 1). no op made it of finite numbers: it is in the batch"));
 }
 
 TEST_CASE("callbacks that write, slow down and end") {

@@ -90,6 +90,23 @@ TEST_CASE("the debugger keeps the step that goes wrong") {
   for (const debug::DumpValue& v : d.values()) CHECK(v.step == 3);
 }
 
+TEST_CASE("the debugger keeps the step alone, wherever it is listed") {
+  // The model's own numbers, beside which each_step() computes others and stop_on_nan() the whole step again.
+  const auto values = [](bool first) {
+    const Folder at;
+    nn::Dense model(1, 1);
+    train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::SGD({.learning_rate = 0.01})});
+    const auto data = data::from_tensors(std::pair(tensor({{1.f}, {INFINITY}}), ones({2, 1}))).batch(1);
+    std::vector<train::Callback> all{train::stop_on_nan(),
+                                     train::each_step([&](train::Run&) { model(zeros({1, 1})); })};
+    all.insert(first ? all.begin() : all.end(), train::debugger(at / "dump"));
+    CHECK(has(message_of([&] { loop.fit(data, {.progress = false, .callbacks = all}); }), "stop_on_nan"));
+    return debug::Dump(at / "dump").values().size();
+  };
+  CHECK(values(true) > 0);
+  CHECK(values(false) == values(true));
+}
+
 TEST_CASE("the profiler writes a table and a trace, and changes nothing") {
   const Folder at;
   CHECK(same_bits(trained({train::profiler(at / "profile", {.steps = {2}, .runs = 2})}), trained({})));

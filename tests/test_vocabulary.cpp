@@ -7,7 +7,9 @@
 #include "io_helpers.h"
 #include "messages.h"
 #include "rill/data.h"
+#include "rill/nn.h"
 #include "rill/rill.h"
+#include "rill/serialize.h"
 
 using namespace rill;
 namespace str = rill::strings;
@@ -210,4 +212,22 @@ TEST_CASE("mistakes with vocabularies are named") {
   says([] { Vocabulary::counted(tensor({"a"}), {.at_least = 2}); }, {"no word occurs 2 times"});
   says([] { Vocabulary({"a\nb"}).write("words.txt"); }, {"end of line"});
   says([] { Vocabulary({"a"}).write("no/such/folder/words.txt"); }, {"cannot write"});
+}
+
+TEST_CASE("a vocabulary is a field of a model, and its words stand in a checkpoint beside the weights") {
+  struct Tagger {
+    Vocabulary words{{"the", "cat", "sat"}};
+    nn::Embedding rows{3, 2};
+    Tensor operator()(const Tensor& x) const { return rows(words(x)); }
+  };
+  Tagger tagger;
+  CHECK(variables(tagger).size() == 1);
+  const Tensor x = tensor({"cat", "the"}), y = tagger(x);
+  Tagger copy = nn::clone(tagger);
+  CHECK(same_bits(copy(x), y));
+  const Folder at;
+  Checkpoint({{"tagger", tagger}, {"words", Variable(tagger.words.keys(), {.trainable = false})}}).save(at / "tagger");
+  // Another program makes the vocabulary of the words that it finds.
+  const Tensor found = load_checkpoint(at / "tagger", {"words"}).at("words");
+  CHECK(texts(Vocabulary(found.to_vector<std::string>()).keys()) == texts(tagger.words.keys()));
 }

@@ -191,9 +191,11 @@ struct StopOnNan {
     const double loss = run.loss().astype(f64).item<double>();
     if (std::isfinite(loss)) return;
     const std::string first = options.explain ? run.explain_step() : "";
-    fail("stop_on_nan",
-         fmt::format("the loss is {} after step {} (epoch {}, batch {}){}{}", loss, run.step, run.epoch + 1,
-                     run.epoch_step, first.empty() ? "" : ". the first op that made it: ", first));
+    std::string made = first.empty() ? "" : ". the first op that made it: " + first;
+    if (first.empty() && options.explain && run.optimizer())
+      made = ". no op made it of finite numbers: it is in the batch, or was in the weights before";
+    fail("stop_on_nan", fmt::format("the loss is {} after step {} (epoch {}, batch {}){}", loss, run.step,
+                                    run.epoch + 1, run.epoch_step, made));
   }
 };
 

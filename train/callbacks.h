@@ -2,6 +2,8 @@
 //
 //   void on_begin(train::Run& run);     // before the first step, after a resumed run was restored
 //   void before_step(train::Run& run);  // before each step, when its batch is there; run.step is how many were made
+//   void step_begins(train::Run& run);  // when all callbacks' before_step() are over: of what looks at the step alone
+//   void step_ends(train::Run& run);    // right after the step, ahead of any on_step()
 //   void on_step(train::Run& run);      // after each step
 //   void on_epoch(train::Run& run);     // after each epoch and its validation: run.logs has the numbers
 //   void on_end(train::Run& run);       // after the last epoch, or where training stops, also by an exception
@@ -81,13 +83,16 @@ class Callback {
   Callback(C callback) : held_(std::make_shared<Held<C>>(std::move(callback))) {
     static_assert(
         requires(C& c, Run& r) { c.on_begin(r); } || requires(C& c, Run& r) { c.before_step(r); } ||
+            requires(C& c, Run& r) { c.step_begins(r); } || requires(C& c, Run& r) { c.step_ends(r); } ||
             requires(C& c, Run& r) { c.on_step(r); } || requires(C& c, Run& r) { c.on_epoch(r); } ||
             requires(C& c, Run& r) { c.on_end(r); },
-        "a callback has one of on_begin(train::Run&), before_step, on_step, on_epoch, on_end; of a lambda write "
-        "train::each_step(f) or train::each_epoch(f)");
+        "a callback has one of on_begin(train::Run&), before_step, step_begins, step_ends, on_step, on_epoch, on_end; "
+        "of a lambda write train::each_step(f) or train::each_epoch(f)");
   }
   void on_begin(Run& run) const { held_->on_begin(run); }
   void before_step(Run& run) const { held_->before_step(run); }
+  void step_begins(Run& run) const { held_->step_begins(run); }
+  void step_ends(Run& run) const { held_->step_ends(run); }
   void on_step(Run& run) const { held_->on_step(run); }
   void on_epoch(Run& run) const { held_->on_epoch(run); }
   void on_end(Run& run) const { held_->on_end(run); }
@@ -103,6 +108,8 @@ class Callback {
     virtual ~Base() = default;
     virtual void on_begin(Run&) {}
     virtual void before_step(Run&) {}
+    virtual void step_begins(Run&) {}
+    virtual void step_ends(Run&) {}
     virtual void on_step(Run&) {}
     virtual void on_epoch(Run&) {}
     virtual void on_end(Run&) {}
@@ -121,13 +128,16 @@ class Callback {
   }
     RILL_MOMENT(on_begin)
     RILL_MOMENT(before_step)
+    RILL_MOMENT(step_begins)
+    RILL_MOMENT(step_ends)
     RILL_MOMENT(on_step)
     RILL_MOMENT(on_epoch)
     RILL_MOMENT(on_end)
 #undef RILL_MOMENT
     bool is_of_epochs() const override {
       return requires(C& c, Run& r) { c.on_epoch(r); } && !requires(C& c, Run& r) { c.on_step(r); } &&
-             !requires(C& c, Run& r) { c.before_step(r); };
+             !requires(C& c, Run& r) { c.before_step(r); } && !requires(C& c, Run& r) { c.step_begins(r); } &&
+             !requires(C& c, Run& r) { c.step_ends(r); };
     }
     std::string save() const override {
       if constexpr (requires(const C& c) { c.save(); }) return callback.save();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rill/autodiff/tape.h"
+#include "rill/nn/activation.h"
 #include "rill/nn/metrics.h"
 #include "rill/nn/optimizers.h"
 #include "rill/serialize/checkpoint.h"
@@ -43,7 +44,7 @@ class Loss {
   Loss(Tensor (*f)(const Tensor&, const Tensor&, const O&, Where))
       : f_(f ? Callback_([f](const Tensor& p, const Tensor& y) { return f(p, y, O(), Where::current()); })
              : Callback_()) {}
-  template <std::convertible_to<std::string_view> S>
+  template <nn::TextLike S>
   Loss(const S&) {
     static_assert(!sizeof(S), "a loss is a function and not its name: {.loss = sparse_softmax_cross_entropy}");
   }

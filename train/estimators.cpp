@@ -97,6 +97,7 @@ Tensor Estimator::class_numbers(const Tensor& labels) const {
   Tensor number = zeros(labels.shape(), {.dtype = i64}) - 1;
   for (size_t i = 0; i < options_.labels.size(); ++i)
     number = rill::where(strings::equal(labels, tensor(options_.labels[i])), int64_t(i), number);
+  assert_that(all(number >= 0), "labels are among the estimator's .labels", labels);
   return number;
 }
 

@@ -198,6 +198,7 @@ bool Monitored::goes_on(Where where) {
   if (i.signals && SignalScope::came() != 0) i.stop("a signal came");
   if (!i.why_stopped().empty()) return false;
   for (const Callback& c : i.options.callbacks) c.before_step(i);
+  for (const Callback& c : i.options.callbacks) c.step_begins(i);
   return true;
 }
 
@@ -212,6 +213,7 @@ void Monitored::made_step(const std::map<std::string, Tensor>& numbers, Where wh
   const auto at = numbers.find("loss");
   i.last = at != numbers.end() ? at->second : numbers.empty() ? Tensor() : numbers.begin()->second;
   ++i.step, ++i.epoch_step;
+  for (const Callback& c : i.options.callbacks) c.step_ends(i);
   for (const Callback& c : i.options.callbacks) c.on_step(i);
   i.save_if_due();
 }

@@ -260,8 +260,10 @@ class CoreRun final : public Run {
     while (next_batch()) {
       if (keeps_weights_) keep_now();
       for (const Callback& c : options_.callbacks) c.before_step(*this);
+      for (const Callback& c : options_.callbacks) c.step_begins(*this);
       loss_ = pass_->train();
       ++step, ++epoch_step;
+      for (const Callback& c : options_.callbacks) c.step_ends(*this);
       for (const Callback& c : options_.callbacks) c.on_step(*this);
       progress_.step(*this);
       save_if_due();

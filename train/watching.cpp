@@ -24,12 +24,13 @@ struct Debugger {
   void on_begin(Run& run) {
     if (run.rank != 0) dumper = debug::Dumper(fmt::format("{}-rank-{}", folder, run.rank), options, where);
   }
-  void before_step(Run& run) {
+  // Of the step alone, and not of what other callbacks compute beside it, wherever they are listed.
+  void step_begins(Run& run) {
     close();  // of a step that a loop of one's own has left out
     // Numbered as it will be when it was made.
     if (dumper.wants(run.step + 1)) scope = std::make_shared<debug::DumpScope>(dumper, run.step + 1);
   }
-  void on_step(Run&) { close(); }
+  void step_ends(Run&) { close(); }
   void on_end(Run&) { close(); }  // of a step that threw
   void close() {
     if (!scope) return;

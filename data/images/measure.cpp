@@ -53,9 +53,12 @@ Similarity similarity(std::string_view op, const Tensor& a, const Tensor& b, dou
   const std::vector<double> w = gaussian(o);
   const auto local = [&](const Tensor& x) { return filtered(filtered(x, x.ndim() - 3, w), x.ndim() - 2, w); };
   const double c1 = o.k1 * max_value * o.k1 * max_value, c2 = o.k2 * max_value * o.k2 * max_value;
-  const Tensor ma = local(a), mb = local(b), both = ma * mb * 2, squares = square(ma) + square(mb);
-  const Tensor light = (both + c1) / (squares + c1);
-  const Tensor structure = (local(a * b) * 2 - both + c2) / (local(square(a) + square(b)) - squares + c2);
+  // Variances of what differs from the mean of the image, whose squares leave more digits for a little contrast.
+  const Tensor of_a = stop_gradient(mean(a, {-3, -2}, true)), of_b = stop_gradient(mean(b, {-3, -2}, true));
+  const Tensor da = a - of_a, db = b - of_b, la = local(da), lb = local(db), ma = la + of_a, mb = lb + of_b;
+  const Tensor light = (ma * mb * 2 + c1) / (square(ma) + square(mb) + c1);
+  const Tensor structure =
+      (local(da * db) * 2 - la * lb * 2 + c2) / (local(square(da) + square(db)) - square(la) - square(lb) + c2);
   return {mean(light * structure, {-3, -2}), mean(structure, {-3, -2})};
 }
 

@@ -4,6 +4,7 @@
 // A matrix with an infinity or a NaN gives NaN, and no routine sees it: some would never return. Vectors, which are
 // unique up to a factor of magnitude 1, are given the one that makes their largest element real and positive, so that
 // they do not depend on the LAPACK.
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -95,6 +96,21 @@ R cutoff(double rtol, int64_t m, int64_t n) {
   return rtol >= 0 ? R(rtol) : R(std::max(m, n)) * std::numeric_limits<R>::epsilon();
 }
 
+// How much larger than 1 / R's range the least singular value that counts has to become: by 2^n, else 0. Its inverse
+// may be infinite where elements of the pseudo-inverse are not.
+template <class R>
+int too_small(const R* s, int64_t k, R fraction) {
+  R least = s[0];
+  for (int64_t j = 0; j < k; ++j)
+    if (s[j] > fraction * s[0]) least = s[j];
+  return least > 0 && least < 4 * std::numeric_limits<R>::min() ? -std::ilogb(least) : 0;
+}
+// x * 2^n, which may be more than R holds.
+template <class R, class T>
+T times_power(const T& x, int n) {
+  return x * std::ldexp(R(1), n / 2) * std::ldexp(R(1), n - n / 2);
+}
+
 // V diag(1 / s) H(U), of the singular values that count.
 void pinv(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
@@ -115,12 +131,14 @@ void pinv(const KernelArgs& args, const Tables& tables) {
       if (k == 0) return;
       if (!all_finite(a, b.size())) return fill_nan(args.out_data<T>() + i * b.size(), b.size());
       if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
+      const int up = too_small(s, k, fraction);
       for (int64_t j = 0; j < k; ++j) {
-        const Real<T> factor = s[j] > fraction * s[0] ? 1 / s[j] : Real<T>(0);
+        const Real<T> factor = s[j] > fraction * s[0] ? 1 / times_power<Real<T>>(s[j], up) : Real<T>(0);
         for (int64_t r = 0; r < n; ++r) v[j * n + r] = conjugate(vh[r * k + j]) * factor;
         for (int64_t c = 0; c < m; ++c) uh[c * k + j] = conjugate(u[j * m + c]);
       }
       use.multiply(int(n), int(m), int(k), v, uh, a);
+      for (int64_t j = 0; up != 0 && j < n * m; ++j) a[j] = times_power<Real<T>>(a[j], up);
       transpose_into(a, m, n, args.out_data<T>() + i * b.size());
     });
   });

@@ -186,6 +186,9 @@ Tensor kl_divergence(const Distribution& p, const Distribution& q, Where where) 
   if (&a == &categorical && &b == &categorical && p.at(0).dim(-1) != q.at(0).dim(-1))
     fail("kl_divergence", fmt::format("{} classes and {}", p.at(0).dim(-1), q.at(0).dim(-1)), where);
   const Shape batch = broadcast_shapes(p.batch_shape(), q.batch_shape(), where);
+  const DType result = promote(p.dtype(), q.dtype());
+  if (&a == &b && a.kl && a.cancels && (p.dtype() != f64 || q.dtype() != f64))
+    return broadcast_to(a.kl(p.astype(f64), q.astype(f64)).astype(result), batch);
   if (&a == &b && a.kl) return broadcast_to(a.kl(p, q), batch);
   if (&a == &independent && &b == &independent && p.folded() == q.folded())
     return folded_sum(p, kl_divergence(p.base(), q.base(), where));

@@ -204,7 +204,11 @@ Tensor Distribution::log_prob(const Tensor& value, Where where) const {
     if (all[all.size() - event.size() + i] != event[i]) mismatch();
   const Tensor in = inside(*family_, x);
   const Tensor safe = in.defined() ? rill::where(in, x, family_->support == Support::unit ? 0.5 : 1.) : x;
-  const Tensor y = broadcast_to(family_->log_prob(*this, safe), without_last(all, event.ndim()));
+  const DType result = promote(x.dtype(), dtype_);
+  const Tensor each = family_->cancels && (x.dtype() != f64 || dtype_ != f64)
+                          ? family_->log_prob(astype(f64), safe.astype(f64)).astype(result)
+                          : family_->log_prob(*this, safe);
+  const Tensor y = broadcast_to(each, without_last(all, event.ndim()));
   return in.defined() ? impl::inside_or_none(in, y) : y;
 }
 
@@ -256,7 +260,9 @@ Tensor Distribution::quantile(const Tensor& p, Where where) const {
 
 Tensor Distribution::entropy(Where where) const {
   const CallerScope caller(where);
-  return broadcast_to(wanted(*this, family_->entropy, "entropy", where)(*this), batch_shape());
+  const auto entropy = wanted(*this, family_->entropy, "entropy", where);
+  const Tensor y = family_->cancels && dtype_ != f64 ? entropy(astype(f64)).astype(dtype_) : entropy(*this);
+  return broadcast_to(y, batch_shape());
 }
 Tensor Distribution::mean(Where where) const {
   const CallerScope caller(where);

@@ -33,6 +33,8 @@ struct Family {
   Support support = Support::reals;
   int event_rank = 0;
   bool reparameterised = true;
+  // Log_prob, entropy and kl are small differences of large terms, such as lgamma(1e5): computed in f64.
+  bool cancels = false;
   OfValue log_prob = nullptr;
   // Of `shape`, the whole shape of what is drawn without the event's axes.
   Tensor (*sample)(D d, const Shape& shape, const SampleOptions& options) = nullptr;

@@ -84,20 +84,33 @@ Tensor cauchy_kl(D p, D q) {
 // --- StudentT --------------------------------------------------------------------------------------------------------
 
 Tensor t_standard(D d, const Tensor& x) { return (x - d.at(1)) / d.at(2); }
+// Where 1 + t^2 / df is t^2 / df, and t^2 may be more than f64 holds.
+Tensor t_far_out(const Tensor& df, const Tensor& t) { return logical_and(abs(t) > 1e120, abs(t) > 1e20 * df); }
 Tensor t_log_prob(D d, const Tensor& x) {
-  const Tensor df = d.at(0);
-  return -0.5 * (df + 1) * log1p(square(t_standard(d, x)) / df) - log(d.at(2)) - 0.5 * log(df) -
+  const Tensor df = d.at(0), t = t_standard(d, x), far_out = t_far_out(df, t);
+  const Tensor far = 2 * log(abs(rill::where(far_out, t, 1))) - log(df);  // of t^2 / df, where t^2 is too large
+  const Tensor near = log1p(square(rill::where(far_out, 1, t)) / df);
+  return -0.5 * (df + 1) * rill::where(far_out, far, near) - log(d.at(2)) - 0.5 * log(df) -
          betaln(0.5 * df, number(d, 0.5));
 }
+// There the first term of the tail's series, (df / t^2)^(df / 2) / (df B(df / 2, 1 / 2)).
+Tensor t_far_tail(const Tensor& df, const Tensor& t) {
+  const Tensor half = full_like(df, 0.5);
+  return exp(df * (0.5 * log(df) - log(abs(t))) - log(df) - betaln(0.5 * df, half));
+}
 // By the incomplete beta function of what is small: of t^2 / (df + t^2) around 0, of df / (df + t^2) in the tails. At 0
-// itself, where its slope is infinite and t's 0, a number that changes no digit.
-Tensor t_cdf(D d, const Tensor& x) {
-  const Tensor df = d.at(0), half = number(d, 0.5), z = t_standard(d, x);
-  const Tensor t = rill::where(equal(z, 0), z.dtype() == f64 ? 1e-150 : 1e-15, z);
-  const Tensor square_t = square(t), middle = square_t < df;
+// itself, where its slope is infinite and t's 0, a number that changes no digit. In f64, for f32 has not room for t^2.
+Tensor t_cdf(D narrow, const Tensor& x) {
+  if (x.dtype() != f64 || narrow.dtype() != f64)
+    return t_cdf(narrow.astype(f64), x.astype(f64)).astype(promote(x.dtype(), narrow.dtype()));
+  const Distribution& d = narrow;
+  const Tensor df = d.at(0), half = number(d, 0.5), all = t_standard(d, x);
+  const Tensor far_out = t_far_out(df, all);
+  const Tensor z = rill::where(far_out, sign(all), all), t = rill::where(equal(z, 0), 1e-150, z);
+  const Tensor square_t = square(t), middle = logical_and(square_t < df, logical_not(far_out));
   const Tensor near = betainc(half, 0.5 * df, rill::where(middle, square_t / (df + square_t), 0.5));
   const Tensor far = betainc(0.5 * df, half, rill::where(middle, 0.5, df / (df + square_t)));
-  const Tensor beyond = 0.5 * far;
+  const Tensor beyond = rill::where(far_out, t_far_tail(df, rill::where(far_out, all, 1e120)), 0.5 * far);
   return rill::where(middle, 0.5 + 0.5 * sign(t) * near, rill::where(t < 0, beyond, 1 - beyond));
 }
 Tensor t_quantile(D d, const Tensor& p) {
@@ -217,6 +230,7 @@ const Family cauchy = {
 const Family student_t = {
     .name = "StudentT",
     .parameters = {{"df", positive}, {"loc"}, {"scale", positive}},
+    .cancels = true,
     .log_prob = t_log_prob,
     .sample = [](D d, const Shape& s,
                  const SampleOptions& o) { return d.at(1) + d.at(2) * random::student_t(d.at(0), s, drawn(d, o)); },

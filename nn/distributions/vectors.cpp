@@ -151,6 +151,7 @@ const Family dirichlet = {
     .parameters = {{"concentration", Constraint::positive, 1}},
     .support = Support::vectors,
     .event_rank = 1,
+    .cancels = true,
     .log_prob = dirichlet_log_prob,
     .sample = [](D d, const Shape& s, const SampleOptions& o) { return random::dirichlet(d.at(0), s, drawn(d, o)); },
     .entropy = dirichlet_entropy,

@@ -141,7 +141,7 @@ States GRUCell::operator()(const Tensor& x, const States& states, const Call& ca
   return one_step(*this, x, states, call, where);
 }
 
-ConvLSTMCell::ConvLSTMCell(int64_t n, const Dims& kernel_size, const ConvLSTMCellOptions& o, Where where)
+ConvLSTMCell::ConvLSTMCell(int64_t n, const Window& kernel_size, const ConvLSTMCellOptions& o, Where where)
     : filters(checked_count("ConvLSTMCell", "filters", n, where)),
       size(kernel_size),
       options(o),

@@ -95,9 +95,14 @@ class DepthwiseConvLayer {
 template <int rank>
 class DepthwiseConvOf : public DepthwiseConvLayer {
  public:
-  // `window` has a size for each axis of space, or one for all, {3}.
-  explicit DepthwiseConvOf(const Dims& window, const DepthwiseConvOptions& options = {}, Where where = Where::current())
+  // `window` has a size for each axis of space, or one for all, 3 or {3}.
+  explicit DepthwiseConvOf(const Window& window, const DepthwiseConvOptions& options = {},
+                           Where where = Where::current())
       : DepthwiseConvLayer(rank, window, options, where) {}
+  template <is_axis I, size_t n>
+  explicit DepthwiseConvOf(const I (&window)[n], const DepthwiseConvOptions& options = {},
+                           Where where = Where::current())
+      : DepthwiseConvOf(window_of(window), options, where) {}
 };
 
 class SeparableConvLayer {

@@ -95,7 +95,7 @@ Tensor AdaptiveAvgPool::operator()(const Tensor& x, const Call& call, Where wher
   return run.give(adaptive_avg_pool(call.in(x), out));
 }
 
-FractionalMaxPool::FractionalMaxPool(const Dims& window, const FractionalMaxPoolOptions& options, Where where)
+FractionalMaxPool::FractionalMaxPool(const Window& window, const FractionalMaxPoolOptions& options, Where where)
     : window(window), options(options) {
   if (options.out.empty() == options.ratio.empty())
     fail("FractionalMaxPool", "give either the sizes of the result or the ratio by which space shrinks", where);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rill/nn/layer.h"
+#include "rill/nn/layers/windows.h"
 #include "rill/ops/images.h"
 
 #pragma GCC visibility push(default)
@@ -49,19 +50,19 @@ struct AvgKind {
 template <class PoolKind, int rank>
 class PoolOf : public PoolLayer {
  public:
-  // `window` has a size for each axis of space, or one for all, {2}. Throws unless they are 1 or more.
-  explicit PoolOf(const Dims& window, const PoolLayerOptions& options = {}, Where where = Where::current())
+  // `window` has a size for each axis of space, or one for all, 2 or {2}. Throws unless they are 1 or more.
+  explicit PoolOf(const Window& window, const PoolLayerOptions& options = {}, Where where = Where::current())
       : PoolLayer(rank, PoolKind::name, window, options, where) {}
+  template <is_axis I, size_t n>
+  explicit PoolOf(const I (&window)[n], const PoolLayerOptions& options = {}, Where where = Where::current())
+      : PoolOf(window_of(window), options, where) {}
 };
 template <int rank>
 class LpPoolOf : public PoolLayer {
  public:
   // The norm's power, more than 0; `window` as of the other pools.
-  LpPoolOf(double p, const Dims& window, const PoolLayerOptions& options = {}, Where where = Where::current())
+  LpPoolOf(double p, const Window& window, const PoolLayerOptions& options = {}, Where where = Where::current())
       : PoolLayer(rank, "LpPool", window, options, where), p(p) {}
-  template <is_axis I>
-  LpPoolOf(double p, I window, const PoolLayerOptions& options = {}, Where where = Where::current())
-      : PoolLayer(rank, "LpPool", Dims{Dim(window)}, options, where), p(p) {}
 
   double p;
 };
@@ -167,7 +168,10 @@ class GlobalAvgPool {
 // adaptive_max_pool().
 class AdaptiveMaxPool {
  public:
-  explicit AdaptiveMaxPool(const Dims& out, std::string name = "adaptive_pool") : out(out), name(std::move(name)) {}
+  explicit AdaptiveMaxPool(const Window& out, std::string name = "adaptive_pool") : out(out), name(std::move(name)) {}
+  template <is_axis I, size_t n>
+  explicit AdaptiveMaxPool(const I (&out)[n], std::string name = "adaptive_pool")
+      : AdaptiveMaxPool(window_of(out), std::move(name)) {}
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(AdaptiveMaxPool)
 
@@ -177,7 +181,10 @@ class AdaptiveMaxPool {
 // The mean of such windows.
 class AdaptiveAvgPool {
  public:
-  explicit AdaptiveAvgPool(const Dims& out, std::string name = "adaptive_pool") : out(out), name(std::move(name)) {}
+  explicit AdaptiveAvgPool(const Window& out, std::string name = "adaptive_pool") : out(out), name(std::move(name)) {}
+  template <is_axis I, size_t n>
+  explicit AdaptiveAvgPool(const I (&out)[n], std::string name = "adaptive_pool")
+      : AdaptiveAvgPool(window_of(out), std::move(name)) {}
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(AdaptiveAvgPool)
 
@@ -196,7 +203,7 @@ struct FractionalMaxPoolOptions {
 // exactly one of out and ratio is given.
 class FractionalMaxPool {
  public:
-  FractionalMaxPool(const Dims& window, const FractionalMaxPoolOptions& options, Where where = Where::current());
+  FractionalMaxPool(const Window& window, const FractionalMaxPoolOptions& options, Where where = Where::current());
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(FractionalMaxPool)
 
@@ -207,8 +214,11 @@ class FractionalMaxPool {
 // Puts what MaxPool2D(...).with_indices() gave back to its places, among zeros; see max_unpool().
 class MaxUnpool {
  public:
-  explicit MaxUnpool(const Dims& window, const UnpoolOptions& options = {}, std::string name = "unpool")
+  explicit MaxUnpool(const Window& window, const UnpoolOptions& options = {}, std::string name = "unpool")
       : window(window), options(options), name(std::move(name)) {}
+  template <is_axis I, size_t n>
+  explicit MaxUnpool(const I (&window)[n], const UnpoolOptions& options = {}, std::string name = "unpool")
+      : MaxUnpool(window_of(window), options, std::move(name)) {}
   Tensor operator()(const Tensor& x, const Tensor& indices, const Call& call = {},
                     Where where = Where::current()) const;
   RILL_LAYER(MaxUnpool)

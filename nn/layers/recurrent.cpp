@@ -98,6 +98,12 @@ RecurrentLayers<Cell>::RecurrentLayers(std::string_view type, int64_t units, Opt
     cells.push_back(Cell(units, options.cell, where));
 }
 
+// What errors call it.
+template <class Cell>
+constexpr const char* layer_name = std::is_same_v<Cell, LSTMCell>  ? "LSTM"
+                                   : std::is_same_v<Cell, GRUCell> ? "GRU"
+                                                                   : "RNN";
+
 template <class Cell>
 Tensor RecurrentLayers<Cell>::merged(const std::vector<Tensor>& y, const Where& where) const {
   if (y.size() == 1) return y[0];
@@ -113,7 +119,7 @@ Tensor RecurrentLayers<Cell>::merged(const std::vector<Tensor>& y, const Where& 
 template <class Cell>
 RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInputs& in, const Call& call,
                                            Where where) const {
-  const LayerRun layer(this, options.name, where);
+  const LayerRun layer(this, options.name, where, layer_name<Cell>);
   const Tensor runs = running_steps(in, x, options.time_axis, where);
   const size_t directions = options.bidirectional ? 2 : 1, layers = cells.size() / directions;
   const std::span<const Tensor> initial = in.initial;

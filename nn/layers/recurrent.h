@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rill/nn/layer.h"
+#include "rill/nn/layers/windows.h"
 #include "rill/nn/param.h"
 #include "rill/ops/conv.h"
 
@@ -174,7 +175,7 @@ struct ConvLSTMCellOptions {
 class ConvLSTMCell {
  public:
   using Options = ConvLSTMCellOptions;
-  ConvLSTMCell(int64_t filters, const Dims& size, const ConvLSTMCellOptions& options = {},
+  ConvLSTMCell(int64_t filters, const Window& size, const ConvLSTMCellOptions& options = {},
                Where where = Where::current());
   States operator()(const Tensor& x, const States& states, const Call& call = {}, Where where = Where::current()) const;
   Tensor project(const Tensor& x, const Call& call) const;
@@ -298,7 +299,7 @@ class Recurrent {
 // Recurrent(ConvLSTMCell): [batch, steps, height, width, channels] to [batch, steps, height', width', filters].
 class ConvLSTM2D : public Recurrent<ConvLSTMCell> {
  public:
-  ConvLSTM2D(int64_t filters, const Dims& size, const ConvLSTMCellOptions& cell = {}, RecurrentOptions options = {},
+  ConvLSTM2D(int64_t filters, const Window& size, const ConvLSTMCellOptions& cell = {}, RecurrentOptions options = {},
              Where where = Where::current())
       : Recurrent(ConvLSTMCell(filters, size, cell, where), std::move(options)) {}
   RILL_LAYER(ConvLSTM2D, cell)

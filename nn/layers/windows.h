@@ -12,6 +12,12 @@ class Window : public Axes {
  public:
   using Axes::Axes;
 };
+// Layers whose first argument is a window also take an array, which braces become before anything else: {2} alone could be
+// a Window or a layer of one.
+template <is_axis I, size_t n>
+Window window_of(const I (&sizes)[n]) {
+  return Dims(sizes, sizes + n);
+}
 
 // A window of `axes` axes of space, given as one number for all or one each. Throws unless each is 1 or more.
 Dims checked_window(const Dims& window, size_t axes, std::string_view op, const Where& where);

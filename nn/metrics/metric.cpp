@@ -9,7 +9,9 @@
 namespace rill::metrics {
 
 Metric::Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Where where)
-    : name_(std::move(name)), update_(std::move(update)), result_(std::move(result)) {
+    : Metric(std::move(name), std::move(sums), std::move(update), std::move(result), Join(), where) {}
+Metric::Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Join join, Where where)
+    : name_(std::move(name)), update_(std::move(update)), result_(std::move(result)), join_(std::move(join)) {
   if (!update_ || !result_) fail("Metric", fmt::format("'{}' has no update or no result", name_), where);
   const CallerScope caller(where);
   const EagerScope eager;
@@ -43,8 +45,22 @@ void Metric::update(const Tensor& prediction, const Tensor& labels, Where where)
 void Metric::update(const Tensor& prediction, const Tensor& labels, const Tensor& weights, Where where) const {
   const CallerScope caller(where, name_.c_str());
   const NameScope scope(name_);
-  const std::vector<Tensor> more = added(prediction, labels, weights, where);
-  for (size_t i = 0; i < more.size(); ++i) Variable(sums_[i]).assign_add(more[i].astype(f64).to(sums_[i].device()));
+  join(added(prediction, labels, weights, where), where);
+}
+
+void Metric::join(const std::vector<Tensor>& sums, Where where) const {
+  const CallerScope caller(where, name_.c_str());
+  if (sums.size() != sums_.size())
+    fail(name_, fmt::format("{} sums are joined to its {}", sums.size(), sums_.size()), where);
+  std::vector<Tensor> more, now;
+  for (size_t i = 0; i < sums.size(); ++i) more.push_back(sums[i].astype(f64).to(sums_[i].device()));
+  if (!join_) {
+    for (size_t i = 0; i < more.size(); ++i) Variable(sums_[i]).assign_add(more[i]);
+    return;
+  }
+  for (const Variable& v : sums_) now.push_back(v.value());
+  const std::vector<Tensor> both = join_(now, more);
+  for (size_t i = 0; i < more.size(); ++i) Variable(sums_[i]).assign(both.at(i));
 }
 
 Tensor Metric::result(Where where) const {

@@ -34,15 +34,33 @@ Metric mean_error(std::string name, Tensor (*of)(const Tensor& error), bool root
 Tensor squared(const Tensor& e) { return square(e); }
 Tensor absolute(const Tensor& e) { return abs(e); }
 
-// Of the labels: their weight, sum and sum of squares; of the errors: sum and sum of squares.
+// The weight; of the labels and of the errors the mean and the sum of squared distances to it; the sum of squared errors.
+// Squares of the labels themselves would leave nothing of a spread that is small beside their mean.
 std::vector<Tensor> moments(const Tensor& p, const Tensor& y, const Tensor& w) {
   const Numbers n = numbers(p, y, w);
-  const Tensor error = n.label - n.prediction;
-  return {sum(n.weight), weighted_sum(n.label, n.weight), weighted_sum(square(n.label), n.weight),
-          weighted_sum(error, n.weight), weighted_sum(square(error), n.weight)};
+  const Tensor weight = sum(n.weight), error = n.label - n.prediction;
+  std::vector<Tensor> all{weight};
+  for (const Tensor& x : {n.label, error}) {
+    const Tensor first = ratio(weighted_sum(x, n.weight), weight);
+    const Tensor rest = ratio(weighted_sum(x - first, n.weight), weight);  // what the first sum has rounded
+    all.push_back(first + rest);
+    all.push_back(weighted_sum(square(x - all.back()), n.weight));
+  }
+  all.push_back(weighted_sum(square(error), n.weight));
+  return all;
 }
-// Sum of the squares of what differs from the mean.
-Tensor spread(const Tensor& n, const Tensor& sum, const Tensor& squares) { return squares - square(sum) / n; }
+// Of two batches (Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979).
+std::vector<Tensor> joined_moments(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  const Tensor weight = a[0] + b[0], part = ratio(b[0], weight);
+  std::vector<Tensor> both{weight};
+  for (const size_t mean : {1, 3}) {
+    const Tensor apart = b[mean] - a[mean];
+    both.push_back(a[mean] + apart * part);
+    both.push_back(a[mean + 1] + b[mean + 1] + square(apart) * (a[0] * part));
+  }
+  both.push_back(a[5] + b[5]);
+  return both;
+}
 // 1 - unexplained / all; where all is 0, 1 if nothing is left unexplained and else 0, as scikit-learn has it.
 Tensor explained(const Tensor& unexplained, const Tensor& all) {
   return rill::where(all == 0, (unexplained == 0).astype(f64), 1 - ratio(unexplained, all));
@@ -55,13 +73,14 @@ Metric root_mean_squared_error() { return mean_error("root_mean_squared_error", 
 Metric mean_absolute_error() { return mean_error("mean_absolute_error", absolute, false); }
 
 Metric r2() {
-  return Metric("r2", std::vector<Shape>(5), moments,
-                [](const std::vector<Tensor>& s) { return explained(s[4], spread(s[0], s[1], s[2])); });
+  return Metric(
+      "r2", std::vector<Shape>(6), moments, [](const std::vector<Tensor>& s) { return explained(s[5], s[2]); },
+      joined_moments);
 }
 Metric explained_variance() {
-  return Metric("explained_variance", std::vector<Shape>(5), moments, [](const std::vector<Tensor>& s) {
-    return explained(spread(s[0], s[3], s[4]), spread(s[0], s[1], s[2]));
-  });
+  return Metric(
+      "explained_variance", std::vector<Shape>(6), moments,
+      [](const std::vector<Tensor>& s) { return explained(s[4], s[2]); }, joined_moments);
 }
 
 Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tensor&)> f, Where where) {

@@ -1,8 +1,11 @@
 // Lookahead, SAM, LBFGS.
 #include "rill/nn/optimizers/closures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
@@ -286,7 +289,8 @@ LBFGS::Point LBFGS::Line::search(const Tensor& direction, const Point& from, dou
   return ends[0].loss <= ends[1].loss ? ends[0] : ends[1];
 }
 
-LBFGS::LBFGS(const LBFGSOptions& o, Where where) : options_(o) {
+LBFGS::LBFGS(const LBFGSOptions& o, Where where)
+    : options_(o), state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
   require_option(o.learning_rate > 0, "LBFGS", "learning_rate", o.learning_rate, "above 0", where);
   require_option(o.max_iterations >= 1, "LBFGS", "max_iterations", o.max_iterations, "1 or more", where);
   require_option(o.max_evaluations >= 1, "LBFGS", "max_evaluations", o.max_evaluations, "1 or more", where);
@@ -319,14 +323,78 @@ Tensor LBFGS::direction_at(const Tensor& gradient) const {
   return q;
 }
 
+// All numbers as their bytes: how many changes and parameters, then what a step leaves.
+std::string LBFGS::memory() const {
+  std::string text;
+  const auto put = [&](double x) { text.append(reinterpret_cast<const char*>(&x), sizeof x); };
+  const auto put_all = [&](const Tensor& t) {
+    if (t.defined())
+      for (const double x : t.to_vector<double>()) put(x);
+  };
+  put(double(changes_.size())), put(gradient_.defined() ? double(gradient_.size()) : 0);
+  put(double(steps_)), put(length_), put(scale_);
+  put_all(direction_), put_all(gradient_);
+  for (const Change& change : changes_)
+    put(change.one_over_product), put_all(change.gradient), put_all(change.parameters);
+  return text;
+}
+
+void LBFGS::recall(const Where& where) {
+  const std::string text = state_.value().item<std::string>();
+  if (text == written_) return;
+  constexpr size_t head = 5;
+  const auto numbers = int64_t(text.size() / sizeof(double));
+  int64_t at = 0;
+  const auto take = [&] {
+    double x = 0;
+    std::memcpy(&x, text.data() + size_t(at++) * sizeof x, sizeof x);
+    return x;
+  };
+  const auto damaged = [&] { fail("LBFGS", "what the checkpoint has of it is damaged", where); };
+  if (text.size() % sizeof(double) != 0 || numbers < int64_t(head)) damaged();
+  const double count = take(), parameters = take();
+  if (!(count >= 0 && parameters >= 0) ||
+      double(numbers - int64_t(head)) != 2 * parameters + count * (1 + 2 * parameters))
+    damaged();
+  const auto take_all = [&] {
+    std::vector<double> all(static_cast<size_t>(parameters));
+    for (double& x : all) x = take();
+    return tensor(all, {.device = "cpu:0"});
+  };
+  changes_.clear();
+  steps_ = int64_t(take()), length_ = take(), scale_ = take();
+  direction_ = gradient_ = Tensor();
+  if (parameters > 0) direction_ = take_all(), gradient_ = take_all();
+  for (int64_t i = 0; i < int64_t(count); ++i) {
+    const double one_over_product = take();
+    const Tensor gradient = take_all();
+    changes_.push_back({gradient, take_all(), one_over_product});
+  }
+  written_ = text;
+}
+
+void LBFGS::name_variables(VariablePaths& paths) const {
+  if (executing_eagerly() && state_.value().item<std::string>() == written_) {
+    written_ = memory();
+    Variable(state_).assign(tensor(written_));
+  }
+  paths.add("state", state_);
+}
+
 Tensor LBFGS::minimize(const LossFunction& loss, const std::vector<Variable>& variables, Where where) {
   CallerScope caller(where);
   if (!executing_eagerly())
     fail("LBFGS", "it reads the loss, and does not work inside a traced function. trace the loss instead", where);
   if (!loss) fail("LBFGS", "the loss is empty", where);
   if (variables.empty()) fail("LBFGS", "the list of variables is empty", where);
+  recall(where);
   Line line(loss, variables);
   Point now = line.here(0, {});
+  if (gradient_.defined() && gradient_.size() != now.gradient.size())
+    fail("LBFGS",
+         fmt::format("it remembers steps of {} numbers, and the variables have {}", gradient_.size(),
+                     now.gradient.size()),
+         where);
   if (largest_of(now.gradient) <= options_.gradient_tolerance) return line.first;
   for (int64_t i = 1; i <= options_.max_iterations; ++i) {
     if (steps_++ > 0) remember(now.gradient);

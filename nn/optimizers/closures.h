@@ -134,14 +134,19 @@ struct LBFGSOptions {
 // Quasi-Newton steps from the last changes of parameters and gradients (Nocedal, Wright: Numerical optimization, 2006,
 // Algorithm 7.4; line search 3.5 with cubic interpolation), as torch has them. For losses without noise. It computes in
 // f64 on the host and reads the loss, so that it does not work inside a traced function; the loss itself may be one.
-// What it remembers is not in checkpoints.
+// In a checkpoint it is {"lbfgs", lbfgs}, with all that it remembers: two numbers for each of `history` steps and each
+// parameter.
 class LBFGS {
  public:
+  LBFGS(LBFGS&&) = default;
+  LBFGS& operator=(LBFGS&&) = default;
   // Throws where a tolerance or the rate is negative, or a count below 1.
   explicit LBFGS(const LBFGSOptions& options = {}, Where where = Where::current());
   // Up to max_iterations steps. Gives the loss before them. Throws where the loss does not depend on a variable.
   Tensor minimize(const LossFunction& loss, const std::vector<Variable>& variables, Where where = Where::current());
   Tensor minimize(const LossFunction& loss, const NamedVariables& variables, Where where = Where::current());
+  // What a checkpoint keeps.
+  void name_variables(VariablePaths& paths) const;
 
  private:
   struct Point {
@@ -151,8 +156,13 @@ class LBFGS {
   class Line;
   void remember(const Tensor& gradient);
   Tensor direction_at(const Tensor& gradient) const;
+  std::string memory() const;
+  // What a checkpoint has brought since memory() was written.
+  void recall(const Where& where);
 
   LBFGSOptions options_;
+  Variable state_;               // memory(), when a checkpoint asks for it
+  mutable std::string written_;  // what state_ holds, unless a checkpoint was restored
   int64_t steps_ = 0;
   Tensor direction_, gradient_;  // of the last step
   double length_ = 0, scale_ = 1;

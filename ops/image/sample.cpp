@@ -96,16 +96,16 @@ struct Sampler {
 void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o, const Where& where) {
   const size_t n = space_axes("grid_sample", x, 2, 3, where);
   require_operand("grid_sample", grid, where);
-  const std::string operands = fmt::format(". operands: {}, {}", to_string(x.spec()), to_string(grid.spec()));
+  const auto operands = [&] { return fmt::format(". operands: {}, {}", to_string(x.spec()), to_string(grid.spec())); };
   if (grid.ndim() != x.ndim() || grid.shape()[0] != x.shape()[0] || grid.shape().back() != int64_t(n) ||
       !is_floating(grid.dtype()))
     fail("grid_sample",
          fmt::format("the grid must be of floating numbers, [{}, sizes of {} axes of space, {}]{}", x.shape()[0], n, n,
-                     operands),
+                     operands()),
          where);
-  if (o.mode == SampleMode::cubic && n != 2) fail("grid_sample", "cubic takes two axes of space" + operands, where);
-  for (int64_t size : image::space_of(x, o.layout))
-    if (size < 1) fail("grid_sample", "an axis of space is empty" + operands, where);
+  if (o.mode == SampleMode::cubic && n != 2) fail("grid_sample", "cubic takes two axes of space" + operands(), where);
+  for (Dim size : image::space_of(x, o.layout))
+    if (size.hint() < 1) fail("grid_sample", "an axis of space is empty" + operands(), where);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "rill/ops/index/from_front.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/jvp_rules.h"
+#include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
 #include "rill/ops/run_watch.h"
@@ -128,7 +129,22 @@ Tensors vjp_scatter(const VjpArgs& a) {
   return out;
 }
 
-// multiply: each factor's gradient is the product of all others, also where one factor is zero.
+// The product of the zeros among the other factors at each place, by how many there are, none, one, two or three. It is
+// written with the sums of their powers (Newton's identities), which scatters give, because derivatives flow through
+// each of them: so derivatives of the product are right up to the fourth.
+Tensors products_of_zeros(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& own,
+                          const GatherAttrs& at) {
+  const auto sum_beside = [&](const Tensor& v) {
+    return gather(scatter(zeros_like(x), indices, v, at, ScatterMode::add), indices, at) - v;
+  };
+  const Tensor one = ones({}, {own.dtype(), own.device()}), first = sum_beside(own);
+  // Numbers that are all 0 differ in their derivatives alone.
+  if (!listeners().see_ops()) return {one, first};
+  const Tensor second = sum_beside(own * own), third = sum_beside(own * own * own);
+  return {one, first, (first * first - second) / 2, (first * first * first - first * second * 3 + third * 2) / 6};
+}
+
+// multiply: each factor's gradient is the product of all others, also where some factors are zero.
 Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<Tensor>& indices) {
   const Tensor &x = a.in[0], &u = a.in[1], &ct = a.cotangent[0];
   Tensors out(a.in.size());
@@ -139,11 +155,11 @@ Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<
                                 indices, s.where);
     Tensor rest = scatter(x, indices, where(is_zero, one, u), s.where, ScatterMode::multiply);
     const Tensor others = gather(ct * rest, indices, s.where) / where(is_zero, one, u);
-    // One other that is 0 makes the product 0, and is a factor in second derivatives: the sum of zeros is that one.
     const Tensor zeros_beside = zeros_there - astype(is_zero, u.dtype()), own = where(is_zero, u, none);
-    const Tensor other =
-        gather(scatter(zeros_like(x), indices, own, s.where, ScatterMode::add), indices, s.where) - own;
-    out[1] = where(zeros_beside == none, others, where(zeros_beside == one, multiply_no_nan(others, other), none));
+    const Tensors products = products_of_zeros(x, indices, own, s.where);
+    out[1] = where(zeros_beside == none, others, none);
+    for (size_t n = 1; n < products.size(); ++n)
+      out[1] = where(zeros_beside == Tensor(double(n)), multiply_no_nan(others, products[n]) + none, out[1]);
   }
   return out;
 }

@@ -77,12 +77,25 @@ Tensor vector_norm(const Tensor& x, const NormOptions& o, Where where) {
   return norm(operand("vector_norm", x, where), o, where);
 }
 
+namespace {
+// Very large and very small matrices times a power of two, which no condition sees: their inverses and singular values
+// may be more than their dtype holds.
+Tensor moderate(const Tensor& a) {
+  const Tensor largest = max(abs(stop_gradient(a)), {.axis = {-2, -1}, .keepdims = true});
+  const Tensor exponent = frexp(largest).second;
+  const Tensor up = rill::where(abs(exponent) > (real_of(a.dtype()) == DType::f64 ? 500 : 60), -exponent, 0);
+  const auto power = [&](const Tensor& n) { return ldexp(ones({}, {largest.dtype(), a.device()}), n); };
+  return a * power(up >> 1) * power(up - (up >> 1));  // 2^130 is more than f32 holds
+}
+}  // namespace
+
 Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
   CallerScope caller(where);
   const Which w = which("cond", ord, where);
-  const Tensor a = require_matrix("cond", x, where);
+  Tensor a = require_matrix("cond", x, where);
   if (smaller(rows_of(a.spec()), columns_of(a.spec())) == 0)
     fail("cond", fmt::format("a matrix without elements has no condition. operands: {}", to_string(x.spec())), where);
+  a = moderate(a);
   const Tensor infinity = full({}, std::numeric_limits<double>::infinity(), {real_of(a.dtype()), a.device()});
   if (w.kind != Kind::spectral) {
     if (rows_of(a.spec()) != columns_of(a.spec())) return inv(a, where);  // rejected

@@ -427,8 +427,8 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
   // The sizes of the input of the convolution that this reverses.
   if (o.padding.kind == SpacePadding::Kind::same) {
     for (size_t i = 0; i < n; ++i) p.sizes.push_back(multiply_sizes(in[i], p.strides[i]));
-    for (Dim size : p.sizes)
-      if (size > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
+    for (Dim size : p.sizes)  // of other sizes, rules of shapes say it
+      if (size.hint() > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
     resolve_padding(o.padding, p.sizes, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
   } else {
     resolve_padding(o.padding, in, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);

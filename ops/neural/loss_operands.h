@@ -32,12 +32,15 @@ inline void require_labels(std::string_view op, const Tensor& scores, const Tens
                            const Where& where) {
   require_operand(op, scores, where);
   require_operand(op, labels, where);
-  const std::string operands = fmt::format(". operands: {}, {}", to_string(scores.spec()), to_string(labels.spec()));
-  if (scores.ndim() < 1) fail(op, "there is no axis of classes" + operands, where);
-  if (!is_integer(labels.dtype())) fail(op, "labels must be integers, the numbers of classes" + operands, where);
+  // Written where something is wrong alone: a size that is printed is looked at, and a trace is for that size then.
+  const auto operands = [&] {
+    return fmt::format(". operands: {}, {}", to_string(scores.spec()), to_string(labels.spec()));
+  };
+  if (scores.ndim() < 1) fail(op, "there is no axis of classes" + operands(), where);
+  if (!is_integer(labels.dtype())) fail(op, "labels must be integers, the numbers of classes" + operands(), where);
   const Shape wanted(scores.shape().begin(), scores.shape().end() - (one_each ? 1 : 0));
   if (labels.shape() != wanted)
-    fail(op, fmt::format("labels must be of shape {}{}", to_string(wanted), operands), where);
+    fail(op, fmt::format("labels must be of shape {}{}", to_string(wanted), operands()), where);
 }
 inline void require_class_weights(std::string_view op, const std::optional<Tensor>& weights, const Tensor& scores,
                                   const Where& where) {

@@ -402,7 +402,7 @@ Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout la
   const Dim in = x.shape()[size_t(at)];
   Dims window(n, 1);
   if (in % out == 0) {
-    window[axis] = in / out;
+    window[axis] = out == 1 ? in : Dim(in / out);
     return pool(op, x, window, {.layout = layout}, where);
   }
   require_few_tensors(op.name, out, Where::current());

@@ -3,10 +3,13 @@
 
 #include <cmath>
 
+#include "rill/ops/fft.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
+#include "rill/tensor/dim_table.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
@@ -228,6 +231,47 @@ Tensor unwrap(const Tensor& p, const UnwrapOptions& o, Where where) {
 
 namespace {
 
+// The digits of integers, the lowest first, each between -2^(bits - 1) and 2^(bits - 1): as many as x's dtype has.
+std::vector<Tensor> digits_of(const Tensor& x, int bits) {
+  std::vector<Tensor> digits;
+  Tensor rest = astype(x, DType::i64);
+  for (int at = 0; at < int(size_of(x.dtype())) * 8; at += bits) {
+    const int64_t half = int64_t(1) << (bits - 1);
+    const Tensor digit = ((rest + half) & (2 * half - 1)) - half;
+    digits.push_back(digit);
+    rest = (rest - digit) >> bits;
+  }
+  return digits;
+}
+
+// Of long integers, modulo 2^64 as all their sums are: by Fourier transforms in f64 of their digits, which are so small
+// that sums are less than a half away from what they are: n m operations become n log n, and memory n.
+Tensor sliding_products_of_integers(const Tensor& a, const Tensor& v) {
+  const Dim n = a.shape()[0], m = v.shape()[0];
+  const int bits = n.hint() <= int64_t(1) << 22 ? 10 : n.hint() <= int64_t(1) << 26 ? 8 : 6;
+  Dim length = n;
+  if (!n.is_open())
+    for (length = 1; length < n;) length = length * 2;
+  std::vector<Tensor> of_a, of_v;
+  const auto spectrum = [&](const Tensor& digit) { return fft::rfft(astype(digit, DType::f64), {.n = length}); };
+  for (const Tensor& digit : digits_of(a, bits)) of_a.push_back(spectrum(digit));
+  for (const Tensor& digit : digits_of(v, bits)) of_v.push_back(conj(spectrum(digit)));
+  Tensor sum = zeros(Shape{n - m + 1}, {DType::i64, a.device()});
+  for (size_t place = 0; place < of_a.size(); ++place) {
+    Tensor products = of_a[0] * of_v[place];
+    for (size_t i = 1; i <= place; ++i) products = products + of_a[i] * of_v[place - i];
+    const Tensor exact = round(fft::irfft(products, {.n = length}));
+    sum = sum + (astype(slice_axis(exact, 0, 0, n - m + 1), DType::i64) << (int64_t(place) * bits));
+  }
+  return astype(sum, a.dtype());
+}
+
+// Whether n m products, each of which is made a number of a matrix, are few; both ways are right.
+bool are_few(Dim n, Dim m) {
+  const CostDims either_is_right;
+  return multiply_sizes(n, m) <= 1 << 20;
+}
+
 // out[i] = sum_k a[i + k] v[k] over the overlaps that are whole.
 Tensor sliding_products(const Tensor& a, const Tensor& v) {
   const Dim n = a.shape()[0], m = v.shape()[0];
@@ -237,6 +281,7 @@ Tensor sliding_products(const Tensor& a, const Tensor& v) {
                    sliding_products(ar, vi) + sliding_products(ai, vr));
   }
   if (is_floating(a.dtype())) return reshape(conv(reshape(a, {1, n, 1}), reshape(v, {m, 1, 1})), {n - m + 1});
+  if (!are_few(n, m)) return sliding_products_of_integers(a, v);
   const TensorOptions index{DType::i64, a.device()};
   const Tensor places = expand_dims(arange(n - m + 1, index), 1) + arange(m, index);
   return matmul(take(a, places, 0), v);

@@ -53,8 +53,8 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
   if (padding.kind == SpacePadding::Kind::each && padding.lo.size() != n)
     fail(op, fmt::format("padding has {} pairs for {} axes of space", padding.lo.size(), n), where);
   for (const Dims* list : {&strides, &dilation})
-    for (int64_t step : *list)
-      if (step > largest_step) fail(op, fmt::format("a step of {} is more than {}", step, largest_step), where);
+    for (Dim step : *list)
+      if (step.hint() > largest_step) fail(op, fmt::format("a step of {} is more than {}", step, largest_step), where);
   lo = hi = Dims(n, 0);
   for (size_t i = 0; i < n; ++i) switch (padding.kind) {
       case SpacePadding::Kind::valid: break;

@@ -70,9 +70,13 @@ Places places_of(const Ragged& r, std::string_view op, const Where& where) {
 
 }  // namespace
 
-Tensor Ragged::padded(const Tensor& padding, Where where) const {
+Tensor Ragged::padded(const Tensor& given, Where where) const {
   CallerScope caller(where);
   constexpr std::string_view op = "Ragged::padded";
+  // A number of C++ is of the values' dtype, but for a fraction among integers.
+  const bool is_number = given.defined() && given.spec().weak && values.dtype() != DType::string &&
+                         (is_floating(values.dtype()) || is_integer(given.dtype()));
+  const Tensor padding = is_number ? given.astype(values.dtype()) : given;
   const Places places = places_of(*this, op, where);
   Shape shape;
   for (int64_t size : places.sizes) shape.push_back(size);

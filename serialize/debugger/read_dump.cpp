@@ -13,6 +13,7 @@
 #include "rill/serialize/records.h"
 #include "rill/serialize/save.h"
 #include "rill/serialize/tensorflow/interpreter.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::debug {
@@ -272,7 +273,22 @@ class DumpReading {
   std::unordered_map<int64_t, std::string> made_;  // by the id of a tensor: "relu_3:0"
 };
 
-Dump::Dump(const std::string& folder, Where where) : folder_(folder) { DumpReading(*this, where).run(); }
+struct Dump::Readers {
+  ForkMutex mutex;
+  std::map<std::string, RecordReader> open;
+  // The record at `place`, into `bytes`. False where there is none.
+  bool read(const std::string& path, const RecordPlace& place, std::string& bytes, const Where& where) {
+    const std::lock_guard lock(mutex);
+    auto at = open.find(path);
+    if (at == open.end()) at = open.try_emplace(path, path, RecordReaderOptions(), where).first;
+    at->second.go_to(place, where);
+    return at->second.next(bytes, where);
+  }
+};
+
+Dump::Dump(const std::string& folder, Where where) : folder_(folder), readers_(std::make_shared<Readers>()) {
+  DumpReading(*this, where).run();
+}
 
 std::string Dump::name_of(const DumpValue& v) const {
   const DumpNode& n = nodes_[size_t(v.node)];
@@ -296,11 +312,10 @@ Tensor Dump::tensor(const DumpValue& v, Where where) const {
   }
   const bool eager = v.place[2] >= 0;
   const std::string path = DumpReading::path_of(*this, eager ? "execution" : "graph_execution_traces");
-  RecordReader in(path, {}, where);
-  in.go_to({v.place[0], v.place[1]}, where);
   std::string bytes;
   proto::DebugEvent event;
-  if (!in.next(bytes, where) || !parse(bytes, event)) fail("Dump.tensor", fmt::format("'{}' is damaged", path), where);
+  if (!readers_->read(path, {v.place[0], v.place[1]}, bytes, where) || !parse(bytes, event))
+    fail("Dump.tensor", fmt::format("'{}' is damaged", path), where);
   const proto::Execution& x = event.execution();
   const proto::GraphExecutionTrace& t = event.graph_execution_trace();
   const int k = int(std::max<int64_t>(v.place[2], 0));

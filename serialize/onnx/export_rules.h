@@ -54,6 +54,16 @@ const ScanAttrs& plain_scan(Call& c);
 // where there is none.
 const Rule* pair_rule_of(const Op& op);
 
+// Pools over whole axes whose size is open, which attributes of windows cannot say: as reductions, in either format.
+namespace whole_pool {
+bool is(const Call& c);
+Values max(Call& c);
+Values max_pick(Call& c);
+Values max_grad(Call& c);
+Values avg(Call& c);
+Values avg_grad(Call& c);
+}  // namespace whole_pool
+
 // The equation of a product of two operands: "abc,cd->abd".
 std::string einsum_of(const Call& c);
 

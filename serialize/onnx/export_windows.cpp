@@ -172,6 +172,7 @@ struct Pooled {
 
 Values write_max_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
+  if (whole_pool::is(c)) return whole_pool::max(c);
   const bool whole = is_integer(c.in[0].dtype);  // which the operator has in 8 bits alone; in f64 all of 32 fit
   if (whole) c.in[0] = c.e.cast(c.in[0], DType::f64);
   const Pooled pool(c, false);
@@ -179,6 +180,7 @@ Values write_max_pool(Call& c) {
 }
 Values write_max_pool_pick(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
+  if (whole_pool::is(c)) return whole_pool::max_pick(c);
   Exporter& e = c.e;
   const Pooled pool(c, true);
   Value t = e.transposed(c.in[1], pool.order);
@@ -188,6 +190,7 @@ Values write_max_pool_pick(Call& c) {
 }
 Values write_max_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
+  if (whole_pool::is(c)) return whole_pool::max_grad(c);
   Exporter& e = c.e;
   const Pooled pool(c, true);
   auto flat = [&](const Value& v) { return e.op("Reshape", {v, e.ints({-1})}); };
@@ -205,6 +208,7 @@ Values write_max_pool_grad(Call& c) {
 // Where x is padded ahead, so is a tensor of ones, which counts the elements of each window.
 Values write_avg_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
+  if (whole_pool::is(c)) return whole_pool::avg(c);
   Exporter& e = c.e;
   const PoolParams& p = c.attrs<PoolParams>();
   const Order order = activation_order(p.layout, c.rank());
@@ -226,6 +230,7 @@ Values write_avg_pool(Call& c) {
 // each channel by itself (as a batch of one channel).
 Values write_avg_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
+  if (whole_pool::is(c)) return whole_pool::avg_grad(c);
   Exporter& e = c.e;
   const PoolParams& p = c.attrs<PoolParams>();
   const Order order = activation_order(p.layout, c.rank());
@@ -256,7 +261,89 @@ Values write_avg_pool_grad(Call& c) {
   return {e.transposed(e.reshaped(y, result), inverse(order))};
 }
 
+// --- Pools over all of space -----------------------------------------------------------------------------------------
+
+bool is_same_size(Dim a, Dim b) {
+  return a.is_open() ? b.is_open() && a.number() == b.number() : !b.is_open() && a.plain() == b.plain();
+}
+// The axes that are pooled whole; along the others windows have one element.
+Axes pooled_axes(const PoolParams& p) {
+  Axes axes;
+  for (size_t i = 0; i < p.window.size(); ++i)
+    if (p.window[i].is_open() || p.window[i] != 1) axes.push_back(int64_t(space_axis(p.layout, i)));
+  return axes;
+}
+Values composed_pool(Call& c, Tensor (*f)(In in, const PoolParams& p)) {
+  const PoolParams& p = c.attrs<PoolParams>();
+  return c.e.composed(c.in, c.specs, [&](In in) { return Tensors{f(in, p)}; });
+}
+// With the axes that are pooled as one, behind the others.
+Tensor flattened(const Tensor& x, const PoolParams& p) {
+  const Axes axes = pooled_axes(p);
+  Axes last;
+  for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
+  const Tensor y = moveaxis(x, axes, last);
+  Shape shape(y.shape().begin(), y.shape().end() - axes.size());
+  Dim all = 1;
+  for (int64_t axis : axes) all = all * x.shape()[size_t(axis)];
+  shape.push_back(all);
+  return reshape(y, shape);
+}
+Tensor unflattened(const Tensor& flat, const Shape& shape, const PoolParams& p) {
+  const Axes axes = pooled_axes(p);
+  Axes last;
+  for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
+  Shape moved(flat.shape().begin(), flat.shape().end() - 1);
+  for (int64_t axis : axes) moved.push_back(shape[size_t(axis)]);
+  return moveaxis(reshape(flat, moved), last, axes);
+}
+// Which element of each window is its maximum: the first of equal ones.
+Tensor is_chosen(const Tensor& flat) { return argmax(flat, -1, true) == arange(flat.dim(-1), {.dtype = i64}); }
+
 }  // namespace
+
+namespace whole_pool {
+
+bool is(const Call& c) {
+  const PoolParams& p = c.attrs<PoolParams>();
+  bool open = false;
+  for (size_t i = 0; i < p.window.size(); ++i) {
+    if (p.pads_lo[i].is_open() || p.pads_hi[i].is_open() || p.pads_lo[i] != 0 || p.pads_hi[i] != 0) return false;
+    const Dim in = p.sizes.empty() ? c.specs[0].shape[space_axis(p.layout, i)] : p.sizes[i];
+    const bool whole = is_same_size(p.window[i], in);
+    if (!whole && !(is_same_size(p.window[i], 1) && is_same_size(p.strides[i], 1))) return false;
+    open |= whole && in.is_open();
+  }
+  return open;
+}
+Values max(Call& c) {
+  return composed_pool(c, [](In in, const PoolParams& p) { return rill::max(in[0], pooled_axes(p), true); });
+}
+Values max_pick(Call& c) {
+  return composed_pool(c, [](In in, const PoolParams& p) {
+    const Tensor sums = sum(where(is_chosen(flattened(in[0], p)), flattened(in[1], p), 0), -1);
+    return expand_dims(sums, pooled_axes(p));
+  });
+}
+Values max_grad(Call& c) {
+  return composed_pool(c, [](In in, const PoolParams& p) {
+    const Tensor chosen = is_chosen(flattened(in[0], p));
+    return unflattened(where(chosen, flattened(in[1], p), 0), in[0].shape(), p);
+  });
+}
+Values avg(Call& c) {
+  return composed_pool(c, [](In in, const PoolParams& p) { return mean(in[0], pooled_axes(p), true); });
+}
+Values avg_grad(Call& c) {
+  return composed_pool(c, [](In in, const PoolParams& p) {
+    Shape x = in[0].shape();
+    Dim all = 1;
+    for (size_t i = 0; i < p.sizes.size(); ++i) x[space_axis(p.layout, i)] = p.sizes[i], all = all * p.window[i];
+    return broadcast_to(in[0] / all, x);
+  });
+}
+
+}  // namespace whole_pool
 
 std::span<const Rule> window_rules() {
   static const Rule rules[] = {

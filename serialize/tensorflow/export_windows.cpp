@@ -16,6 +16,7 @@ namespace rill::tensorflow_out {
 namespace {
 
 using onnx_out::inverse, onnx_out::is_empty, onnx_out::Order, onnx_out::permuted, onnx_out::zeros_of;
+namespace whole_pool = onnx_out::whole_pool;
 
 // The axes of an activation, of weights, in TensorFlow's order.
 Order activation_order(Layout l, size_t rank) {
@@ -265,6 +266,7 @@ struct Pool : Windows {
 
 Values write_max_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
+  if (whole_pool::is(c)) return whole_pool::max(c);
   const Pool v(c);
   Value x = v.activation(c.in[0]);
   const bool same = v.same();
@@ -273,6 +275,7 @@ Values write_max_pool(Call& c) {
 }
 Values write_max_pool_pick(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
+  if (whole_pool::is(c)) return whole_pool::max_pick(c);
   const Pool v(c);
   const Value x = v.padded(v.activation(c.in[0]), -infinity);
   const Value t = v.padded(v.activation(c.in[1]), 0);
@@ -281,6 +284,7 @@ Values write_max_pool_pick(Call& c) {
 }
 Values write_max_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
+  if (whole_pool::is(c)) return whole_pool::max_grad(c);
   const Pool v(c);
   const Value x = v.padded(v.activation(c.in[0]), -infinity), g = v.activation(c.in[1]);
   const Value y = v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes("VALID"));
@@ -299,6 +303,7 @@ Value shares(const Pool& v, const Shape& x, DType dtype) {
 }
 Values write_avg_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
+  if (whole_pool::is(c)) return whole_pool::avg(c);
   const Pool v(c);
   const Value x = v.activation(c.in[0]);
   const char* op = v.space == 3 ? "AvgPool3D" : "AvgPool";
@@ -311,6 +316,7 @@ Values write_avg_pool(Call& c) {
 }
 Values write_avg_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
+  if (whole_pool::is(c)) return whole_pool::avg_grad(c);
   const Pool v(c);
   Value g = v.activation(c.in[0]);
   const Shape given = permuted(c.specs[0].shape, activation_order(v.layout, c.rank()));

@@ -200,7 +200,7 @@ struct ChannelGradient {
     mean_g = sum_g / n, mean_gh = sum_gd * r / n;
     slope = C(2) * args.in_data<C>(6)[c] / n;
     constant = args.in_data<C>(5)[c] / n;
-    args.out_data<C>(1)[c] = sum_gd * r;
+    args.out_data<C>(1)[c] = n == 0 ? C(0) : sum_gd * r;  // the variance of nothing is NaN, but nothing is summed
     args.out_data<C>(2)[c] = sum_g;
   }
   // From lanes of each, or one number of each.

@@ -104,7 +104,7 @@ struct ChannelSums {
   RILL void give(const Folding& s, i64 row, const Acc& x) {
     const T r = channel_factor(number<T>(s.in[2], row), x.dd / f64(s.n), s.epsilon);
     set(s.out[0], row, T(x.g));
-    set(s.out[1], row, T(x.gd * f64(r)));
+    set(s.out[1], row, s.n == 0 ? T(0) : T(x.gd * f64(r)));
     set(s.out[2], row, r);
   }
 };
