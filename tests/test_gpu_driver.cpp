@@ -112,6 +112,34 @@ TEST_CASE("faults name the node of a traced function, and its scope") {
 
 // --- The driver's own state ------------------------------------------------------------------------------------------
 
+TEST_CASE("child: an access of a kernel fails", "[.]") {
+  const Tensor x = ones({1000}, {.device = gpu}), y = x + 1;
+  synchronize(gpu);
+  of_driver<void(const char*, int)>("rill_simulated_fail")("kernel", 1);
+  const Tensor z = y * 2;
+  const std::string first = message_of([&] { synchronize(gpu); });
+  INFO(first);
+  CHECK(has(first, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+  CHECK(has(first, "the GPU is lost to this process: no later call there can succeed"));
+  CHECK(has(first, "start the program again, from its latest checkpoint"));
+  for (int i = 0; i < 2; ++i) {
+    const std::string later = message_of([&] { static_cast<void>(y.to(host)); });
+    CHECK(has(later, "the GPU is lost to this process since an earlier error"));
+    CHECK(has(later, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    CHECK_FALSE(has(later, "checkpoint"));
+  }
+  says([&] { static_cast<void>(y + y); }, {"the GPU is lost to this process"});
+  set_default_device(host);
+  CHECK(sum(ones({10})).item<float>() == 10);
+}
+TEST_CASE("a GPU that a kernel's error has ended is told to be lost, once what to do") {
+  if (!is_simulated()) return skip_case("a true kernel does not fail on demand");
+  std::string output;
+  const int status = child("", "child: an access of a kernel fails", output);
+  INFO(output);
+  CHECK(status == 0);
+}
+
 TEST_CASE("the caller's context stays current") {
   if (!has_second_gpu()) return skip_case(one_gpu);
   const auto get = of_driver<int(void**)>("cuCtxGetCurrent");

@@ -129,7 +129,7 @@ const Api& api();
 void load_api(void* libcuda);
 
 // Throws rill::Error ("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"), and
-// host_memory::OutOfMemory for that.
+// host_memory::OutOfMemory for that. Where the error has ended the context, it says so, and once what to do.
 void require(Result result, const char* call);
 #define RILL_CUDA(call, ...) ::rill::cuda::require(::rill::cuda::api().call(__VA_ARGS__), #call)
 
