@@ -376,6 +376,29 @@ TEST_CASE("NVRTC finds its builtins beside itself") {
 
 // --- Memory of others ------------------------------------------------------------------------------------------------
 
+TEST_CASE("uploads wait for nothing, and have read what they were given when they return") {
+  const Tensor warm = ones({4 << 20}, {.device = host}).to(gpu);  // all of the ring is there
+  synchronize(gpu);
+  const auto waits = of_driver<long()>("rill_simulated_waits");
+  const long before = waits ? waits() : 0;
+  std::vector<float> numbers(1 << 19);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i % 1000);
+  Tensor sum_of_all = sum(warm);
+  const Tensor lent = from_buffer(numbers.data(), {1 << 19}, f32, [] {}, {.device = host});
+  const Tensor there = lent.to(gpu);
+  std::fill(numbers.begin(), numbers.end(), -1.f);
+  if (waits) CHECK(waits() == before);
+  CHECK(there.to_vector<float>()[123456] == 456);
+  CHECK(sum_of_all.item<float>() == 4 << 20);
+  // Many that follow each other, of sizes that end anywhere in the ring.
+  std::vector<Tensor> all;
+  for (int i = 0; i < 40; ++i) {
+    const Tensor x = full({100'000 + 977 * i}, float(i), {.device = host});
+    all.push_back(x.to(gpu));
+  }
+  for (int i = 0; i < 40; ++i) CHECK(bool(rill::all(all[size_t(i)] == float(i)).item<bool>()));
+}
+
 TEST_CASE("lent memory lies where it is said to lie") {
   const Tensor there = arange(4.f, {.device = gpu}), here = arange(4.f, {.device = host});
   const auto lend = [](const Tensor& t, Device d) {

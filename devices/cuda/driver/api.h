@@ -96,6 +96,7 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                         \
   CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                              \
   CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                 \
+  CALL(cuEventSynchronize, "cuEventSynchronize", (Event event))                                                      \
   CALL(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                      \
   CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \
   CALL(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                   \

@@ -100,6 +100,7 @@ void rill_simulated_fail(const char* name, int nth) {
 long rill_simulated_launches() { return launches; }  // those of graphs, too
 // The most blocks that a kernel ran with, since this was last asked.
 unsigned rill_simulated_most_blocks() { return most_blocks.exchange(0); }
+long rill_simulated_waits() { return waits; }  // of the host, for streams
 // How many graphs were made executable, and launched; how many there are, executable ones counted apart.
 long rill_simulated_graphs() { return graphs; }
 long rill_simulated_graph_launches() { return graph_launches; }
@@ -360,6 +361,14 @@ int cuEventRecord(void* event, void* stream) {
     held->changed.notify_all();
     return int(ok);
   });
+}
+int cuEventSynchronize(void* event) {
+  NEEDS_CONTEXT;
+  auto held = *static_cast<std::shared_ptr<CUevent>*>(event);
+  std::unique_lock hold(held->mutex);
+  const long wanted = held->recorded;
+  held->changed.wait(hold, [&] { return held->passed >= wanted; });
+  return ok;
 }
 int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   FAIL_ON_DEMAND(invalid_value);

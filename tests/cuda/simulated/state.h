@@ -50,6 +50,7 @@ inline std::mutex failure_mutex;
 inline std::string failing_call;
 inline int calls_until_failure = 0;
 inline std::atomic<unsigned> most_blocks = 0;  // of a kernel that was started
+inline std::atomic<long> waits = 0;            // of the host for a stream
 inline std::atomic<long> launches = 0, graphs = 0, graph_launches = 0, living_graphs = 0;
 
 // Whether this call of `name` is the one that a test wants to fail.
@@ -262,6 +263,7 @@ struct CUstream {
     return add(std::function<int()>(std::move(kernel)));
   }
   int wait() {
+    ++waits;
     std::unique_lock hold(mutex);
     if (captured) {
       invalid = true;
