@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -99,6 +100,12 @@ void Gpu::open() {
   RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
   faults_ = new (fault) Fault[fault_places * Fault::kept];
   open_.store(true, std::memory_order_release);
+}
+
+bool allows_tf32() {
+  static const char* const wanted = std::getenv("RILL_TF32");
+  static const bool on = wanted && std::strcmp(wanted, "on") == 0;
+  return on;
 }
 
 bool in_fork() { return is_fork; }

@@ -179,6 +179,9 @@ int count_gpus();
 // Finds the GPUs, all or those with these numbers of the driver's. Throws where the driver fails.
 void find_gpus(const std::vector<int>* wanted);
 
+// RILL_TF32=on: products and convolutions of f32 may round their operands to TF32, for tensor cores.
+bool allows_tf32();
+
 // Throws in the child of a fork(), which cannot use CUDA, and whose locks may be held for ever.
 void require_no_fork();
 bool in_fork();
