@@ -236,6 +236,12 @@ TEST_CASE("plans are kept on disk, and RILL_LOG=cudnn tells of new ones") {
   CHECK(has(second, "0 made, 3 restored"));
   CHECK(!has(second, "a new plan"));
   CHECK(has(third, "3 made, 0 restored"));
+  // Of f32 in full; or with tensor cores, by plans of their own.
+  const std::string rounded = run("RILL_TF32=on");
+  INFO(rounded);
+  CHECK(has(first, "a new plan\nexact\n"));
+  CHECK(has(rounded, "3 made, 0 restored"));
+  CHECK(!has(rounded, "exact\n"));
   std::filesystem::remove_all(folder);
 }
 

@@ -112,6 +112,34 @@ TEST_CASE("faults name the node of a traced function, and its scope") {
 
 // --- The driver's own state ------------------------------------------------------------------------------------------
 
+TEST_CASE("child: an access of a kernel fails", "[.]") {
+  const Tensor x = ones({1000}, {.device = gpu}), y = x + 1;
+  synchronize(gpu);
+  of_driver<void(const char*, int)>("rill_simulated_fail")("kernel", 1);
+  const Tensor z = y * 2;
+  const std::string first = message_of([&] { synchronize(gpu); });
+  INFO(first);
+  CHECK(has(first, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+  CHECK(has(first, "the GPU is lost to this process: no later call there can succeed"));
+  CHECK(has(first, "start the program again, from its latest checkpoint"));
+  for (int i = 0; i < 2; ++i) {
+    const std::string later = message_of([&] { static_cast<void>(y.to(host)); });
+    CHECK(has(later, "the GPU is lost to this process since an earlier error"));
+    CHECK(has(later, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    CHECK_FALSE(has(later, "checkpoint"));
+  }
+  says([&] { static_cast<void>(y + y); }, {"the GPU is lost to this process"});
+  set_default_device(host);
+  CHECK(sum(ones({10})).item<float>() == 10);
+}
+TEST_CASE("a GPU that a kernel's error has ended is told to be lost, once what to do") {
+  if (!is_simulated()) return skip_case("a true kernel does not fail on demand");
+  std::string output;
+  const int status = child("", "child: an access of a kernel fails", output);
+  INFO(output);
+  CHECK(status == 0);
+}
+
 TEST_CASE("the caller's context stays current") {
   if (!has_second_gpu()) return skip_case(one_gpu);
   const auto get = of_driver<int(void**)>("cuCtxGetCurrent");
@@ -347,6 +375,29 @@ TEST_CASE("NVRTC finds its builtins beside itself") {
 }
 
 // --- Memory of others ------------------------------------------------------------------------------------------------
+
+TEST_CASE("uploads wait for nothing, and have read what they were given when they return") {
+  const Tensor warm = ones({4 << 20}, {.device = host}).to(gpu);  // all of the ring is there
+  synchronize(gpu);
+  const auto waits = of_driver<long()>("rill_simulated_waits");
+  const long before = waits ? waits() : 0;
+  std::vector<float> numbers(1 << 19);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i % 1000);
+  Tensor sum_of_all = sum(warm);
+  const Tensor lent = from_buffer(numbers.data(), {1 << 19}, f32, [] {}, {.device = host});
+  const Tensor there = lent.to(gpu);
+  std::fill(numbers.begin(), numbers.end(), -1.f);
+  if (waits) CHECK(waits() == before);
+  CHECK(there.to_vector<float>()[123456] == 456);
+  CHECK(sum_of_all.item<float>() == 4 << 20);
+  // Many that follow each other, of sizes that end anywhere in the ring.
+  std::vector<Tensor> all;
+  for (int i = 0; i < 40; ++i) {
+    const Tensor x = full({100'000 + 977 * i}, float(i), {.device = host});
+    all.push_back(x.to(gpu));
+  }
+  for (int i = 0; i < 40; ++i) CHECK(bool(rill::all(all[size_t(i)] == float(i)).item<bool>()));
+}
 
 TEST_CASE("lent memory lies where it is said to lie") {
   const Tensor there = arange(4.f, {.device = gpu}), here = arange(4.f, {.device = host});

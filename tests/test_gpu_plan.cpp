@@ -8,6 +8,7 @@
 #include "../benchmarks/models.h"
 #include "catch.h"
 #include "golden.h"
+#include "rill/devices/cuda/kernel_text.h"
 #include "rill/ops/op.h"
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/passes.h"
@@ -27,6 +28,15 @@ struct Cost {
   double read = 0, written = 0, flops = 0, operations = f32_operations;  // the last a second
   double seconds() const { return std::max((read + written) / memory, flops / operations); }
 };
+
+// How an H100 cuts the rows of a kernel that reduces them. A thread takes points of a piece one after the other, in steps.
+cuda::RowSpace cut_of(const FusedKernel& f) {
+  constexpr int processors = 132;
+  cuda::Space space;
+  for (size_t i = 0; i < f.space.size(); ++i)
+    (i + size_t(f.row_axes) < f.space.size() ? space.rows : space.n) *= f.space[i];
+  return cuda::cut_rows(space, cuda::row_passes(f.kernel), processors);
+}
 
 // A view takes nothing. What a kernel of several ops computes for a fold over other axes than its rows' is stored
 // whole and read again, by a launch of its own (devices/cuda/driver/fused.cpp).
@@ -54,7 +64,17 @@ Cost cost_of(const Graph& g, const Node& n) {
     ++c.launches, c.written += whole, c.read += whole;
   }
   c.flops = points * double(f.kernel.body.size());
+  if (const cuda::RowPasses p = cuda::row_passes(f.kernel); cuda::takes_rows(f.kernel) && cut_of(f).pieces > 1)
+    c.launches += 2 * p.passes - 1 + p.stores_points * (1 + p.stores_rows);
   return c;
+}
+
+std::string rows_of(const FusedKernel& f) {
+  if (!cuda::takes_rows(f.kernel)) return "";
+  const cuda::RowSpace s = cut_of(f);
+  const int64_t threads = s.lanes * s.warps, steps = (s.piece + threads - 1) / threads;
+  return fmt::format(", {} rows of {} in {} piece{}, {} threads each, {} step{}", s.rows, s.n, s.pieces,
+                     s.pieces > 1 ? "s" : "", threads, steps, steps > 1 ? "s" : "");
 }
 
 std::string plan(const Graph& g) {
@@ -67,9 +87,10 @@ std::string plan(const Graph& g) {
     if (c.launches == 0) continue;
     const std::string what =
         n.op == &fused_op ? "fused(" + n.attrs.as<FusedParams>().fused->ops() + ")" : std::string(n.op->name);
-    text += fmt::format("{} -> {}: {} launch{}, {:.3g} MB read, {:.3g} written, {:.3g} MFLOP, {:.2f} us\n", what,
+    text += fmt::format("{} -> {}: {} launch{}, {:.3g} MB read, {:.3g} written, {:.3g} MFLOP, {:.2f} us{}\n", what,
                         to_string(n.outputs[0]), c.launches, c.launches > 1 ? "es" : "", c.read / 1e6, c.written / 1e6,
-                        c.flops / 1e6, c.seconds() * 1e6);
+                        c.flops / 1e6, c.seconds() * 1e6,
+                        n.op == &fused_op ? rows_of(*n.attrs.as<FusedParams>().fused) : "");
     all.launches += c.launches, all.read += c.read, all.written += c.written, all.flops += c.flops;
     seconds += c.seconds();
   }
@@ -111,5 +132,8 @@ TEST_CASE("rows of one kernel on an H100, by its model") {
   check("conv3x3", [](const Tensor& x) { return conv(x, ones({3, 3, 64, 64}), {.padding = "SAME"}); }, {8, 56, 56, 64});
   check("softmax", [](const Tensor& x) { return softmax(x, -1); }, {4096, 1024});
   check("layer_norm", [](const Tensor& x) { return layer_norm(x); }, {4096, 1024});
+  check("mean_square", [](const Tensor& x) { return mean(square(x - 1)); }, {256, 256});
+  check("softmax_of_one", [](const Tensor& x) { return softmax(x * 0.5f, -1); }, {1, 50257});
+  check("softmax_of_ten", [](const Tensor& x) { return softmax(x * 0.5f, -1); }, {4096, 10});
   check("column_sums", [](const Tensor& x) { return sum(x * x, 0); }, {4096, 1024});
 }

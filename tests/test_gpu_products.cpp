@@ -314,3 +314,26 @@ TEST_CASE("where cuBLASLt does not start, kernels of our own serve") {
   INFO(out);
   CHECK((has(out, "skipped") || !std::getenv("RILL_CUBLASLT") == has(out, "rill: cuBLASLt is not used on gpu:0")));
 }
+
+TEST_CASE("child: TF32", "[.]") {
+  const bool allowed = std::getenv("RILL_TF32") != nullptr;
+  const float more = 1 + 0x1p-12f;  // of which TF32 keeps 1
+  const auto product = [&](DType d) {
+    const Tensor x = full({64, 64}, more, {.device = gpu}).astype(d), y = ones({64, 64}, {.device = gpu}).astype(d);
+    return matmul(x, y).to(host).astype(f64)(3, 5).item<double>();
+  };
+  CHECK(product(f32) == (allowed ? 64 : 64 * double(more)));
+  CHECK(product(f64) == 64 * double(more));
+  CHECK(product(f16) == 64);
+}
+TEST_CASE("products of f32 are exact unless TF32 is allowed") {
+  const char* library = std::getenv("RILL_CUBLASLT");
+  if (library && std::string(library) == "none") return skip_case("our own kernels compute in f32");
+  for (const char* settings : {"", "RILL_TF32=on"}) {
+    std::string out;
+    INFO(settings);
+    const int status = child(settings, "child: TF32", out);
+    INFO(out);
+    CHECK(status == 0);
+  }
+}

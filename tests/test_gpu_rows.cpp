@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "catch.h"
+#include "child.h"
+#include "gpu_devices.h"
 #include "messages.h"
 #include "op_check.h"
 #include "rill/devices/params/sparse_params.h"
@@ -15,8 +17,6 @@
 using namespace rill;
 
 namespace {
-
-const Device host("cpu:0"), gpu("gpu:0");
 
 // f on the GPU has the CPU's bits, or is near its result.
 template <class F>
@@ -93,6 +93,53 @@ TEST_CASE("a row's sum does not depend on how it is cut") {
   CHECK(all(sum(rows(slice(0, 70)), 1) == alone).item<bool>());
   const Tensor columns = transpose(rows(slice(0, 9))) + 0;
   CHECK(all(sum(columns, 0) == alone).item<bool>());
+}
+
+namespace {
+unsigned most_blocks() {
+  synchronize(gpu);
+  return of_driver<unsigned()>("rill_simulated_most_blocks")();
+}
+// The most blocks of f's kernels, eager and, at its third call, traced; each has the CPU's result.
+template <class F>
+std::array<unsigned, 2> blocks_of(F f, const Tensor& x) {
+  const Tensor there = x.to(gpu), want = f(x);
+  std::array<unsigned, 2> most{};
+  most_blocks();
+  CHECK(allclose(f(there).to(host), want, {.rtol = 1e-6}));
+  most[0] = most_blocks();
+  auto traced = function("traced", f);
+  for (int i = 0; i < 3; ++i, jit::wait()) {
+    most_blocks();
+    CHECK(same(traced(there).to(host), f(there).to(host)));
+  }
+  most_blocks();
+  const Tensor y = traced(there);
+  most[1] = most_blocks();
+  CHECK(same(y.to(host), f(there).to(host)));
+  return most;
+}
+}  // namespace
+
+TEST_CASE("child: few long rows", "[.]") {
+  const WithDevice here(host);
+  if (!of_driver<long()>("rill_simulated_launches")) return skip_case("a true driver counts no blocks");
+  const auto mse = [](const Tensor& x) { return mean(square(x - 0.5f)); };
+  CHECK(blocks_of(mse, numbers({65536}))[1] >= 8);    // of 8 warps, a thousand points each
+  CHECK(blocks_of(mse, numbers({300000}))[1] >= 37);  // also beyond what is few and long on the CPU
+  const auto probabilities = [](const Tensor& x) { return softmax(x, -1); };
+  for (const unsigned blocks : blocks_of(probabilities, numbers({1, 50257}))) CHECK(blocks >= 7);
+  for (const unsigned blocks : blocks_of(probabilities, numbers({200, 5000}))) CHECK(blocks == 200);
+  const auto normed = [](const Tensor& x) { return layer_norm(x); };
+  for (const unsigned blocks : blocks_of(normed, numbers({2, 30000}))) CHECK(blocks >= 8);
+  // Rows of a few numbers share a warp, and a thread has one where that is all of it.
+  for (const unsigned blocks : blocks_of(probabilities, numbers({1024, 10}))) CHECK(blocks == 64);
+}
+TEST_CASE("few long rows keep a GPU of 132 multiprocessors busy") {
+  std::string output;
+  const int status = child("RILL_SIMULATED_PROCESSORS=132", "child: few long rows", output);
+  INFO(output);
+  CHECK(status == 0);
 }
 
 TEST_CASE("NaN, infinities and zeros in folds") {

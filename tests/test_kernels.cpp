@@ -10,6 +10,7 @@
 #include "child.h"
 #include "cuda/cubin.h"
 #include "cuda/find_nvrtc.h"
+#include "cuda/sass.h"
 #include "golden.h"
 #include "messages.h"
 #include "needs.h"
@@ -59,12 +60,22 @@ void check_resources(const std::string& name, const Graph& g) {
   std::string text = "NVRTC " + cuda::nvrtc_version() + ", sm_90\n", known;
   std::ifstream file(golden::folder() / "sm_90" / name);
   if (std::getline(file, known) && known + "\n" != text) return skip_case("the files are of " + known);
+  const std::string nvdisasm = sass::find_nvdisasm();
   for (const Node& n : g.nodes())
     if (n.op == &fused_op) {
       const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
       kernel::Kernel k = f.kernel;
       for (kernel::Output& o : k.outputs) o.added = false;  // GPUs add up what the kernel stores
-      const cubin::Resources r = cubin::resources(cuda::compile(cuda::kernel_text(k, "k"), 90));
+      const std::string code = cuda::compile(cuda::kernel_text(k, "k"), 90);
+      const cubin::Resources r = cubin::resources(code);
+      if (!nvdisasm.empty()) {  // loops over points: several loads under way, all in registers
+        const sass::Loops loops = sass::loops(nvdisasm, code);
+        INFO(f.ops());
+        CHECK(loops.count > 0);
+        CHECK(loops.loads >= 2);
+        CHECK(loops.local == 0);
+        CHECK(loops.divided == 0);
+      }
       text += "fused(" + in_order(f.ops()) + "): " + std::to_string(r.registers) + " registers, " +
               std::to_string(r.stack) + " bytes of stack\n";
     }

@@ -287,6 +287,7 @@ double sum_rounding(const Op& op, const Tensor& terms, const Tensor& magnitude) 
 
 // Whether GPUs have the CPU's very bits: what moves elements, and arithmetic that is recorded (docs/cuda.md).
 bool promises_bits(const Op& op) {
+  if (op.name == "digamma" || op.name == "lgamma") return false;  // of f64: by a long double, and by the C library
   if (op.view) return true;
   return !op.sum_tolerance && !op.norm_tolerance && (op.max_ulp == 0 || op.record_point);
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -67,19 +68,33 @@ void require_known(const Kernel& k, size_t operands) {
     if (o.added) fail("cuda", "sums over rows are not written for GPUs", Where());
 }
 
+// A value is known after so many passes over the row; a reduction is computed by the pass before.
+std::vector<int> passes_of(const Kernel& k) {
+  std::vector<int> pass(k.body.size());
+  for (size_t i = 0; i < k.body.size(); ++i) {
+    for (int j = 0; j < kernel::operand_count(k.body[i].code); ++j)
+      pass[i] = std::max(pass[i], pass[size_t(k.body[i].in[j])]);
+    pass[i] += kernel::is_reduction(k.body[i].code);
+  }
+  return pass;
+}
+
 class Writer {
  public:
   explicit Writer(const Kernel& k)
-      : k_(k), row_level_(kernel::row_level(k)), operands_(k.inputs.size() + k.outputs.size()), pass_(k.body.size()) {
+      : k_(k), row_level_(kernel::row_level(k)), operands_(k.inputs.size() + k.outputs.size()), pass_(passes_of(k)) {
     require_known(k, operands_);
-    number_passes();
   }
 
   std::string points(std::string_view name) {
-    open(name);
-    line("const i64 all = s.rows * s.n, threads = (i64)gridDim.x * blockDim.x;");
-    begin("for (i64 q = (i64)blockIdx.x * blockDim.x + threadIdx.x; q < all; q += threads)");
-    line("const i64 row = q / s.n, p = q - row * s.n;");
+    open(name, "Space");
+    line("const u32 all = u32(s.rows * s.n), n = u32(s.n), threads = gridDim.x * blockDim.x;");
+    line("const u32 first = blockIdx.x * blockDim.x + threadIdx.x;");
+    line("u32 done = 0;");
+    if (const int count = pack_size(); count > 1) packed_points(count);
+    begin("for (u32 q = done + first; q < all; q += threads)");
+    line("const u32 row = q / n;");
+    line("const i64 p = q - row * n;");
     offsets();
     for (size_t i = 0; i < k_.body.size(); ++i) value(i, row_level_[i] ? "" : " + p * s.point");
     for (size_t o = 0; o < k_.outputs.size(); ++o) store(o, " + p * s.point");
@@ -87,76 +102,204 @@ class Writer {
   }
 
   std::string rows(std::string_view name) {
-    open(name);
-    line("const i64 warps = (i64)gridDim.x * blockDim.x / 32;");
-    line("const int lane = threadIdx.x % 32;");
-    begin("for (i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; row < s.rows; row += warps)");
+    open(name, "RowSpace");
+    line("__shared__ u64 shared[8][32];");
+    line("const rill::Crew me(s);");
+    begin("for (i64 turn = me.first; turn < me.turns; turn += me.stride)");
+    line("const rill::Turn t(s, me, turn);");
+    line("const u32 row = u32(t.row);");
     offsets();
-    const int passes = *std::max_element(pass_.begin(), pass_.end());
-    for (int pass = 0; pass <= passes; ++pass) {
+    const RowPasses r = row_passes(k_);
+    for (int pass = 0; pass <= r.passes; ++pass) {
       for (size_t i = 0; i < k_.body.size(); ++i)
         if (row_level_[i] && pass_[i] == pass && !kernel::is_reduction(k_.body[i].code)) value(i, "");
-      walk(pass, pass == passes);
+      if (pass < r.passes) fold(pass);
     }
-    for (size_t o = 0; o < k_.outputs.size(); ++o)
-      if (k_.outputs[o].per_row) {
-        begin("if (lane == 0)");
-        store(o, "");
-        end();
-      }
+    if (r.stores_points) {
+      begin(fmt::format("if (s.step < 0 || s.step == {})", 2 * r.passes));
+      walk(r.passes);
+      end();
+    }
+    if (r.stores_rows) {
+      line("if (s.warps > 1) __syncthreads();");  // what is stored may lie where others have read a number of the row
+      begin(fmt::format("if ((s.step < 0 || s.step == {}) && t.live && me.lane == 0 && me.warp == 0)",
+                        r.stores_points ? 2 * r.passes + 1 : 2 * r.passes - 1));
+      for (size_t o = 0; o < k_.outputs.size(); ++o)
+        if (k_.outputs[o].per_row) store(o, "");
+      end();
+    }
     return close();
   }
 
  private:
-  // A value is known after so many passes over the row; a reduction is computed by the pass before.
-  void number_passes() {
-    for (size_t i = 0; i < k_.body.size(); ++i) {
-      for (int j = 0; j < kernel::operand_count(k_.body[i].code); ++j)
-        pass_[i] = std::max(pass_[i], pass_[size_t(k_.body[i].in[j])]);
-      pass_[i] += kernel::is_reduction(k_.body[i].code);
-    }
+  bool folds_in(int pass, size_t i) const { return kernel::is_reduction(k_.body[i].code) && pass_[i] == pass + 1; }
+  std::string fold_type(size_t i) const {
+    return fmt::format("{0}, rill::{1}<{0}>", name_of(i), fold_name(k_.body[i].code));
   }
 
-  // One pass over the row's points: folds what the next one needs, or stores.
-  void walk(int pass, bool last) {
-    std::vector<bool> needed(k_.body.size());
-    bool any = false;
-    const auto folds = [&](size_t i) { return kernel::is_reduction(k_.body[i].code) && pass_[i] == pass + 1; };
+  // The reductions that a pass over the row computes, or a step of it.
+  void fold(int pass) {
+    std::vector<size_t> folds;
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i)) needed[size_t(k_.body[i].in[0])] = any = true;
+      if (folds_in(pass, i)) folds.push_back(i);
+    for (const size_t i : folds) line(fmt::format("{} v{};", name_of(i), i));
+    const bool is_last = pass + 1 == row_passes(k_).passes;
+    const int first = numbered_;  // of the folds, in the order of the passes
+    numbered_ += int(folds.size());
+    const auto each = [&](const char* text) {
+      for (size_t j = 0; j < folds.size(); ++j)
+        line(fmt::format(fmt::runtime(text), fmt::arg("i", folds[j]), fmt::arg("type", name_of(folds[j])),
+                         fmt::arg("fold", fold_type(folds[j])), fmt::arg("number", first + int(j))));
+    };
+    begin(fmt::format("if (s.step < 0 || s.step == {})", 2 * pass));
+    each("rill::Blocks<{fold}> blocks{i};");
+    walk(pass);
+    each("v{i} = blocks{i}.joined();");
+    each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
+    begin(fmt::format("if (s.step == {})", 2 * pass));
+    each("rill::keep_part(s, {number}, t, v{i});");
+    line("continue;");
+    end();
+    each("v{i} = rill::join_lanes<{fold}>(v{i}, s);");
+    next(fmt::format("else if (s.step == {})", 2 * pass + 1));
+    each("v{i} = rill::join_parts<{fold}>(s, {number}, t.row, shared);");
+    if (!is_last) line("continue;");
+    next("else");
+    each("v{i} = *RILL_AT(rill::total<{type}>(s, {number}, t.row));");
+    end();
+  }
+
+  // What a pass over the row's points computes for each of them: what it folds or stores, and what that takes.
+  std::vector<bool> needed_in(int pass) const {
+    std::vector<bool> needed(k_.body.size());
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i)) needed[size_t(k_.body[i].in[0])] = true;
     for (const kernel::Output& o : k_.outputs)
-      if (last && !o.per_row) needed[size_t(o.value)] = any = true;
-    if (!any) return;
+      if (pass == row_passes(k_).passes && !o.per_row) needed[size_t(o.value)] = true;
     for (size_t i = k_.body.size(); i-- > 0;)
       for (int j = 0; needed[i] && !row_level_[i] && j < kernel::operand_count(k_.body[i].code); ++j)
         needed[size_t(k_.body[i].in[j])] = true;
+    for (size_t i = 0; i < needed.size(); ++i) needed[i] = needed[i] && !row_level_[i];
+    return needed;
+  }
+  bool is_load(size_t i) const {
+    return k_.body[i].code == Code::input && !kernel::is_number(k_.inputs[k_.body[i].imm].kind);
+  }
+
+  // Goes over the points, a block of the tree at a time. A lane loads what its next points take before it computes with
+  // the first, so that several loads are under way.
+  void walk(int pass) {
+    const std::vector<bool> needed = needed_in(pass);
+    const auto count = std::count(needed.begin(), needed.end(), true);
+    const int ahead = count <= 24 ? 4 : count <= 64 ? 2 : 1;
+    begin("for (i64 block = t.begin; block < t.end; block += 1024)");
+    line("const i64 stop = block + 1024 < t.end ? block + 1024 : t.end;");
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i))
-        line(fmt::format("rill::Fold<{0}, rill::{1}<{0}>> fold{2};", name_of(i), fold_name(k_.body[i].code), i));
-    begin("for (i64 p = lane; p < s.n; p += 32)");
+      if (folds_in(pass, i))
+        line(fmt::format("{} fold{} = rill::{}<{}>::identity();", name_of(i), i, fold_name(k_.body[i].code),
+                         name_of(i)));
+    begin(fmt::format("for (i64 first = block + me.lane; first < stop; first += {})", 32 * ahead));
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (needed[i] && !row_level_[i]) value(i, " + p * s.point");
+      if (needed[i] && is_load(i)) line(fmt::format("{} in{}[{}];", name_of_input(i), i, ahead));
+    line("#pragma unroll");
+    begin(fmt::format("for (int j = 0; j < {}; ++j)", ahead));
+    begin("if (first + 32 * j < stop)");
+    line("const i64 p = first + 32 * j;");
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i)) line(fmt::format("fold{}.take(p, v{});", i, k_.body[i].in[0]));
-    for (size_t o = 0; last && o < k_.outputs.size(); ++o)
-      if (!k_.outputs[o].per_row) store(o, " + p * s.point");
+      if (needed[i] && is_load(i))
+        line(fmt::format("in{}[j] = rill::Stored<{}>::load({});", i, name_of_input(i),
+                         address(k_.body[i].imm, " + p * s.point")));
     end();
+    end();
+    line("#pragma unroll");
+    begin(fmt::format("for (int j = 0; j < {}; ++j)", ahead));
+    begin("if (first + 32 * j < stop)");
+    line("const i64 p = first + 32 * j;");
+    for (size_t i = 0; i < k_.body.size(); ++i) {
+      if (!needed[i]) continue;
+      if (is_load(i)) line(fmt::format("const {} v{} = in{}[j];", name_of(i), i, i));
+      else value(i, " + p * s.point");
+    }
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i)) line(fmt::format("const {} v{} = fold{}.finish(s.n, lane);", name_of(i), i, i));
+      if (folds_in(pass, i))
+        line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
+                         k_.body[i].in[0]));
+    for (size_t o = 0; pass == row_passes(k_).passes && o < k_.outputs.size(); ++o)
+      if (!k_.outputs[o].per_row) store(o, " + p * s.point");
+    for (int open = 0; open < 3; ++open) end();
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i)) line(fmt::format("blocks{0}.push(fold{0});", i));
+    end();
+  }
+
+  // Neighbouring points that a thread takes at once where operands are dense: of the largest ones 16 bytes, fewer where
+  // the kernel is so long that loads matter less, and compiling it several times over would take long.
+  int pack_size() const {
+    size_t largest = 1;
+    for (const Input& i : k_.inputs)
+      if (!kernel::is_number(i.kind)) largest = std::max(largest, size_of(i.dtype));
+    for (const kernel::Output& o : k_.outputs) largest = std::max(largest, size_of(o.dtype));
+    size_t count = std::min<size_t>(8, 16 / largest), instructions = 0;
+    for (const Inst& i : k_.body) instructions += i.code == Code::patch ? 100 : 1;
+    while (count > 1 && count * instructions > 512) count /= 2;
+    return int(count);
+  }
+
+  void packed_points(int count) {
+    std::string dense = "s.axes == 0";
+    for (size_t i = 0; i < k_.inputs.size(); ++i) {
+      if (kernel::is_number(k_.inputs[i].kind)) continue;
+      const bool moves = !kernel::is_row_level(k_.inputs[i].kind);
+      if (moves)
+        dense += fmt::format(" && (s.point[{0}] == 0 || rill::is_packed<{1}, {2}>(s, {0}))", i,
+                             type_name(k_.inputs[i].dtype), count);
+    }
+    for (size_t o = 0; o < k_.outputs.size(); ++o)
+      dense += fmt::format(" && rill::is_packed<{}, {}>(s, {})", type_name(k_.outputs[o].dtype), count,
+                           k_.inputs.size() + o);
+    begin(fmt::format("if ({})", dense));
+    for (size_t i = 0; i < operands_; ++i) line(fmt::format("const i64 at{} = 0;", i));
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (row_level_[i]) value(i, "");
+    begin(fmt::format("for (u32 q = first; q < all / {}; q += threads)", count));
+    const auto moving = [&](size_t i) { return is_load(i) && !row_level_[i]; };
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (moving(i))
+        line(fmt::format("const rill::Pack<{0}, {1}> in{2} = rill::load_pack<{0}, {1}>(s, {3}, q);", name_of_input(i),
+                         count, i, k_.body[i].imm));
+    for (size_t o = 0; o < k_.outputs.size(); ++o)
+      line(fmt::format("rill::Pack<{}, {}> out{};", type_name(k_.outputs[o].dtype), count, o));
+    line("#pragma unroll");
+    begin(fmt::format("for (int j = 0; j < {}; ++j)", count));
+    line(fmt::format("const i64 p = q * {} + j;", count));
+    for (size_t i = 0; i < k_.body.size(); ++i) {
+      if (row_level_[i]) continue;
+      if (moving(i)) line(fmt::format("const {0} v{1} = rill::element<{0}>(in{1}.v[j]);", name_of(i), i));
+      else value(i, " + p * s.point");
+    }
+    for (size_t o = 0; o < k_.outputs.size(); ++o) line(fmt::format("out{}.v[j] = v{};", o, k_.outputs[o].value));
+    end();
+    for (size_t o = 0; o < k_.outputs.size(); ++o)
+      line(fmt::format("rill::store_pack(s, {}, q, out{});", k_.inputs.size() + o, o));
+    end();
+    line(fmt::format("done = all / {0} * {0};", count));
+    end();
   }
 
   static std::string_view fold_name(Code c) {
     return c == Code::reduce_sum ? "Sum" : c == Code::reduce_prod ? "Prod" : c == Code::reduce_max ? "Max" : "Min";
   }
   std::string_view name_of(size_t i) const { return type_name(k_.body[i].type); }
+  std::string_view name_of_input(size_t i) const { return type_name(k_.inputs[k_.body[i].imm].dtype); }
 
   // Where the row's points begin in each operand.
   void offsets() {
     for (size_t i = 0; i < operands_; ++i) line(fmt::format("i64 at{} = 0;", i));
-    line("i64 left = row;");
-    begin("for (i64 a = s.axes; a-- > 0;)");
-    line("const i64 place = left % s.outer[a];");
-    line("left /= s.outer[a];");
+    line("u32 left = row;");
+    begin("for (int a = int(s.axes); a-- > 0;)");
+    line("const u32 size = u32(s.outer[a]);");
+    line("const i64 place = left % size;");
+    line("left /= size;");
     for (size_t i = 0; i < operands_; ++i) line(fmt::format("at{0} += place * s.stride[{0}][a];", i));
     end();
   }
@@ -181,7 +324,7 @@ class Writer {
     line(fmt::format("rill::store({}, v{});", address(k_.inputs.size() + output, point), k_.outputs[output].value));
   }
 
-  void open(std::string_view name) { begin(fmt::format("RILL_KERNEL({}, Space)", name)); }
+  void open(std::string_view name, std::string_view params) { begin(fmt::format("RILL_KERNEL({}, {})", name, params)); }
   std::string close() {
     while (depth_ > 0) end();
     return std::move(text_);
@@ -195,13 +338,17 @@ class Writer {
     --depth_;
     line("}");
   }
+  void next(const std::string& head) {
+    --depth_;
+    begin("} " + head);
+  }
 
   const Kernel& k_;
   const std::vector<bool> row_level_;
   const size_t operands_;
   std::vector<int> pass_;  // by instruction
   std::string text_;
-  int depth_ = 0;
+  int depth_ = 0, numbered_ = 0;
 };
 
 }  // namespace
@@ -209,6 +356,31 @@ class Writer {
 bool takes_rows(const Kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const Inst& i) { return kernel::is_reduction(i.code); }) ||
          std::any_of(k.outputs.begin(), k.outputs.end(), [](const kernel::Output& o) { return o.per_row; });
+}
+
+RowPasses row_passes(const Kernel& k) {
+  RowPasses r;
+  const std::vector<int> pass = passes_of(k);
+  for (size_t i = 0; i < k.body.size(); ++i)
+    if (kernel::is_reduction(k.body[i].code)) ++r.folds, r.passes = std::max(r.passes, pass[i]);
+  for (const kernel::Output& o : k.outputs) (o.per_row ? r.stores_rows : r.stores_points) = true;
+  return r;
+}
+
+RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors) {
+  constexpr int64_t block_points = 1024, warps = 8;  // points of the tree's blocks; warps of a block of threads
+  RowSpace s{rows};
+  s.piece = s.n;
+  if (s.n <= 16) s.lanes = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(s.n, 1))));
+  if (s.n <= 2 * block_points || s.rows >= int64_t(processors) * 16) return s;
+  const auto pieces = [&] { return (s.n + s.piece - 1) / s.piece; };
+  s.warps = warps;
+  s.piece = warps * block_points;
+  // A row a block; where that leaves multiprocessors idle, about four pieces for each.
+  const int64_t wanted = passes.folds > 0 && s.rows < processors ? int64_t(processors) * 4 : s.rows;
+  while (s.rows * pieces() > wanted && pieces() > 1) s.piece *= 2;
+  s.pieces = pieces();
+  return s;
 }
 
 std::string kernel_text(const Kernel& k, std::string_view name) {

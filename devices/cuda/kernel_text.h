@@ -12,7 +12,8 @@
 namespace rill::cuda {
 
 // How the points of a kernel lie in memory: the parameter of every kernel, after the text's own struct of this layout.
-// Row r is at the sum of outer_stride[a][k] times r's place along axis a.
+// Row r is at the sum of outer_stride[a][k] times r's place along axis a. Kernels that reduce no rows number their points
+// by 32 bits, and others their rows (for_each_space).
 struct Space {
   static constexpr int most_operands = 24, most_axes = 6;
   int64_t n = 1, rows = 1;                        // points of a row; rows, the product of `outer`
@@ -22,15 +23,40 @@ struct Space {
   char* base[most_operands] = {};                 // the operands, inputs first
 };
 
+// And how rows are cut among threads, of kernels that reduce them. No cut changes a result, for each part is a subtree
+// of the row's tree (ir.h).
+// * A row of at most `lanes` points, a power of two up to 32, takes so many threads: a warp has several.
+// * A longer one takes a warp, or with `warps` = 8 a block of 256 threads.
+// * Few long rows are cut into `pieces` of `piece` points, each a block's, and the kernel is started for each `step`:
+//   2 q folds the pieces for the reductions of pass q over the row, 2 q + 1 joins them. With `passes` of them,
+//   2 passes stores what has an element a point, 2 passes + 1 what has one a row (2 passes - 1 where nothing else is
+//   stored). A piece is folded to 32 numbers, one a lane, in `parts`, and a row to one in `totals`, 8 bytes each.
+struct RowSpace : Space {
+  int64_t lanes = 32, warps = 1;
+  int64_t pieces = 1, piece = 0;  // `piece` is what a block or warp takes, a multiple of 1024 for each of several warps
+  int64_t step = -1;              // all at once
+  char *parts = nullptr, *totals = nullptr;
+};
+
+// What a kernel's steps are.
+struct RowPasses {
+  int folds = 0, passes = 0;                        // reductions; passes over the row that compute them
+  bool stores_points = false, stores_rows = false;  // outputs of an element a point, and a row
+};
+RowPasses row_passes(const kernel::Kernel& k);
+
+// How a GPU with so many multiprocessors cuts these rows, by their number and length.
+RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
+
 // What stands in front of kernels in a translation unit: math_scalar.h and prelude.cuh.
 std::string_view prelude();
 
-// Whether a kernel reduces rows, or has an element a row: then a warp takes a row, else a thread takes a point.
+// Whether a kernel reduces rows, or has an element a row: then its parameter is a RowSpace, else a Space.
 bool takes_rows(const kernel::Kernel& k);
 
-// The kernel as RILL_KERNEL(NAME, Space) of the prelude, for grids of any size and blocks of a multiple of 32
-// threads. Warps or threads take rows or points i, i + all of them, ... What a row's later passes need of earlier ones
-// is computed again. Throws for added outputs, and more operands than Space holds.
+// The kernel as RILL_KERNEL(NAME, Space) or RILL_KERNEL(NAME, RowSpace) of the prelude, for grids of any size and
+// blocks of a multiple of 32 threads, 256 where `warps` is 8. What a row's later passes need of earlier ones is
+// computed again. Throws for added outputs, and more operands than Space holds.
 std::string kernel_text(const kernel::Kernel& k, std::string_view name);
 
 }  // namespace rill::cuda

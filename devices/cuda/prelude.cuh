@@ -34,6 +34,10 @@ struct Space {
   i64 n, rows, axes, outer[6], stride[24][6], point[24];
   char* base[24];
 };
+struct RowSpace : Space {
+  i64 lanes, warps, pieces, piece, step;
+  char *parts, *totals;
+};
 
 #define RILL static inline
 
@@ -298,56 +302,133 @@ struct Min {
   RILL T last(T x) { return x; }
 };
 
-// One lane's part: its points in order, blocks of 32 of them folded in pairs, pairs of pairs, ...
+// What one lane has of the blocks of a row, 1024 points each, of which it has folded its 32 in their order: blocks are
+// joined in pairs, pairs of pairs, ... Where they are kept is the thread's local memory, which a lane comes to once in 32
+// points; registers for them would be taken from all the others of a kernel. A block's fold begins with the identity,
+// which changes nothing (but the sign of a zero, which `last` makes one).
 template <class T, class F>
-class Fold {
+class Blocks {
  public:
-  // The lane's next point, number p of the row.
-  inline void take(i64 p, T x) {
-    const i64 step = p / 32 % 32;
-    at_ = step == 0 ? x : F::of(at_, x);
-    if (step == 31) push(at_);
-  }
-  // The whole row's, on every lane: of n points.
-  inline T finish(i64 n, int lane) {
-    if (n == 0) return F::last(F::identity());
-    T x = join(n, lane);
-    for (int half = 16; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
-    return F::last(from_lane(x, 0));
-  }
-  // The lane's, of the n points that it took with the others, and of what was pushed.
-  inline T join(i64 n, int lane) {
-    const i64 last = n == 0 ? 1024 : (n - 1) % 1024 + 1;  // points of the last block
-    if (last < 1024) {
-      if (last <= 32) {
-        if (lane >= last) at_ = F::identity();
-      } else if (last % 32 != 0 && lane >= last % 32) {
-        at_ = F::of(at_, F::identity());
-      }
-      if (last <= 992 || lane >= last % 32) push(at_);
-    }
-    while (depth_ > 1) join_two();
-    return stack_[0];
-  }
-  // What the lane has of one or 2, 4, 8 ... whole blocks, as many each time, from the first to the last.
   inline void push(T x) {
-    stack_[depth_++] = x;
-    for (i64 done = ++blocks_; done % 2 == 0; done /= 2) join_two();
+    ++count_;
+#pragma unroll 1
+    for (u32 done = count_; done % 2 == 0; done /= 2) x = F::of(held_[--depth_], x);
+    held_[depth_++] = x;
+  }
+  // Of all: what is left over is joined from the right.
+  inline T joined() {
+    if (depth_ == 0) return F::identity();
+    T x = held_[--depth_];
+#pragma unroll 1
+    while (depth_ > 0) x = F::of(held_[--depth_], x);
+    return x;
   }
 
  private:
-  inline void join_two() {
-    stack_[depth_ - 2] = F::of(stack_[depth_ - 2], stack_[depth_ - 1]);
-    --depth_;
-  }
-  T stack_[48], at_;
+  T held_[24];
+  u32 count_ = 0;
   int depth_ = 0;
-  i64 blocks_ = 0;
 };
 
-// --- Rare arguments (Patch): the functions of math_scalar.h ---
+// --- Rows and who takes them: see RowSpace in kernel_text.h ---
+
+RILL i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+RILL i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
+// The thread, and the turns that it takes: rows, or pieces of rows.
+struct Crew {
+  int lane, warp;
+  i64 first, stride, turns;
+  inline Crew(const RowSpace& s) {
+    const u32 lanes = u32(s.lanes);
+    const bool block = s.warps > 1;
+    lane = int(threadIdx.x % lanes);
+    warp = block ? int(threadIdx.x / 32) : 0;
+    first = block ? i64(blockIdx.x) : first_thread() / lanes;
+    stride = block ? i64(gridDim.x) : all_threads() / lanes;
+    turns = s.step >= 0 && s.step % 2 == 0 ? s.rows * s.pieces : s.rows;
+    if (lanes < 32) turns = (turns + (32 / lanes - 1)) & -i64(32 / lanes);  // the lanes of a warp go round together
+  }
+};
+// A turn: the row, and which of its points this warp takes. One that is not `live` takes none, and stores nothing.
+struct Turn {
+  i64 row, piece, begin, end;
+  int warps;  // of the block's, how many take points
+  bool live;
+  inline Turn(const RowSpace& s, const Crew& me, i64 turn) {
+    const bool cut = s.step >= 0 && s.step % 2 == 0;
+    row = cut ? i64(u32(turn) / u32(s.pieces)) : turn;
+    piece = cut ? turn - row * s.pieces : 0;
+    live = row < s.rows;
+    if (!live) row = s.rows - 1;
+    const i64 chunk = s.warps > 1 ? s.piece / 8 : s.piece, start = piece * s.piece;
+    const i64 stop = start + s.piece < s.n ? start + s.piece : s.n;
+    begin = start + me.warp * chunk;
+    end = begin + chunk < stop ? begin + chunk : stop;
+    if (!live) end = begin;
+    warps = 1;
+    while (warps < 8 && start + warps * chunk < stop) ++warps;
+  }
+};
+
+// Joins what the warps of a block hold, lane by lane, for all of them; the first `warps` hold something.
+template <class T, class F>
+RILL T join_warps(T x, u64 (*shared)[32], int warps) {
+  static_assert(sizeof(T) <= 8, "");
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  *(T*)&shared[warp][lane] = x;
+  __syncthreads();
+  for (int step = 1; step < 8; step *= 2) {
+    if (warp % (2 * step) == 0 && warp + step < warps) {
+      x = F::of(x, *(const T*)&shared[warp + step][lane]);
+      *(T*)&shared[warp][lane] = x;
+    }
+    __syncthreads();
+  }
+  x = *(const T*)&shared[0][lane];
+  __syncthreads();
+  return x;
+}
+// The row's number, of what its lanes hold.
+template <class T, class F>
+RILL T join_lanes(T x, const RowSpace& s) {
+  const int lane = threadIdx.x % 32;
+  if (s.lanes == 32) {
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
+    return F::last(from_lane(x, 0));
+  }
+  for (int half = int(s.lanes) / 2; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
+  return F::last(from_lane(x, lane & -int(s.lanes)));
+}
+// Where fold number `fold` of a kernel keeps what a lane has of a piece, and what a row has.
+template <class T>
+RILL T* part(const RowSpace& s, int fold, i64 row, i64 piece) {
+  return (T*)(s.parts + (((fold * s.rows + row) * s.pieces + piece) * 32 + threadIdx.x % 32) * 8);
+}
+template <class T>
+RILL T* total(const RowSpace& s, int fold, i64 row) { return (T*)(s.totals + (fold * s.rows + row) * 8); }
+template <class T>
+RILL void keep_part(const RowSpace& s, int fold, const Turn& t, T x) {
+  if (threadIdx.x < 32) *RILL_AT(part<T>(s, fold, t.row, t.piece)) = x;
+}
+// The row's number, of its pieces: by a block, which keeps it as well.
+template <class T, class F>
+RILL T join_parts(const RowSpace& s, int fold, i64 row, u64 (*shared)[32]) {
+  i64 chunk = 1;
+  while (8 * chunk < s.pieces) chunk *= 2;
+  const i64 begin = threadIdx.x / 32 * chunk;
+  Blocks<T, F> blocks;
+  for (i64 p = begin; p < s.pieces && p < begin + chunk; ++p) blocks.push(*RILL_AT(part<T>(s, fold, row, p)));
+  const T x = join_lanes<T, F>(join_warps<T, F>(blocks.joined(), shared, int((s.pieces + chunk - 1) / chunk)), s);
+  if (threadIdx.x == 0) *RILL_AT(total<T>(s, fold, row)) = x;
+  return x;
+}
+
+// --- Rare arguments (Patch): the functions of math_scalar.h, or what replaces one ---
+template <class F>
+struct OnGpu : F {};
 template <class F, class T>
-RILL T rare(bool c, T y, T x) { return c ? F::call(x) : y; }
+RILL T rare(bool c, T y, T x) { return c ? OnGpu<F>::call(x) : y; }
 
 // --- Memory ---
 template <class T>
@@ -361,9 +442,36 @@ struct Stored<bool> {
 template <class T> RILL void store(char* at, T x) { *RILL_AT((T*)at) = x; }
 RILL void store(char* at, bool x) { *RILL_AT((u8*)at) = x; }
 
+// Neighbouring elements, moved at once: v[j] of their bytes.
+template <class T> struct Raw { typedef T Of; };
+template <> struct Raw<bool> { typedef u8 Of; };
+template <class T, int count>
+struct alignas(count * sizeof(T)) Pack {
+  typename Raw<T>::Of v[count];
+};
+// Whether operand k of a Space without axes can be moved so.
+template <class T, int count>
+RILL bool is_packed(const Space& s, int k) {
+  return s.point[k] == i64(sizeof(T)) && u64(s.base[k]) % (count * sizeof(T)) == 0;
+}
+// Pack number q; an operand that does not move has one element.
+template <class T, int count>
+RILL Pack<T, count> load_pack(const Space& s, int k, u32 q) {
+  typedef typename Raw<T>::Of E;
+  if (s.point[k] != 0) return RILL_AT((const Pack<T, count>*)s.base[k])[q];
+  Pack<T, count> x;
+#pragma unroll
+  for (int j = 0; j < count; ++j) x.v[j] = *RILL_AT((const E*)s.base[k]);
+  return x;
+}
+template <class T, int count>
+RILL void store_pack(const Space& s, int k, u32 q, Pack<T, count> x) {
+  RILL_AT((Pack<T, count>*)s.base[k])[q] = x;
+}
+template <class T, class E> RILL T element(E x) { return x; }
+template <> inline bool element<bool, u8>(u8 x) { return x != 0; }
+
 // --- Kernels written by hand ---
-RILL i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
-RILL i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
 // Point `q` of a Space, counted row-major, and where operand k has it. I is u32 where there are fewer than 2^31 points,
 // since 32 bits divide much faster.
 template <class I>

@@ -2,20 +2,29 @@
 // barrier, a shuffle) is left on its stack, and another stack goes on with the next thread; kernels that never wait
 // take one stack for all. Start at run_block.
 //
+//
+// A GPU promises no order: threads begin in one of three, another for each block. Shared memory holds noise when a block
+// begins. A shuffle ends the program where a lane of its warp has ended, or ends while others wait.
+//
 // Stacks are changed by _setjmp and _longjmp, thousands of times a kernel: swapcontext asks the system for the mask of
 // signals each time, which was two thirds of these tests' time. ucontext only begins a stack.
 #include "host_cuda.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 extern "C" {
+void* __tls_get_addr(unsigned long* module_and_offset);  // of the C library: makes a thread's variables
 long long rill_shift = 0;
 RILL_THREAD Dim3 gridDim{1, 1, 1}, blockDim{1, 1, 1}, blockIdx{0, 0, 0}, threadIdx{0, 0, 0};
 }
@@ -26,7 +35,7 @@ constexpr size_t stack_bytes = 1 << 18;
 
 // Threads that wait for one another: a block, or a warp of it.
 struct Barrier {
-  unsigned alive = 0, arrived = 0, round = 0;
+  unsigned threads = 0, alive = 0, arrived = 0, round = 0;
 };
 
 struct Stack {
@@ -46,7 +55,7 @@ struct Block {
   std::vector<std::unique_ptr<Stack>> stacks;  // kept for the thread's later blocks
   Stack* current = nullptr;
   jmp_buf scheduler;
-  unsigned next = 0;  // the first thread that has not begun
+  unsigned next = 0;  // how many threads have begun
   void (*kernel)(const void*) = nullptr;
   const void* params = nullptr;
   Barrier all;
@@ -78,15 +87,32 @@ void wait(Barrier& b) {
   threadIdx.x = me->thread;
 }
 
+[[noreturn]] void stop(const char* why) {
+  std::fprintf(stderr, "block %u, thread %u: %s\n", blockIdx.x, threadIdx.x, why);
+  std::abort();
+}
+
+// The thread that begins after `count` others: upwards, downwards, or by leaps that come to each once.
+unsigned thread_after(unsigned count) {
+  const unsigned all = blockDim.x, order = blockIdx.x % 3;
+  if (order == 0) return count;
+  if (order == 1) return all - 1 - count;
+  constexpr unsigned leap = 1021;  // a prime, and a block has 1024 threads at most
+  return all == leap ? count : (count * leap + 7) % all;
+}
+
 // What runs on a stack, for as long as there is one: threads that have not begun, of one block after another.
 void run_threads() {
   Stack* me = block->current;
   for (;;) {
     while (block->next < blockDim.x) {
-      me->thread = threadIdx.x = block->next++;
+      me->thread = threadIdx.x = thread_after(block->next++);
       me->at = nullptr;
       block->kernel(block->params);
-      leave(block->warps[me->thread / 32]);
+      threadIdx.x = me->thread;
+      Barrier& warp = block->warps[me->thread / 32];
+      if (warp.arrived > 0) stop("a lane ends while others of its warp wait for it at a shuffle");
+      leave(warp);
       leave(block->all);
     }
     me->free = true;
@@ -126,8 +152,8 @@ void begin() {
 
 void run_block(void (*kernel)(const void*), const void* params) {
   block->kernel = kernel, block->params = params, block->next = 0;
-  block->all = {blockDim.x, 0, 0};
-  block->warps.assign((blockDim.x + 31) / 32, Barrier{});
+  block->all = {blockDim.x, blockDim.x, 0, 0};
+  block->warps.assign((blockDim.x + 31) / 32, Barrier{32, 0, 0, 0});
   for (unsigned t = 0; t < blockDim.x; ++t) ++block->warps[t / 32].alive;
   block->given.assign(blockDim.x, 0);
   for (;;) {
@@ -147,10 +173,45 @@ void run_block(void (*kernel)(const void*), const void* params) {
     }
     if (!waiting && block->next >= blockDim.x) return;
     if (!moved) {
-      std::fprintf(stderr, "a block's threads wait for one another and none goes on\n");
-      std::abort();
+      stop("a block's threads wait for one another and none goes on");
     }
   }
+}
+
+// The shared memory of a kernel on this thread: the thread-local variables of its library, which has no others.
+struct SharedMemory {
+  void* begin = nullptr;
+  size_t bytes = 0;
+};
+SharedMemory find_shared_memory(void (*kernel)(const void*)) {
+  struct Found {
+    const void* library;
+    unsigned long module;
+    size_t bytes;
+  } found{};
+  Dl_info own{}, its{};
+  dladdr(reinterpret_cast<void*>(&rill_launch), &own);
+  dladdr(reinterpret_cast<void*>(kernel), &its);
+  if (own.dli_fbase == its.dli_fbase) return {};  // one library with this file, whose variables must stay
+  found.library = its.dli_fbase;
+  const auto look = [](dl_phdr_info* info, size_t, void* to) {
+    auto& found = *static_cast<Found*>(to);
+    if (reinterpret_cast<const void*>(info->dlpi_addr) != found.library) return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+      if (info->dlpi_phdr[i].p_type == PT_TLS) found.bytes = info->dlpi_phdr[i].p_memsz;
+    found.module = info->dlpi_tls_modid;
+    return 1;
+  };
+  dl_iterate_phdr(look, &found);
+  if (found.bytes == 0) return {};
+  unsigned long place[] = {found.module, 0};
+  return {__tls_get_addr(place), found.bytes};
+}
+const SharedMemory& shared_memory_of(void (*kernel)(const void*)) {
+  thread_local std::unordered_map<void (*)(const void*), SharedMemory> known;
+  const auto [at, is_new] = known.try_emplace(kernel);
+  if (is_new) at->second = find_shared_memory(kernel);
+  return at->second;
 }
 
 }  // namespace
@@ -158,7 +219,11 @@ void run_block(void (*kernel)(const void*), const void* params) {
 extern "C" {
 
 void rill_sync_block() { wait(block->all); }
-void rill_sync_warp() { wait(block->warps[threadIdx.x / 32]); }
+void rill_sync_warp() {
+  Barrier& warp = block->warps[threadIdx.x / 32];
+  if (warp.alive < warp.threads) stop("a shuffle asks a lane that has ended, or that the block does not have");
+  wait(warp);
+}
 unsigned long long* rill_given() { return block->given.data(); }
 void rill_unaligned(const void* address, int bytes) {
   std::fprintf(stderr, "a kernel's access of %d bytes is not aligned: %p\n", bytes, address);
@@ -168,6 +233,10 @@ void rill_launch(void (*kernel)(const void*), const void* params, unsigned grid,
   gridDim.x = grid;
   blockDim.x = threads;
   block = &block_of_thread;
-  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) run_block(kernel, params);
+  const SharedMemory& shared = shared_memory_of(kernel);
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    if (shared.begin) std::memset(shared.begin, 0xff, shared.bytes);  // as floats NaNs
+    run_block(kernel, params);
+  }
 }
 }

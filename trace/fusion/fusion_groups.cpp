@@ -23,7 +23,8 @@ constexpr size_t largest_group = 400;
 constexpr int largest_kernel = 4000;
 constexpr int patch_cost = 40;  // instructions that compile as long as a patch, a call with all values alive
 constexpr int row_cost = 40;    // about what nodes take that are no maps
-// A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
+// A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it. A GPU's
+// kernels of rows do so themselves.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
 constexpr size_t most_on_gpu = 24;        // operands of a kernel: what the parameters of one hold there (kernel_text.h)
 constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
@@ -49,7 +50,8 @@ int folded_axes(const Graph& g, const Node& n) {
     if (reduced[i]) ++folded, length *= in[i];
     else kept = true, rows *= in[i];
   }
-  return length == 0 || (rows < few_rows && length > long_row) ? 0 : folded;
+  const bool splits = is_host(g.spec(n.inputs[0]).device) && rows < few_rows && length > long_row;
+  return length == 0 || splits ? 0 : folded;
 }
 
 // The long axes that make a row of a row op, or 0.

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "rill/devices/host_memory.h"
 #include "rill/tensor/error.h"
 
@@ -25,6 +28,27 @@ void load_api(void* libcuda) {
 #undef RILL_CALL
 }
 
+namespace {
+// Whether an error of a kernel, or of the hardware, has ended the context: CUDA gives it again at every later call.
+bool ends_context(Result result) {
+  constexpr Result all[] = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721};
+  return std::find(std::begin(all), std::end(all), result) != std::end(all);
+}
+
+[[noreturn]] void fail_for_good(const std::string& what) {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true))
+    fail("cuda", fmt::format("the GPU is lost to this process since an earlier error ({})", what), Where());
+  fail("cuda",
+       fmt::format("{}. by this error, of a kernel or of the hardware, the GPU is lost to this process: no later call "
+                   "there can succeed, and no tensor there can be read. start the program again, from its latest "
+                   "checkpoint; in this process, set_default_device(\"cpu:0\") computes on the CPU. "
+                   "NVIDIA's compute-sanitizer names the kernel",
+                   what),
+       Where());
+}
+}  // namespace
+
 void require(Result result, const char* call) {
   if (result == 0) return;
   const char *name = nullptr, *text = nullptr;
@@ -32,6 +56,7 @@ void require(Result result, const char* call) {
   loaded.cuGetErrorString(result, &text);
   const std::string what = fmt::format("{}: {}: {}", call, name ? name : "an unknown error", text ? text : "?");
   if (result == out_of_memory) throw host_memory::OutOfMemory(what);
+  if (ends_context(result)) fail_for_good(what);
   fail("cuda", what, Where());
 }
 

@@ -96,6 +96,7 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                         \
   CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                              \
   CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                 \
+  CALL(cuEventSynchronize, "cuEventSynchronize", (Event event))                                                      \
   CALL(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                      \
   CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \
   CALL(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                   \
@@ -129,7 +130,7 @@ const Api& api();
 void load_api(void* libcuda);
 
 // Throws rill::Error ("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"), and
-// host_memory::OutOfMemory for that.
+// host_memory::OutOfMemory for that. Where the error has ended the context, it says so, and once what to do.
 void require(Result result, const char* call);
 #define RILL_CUDA(call, ...) ::rill::cuda::require(::rill::cuda::api().call(__VA_ARGS__), #call)
 

@@ -1,6 +1,7 @@
 #include "rill/devices/cuda/driver/fused.h"
 
 #include "rill/devices/cuda/driver/gpu.h"
+#include "rill/devices/cuda/driver/rows.h"
 #include "rill/devices/cuda/driver/spaces.h"
 #include "rill/devices/cuda/families/families.h"
 #include "rill/devices/driver.h"
@@ -21,6 +22,7 @@ kernel::Kernel without_sums(kernel::Kernel k) {
 // What load_fused() gives.
 struct Loaded {
   Function function;
+  RowPasses passes;
 };
 
 std::string_view fold_name(kernel::Code c) {
@@ -48,18 +50,20 @@ class FusedCall {
     }
     place_outputs(operands);
     Gpu& gpu = gpu_of(device_);
-    const Function f = function();
+    const Loaded f = loaded();
     const bool rows = takes_rows(f_.kernel);
-    for_each_space(sizes_, operands, rows ? f_.row_axes : no_rows,
-                   [&](const Space& s) { gpu.launch(f, s, rows ? s.rows * 32 : s.rows * s.n); });
+    for_each_space(sizes_, operands, rows ? f_.row_axes : no_rows, [&](const Space& s) {
+      if (rows) start_rows(gpu, f.function, f.passes, s);
+      else gpu.launch(f.function, s, s.rows * s.n);
+    });
     for (size_t o = 0; o < whole_.size(); ++o)
       if (whole_[o].defined()) fold_output(o);
   }
 
  private:
-  Function function() const {
-    if (f_.code.code) return static_cast<const Loaded*>(f_.code.code.get())->function;
-    return static_cast<const Loaded*>(load_fused(f_.kernel, device_).get())->function;
+  Loaded loaded() const {
+    if (f_.code.code) return *static_cast<const Loaded*>(f_.code.code.get());
+    return *static_cast<const Loaded*>(load_fused(f_.kernel, device_).get());
   }
 
   std::vector<Placed> place(Operands in) {
@@ -142,8 +146,8 @@ class FusedCall {
 
 std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d) {
   const kernel::Kernel stored = without_sums(k);
-  return std::make_shared<const Loaded>(
-      Loaded{gpu_of(d).function(kernel::to_string(stored), [&] { return kernel_text(stored, "k"); })});
+  return std::make_shared<const Loaded>(Loaded{
+      gpu_of(d).function(kernel::to_string(stored), [&] { return kernel_text(stored, "k"); }), row_passes(stored)});
 }
 
 void run_fused(const KernelArgs& args) { FusedCall(args).run(); }

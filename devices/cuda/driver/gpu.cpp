@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -99,6 +100,12 @@ void Gpu::open() {
   RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
   faults_ = new (fault) Fault[fault_places * Fault::kept];
   open_.store(true, std::memory_order_release);
+}
+
+bool allows_tf32() {
+  static const char* const wanted = std::getenv("RILL_TF32");
+  static const bool on = wanted && std::strcmp(wanted, "on") == 0;
+  return on;
 }
 
 bool in_fork() { return is_fork; }
@@ -224,29 +231,37 @@ void Gpu::wait() noexcept {
   api().cuCtxSetCurrent(now);
 }
 
+// The host's bytes are copied to pinned memory, from which the GPU copies them when its stream gets there: nothing waits
+// but for room, and what is uploaded meets kernels that still run. (Of pageable memory CUDA promises nothing of when it
+// has been read.) A slot is used again when the copies from it are done.
 void Gpu::upload(void* to, const void* from, size_t bytes) {
-  constexpr size_t staging_bytes = 1 << 20, most_staged = 64 << 10;
   Capture::require_none(*this);
   enter();
-  const DevicePointer there = reinterpret_cast<DevicePointer>(to);
-  if (bytes > most_staged) {
-    RILL_CUDA(cuMemcpyHtoDAsync, there, from, bytes, stream_);
-    RILL_CUDA(cuStreamSynchronize, stream_);  // no promise of the driver's says that it has read all
-    return;
-  }
   const std::lock_guard hold(staging_mutex_);
-  if (!staging_) {
-    void* memory = nullptr;
-    RILL_CUDA(cuMemHostAlloc, &memory, staging_bytes, 0);
-    staging_ = static_cast<char*>(memory);
+  for (size_t done = 0; done < bytes;) {
+    if (staged_ == staging_bytes) next_staging();
+    StagingSlot& slot = staging_[staging_now_];
+    if (!slot.memory) make_staging(slot);
+    const size_t now = std::min(bytes - done, staging_bytes - staged_);
+    std::memcpy(slot.memory + staged_, static_cast<const char*>(from) + done, now);
+    RILL_CUDA(cuMemcpyHtoDAsync, reinterpret_cast<DevicePointer>(to) + done, slot.memory + staged_, now, stream_);
+    staged_ = std::min((staged_ + now + 63) / 64 * 64, staging_bytes);
+    done += now;
   }
-  if (staged_ + bytes > staging_bytes) {
-    RILL_CUDA(cuStreamSynchronize, stream_);
-    staged_ = 0;
-  }
-  std::memcpy(staging_ + staged_, from, bytes);
-  RILL_CUDA(cuMemcpyHtoDAsync, there, staging_ + staged_, bytes, stream_);
-  staged_ += (bytes + 63) / 64 * 64;
+}
+
+void Gpu::make_staging(StagingSlot& slot) {
+  if (!slot.read) RILL_CUDA(cuEventCreate, &slot.read, event_disable_timing);
+  void* memory = nullptr;
+  RILL_CUDA(cuMemHostAlloc, &memory, staging_bytes, 0);
+  slot.memory = static_cast<char*>(memory);
+}
+
+void Gpu::next_staging() {
+  RILL_CUDA(cuEventRecord, staging_[staging_now_].read, stream_);
+  const size_t next = (staging_now_ + 1) % staging_slots;
+  if (staging_[next].memory) RILL_CUDA(cuEventSynchronize, staging_[next].read);
+  staging_now_ = next, staged_ = 0;
 }
 
 int Gpu::fault_code(std::string_view op, std::string_view rule) {

@@ -133,9 +133,17 @@ class Gpu {
   size_t limit_ = 0;
   Pool pool_ = nullptr;  // null where the GPU has none
 
+  // Pinned memory that uploads go through: a ring of slots, of which the one in use has so many bytes taken.
+  struct StagingSlot {
+    char* memory = nullptr;
+    Event read = nullptr;  // the copies from it are done
+  };
+  static constexpr size_t staging_slots = 4, staging_bytes = 2 << 20;
+  void make_staging(StagingSlot& slot);
+  void next_staging();
   std::mutex staging_mutex_;
-  char* staging_ = nullptr;  // pinned
-  size_t staged_ = 0;        // bytes of it that copies may still read
+  StagingSlot staging_[staging_slots];
+  size_t staging_now_ = 0, staged_ = 0;
 
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
@@ -170,6 +178,9 @@ std::string unreadable_place(Device d, const void* memory);
 int count_gpus();
 // Finds the GPUs, all or those with these numbers of the driver's. Throws where the driver fails.
 void find_gpus(const std::vector<int>* wanted);
+
+// RILL_TF32=on: products and convolutions of f32 may round their operands to TF32, for tensor cores.
+bool allows_tf32();
 
 // Throws in the child of a fork(), which cannot use CUDA, and whose locks may be held for ever.
 void require_no_fork();

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "rill/devices/cuda/driver/gpu.h"
+#include "rill/devices/cuda/driver/rows.h"
 #include "rill/devices/cuda/driver/spaces.h"
 #include "rill/devices/cuda/families/families.h"
 #include "rill/devices/kernel/record.h"
@@ -28,13 +31,27 @@ int32_t read(Recorder& r, DType dtype, Input::Kind kind = Input::Kind::dense) {
   return r.convert(r.input({dtype, kind}), widened(dtype));
 }
 
-// Starts `k`, called `key`, over an index space; each of its threads takes a point, or each warp a row.
+// Starts what `record` gives, called `key`, over an index space: a map where it has no rows.
 void start(const std::string& key, const Callback<kernel::Kernel()>& record, Device device, const Ints& sizes,
            const std::vector<Placed>& operands, int row_axes) {
+  static std::mutex mutex;
+  static auto& known = *new std::unordered_map<std::string, RowPasses>;  // ops run while a program ends
   Gpu& gpu = gpu_of(device);
-  const Function f = gpu.function(key, [&] { return kernel_text(record(), "k"); });
-  for_each_space(sizes, operands, row_axes,
-                 [&](const Space& s) { gpu.launch(f, s, row_axes == no_rows ? s.rows * s.n : s.rows * 32); });
+  const Function f = gpu.function(key, [&] {
+    const kernel::Kernel k = record();
+    const std::lock_guard hold(mutex);
+    if (row_axes != no_rows) known[key] = row_passes(k);
+    return kernel_text(k, "k");
+  });
+  RowPasses passes;
+  if (row_axes != no_rows) {
+    const std::lock_guard hold(mutex);
+    passes = known.at(key);
+  }
+  for_each_space(sizes, operands, row_axes, [&](const Space& s) {
+    if (row_axes == no_rows) gpu.launch(f, s, s.rows * s.n);
+    else start_rows(gpu, f, passes, s);
+  });
 }
 
 // --- Elementwise -----------------------------------------------------------------------------------------------------

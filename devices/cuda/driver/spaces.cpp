@@ -29,6 +29,26 @@ std::vector<Axis> joined(const Ints& sizes, const std::vector<Placed>& operands,
   return all;
 }
 
+// Kernels count in 32 bits, since those of 64 divide ten times slower: the rows of those that reduce rows, else points.
+constexpr int64_t most_counted = int64_t(1) << 30;
+
+// Starts halves of what is too much for one Space, along the outermost axis that has two, else within the one row.
+void start_halves(const Space& s, size_t operands, bool rows, const Callback<void(const Space&)>& start) {
+  if ((rows ? s.rows : s.rows * s.n) <= most_counted) return start(s);
+  int64_t a = 0;
+  while (a < s.axes && s.outer[a] == 1) ++a;
+  const bool along_row = a == s.axes;
+  const int64_t all = along_row ? s.n : s.outer[a], first = along_row ? all / 2 / 64 * 64 : all / 2;
+  Space half = s;
+  for (const bool second : {false, true}) {
+    const int64_t size = second ? all - first : first;
+    (along_row ? half.n : half.outer[a]) = size;
+    if (!along_row) half.rows = s.rows / all * size;
+    for (size_t k = 0; second && k < operands; ++k) half.base[k] += first * (along_row ? s.point[k] : s.stride[k][a]);
+    start_halves(half, operands, rows, start);
+  }
+}
+
 // Fills what the outer axes decide, and starts; axes that do not fit are walked here.
 void start_outer(Space s, std::span<const Axis> outer, size_t operands, const Callback<void(const Space&)>& start) {
   if (outer.size() > size_t(Space::most_axes)) {
@@ -84,7 +104,8 @@ void for_each_space(const Ints& sizes, const std::vector<Placed>& operands, int 
     s.point[k] = row.empty() ? 0 : row[0].stride[k];
   }
   s.n = row.empty() ? 1 : row[0].size;
-  start_outer(s, outer, operands.size(), start);
+  start_outer(s, outer, operands.size(),
+              [&](const Space& whole) { start_halves(whole, operands.size(), row_axes != no_rows, start); });
 }
 
 size_t widen_points(Space& s, int operands, size_t size, uintptr_t steps) {

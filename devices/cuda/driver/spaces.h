@@ -26,7 +26,7 @@ Tensor dense_copy(const Tensor& t);
 bool has_plain_rows(const Ints& sizes, const std::vector<Placed>& operands, size_t row_axes);
 
 // Calls `start` with the Spaces that cover the index space; one but where it has more axes than a Space holds, after
-// neighbours that every operand walks as one are joined. The last `row_axes` axes make a row, which a kernel reduces;
+// neighbours that every operand walks as one are joined, or more points (of maps) or rows than 2^30. The last `row_axes` axes make a row, which a kernel reduces;
 // no_rows: of maps, where it does not matter. Throws where there are more operands than a Space holds, or no plain
 // rows.
 inline constexpr int no_rows = -1;

@@ -477,9 +477,19 @@ RILL void prod_rows(const Space& s) {
       from += left % s.outer[a] * s.stride[0][a];
       to += left % s.outer[a] * s.stride[1][a];
     }
-    Fold<T, Factors<T>> fold;
-    for (i64 p = lane; p < s.n; p += 32) fold.take(p, Stored<T>::load(s.base[0] + from + p * s.point[0]));
-    const T x = fold.finish(s.n, lane);
+    Blocks<T, Factors<T>> blocks;
+    for (i64 b = 0; b < s.n; b += 1024) {
+      const i64 stop = b + 1024 < s.n ? b + 1024 : s.n, missing = (stop - b) % 32;
+      T x = Factors<T>::identity();
+      for (i64 p = b + lane; p < stop; p += 32) {
+        const T y = Stored<T>::load(s.base[0] + from + p * s.point[0]);
+        x = p < b + 32 ? y : product_of_c(x, y);
+      }
+      if (missing != 0 && lane >= missing && stop - b > 32) x = product_of_c(x, Factors<T>::identity());
+      blocks.push(x);
+    }
+    T x = blocks.joined();
+    for (int half = 16; half > 0; half /= 2) x = product_of_c(x, from_lane(x, lane + half));
     if (lane == 0) store(s.base[1] + to, x);
   }
 }

@@ -103,7 +103,7 @@ class Convolution {
 
   dnn::Graph graph() const {
     dnn::Graph g;
-    g.without_tensor_cores = dtype() == DType::f32;  // they would compute in TF32
+    g.without_tensor_cores = dtype() == DType::f32 && !allows_tf32();  // they compute in TF32
     const auto tensor = [&](size_t i, int64_t outer, int64_t inner, const int64_t* space) {
       const Described d = describe(outer, inner, space, axes_, last_);
       return g.tensor(dnn::type_of(dtype()), d.sizes, d.strides, alignment(i));

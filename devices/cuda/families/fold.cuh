@@ -152,18 +152,23 @@ struct WideNorm {
 // What a lane has of the points [begin, end) of a row; `begin` is a multiple of 1024. Four loads are under way at once.
 template <class R>
 RILL typename R::Acc walk(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
-  Fold<typename R::Acc, R> fold;
+  Blocks<typename R::Acc, R> blocks;
   const i64 base = place_of(s.kept, row);
-  for (i64 p = begin + lane; p < end; p += 128) {
-    typename R::Acc x[4];
+  for (i64 block = begin; block < end; block += 1024) {
+    const i64 stop = block + 1024 < end ? block + 1024 : end;
+    typename R::Acc sum = R::identity();
+    for (i64 p = block + lane; p < stop; p += 128) {
+      typename R::Acc x[4];
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (p + 32 * k < end) x[k] = R::load(s, row, p + 32 * k, base + place_of(s.reduced, p + 32 * k));
+      for (int k = 0; k < 4; ++k)
+        if (p + 32 * k < stop) x[k] = R::load(s, row, p + 32 * k, base + place_of(s.reduced, p + 32 * k));
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (p + 32 * k < end) fold.take(p + 32 * k, x[k]);
+      for (int k = 0; k < 4; ++k)
+        if (p + 32 * k < stop) sum = R::of(sum, x[k]);
+    }
+    blocks.push(sum);
   }
-  return fold.join(end - begin, lane);
+  return blocks.joined();
 }
 
 // Rows of up to g points, g <= 32: as many of them a warp as fit.
@@ -260,7 +265,7 @@ template <class R>
 RILL void fold_parts(const Folding& s) {
   const int lane = threadIdx.x % 32;
   for (i64 row = first_thread() / 32; row < s.rows; row += all_threads() / 32) {
-    Fold<typename R::Acc, R> fold;
+    Blocks<typename R::Acc, R> blocks;
     const typename R::Acc* part = (const typename R::Acc*)s.parts + row * s.pieces * 32 + lane;
     for (i64 p = 0; p < s.pieces; p += 4) {
       typename R::Acc x[4];
@@ -269,9 +274,9 @@ RILL void fold_parts(const Folding& s) {
         if (p + k < s.pieces) x[k] = *RILL_AT(part + (p + k) * 32);
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        if (p + k < s.pieces) fold.push(x[k]);
+        if (p + k < s.pieces) blocks.push(x[k]);
     }
-    typename R::Acc x = fold.join(0, lane);
+    typename R::Acc x = blocks.joined();
     for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
     if (lane == 0) R::give(s, row, x);
   }

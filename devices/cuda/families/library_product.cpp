@@ -21,13 +21,14 @@ struct Types {
   int data, compute, scale;
 };
 Types types_of(DType d) {
+  const int single = allows_tf32() ? lt::compute_tf32 : lt::compute_f32;
   switch (d) {
     case DType::f16: return {lt::real_f16, lt::compute_f32, lt::real_f32};
     case DType::bf16: return {lt::real_bf16, lt::compute_f32, lt::real_f32};
     case DType::f64: return {lt::real_f64, lt::compute_f64, lt::real_f64};
-    case DType::c64: return {lt::complex_f32, lt::compute_f32, lt::complex_f32};
+    case DType::c64: return {lt::complex_f32, single, lt::complex_f32};
     case DType::c128: return {lt::complex_f64, lt::compute_f64, lt::complex_f64};
-    default: return {lt::real_f32, lt::compute_f32, lt::real_f32};
+    default: return {lt::real_f32, single, lt::real_f32};
   }
 }
 

@@ -3,6 +3,7 @@
 // less aligned than was said when the algorithm was chosen, a workspace that is too small. It has no algorithm for
 // batches of 7 matrices: programs must do without it there.
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstdio>
@@ -61,6 +62,22 @@ int take(T& to, const void* value, size_t bytes) {
 
 size_t bytes_of(int type) { return type == r16f || type == r16bf ? 2 : type == r32f ? 4 : type == c64f ? 16 : 8; }
 
+using Number = std::complex<double>;
+// A product that computes in TF32 has 10 bits of an operand's fraction, and sums in f32.
+constexpr int tf32 = 77;
+Number rounded(int compute, Number x) {
+  if (compute != tf32) return x;
+  const auto part = [](double x) {
+    float f = float(x);
+    uint32_t bits;
+    std::memcpy(&bits, &f, 4);
+    bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+    std::memcpy(&f, &bits, 4);
+    return std::isfinite(x) ? double(f) : x;
+  };
+  return {part(x.real()), part(x.imag())};
+}
+
 int check_layout(const Layout& l) {
   REQUIRE(l.rows > 0 && l.columns > 0 && l.batch > 0);
   REQUIRE(l.batch <= 65535);  // the true one takes more with some of its kernels alone
@@ -76,7 +93,8 @@ int check(const Product& p, const Layout& a, const Layout& b, const Layout& c, c
   REQUIRE(a.type == b.type && a.type == c.type && a.type == d.type);
   REQUIRE(a.batch == b.batch && a.batch == c.batch && a.batch == d.batch);
   const bool is_double = a.type == r64f || a.type == c64f;
-  REQUIRE(p.compute == (is_double ? 70 : 68));
+  const bool is_single = a.type == r32f || a.type == c32f;
+  REQUIRE(p.compute == (is_double ? 70 : 68) || (is_single && p.compute == tf32));
   REQUIRE(p.scale == (a.type == r16f || a.type == r16bf ? int(r32f) : a.type));
   const int64_t m = p.turned[0] ? a.columns : a.rows, k = p.turned[0] ? a.rows : a.columns;
   REQUIRE(k == (p.turned[1] ? b.columns : b.rows));
@@ -87,8 +105,6 @@ int check(const Product& p, const Layout& a, const Layout& b, const Layout& c, c
 }
 
 // --- Elements: as complex doubles, all of them ---
-
-using Number = std::complex<double>;
 
 Number load(int type, const char* base, int64_t index) {
   const char* at = base + index * int64_t(bytes_of(type));
@@ -127,8 +143,8 @@ void multiply(const Product& p, const Layout& a, const char* pa, const Layout& b
       for (int64_t i = 0; i < d.rows; ++i) {
         Number sum = 0;
         for (int64_t k = 0; k < depth; ++k) {
-          const Number x = load(a.type, pa, n * a.stride + i * a_row + k * a_depth),
-                       y = load(b.type, pb, n * b.stride + j * b_column + k * b_depth);
+          const Number x = rounded(p.compute, load(a.type, pa, n * a.stride + i * a_row + k * a_depth)),
+                       y = rounded(p.compute, load(b.type, pb, n * b.stride + j * b_column + k * b_depth));
           sum += a.type == c32f || a.type == c64f ? x * y : x.real() * y.real();
         }
         store(d.type, pd, n * d.stride + j * d.leading + i, sum);

@@ -10,7 +10,10 @@
 //   on the stream that it is launched on, with the parameters that its nodes have at that time.
 // * Tests say which call is to fail next (rill_simulated_fail), and count kernels (rill_simulated_launches) and graphs.
 // * RILL_SIMULATED_MEMORY: the bytes of a device. RILL_SIMULATED_CUDA: the CUDA version of the driver, 12040 for 12.4;
-//   13.0 where it is not set. RILL_SIMULATED_POOLS=none: GPUs have no memory pools.
+//   13.0 where it is not set. RILL_SIMULATED_POOLS=none: GPUs have no memory pools. RILL_SIMULATED_PROCESSORS:
+//   multiprocessors of a GPU, 2 where it is not set.
+// * A kernel that fails (rill_simulated_fail("kernel", 1)), as by an illegal address, ends its context: every later call
+//   gives that error. Calls that CUDA has for a current context fail without one.
 //
 // What each call does is said in the CUDA Driver API's documentation. state.h has what there is; here are the calls of
 // devices, memory, streams and events, in kernels.cpp those of kernels and graphs.
@@ -42,6 +45,11 @@ bool has_pools() {
 int visible_devices() {
   const char* wanted = std::getenv("RILL_SIMULATED_GPUS");
   return wanted ? std::min(std::atoi(wanted), devices) : devices;
+}
+
+int processors() {
+  const char* wanted = std::getenv("RILL_SIMULATED_PROCESSORS");
+  return wanted ? std::atoi(wanted) : 2;
 }
 
 struct CUpool {
@@ -90,6 +98,9 @@ void rill_simulated_fail(const char* name, int nth) {
   calls_until_failure = nth;
 }
 long rill_simulated_launches() { return launches; }  // those of graphs, too
+// The most blocks that a kernel ran with, since this was last asked.
+unsigned rill_simulated_most_blocks() { return most_blocks.exchange(0); }
+long rill_simulated_waits() { return waits; }  // of the host, for streams
 // How many graphs were made executable, and launched; how many there are, executable ones counted apart.
 long rill_simulated_graphs() { return graphs; }
 long rill_simulated_graph_launches() { return graph_launches; }
@@ -117,6 +128,7 @@ int cuDriverGetVersion(int* version) {
 int cuGetErrorName(int error, const char** name) {
   *name = error == out_of_memory     ? "CUDA_ERROR_OUT_OF_MEMORY"
           : error == invalid_value   ? "CUDA_ERROR_INVALID_VALUE"
+          : error == 701             ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
           : error == invalid_context ? "CUDA_ERROR_INVALID_CONTEXT"
           : error == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS"
                                      : "CUDA_ERROR_UNKNOWN";
@@ -141,7 +153,7 @@ int cuDeviceGetName(char* name, int length, int device) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
-    case 16: *value = 2; break;                                                  // multiprocessors
+    case 16: *value = processors(); break;                                       // multiprocessors
     case 75: *value = 9; break;                                                  // compute capability, major
     case 88: *value = std::getenv("RILL_SIMULATED_PAGEABLE") != nullptr; break;  // reads the host's memory
     case 115: *value = has_pools(); break;
@@ -164,7 +176,7 @@ int cuCtxGetCurrent(void** context) {
   return ok;
 }
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  if (!current) return invalid_context;
+  NEEDS_CONTEXT;
   const std::lock_guard hold(memory().mutex);
   *total = memory().limit;
   *free = memory().limit - memory().in_use[current->device];
@@ -219,13 +231,14 @@ int cuMemAllocFromPoolAsync(Pointer* p, size_t bytes, void* pool, void* stream) 
   return *p ? ok : out_of_memory;
 }
 int cuMemAlloc_v2(Pointer* p, size_t bytes) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(out_of_memory);
-  if (!current) return invalid_context;
   *p = bytes == 0 ? 0 : memory().take(bytes, current->device);
   memory().trim(current->device);
   return bytes == 0 ? invalid_value : *p ? ok : out_of_memory;
 }
 int cuMemFree_v2(Pointer p) {
+  NEEDS_CONTEXT;
   const std::lock_guard here(streams_mutex);
   for (CUstream* s : all_streams(current->device)) s->wait();
   const bool is_known = memory().give(p);
@@ -236,12 +249,14 @@ int cuMemFreeAsync(Pointer p, void* stream) {
   return static_cast<CUstream*>(stream)->add([p] { return memory().give(p) ? ok : invalid_value; });
 }
 int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
+  NEEDS_CONTEXT;
   *p = std::aligned_alloc(64, Memory::whole(bytes));
   return *p ? ok : out_of_memory;
 }
 
 // The host's memory is read when the stream gets there, which the driver may do.
 int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void* stream) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(invalid_value);
   if (!memory().real(to, bytes)) return invalid_value;
   return static_cast<CUstream*>(stream)->add([=] {
@@ -252,7 +267,8 @@ int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void* strea
   });
 }
 int cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void* stream) {
-  FAIL_ON_DEMAND(illegal_address);
+  NEEDS_CONTEXT;
+  FAIL_ON_DEMAND(invalid_value);
   if (!memory().real(from, bytes)) return invalid_value;
   return static_cast<CUstream*>(stream)->add([=] {
     const char* at = memory().real(from, bytes);
@@ -270,11 +286,12 @@ int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, void* stream) {
   });
 }
 int cuMemcpyPeerAsync(Pointer to, void*, Pointer from, void*, size_t bytes, void* stream) {
+  NEEDS_CONTEXT;
   return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
 
 int cuStreamCreate(void** stream, unsigned) {
-  if (!current) return invalid_context;
+  NEEDS_CONTEXT;
   *stream = new CUstream(current->device);
   const std::lock_guard hold(streams_mutex);
   streams.push_back(static_cast<CUstream*>(*stream));
@@ -292,7 +309,7 @@ int cuStreamDestroy_v2(void* stream) {
   return ok;
 }
 int cuCtxSynchronize() {
-  if (!current) return invalid_context;
+  NEEDS_CONTEXT;
   bool captures = false;
   const std::lock_guard here(streams_mutex);
   for (CUstream* s : all_streams(current->device)) {
@@ -305,8 +322,12 @@ int cuCtxSynchronize() {
     if (const int e = s->wait(); e != ok) error = e;
   return error;
 }
-int cuStreamSynchronize(void* stream) { return static_cast<CUstream*>(stream)->wait(); }
+int cuStreamSynchronize(void* stream) {
+  NEEDS_CONTEXT;
+  return static_cast<CUstream*>(stream)->wait();
+}
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  NEEDS_CONTEXT;
   auto held = *static_cast<std::shared_ptr<CUevent>*>(event);
   long wanted = 0;
   {
@@ -320,12 +341,14 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   });
 }
 int cuEventCreate(void** event, unsigned flags) {
+  NEEDS_CONTEXT;
   auto e = std::make_shared<CUevent>();
   e->has_clock = !(flags & 2);
   *event = new std::shared_ptr<CUevent>(std::move(e));
   return ok;
 }
 int cuEventRecord(void* event, void* stream) {
+  NEEDS_CONTEXT;
   auto held = *static_cast<std::shared_ptr<CUevent>*>(event);
   {
     const std::lock_guard hold(held->mutex);
@@ -338,6 +361,14 @@ int cuEventRecord(void* event, void* stream) {
     held->changed.notify_all();
     return int(ok);
   });
+}
+int cuEventSynchronize(void* event) {
+  NEEDS_CONTEXT;
+  auto held = *static_cast<std::shared_ptr<CUevent>*>(event);
+  std::unique_lock hold(held->mutex);
+  const long wanted = held->recorded;
+  held->changed.wait(hold, [&] { return held->passed >= wanted; });
+  return ok;
 }
 int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   FAIL_ON_DEMAND(invalid_value);

@@ -25,6 +25,7 @@ constexpr unsigned most_threads = 1024;
 extern "C" {
 
 int cuModuleLoadData(void** module, const void* image) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(200);
   std::string machine_code;
   if (std::strncmp(static_cast<const char*>(image), ptx_begins, std::strlen(ptx_begins)) == 0) {
@@ -52,6 +53,7 @@ int cuModuleLoadData(void** module, const void* image) {
   return ok;
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
+  NEEDS_CONTEXT;
   auto f = std::make_unique<CUfunc>();
   f->run = reinterpret_cast<decltype(f->run)>(dlsym(module, name));
   const auto bytes = reinterpret_cast<unsigned (*)()>(dlsym(module, (std::string(name) + "_bytes").c_str()));
@@ -63,8 +65,9 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 }
 int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned, void* stream, void** parameters, void**) {
-  FAIL_ON_DEMAND(719);
-  if (!current || grid_x == 0 || block_x == 0 || block_x > most_threads) return invalid_value;
+  NEEDS_CONTEXT;
+  FAIL_ON_DEMAND(701);  // out of the resources that a launch takes
+  if (grid_x == 0 || block_x == 0 || block_x > most_threads) return invalid_value;
   if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) return invalid_value;  // rill uses one dimension
   if (current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
   const auto& f = *static_cast<CUfunc*>(function);
@@ -73,9 +76,9 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned gr
 }
 
 int cuStreamBeginCapture_v2(void* stream, int mode) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(capture_unsupported);
   auto& s = *static_cast<CUstream*>(stream);
-  if (!current) return invalid_context;
   if (mode < 0 || mode > 2) return invalid_value;
   const std::lock_guard hold(s.mutex);
   if (s.captured) return invalid_value;
@@ -121,7 +124,7 @@ int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t
   FAIL_ON_DEMAND(invalid_value);
   auto& g = *static_cast<CUgraph*>(graph);
   Launch launch;
-  if (!current) return invalid_context;
+  NEEDS_CONTEXT;
   if (!g.is_end(after, count) || !launch_of(*p, launch)) return invalid_value;
   *node = g.add({nullptr, std::move(launch)});
   return ok;
@@ -136,8 +139,8 @@ int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_
   return ok;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(out_of_memory);
-  if (!current) return invalid_context;
   if (flags != 0) return invalid_value;
   auto e = std::make_unique<CUgraphexec>();
   for (const auto& node : static_cast<CUgraph*>(graph)->nodes) {
@@ -151,7 +154,7 @@ int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long fla
 int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelNode* p) {
   FAIL_ON_DEMAND(invalid_value);
   auto& e = *static_cast<CUgraphexec*>(exec);
-  if (!current) return invalid_context;
+  NEEDS_CONTEXT;
   const auto at = std::find(e.originals.begin(), e.originals.end(), node);
   Launch launch;
   if (at == e.originals.end() || !launch_of(*p, launch)) return invalid_value;
@@ -161,8 +164,9 @@ int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelNode* 
   return ok;
 }
 int cuGraphLaunch(void* exec, void* stream) {
+  NEEDS_CONTEXT;
   FAIL_ON_DEMAND(out_of_memory);
-  if (!current || current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
+  if (current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
   ++graph_launches;
   const auto& e = *static_cast<CUgraphexec*>(exec);
   for (const CUgraphnode& n : e.nodes) launches += n.kernel.function != nullptr;

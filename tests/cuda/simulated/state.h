@@ -49,6 +49,8 @@ using Pointer = unsigned long long;
 inline std::mutex failure_mutex;
 inline std::string failing_call;
 inline int calls_until_failure = 0;
+inline std::atomic<unsigned> most_blocks = 0;  // of a kernel that was started
+inline std::atomic<long> waits = 0;            // of the host for a stream
 inline std::atomic<long> launches = 0, graphs = 0, graph_launches = 0, living_graphs = 0;
 
 // Whether this call of `name` is the one that a test wants to fail.
@@ -64,10 +66,15 @@ inline bool fails(const char* name) {
 struct CUctx {
   int device;
   std::atomic<int> retained{0};
+  std::atomic<int> lost{ok};  // what has ended it for good: a kernel's fault, say; every later call gives it
   explicit CUctx(int d) : device(d) {}
 };
 inline CUctx contexts[devices] = {CUctx(0), CUctx(1)};
 inline thread_local CUctx* current = nullptr;
+// What a call gives that needs a context, before it looks at anything else.
+inline int context_error() { return current ? current->lost.load() : int(invalid_context); }
+#define NEEDS_CONTEXT \
+  if (const int error = context_error(); error != ok) return error
 inline std::atomic<bool> initialised = false;
 
 // --- Memory ---
@@ -159,6 +166,8 @@ struct Launch {
   std::vector<char> params;
   unsigned grid = 0, block = 0;
   int operator()() const {
+    if (fails("kernel")) return illegal_address;
+    if (grid > most_blocks) most_blocks = grid;
     function->launch(function->run, params.data(), grid, block);
     return ok;
   }
@@ -204,7 +213,7 @@ struct CUstream {
   std::deque<std::function<int()>> work;
   bool ends = false;
   long added = 0, done = 0;
-  int error = 0;  // stays, as a context's does
+  int error = 0;  // stays
   unsigned noise = 12345;
 
   explicit CUstream(int d) : device(d) {
@@ -224,6 +233,7 @@ struct CUstream {
       const int result = next();
       hold.lock();
       if (result != 0 && error == 0) error = result;
+      if (result == illegal_address) contexts[device].lost = result;
       ++done;
       changed.notify_all();
     }
@@ -253,6 +263,7 @@ struct CUstream {
     return add(std::function<int()>(std::move(kernel)));
   }
   int wait() {
+    ++waits;
     std::unique_lock hold(mutex);
     if (captured) {
       invalid = true;

@@ -1,0 +1,82 @@
+// The machine code of a kernel, read from what nvdisasm prints: its innermost loops that load from a GPU's memory, which
+// are where a kernel of many points spends its time.
+#pragma once
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sass {
+
+struct Loops {
+  int count = 0;
+  int loads = 0;    // the most in one of them
+  int wide = 0;     // the most of 16 bytes
+  int local = 0;    // those that use a thread's local memory: arrays, and what did not fit the registers
+  int divided = 0;  // those that divide 64-bit integers, by a call of a function
+};
+
+// nvdisasm of ./dev cuda or the CUDA Toolkit; "" where there is none.
+inline std::string find_nvdisasm() {
+  namespace fs = std::filesystem;
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const fs::path wheels = fs::path(root ? root : ".") / ".deps/cuda/lib";
+  if (fs::exists(wheels))
+    for (const auto& file : fs::recursive_directory_iterator(wheels))
+      if (file.is_regular_file() && file.path().filename() == "nvdisasm") return file.path();
+  for (const char* file : {"/usr/local/cuda/bin/nvdisasm", "/usr/bin/nvdisasm"})
+    if (fs::exists(file)) return file;
+  return "";
+}
+
+// Of the kernel in a cubin.
+inline Loops loops(const std::string& nvdisasm, const std::string& cubin) {
+  const auto file = std::filesystem::temp_directory_path() / ("rill-" + std::to_string(getpid()) + ".cubin");
+  std::ofstream(file, std::ios::binary) << cubin;
+  FILE* pipe = popen(("'" + nvdisasm + "' -c '" + file.string() + "'").c_str(), "r");
+  std::vector<std::string> code;
+  std::map<std::string, size_t> labels;
+  std::array<char, 4096> buffer;
+  while (pipe && std::fgets(buffer.data(), buffer.size(), pipe)) {
+    const std::string line = buffer.data();
+    if (line.starts_with(".L_x_")) labels[line.substr(0, line.find(':'))] = code.size();
+    else if (line.find(';') != line.npos && line[line.find_first_not_of(" \t")] == '/')
+      code.push_back(line);  // after its address, as in /*0010*/
+  }
+  if (pipe) pclose(pipe);
+  std::filesystem::remove(file);
+
+  std::vector<std::pair<size_t, size_t>> back;  // from a label to the branch that returns there
+  for (size_t i = 0; i < code.size(); ++i) {
+    const size_t at = code[i].find(".L_x_");
+    if (at == std::string::npos || code[i].find("BRA") == std::string::npos) continue;
+    const auto label = labels.find(code[i].substr(at, code[i].find_first_of(")`;", at) - at));
+    if (label != labels.end() && label->second < i) back.emplace_back(label->second, i);
+  }
+  Loops all;
+  for (const auto& [begin, end] : back) {
+    bool innermost = true;
+    for (const auto& [b, e] : back) innermost = innermost && !(begin <= b && e <= end && (b != begin || e != end));
+    const auto count = [&, begin = begin, end = end](const char* what) {
+      int n = 0;
+      for (size_t i = begin; i <= end; ++i) n += code[i].find(what) != std::string::npos;
+      return n;
+    };
+    const int loads = count(" LDG");
+    if (!innermost || loads < 2) continue;  // one load: a loop over a row's pieces, or axes
+    ++all.count;
+    all.loads = std::max(all.loads, loads);
+    all.wide = std::max(all.wide, count(" LDG.E.128"));
+    all.local += count(" LDL") + count(" STL") > 0;
+    all.divided += count("div_s64") + count("div_u64") + count("rem_s64") + count("rem_u64") > 0;
+  }
+  return all;
+}
+
+}  // namespace sass
