@@ -9,6 +9,7 @@
 
 #include "rill/devices/cpu/rows/key_sort.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/small_vec.h"
 
 namespace rill::cpu {
 
@@ -117,6 +118,60 @@ class LongSort {
   }
 
   E *&items_, *&spare_;
+  const int64_t n_, parts_;
+};
+
+// Many numbers whose first bits are spread evenly, as random ones are: all threads share them out to buckets by those bits,
+// then sort the buckets.
+class SpreadSort {
+ public:
+  SpreadSort(uint64_t*& items, uint64_t*& spare, int64_t n)
+      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
+
+  // False, having done nothing, where they are not.
+  bool run() {
+    const size_t buckets = size_t(1) << bits;
+    SmallVec<int64_t, buckets> places(size_t(parts_) * buckets);
+    for_parts([&](int64_t part) {
+      int64_t* own = &places[size_t(part) * buckets];
+      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) ++own[bucket_of(items_[i])];
+    });
+    SmallVec<int64_t, buckets + 1> begins(buckets + 1);
+    int64_t begin = 0;
+    for (size_t bucket = 0; bucket < buckets; ++bucket) {
+      begins[bucket] = begin;
+      for (int64_t part = 0; part < parts_; ++part)
+        begin += std::exchange(places[size_t(part) * buckets + bucket], begin);
+      if (begin - begins[bucket] > n_ / int64_t(buckets) * 4) return false;
+    }
+    begins[buckets] = n_;
+    for_parts([&](int64_t part) {
+      int64_t* own = &places[size_t(part) * buckets];
+      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) spare_[own[bucket_of(items_[i])]++] = items_[i];
+    });
+    parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) {
+        const int64_t first = begins[size_t(b)];
+        sort_keys(spare_ + first, items_ + first, begins[size_t(b) + 1] - first);
+      }
+    });
+    std::swap(items_, spare_);
+    return true;
+  }
+
+ private:
+  static constexpr int bits = 9;
+
+  static size_t bucket_of(uint64_t item) { return size_t(item >> (64 - bits)); }
+  int64_t begin_of(int64_t part) const { return n_ * part / parts_; }
+  template <class F>
+  void for_parts(F&& f) {
+    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) f(b);
+    });
+  }
+
+  uint64_t *&items_, *&spare_;
   const int64_t n_, parts_;
 };
 

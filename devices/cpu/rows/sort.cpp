@@ -113,8 +113,10 @@ void read_all_keys(const char* line, int64_t n, bool descending, K* keys) {
   const T* x = reinterpret_cast<const T*>(line);
   along_line(n, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += block) {
-      KeyOf<T> some[block];
       const int64_t count = std::min(block, end - i);
+      if constexpr (std::is_same_v<K, KeyOf<T>>)
+        if (read_keys(x + i, count, descending, keys + i)) continue;
+      KeyOf<T> some[block];
       if (!read_keys(x + i, count, descending, some))
         for (int64_t j = 0; j < count; ++j) some[j] = key_of(x[i + j], descending);
       std::copy_n(some, count, keys + i);
@@ -148,9 +150,25 @@ struct Rows {
 class PackedItems {
  public:
   PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
-    const auto [least, most] = std::minmax_element(keys, keys + n);
-    least_ = *least;
-    width_ = std::max(1, int(std::bit_width(*most - *least)));
+    std::atomic<uint64_t> least{~uint64_t(0)}, most{0};
+    along_line(n, [&](int64_t begin, int64_t end) {
+      constexpr int64_t together = 4;  // a comparison waits for the one before
+      uint64_t low[together], high[together];
+      for (int64_t j = 0; j < together; ++j) low[j] = high[j] = keys[begin];
+      int64_t i = begin;
+      for (; i + together <= end; i += together)
+        for (int64_t j = 0; j < together; ++j)
+          low[j] = std::min(low[j], keys[i + j]), high[j] = std::max(high[j], keys[i + j]);
+      for (; i < end; ++i) low[0] = std::min(low[0], keys[i]), high[0] = std::max(high[0], keys[i]);
+      const uint64_t own_least = *std::min_element(low, low + together),
+                     own_most = *std::max_element(high, high + together);
+      for (uint64_t x = least; own_least < x && !least.compare_exchange_weak(x, own_least);) {
+      }
+      for (uint64_t x = most; own_most > x && !most.compare_exchange_weak(x, own_most);) {
+      }
+    });
+    least_ = least;
+    width_ = std::max(1, int(std::bit_width(most - least)));
   }
   void pack(uint64_t* items) const {
     along_line(n_, [&](int64_t i, int64_t end) {
@@ -168,14 +186,27 @@ class PackedItems {
  private:
   uint64_t index_mask() const { return (uint64_t(1) << index_bits_) - 1; }
   void untie(uint64_t* items) const {
-    constexpr int64_t few = 32;
+    constexpr int64_t few = 32, block = 64;
     const auto key = [this](uint64_t item) { return keys_[item & index_mask()]; };
-    for (int64_t i = 0, end; i < n_; i = end) {
-      for (end = i + 1; end < n_ && ((items[end] ^ items[i]) & ~index_mask()) == 0;) ++end;
-      if (end - i > few) untie_many(items + i, end - i);
-      else if (end - i > 1)
-        std::sort(items + i, items + end,
-                  [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+    const auto is_tied = [&](int64_t i) { return ((items[i] ^ items[i - 1]) & ~index_mask()) == 0; };
+    for (int64_t i = 1; i < n_;) {
+      if (i + block <= n_) {  // without a branch: ties are rare, mostly
+        bool some = false;
+        for (int64_t j = i; j < i + block; ++j) some |= is_tied(j);
+        if (!some) {
+          i += block;
+          continue;
+        }
+      }
+      for (const int64_t stop = std::min(i + block, n_); i < stop; ++i) {
+        if (!is_tied(i)) continue;
+        const int64_t first = i - 1;
+        while (i < n_ && is_tied(i)) ++i;
+        if (i - first > few) untie_many(items + first, i - first);
+        else
+          std::sort(items + first, items + i,
+                    [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+      }
     }
   }
   // As a line of its own: what was left out of its keys, 32 bits at most, fits beside places of 32.
@@ -210,7 +241,8 @@ void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
         const PackedItems packed(keys, n);
         auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
         packed.pack(items);
-        sort_items(items, spare, n, n);
+        if (n < long_from || std::is_sorted(items, items + n) || !SpreadSort(items, spare, n).run())
+          sort_items(items, spare, n, n);
         packed.unpack(items);
         f(row, reinterpret_cast<const KeyedItem<uint32_t>*>(items));
         continue;
