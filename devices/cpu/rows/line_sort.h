@@ -128,13 +128,14 @@ class SpreadSort {
   SpreadSort(uint64_t*& items, uint64_t*& spare, int64_t n)
       : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
 
-  // False, having done nothing, where they are not.
-  bool run() {
+  // item(i) gives them. False, having done nothing, where they are not.
+  template <class Item>
+  bool run(Item&& item) {
     const size_t buckets = size_t(1) << bits;
     SmallVec<int64_t, buckets> places(size_t(parts_) * buckets);
     for_parts([&](int64_t part) {
       int64_t* own = &places[size_t(part) * buckets];
-      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) ++own[bucket_of(items_[i])];
+      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) ++own[bucket_of(item(i))];
     });
     SmallVec<int64_t, buckets + 1> begins(buckets + 1);
     int64_t begin = 0;
@@ -147,7 +148,10 @@ class SpreadSort {
     begins[buckets] = n_;
     for_parts([&](int64_t part) {
       int64_t* own = &places[size_t(part) * buckets];
-      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) spare_[own[bucket_of(items_[i])]++] = items_[i];
+      for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) {
+        const uint64_t x = item(i);
+        spare_[own[bucket_of(x)]++] = x;
+      }
     });
     parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
       for (; b < e; ++b) {

@@ -150,6 +150,12 @@ struct Rows {
 class PackedItems {
  public:
   PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
+    constexpr int64_t sampled = 64;
+    const auto [low, high] = std::minmax_element(keys, keys + std::min(n, sampled));
+    if ((*high - *low) >> 63) {  // random ones: no more can be known
+      least_ = 0, width_ = 64;
+      return;
+    }
     std::atomic<uint64_t> least{~uint64_t(0)}, most{0};
     along_line(n, [&](int64_t begin, int64_t end) {
       constexpr int64_t together = 4;  // a comparison waits for the one before
@@ -170,17 +176,21 @@ class PackedItems {
     least_ = least;
     width_ = std::max(1, int(std::bit_width(most - least)));
   }
+  uint64_t item(int64_t i) const { return ((keys_[i] - least_) << (64 - width_) & ~index_mask()) | uint64_t(i); }
   void pack(uint64_t* items) const {
     along_line(n_, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) items[i] = ((keys_[i] - least_) << (64 - width_) & ~index_mask()) | uint64_t(i);
+      for (; i < end; ++i) items[i] = item(i);
     });
   }
-  // Of sorted items: the indices alone.
-  void unpack(uint64_t* items) const {
+  // The indices of items that were sorted.
+  struct Sorted {
+    const uint64_t* items;
+    uint64_t mask;
+    KeyedItem<uint32_t> operator[](int64_t i) const { return {0, uint32_t(items[i] & mask)}; }
+  };
+  Sorted sorted(uint64_t* items) const {
     if (width_ > 64 - index_bits_) untie(items);
-    along_line(n_, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) items[i] &= index_mask();
-    });
+    return {items, index_mask()};
   }
 
  private:
@@ -216,8 +226,8 @@ class PackedItems {
     const PackedItems packed(keys.data(), n);
     packed.pack(order.data());
     sort_keys(order.data(), order.data() + n, n);
-    packed.unpack(order.data());
-    for (int64_t i = 0; i < n; ++i) items[i] = tied[size_t(order[size_t(i)])];
+    const Sorted sorted = packed.sorted(order.data());
+    for (int64_t i = 0; i < n; ++i) items[i] = tied[sorted[i].index()];
   }
 
   const uint64_t* keys_;
@@ -226,25 +236,29 @@ class PackedItems {
   int index_bits_, width_;
 };
 
-// Calls f(row, items) for rows [begin, end), with the first `k` items in order.
+// Calls f(row, items) for rows [begin, end), with the first `k` items in order: items[i].index().
 template <class K, class F>
 void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
   const ReadKeys<K> read = reader_of<K>(rows.x.dtype());
+  const bool are_keys = sizeof(K) == 8 && rows.x.dtype() == DType::u64 && !rows.descending;
   const int64_t n = rows.n;
-  const Ref<Buffer> key_room = allocate(Device(), size_t(n) * sizeof(K)),
+  const Ref<Buffer> key_room = allocate(Device(), are_keys ? 0 : size_t(n) * sizeof(K)),
                     item_room = allocate(Device(), size_t(2 * n) * sizeof(KeyedItem<K>));
-  K* const keys = static_cast<K*>(key_room->data);
   for (int64_t row = begin; row < end; ++row) {
-    read(rows[row], n, rows.descending, keys);
+    const K* keys = reinterpret_cast<const K*>(rows[row]);
+    if (!are_keys) {
+      read(rows[row], n, rows.descending, static_cast<K*>(key_room->data));
+      keys = static_cast<const K*>(key_room->data);
+    }
     if constexpr (sizeof(K) == 8) {
       if (!sorts_few(n, k) && n <= int64_t(0xFFFFFFFF)) {
         const PackedItems packed(keys, n);
         auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
-        packed.pack(items);
-        if (n < long_from || std::is_sorted(items, items + n) || !SpreadSort(items, spare, n).run())
+        if (n < long_from || !SpreadSort(items, spare, n).run([&](int64_t i) { return packed.item(i); })) {
+          packed.pack(items);
           sort_items(items, spare, n, n);
-        packed.unpack(items);
-        f(row, reinterpret_cast<const KeyedItem<uint32_t>*>(items));
+        }
+        f(row, packed.sorted(items));
         continue;
       }
     }
@@ -271,8 +285,8 @@ void visit_keys(const Rows& rows, F&& f) {
 }
 
 // to[i] = the element that item i stands for.
-template <class K>
-void put_values(const char* line, const KeyedItem<K>* items, int64_t element, int64_t count, char* to) {
+template <class Items>
+void put_values(const char* line, const Items& items, int64_t element, int64_t count, char* to) {
   const auto put = [&]<class U>(U) {
     along_line(count, [&](int64_t i, int64_t end) {
       for (; i < end; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(line)[items[i].index()];
@@ -285,8 +299,8 @@ void put_values(const char* line, const KeyedItem<K>* items, int64_t element, in
     default: return put(uint64_t());
   }
 }
-template <class K>
-void put_indices(const KeyedItem<K>* items, int64_t count, int64_t* to) {
+template <class Items>
+void put_indices(const Items& items, int64_t count, int64_t* to) {
   along_line(count, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) to[i] = int64_t(items[i].index());
   });
@@ -411,7 +425,7 @@ void argsort(const KernelArgs& args) {
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
         sort_rows<K>(rows, rows.n, begin, end,
-                     [&](int64_t row, const auto* items) { put_indices(items, rows.n, out + row * rows.n); });
+                     [&](int64_t row, const auto& items) { put_indices(items, rows.n, out + row * rows.n); });
       });
     });
   });
@@ -424,7 +438,7 @@ void topk(const KernelArgs& args) {
     int64_t* const indices = reinterpret_cast<int64_t*>(outs[1]->mutable_rep()->data);
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
-        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const auto* items) {
+        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const auto& items) {
           put_values(rows[row], items, rows.element, p.k, values + row * p.k * rows.element);
           put_indices(items, p.k, indices + row * p.k);
         });
