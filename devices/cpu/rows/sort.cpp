@@ -254,7 +254,7 @@ void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
       if (!sorts_few(n, k) && n <= int64_t(0xFFFFFFFF)) {
         const PackedItems packed(keys, n);
         auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
-        if (n < long_from || !SpreadSort(items, spare, n).run([&](int64_t i) { return packed.item(i); })) {
+        if (n < long_from || !SpreadSort(items, spare, n).run([packed](int64_t i) { return packed.item(i); })) {
           packed.pack(items);
           sort_items(items, spare, n, n);
         }
