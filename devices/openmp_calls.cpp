@@ -16,6 +16,7 @@
 #include <memory>
 #include <string_view>
 
+#include "rill/devices/crowding.h"
 #include "rill/devices/workers.h"
 
 namespace rill::detail {
@@ -67,7 +68,11 @@ void parallel_end() {
     return end ? end() : void();
   }
   const Member outer = r->outer;
-  delete r;  // waits for the team
+  if (r->team) {
+    const Attendance came = r->team->end();
+    process_crowding().saw(came.now, came.late);
+  }
+  delete r;
   member = outer;
 }
 void parallel(void (*body)(void*), void* data, unsigned asked, unsigned) {

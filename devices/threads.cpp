@@ -94,7 +94,7 @@ namespace {
 // parallel Region" in OpenMP's specification, outside any other region.
 int given_threads(int n) {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
-  return std::min(n, omp_get_thread_limit());
+  return std::min({n, omp_get_thread_limit(), most_pieces});
 }
 }  // namespace
 

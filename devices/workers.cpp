@@ -144,58 +144,57 @@ class Pool {
   size_t made_ = 0;
 };
 
-// The pieces of a call, and who has begun which.
-struct Pieces {
-  void (*piece)(void*, int);
-  void* context;
-  int count;
-  std::atomic<int64_t> last_start;
-  std::atomic<uint64_t> begun[most_pieces / 64] = {};
-
-  bool begin(int p) {
-    const uint64_t bit = uint64_t(1) << (p % 64);
-    return !(begun[p / 64].fetch_or(bit, std::memory_order_relaxed) & bit);
-  }
-  // All that nobody has begun, `own` first: its data may be in this core's caches.
-  void work(int own) {
-    for (int i = 0; i < count; ++i) {
-      const int p = own + i < count ? own + i : own + i - count;
-      if (begin(p)) piece(context, p);
-    }
-  }
-  void note_start(int64_t now) {
-    for (int64_t last = last_start; last < now && !last_start.compare_exchange_weak(last, now);) {
-    }
-  }
-};
-
 }  // namespace
 
-Attendance run_pieces(int count, void (*piece)(void*, int), void* context) {
-  const int64_t began = clock_now();
-  Pieces pieces{piece, context, count, began};
-  Workers workers = Pool::all().borrow(size_t(count - 1), false);
+Pieces::Pieces(int count, void (*piece)(void*, int), void* context)
+    : piece_(piece), context_(context), count_(count), began_(clock_now()), last_start_(began_) {}
+
+void Pieces::give(const Workers& workers) {
   const auto work = [](void* all, int own) {
     auto* p = static_cast<Pieces*>(all);
     p->note_start(clock_now());
     p->work(own);
   };
-  for (size_t i = 0; i < workers.size(); ++i) workers[i]->give(work, &pieces, int(i) + 1);
-  pieces.work(0);
+  for (size_t i = 0; i < workers.size(); ++i) workers[i]->give(work, this, int(i) + 1);
+}
+void Pieces::work(int own) {
+  for (int i = 0; i < count_; ++i) {
+    const int p = own + i < count_ ? own + i : own + i - count_;
+    if (begin(p)) piece_(context_, p);
+  }
+}
+Attendance Pieces::end(const Workers& workers) {
   for (Worker* w : workers) {
-    if (w->take_back()) pieces.note_start(clock_now());
+    if (w->take_back()) note_start(clock_now());
     else w->wait();
   }
-  Pool::all().give_back(workers);
-  return {clock_now(), pieces.last_start.load() - began};
+  return {clock_now(), last_start_.load() - began_};
+}
+void Pieces::note_start(int64_t now) {
+  for (int64_t last = last_start_; last < now && !last_start_.compare_exchange_weak(last, now);) {
+  }
 }
 
-Team::Team(int size, void (*member)(void*, int), void* context) : workers_(Pool::all().borrow(size_t(size - 1), true)) {
-  for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->give(member, context, int(i) + 1);
+Attendance run_pieces(int count, void (*piece)(void*, int), void* context) {
+  Pieces pieces(count, piece, context);
+  const Workers workers = Pool::all().borrow(size_t(count - 1), false);
+  pieces.give(workers);
+  pieces.work(0);
+  const Attendance came = pieces.end(workers);
+  Pool::all().give_back(workers);
+  return came;
 }
-Team::~Team() {
-  for (Worker* w : workers_) w->wait();
+
+Team::Team(int size, void (*member)(void*, int), void* context)
+    : members_(size, member, context), workers_(Pool::all().borrow(size_t(size - 1), true)) {
+  members_.begin(0);
+  members_.give(workers_);
+}
+Attendance Team::end() {
+  members_.work(0);
+  const Attendance came = members_.end(workers_);
   Pool::all().give_back(workers_);
+  return came;
 }
 
 void Barrier::wait() {

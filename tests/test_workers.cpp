@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "catch.h"
-#include "rill/devices/threads.h"
 #include "rill/devices/workers.h"
 #include "rill/rill.h"
 #include "threads.h"
@@ -89,8 +88,9 @@ TEST_CASE("the members of a team run at the same time") {
   for (int size : {1, 2, 5}) {
     Shared shared{size};
     {
-      const detail::Team team(size, [](void* s, int) { static_cast<Shared*>(s)->run(); }, &shared);
+      detail::Team team(size, [](void* s, int) { static_cast<Shared*>(s)->run(); }, &shared);
       shared.run();
+      team.end();
     }
     CHECK(shared.wrong == 0);
     CHECK(shared.sum == 300 * size);
