@@ -49,6 +49,7 @@ NETWORK(mobilenet_v3);
 NETWORK(bert);
 NETWORK(gpt);
 NETWORK(lstm);
+NETWORK(keywords);
 
 }  // namespace
 

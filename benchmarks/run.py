@@ -30,7 +30,7 @@ from pathlib import Path
 
 import compiling
 from peers import setup
-from rows import DATA, DECODER, EAGER, ROWS, STEPS
+from rows import BUSY_NETWORKS, DATA, DECODER, EAGER, NETWORKS, ROWS, STEPS
 
 STEP_PEERS = ("torch", "jax", "keras")
 DATA_PEERS = ("tf", "torch", "grain", "pandas", "pyarrow", "polars")
@@ -133,9 +133,10 @@ def make_networks(build):
     """The files of the rows onnx_*, in a folder that the environment names from now on."""
     folder, script = (build / "networks").resolve(), ROOT / "tests" / "fixtures" / "onnx" / "networks.py"
     ENV["RILL_BENCH_NETWORKS"] = str(folder)
-    if FORMATS.exists() and not (folder / "made").exists():
+    made = folder / "made"
+    if FORMATS.exists() and (not made.exists() or made.read_text().split() != list(NETWORKS)):
         subprocess.run([FORMATS, script, folder], check=True)
-        (folder / "made").touch()
+        made.write_text("\n".join(NETWORKS))
 
 
 # --- Rows that are a call in a loop ----------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def looped(row, build, workers, peers, tries):
         answers = [("ours", "rill", a) for a in undisturbed(lambda: [ours(build, row.name)], tries)]
         return answers + [("peers", a["peer"], a) for a in ask("onnxruntime")]
     if row.name.startswith("busy_"):
-        return beside_a_busy_core(row.name, build, workers, peers)
+        return beside_busy_programs(row.name, build, workers, peers)
     answers = [("ours", "rill", a) for a in undisturbed(lambda: [ours(build, row.name)], tries)]
     answers += [("limits", a["peer"], a) for a in ask("limits")]
     if row.flops:
@@ -193,17 +194,23 @@ def looped(row, build, workers, peers, tries):
 BUSY = {"busy_tiny": "train_tiny", "busy_mlp": "train_mlp", "busy_lstm": "lstm_scan"}
 
 
-def beside_a_busy_core(name, build, workers, peers):
-    """Another row while a loop takes one core. Nobody looks for a quiet machine here: it is not one."""
-    neighbour = subprocess.Popen([sys.executable, "-c", "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"])
+def beside_busy_programs(name, build, workers, peers):
+    """Another row while loops take cores. Nobody looks for a quiet machine here: it is not one."""
+    row, count = BUSY.get(name), 1
+    pin = "import os\nos.sched_setaffinity(0, {0})\n"  # one busy core: the other is ours
+    if not row:
+        network, count = BUSY_NETWORKS[name]
+        row, pin = f"onnx_{network}", ""
+    others = [subprocess.Popen([sys.executable, "-c", f"{pin}while True: pass"]) for _ in range(count)]
     try:
-        answers = [("ours", "rill", ours(build, BUSY[name]))]
-        for peer in ("torch", "jax") if peers else ():
-            answers += [("peers", a["peer"], a) for a in workers[peer].ask(BUSY[name])]
+        answers = [("ours", "rill", ours(build, row))]
+        for peer in ("onnxruntime",) if name in BUSY_NETWORKS else ("torch", "jax") if peers else ():
+            answers += [("peers", a["peer"], a) for a in workers[peer].ask(row)]
         return answers
     finally:
-        neighbour.kill()
-        neighbour.wait()
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 # --- Rows that need a process of their own ---------------------------------------------------------------------------
@@ -582,7 +589,7 @@ def main():
     if not args.show:
         if not shutil.which("strip") and any(row.name == "core_size" for row in asked):
             parser.error("row core_size needs `strip` (Debian: binutils)")
-        networks = [row for row in asked if row.name.startswith("onnx_")]
+        networks = [row for row in asked if row.name.startswith("onnx_") or row.name in BUSY_NETWORKS]
         if networks:
             make_networks(args.build)
         if args.peers and len(networks) < len(asked):

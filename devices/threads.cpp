@@ -1,4 +1,5 @@
-// Parallel loops over OpenMP or std::thread. This is the only file that knows which of the two is used.
+// Parallel loops on rill's own workers. OpenMP says how many threads there may be, and oneDNN, which is written for it,
+// gets rill's workers by openmp_calls.h; a build with -Dthreads=std knows neither.
 #include "rill/devices/threads.h"
 
 #include <algorithm>
@@ -8,14 +9,15 @@
 #include <mutex>
 
 #include "rill/devices/crowding.h"
+#include "rill/devices/workers.h"
 #include "rill/tensor/fork_mutex.h"
 
 #ifdef RILL_STD_THREADS
-#include <system_error>
 #include <thread>
-#include <vector>
 #else
 #include <omp.h>
+
+#include "rill/devices/openmp_calls.h"
 #endif
 
 namespace rill {
@@ -92,7 +94,7 @@ namespace {
 // parallel Region" in OpenMP's specification, outside any other region.
 int given_threads(int n) {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
-  return std::min(n, omp_get_thread_limit());
+  return std::min({n, omp_get_thread_limit(), most_pieces});
 }
 }  // namespace
 
@@ -101,6 +103,8 @@ LibraryThreads::LibraryThreads()
       count_(inside_region() ? 1 : given_threads(num_threads())),
       outer_dynamic_(omp_get_dynamic()) {
   if (count_ > 1) note_parallel();
+  static const bool redirected = redirect_openmp_calls();
+  (void)redirected;
   if (outer_ != count_) omp_set_num_threads(count_);
   if (outer_dynamic_) omp_set_dynamic(0);
 }
@@ -139,31 +143,15 @@ class FirstError {
 
 void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context) {
   note_parallel();
+  pieces = std::min(pieces, most_pieces);
   FirstError error;
-  const int64_t began = nanoseconds();
-  std::atomic<int64_t> last_start{began};
   const auto run = [&](int p) {
-    const int64_t start = nanoseconds();
-    for (int64_t last = last_start; last < start && !last_start.compare_exchange_weak(last, start);) {
-    }
     error.guard([&] { call(context, begin_of(n, p, pieces), begin_of(n, p + 1, pieces)); });
   };
-#ifdef RILL_STD_THREADS
-  std::vector<std::thread> others;
-  others.reserve(size_t(pieces));
-  int next = 1;
-  try {
-    for (; next < pieces; ++next) others.emplace_back(run, next);
-  } catch (const std::system_error&) {  // no more threads: this one does the rest
-  }
-  run(0);
-  for (; next < pieces; ++next) run(next);
-  for (std::thread& t : others) t.join();
-#else
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
-  for (int p = 0; p < pieces; ++p) run(p);
-#endif
-  crowding.saw(last_start, last_start - began);
+  const auto piece = [](void* f, int p) { (*static_cast<decltype(run)*>(f))(p); };
+  void* const self = const_cast<void*>(static_cast<const void*>(&run));
+  const Attendance came = run_pieces(pieces, piece, self);
+  crowding.saw(came.now, came.late);
   error.rethrow();
 }
 

@@ -1,6 +1,5 @@
-// Parallel work: pieces of an index range on OpenMP's thread pool, which oneDNN uses too, or, in a build with
-// -Dthreads=std, on threads of the standard library, which ThreadSanitizer can follow. Everything of rill's that runs
-// in parallel goes through parallel_for().
+// Parallel work: pieces of an index range on rill's workers (workers.h), which oneDNN uses too. Everything of rill's that
+// runs in parallel goes through parallel_for().
 #pragma once
 #include <cstdint>
 
@@ -10,7 +9,7 @@ namespace rill {
 
 // How many threads an op may use, whichever thread calls it: the machine's cores unless set (or OMP_NUM_THREADS says
 // otherwise). Always 1 in a child of fork() whose parent has run anything in parallel: the pool's threads do not live
-// on in the child, and OpenMP would wait for them forever.
+// on in the child.
 int num_threads();
 void set_num_threads(int n);  // for the whole process; 1 at least
 // With true, convolutions and their gradients do not depend on the number of threads either: they are divided in one

@@ -5,6 +5,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "threads.h"
 
 using namespace rill;
 
@@ -208,5 +209,29 @@ TEST_CASE("a slice of a file that drops an axis that is not there") {
   for (int64_t axis : {-1, 1, 100000}) {
     const SliceAttrs attrs{{0}, {1}, {1}, {axis}};
     CHECK_THROWS_WITH(apply(*find_op("strided_slice"), {&x}, attrs, Where::current()), contains_text("to drop"));
+  }
+}
+
+TEST_CASE("many updates of a long vector: each thread makes those of its part, in their order") {
+  const int64_t rows = 70'000, n = 100'003;
+  const Tensor index = random::randint(-rows, rows, {n}, {.key = random::Key(1)}),
+               updates = random::normal({n}, {.key = random::Key(2)});
+  std::vector<float> expected(size_t(rows), 1.f);
+  const std::vector<int64_t> at = index.to_vector<int64_t>();
+  const std::vector<float> by = updates.to_vector<float>();
+  for (size_t i = 0; i < at.size(); ++i) expected[size_t(at[i] < 0 ? at[i] + rows : at[i])] += by[i];
+  for (int count : {1, 2, 3}) {
+    const Threads threads(count);
+    const Tensor x = ones({rows});
+    CHECK(x.at(index).add(updates).to_vector<float>() == expected);
+    CHECK(x.at(index.astype(i32)).add(updates).to_vector<float>() == expected);
+    CHECK(flip(x).at(flip(index)).add(flip(updates)).size() == rows);
+    for (int64_t bad : {-rows - 1, rows, INT64_MIN, INT64_MAX}) {
+      const Tensor with_bad = concat({index, tensor({bad})});
+      CHECK(has(message_of([&] { (void)x.at(with_bad).add(concat({updates, ones({1})})); }),
+                "index " + std::to_string(bad) + " is out of bounds"));
+    }
+    CHECK(has(message_of([&] { (void)x.at(astype(index(slice(0, 1)), u64) + 0x8000'0000'0000'0000u).set(1.f); }),
+              "out of bounds"));
   }
 }

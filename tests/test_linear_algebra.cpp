@@ -10,6 +10,7 @@
 #include "messages.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
+#include "threads.h"
 
 using namespace rill;
 
@@ -562,4 +563,27 @@ TEST_CASE("conditions and pseudo-inverses of matrices whose inverse is beyond f3
   const Tensor thin = full({1, 9}, 1.2e-39f), p = linalg::pinv(thin);
   for (float x : p.to_vector<float>()) CHECK(x == Approx(1 / (9 * 1.2e-39)).epsilon(1e-5));
   CHECK(linalg::pinv(one * 1e-30f).to_vector<float>()[0] == Approx(1e30));
+}
+
+TEST_CASE("a large matrix is factorised by blocks, with the bits of one thread") {
+  for (DType d : {f32, f64})
+    for (int64_t n : {255, 256, 257, 384, 700}) {
+      INFO(n << " " << name(d));
+      const Tensor x = random_matrix({n, n}, d), h = matmul(x, x.T()) / n + eye(n, -1, 0, {d, {}});
+      Tensor l;
+      for (int count : {1, 2, 3}) {
+        const Threads threads(count);
+        const Tensor again = linalg::cholesky(h);
+        if (count == 1) l = again;
+        else CHECK(same_bits(l, again));
+      }
+      CHECK(distance(matmul(l, l.T()), h) < 30);
+      CHECK(same_bits(l, tril(l)));
+      CHECK(min(diag(l)).item<double>() > 0);
+      CHECK(same_bits(linalg::cholesky(stack({h, h}))(1), l));
+      for (int64_t at : {int64_t(0), n / 2, n - 1}) {
+        CHECK(has(message_of([&] { linalg::cholesky(Tensor(h.at(at, at).set(-1.f))); }), "is not positive definite"));
+        CHECK(has(message_of([&] { linalg::cholesky(Tensor(h.at(at, 0).set(NAN))); }), "is not positive definite"));
+      }
+    }
 }

@@ -87,19 +87,47 @@ void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
   cpu::transpose(from, columns, rows, columns, to, rows);
 }
 
-// The Hermitian part of a square matrix, whose rows and columns may be exchanged by a conjugation.
-template <class T>
-void hermitian_part(const T* from, int64_t n, T* to) {
-  constexpr int64_t tile = 8;  // whose lines stay in the first cache, as cpu::transpose() has it
-  for (int64_t i0 = 0; i0 < n; i0 += tile)
-    for (int64_t j0 = 0; j0 <= i0; j0 += tile)
-      for (int64_t i = i0; i < std::min(n, i0 + tile); ++i)
-        for (int64_t j = j0; j <= std::min(i, j0 + tile - 1); ++j) {
-          const T a = from[i * n + j], b = conjugate(from[j * n + i]);
-          const T x = a == b ? a : a * Real<T>(0.5) + b * Real<T>(0.5);  // their sum may be infinite
-          to[j * n + i] = x;
-          to[i * n + j] = conjugate(x);
-        }
+inline constexpr int64_t hermitian_side = 32;
+
+// A square of hermitian_part(), from row i0 and column j0 <= i0 on.
+template <class T, bool both>
+bool hermitian_square(const T* from, int64_t n, int64_t i0, int64_t j0, T* to) {
+  constexpr int64_t side = hermitian_side;
+  const int64_t rows = std::min(side, n - i0), columns = std::min(side, n - j0);
+  T other[side * side], part[side * side] = {};
+  bool nan = false;
+  cpu::transpose(from + j0 * n + i0, n, columns, rows, other, side);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t count = i0 == j0 ? i + 1 : columns;
+    for (int64_t j = 0; j < count; ++j) {
+      const T a = conjugate(from[(i0 + i) * n + j0 + j]), b = other[i * side + j],
+              middle = a * Real<T>(0.5) + b * Real<T>(0.5);  // their sum may be infinite
+      part[i * side + j] = a == b ? a : middle;
+      nan |= part[i * side + j] != part[i * side + j];
+    }
+    std::copy_n(part + i * side, count, to + (i0 + i) * n + j0);
+  }
+  if constexpr (both) {
+    for (T& x : part) x = conjugate(x);
+    if (i0 != j0) cpu::transpose(part, side, rows, columns, to + j0 * n + i0, n);
+    for (int64_t i = 0; i0 == j0 && i < rows; ++i)
+      for (int64_t j = 0; j < i; ++j) to[(j0 + j) * n + i0 + i] = part[i * side + j];
+  }
+  return nan;
+}
+
+// The Hermitian part of a square matrix, in columns: all of it, or what is in rows the lower triangle. Says whether there is
+// a NaN.
+template <class T, bool both = true>
+bool hermitian_part(const T* from, int64_t n, T* to) {
+  std::atomic<bool> nan{false};
+  const int64_t lines = (n + hermitian_side - 1) / hermitian_side;
+  parallel_for(lines, 1 + (1 << 14) / (hermitian_side * std::max<int64_t>(1, n)), [&](int64_t line, int64_t end) {
+    for (; line < end; ++line)
+      for (int64_t j = 0; j <= line; ++j)
+        if (hermitian_square<T, both>(from, n, line * hermitian_side, j * hermitian_side, to)) nan = true;
+  });
+  return nan;
 }
 
 template <class T>
@@ -108,10 +136,6 @@ bool all_finite(const T* x, int64_t count) {
     if constexpr (is_complex<T>) return std::isfinite(v.real()) && std::isfinite(v.imag());
     else return std::isfinite(v);
   });
-}
-template <class T>
-bool has_nan(const T* x, int64_t count) {
-  return std::any_of(x, x + count, [](const T& v) { return v != v; });
 }
 template <class T>
 void fill_nan(T* x, int64_t count) {

@@ -1,6 +1,7 @@
 // Kernels of the solvers and of the factorisations that take a known number of steps: cholesky, solve,
 // triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
 #include "rill/devices/matrix/batch.h"
+#include "rill/devices/matrix/blocked_cholesky.h"
 #include "rill/devices/matrix/small.h"
 #include "rill/devices/params/matrix_params.h"
 
@@ -24,6 +25,15 @@ void for_each_piece(int64_t count, FirstFault& fault, F&& body) {
   });
 }
 
+// As Routines::cholesky; of a matrix in rows that is the lower triangle.
+template <class T>
+int factor(const KernelArgs& args, const Routines<T>& use, int64_t n, T* l) {
+  if constexpr (!is_complex<T>)
+    if (n >= blocked_from && args.input(0).device().kind() == DeviceKind::cpu)
+      return BlockedCholesky<T>(use, n, l).run();
+  return n > 0 ? use.cholesky(int(n), l) : 0;
+}
+
 void cholesky(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
   check_sizes("cholesky", b);
@@ -39,8 +49,7 @@ void cholesky(const KernelArgs& args, const Tables& tables) {
         });
     for_each_matrix(b.count, cube(n, n), [&](int64_t i, Scratch&) {
       T* l = to + i * b.size();
-      hermitian_part(from + i * b.size(), n, l);
-      if (n > 0 && (has_nan(l, b.size()) || use.cholesky(int(n), l) != 0)) fault.report(i);
+      if (hermitian_part<T, false>(from + i * b.size(), n, l) || factor<T>(args, use, n, l) != 0) fault.report(i);
       for (int64_t r = 0; r < n; ++r) {  // what was U in columns is T(U) in rows
         for (int64_t c = 0; is_complex<T> && c < r; ++c) l[r * n + c] = conjugate(l[r * n + c]);
         std::fill_n(l + r * n + r + 1, n - r - 1, T(0));

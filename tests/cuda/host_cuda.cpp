@@ -2,7 +2,6 @@
 // barrier, a shuffle) is left on its stack, and another stack goes on with the next thread; kernels that never wait
 // take one stack for all. Start at run_block.
 //
-//
 // A GPU promises no order: threads begin in one of three, another for each block. Shared memory holds noise when a block
 // begins. A shuffle ends the program where a lane of its warp has ended, or ends while others wait.
 //

@@ -11,6 +11,7 @@
 
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/move/rows_within.h"
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/gather_layout.h"
@@ -303,31 +304,31 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
   if (!s.where.skips && (!is_copy || total == 0)) require_rows(index, dense_index, rows);
   if (total == 0) return;
   std::atomic<bool> outside{false};
-  // Those of the indices that name a row in [first, last), found without a branch that random indices would mislead.
+  // Those of the indices that name a row in [first, last).
+  const bool reads_in_place = dense_index && index.dtype() == DType::i64;
   const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
-    int64_t row[index_block], update_at[index_block];
+    int64_t read[index_block], row[index_block + room_within], update_at[index_block + room_within];
     for (int64_t begin = 0; begin < n; begin += index_block) {
       const int64_t block = std::min(index_block, n - begin);
-      read_rows(index, dense_index, begin, block, rows, row);
-      if (is_copy && !are_rows(row, block, rows)) outside = true;
-      int64_t found = 0;
-      for (int64_t j = 0; j < block; ++j) {
-        const int64_t i = row[j];
-        row[found] = i;
-        update_at[found] = begin + j;
-        found += i >= first && i < last;
-      }
+      const int64_t* some = read;
+      if (reads_in_place) some = reinterpret_cast<const int64_t*>(index.rep()->data) + begin;
+      else read_rows(index, dense_index, begin, block, rows, read);
+      bool beyond = false;
+      const int64_t found =
+          rows_within(some, block, rows, reads_in_place ? rows : 0, first, last, row, update_at, &beyond);
+      if (is_copy && beyond) outside = true;
+      const T* const own = u + (is_one ? 0 : begin * width);
       if (width == 1 && (dense || is_one)) {
         const int64_t step = is_one ? 0 : 1;
         if (s.mode == ScatterMode::add)
-          for (int64_t f = 0; f < found; ++f) update(x[row[f]], u[update_at[f] * step], ScatterMode::add);
+          for (int64_t f = 0; f < found; ++f) update(x[row[f]], own[update_at[f] * step], ScatterMode::add);
         else
-          for (int64_t f = 0; f < found; ++f) update(x[row[f]], u[update_at[f] * step], s.mode);
+          for (int64_t f = 0; f < found; ++f) update(x[row[f]], own[update_at[f] * step], s.mode);
         continue;
       }
       for (int64_t f = 0; f < found; ++f) {
         T* to = x + row[f] * width;
-        const int64_t from = update_at[f] * width;
+        const int64_t from = (begin + update_at[f]) * width;
         if (!dense)
           for (int64_t k = k0; k < k1; ++k) update(to[k], u[offset_of(updates, false, from + k)], s.mode);
         else update_run(to + k0, u + from + k0, k1 - k0, s.mode);

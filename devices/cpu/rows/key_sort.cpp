@@ -23,6 +23,7 @@
 
 #include <hwy/foreach_target.h>
 
+#include "rill/devices/cpu/rows/compressed-inl.h"
 #include "rill/devices/kernel/vectors.h"
 
 #ifndef RILL_KEY_SORT_NETWORKS
@@ -43,18 +44,6 @@ struct Network {
             if (i / (2 * p) == (i + k) / (2 * p)) pairs[size_t(count++)] = {i, i + k};
   }
 };
-
-// For each set of `lanes` lanes, where they are in eight parts of a vector, a byte for each part that they take up.
-template <int lanes>
-constexpr auto compressed_places = [] {
-  constexpr int parts = 8 / lanes;
-  std::array<uint64_t, size_t(1) << lanes> places{};
-  for (size_t set = 0; set < places.size(); ++set)
-    for (int lane = 0, to = 0; lane < lanes; ++lane)
-      if (set >> lane & 1)
-        for (int part = 0; part < parts; ++part) places[set] |= uint64_t(lane * parts + part) << 8 * to++;
-  return places;
-}();
 
 }  // namespace rill::cpu
 #endif
@@ -149,25 +138,6 @@ class Block {
     }
   }
 };
-
-// The lanes of v that `mask` names, side by side from the first lane on; what follows them is of no use. Highway's own
-// Compress copies its tables to the stack at each call, where gcc compiles it.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V compressed([[maybe_unused]] D d, V v, hn::Mask<D> mask) {
-  [[maybe_unused]] constexpr bool wide = sizeof(hn::TFromD<D>) == 8;
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (wide) return V{_mm512_maskz_compress_epi64(mask.raw, v.raw)};
-  else return V{_mm512_maskz_compress_epi32(mask.raw, v.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  const __m256i set = hn::VecFromMask(d, mask).raw;
-  const uint64_t& places = wide ? compressed_places<4>[size_t(_mm256_movemask_pd(_mm256_castsi256_pd(set)))]
-                                : compressed_places<8>[size_t(_mm256_movemask_ps(_mm256_castsi256_ps(set)))];
-  const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&places)));
-  return V{_mm256_permutevar8x32_epi32(v.raw, from)};
-#else
-  return hn::Compress(v, mask);
-#endif
-}
 
 template <class K>
 class Quicksort {

@@ -9,6 +9,7 @@
 
 #include "rill/devices/cpu/rows/key_sort.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/small_vec.h"
 
 namespace rill::cpu {
 
@@ -117,6 +118,77 @@ class LongSort {
   }
 
   E *&items_, *&spare_;
+  const int64_t n_, parts_;
+};
+
+// Many numbers whose first bits are spread evenly, as random ones are: all threads share them out to buckets by those bits,
+// then sort the buckets.
+class SpreadSort {
+ public:
+  SpreadSort(uint64_t*& items, uint64_t*& spare, int64_t n)
+      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
+
+  // item(i) gives them. False, having done nothing, where they are not.
+  template <class Item>
+  bool run(Item&& item) {
+    const size_t buckets = size_t(1) << bits;
+    SmallVec<int64_t, buckets> places(size_t(parts_) * buckets);
+    for_parts([&](int64_t part) { count(begin_of(part), begin_of(part + 1), item, &places[size_t(part) * buckets]); });
+    SmallVec<int64_t, buckets + 1> begins(buckets + 1);
+    int64_t begin = 0;
+    for (size_t bucket = 0; bucket < buckets; ++bucket) {
+      begins[bucket] = begin;
+      for (int64_t part = 0; part < parts_; ++part)
+        begin += std::exchange(places[size_t(part) * buckets + bucket], begin);
+      if (begin - begins[bucket] > n_ / int64_t(buckets) * 4) return false;
+    }
+    begins[buckets] = n_;
+    for_parts([&, spare = spare_](int64_t part) {
+      int64_t* own = &places[size_t(part) * buckets];
+      const auto mine = item;  // which the stores below cannot change
+      for (int64_t i = begin_of(part), end = begin_of(part + 1); i < end; ++i) {
+        const uint64_t x = mine(i);
+        spare[own[bucket_of(x)]++] = x;
+      }
+    });
+    parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) {
+        const int64_t first = begins[size_t(b)];
+        sort_keys(spare_ + first, items_ + first, begins[size_t(b) + 1] - first);
+      }
+    });
+    std::swap(items_, spare_);
+    return true;
+  }
+
+ private:
+  static constexpr int bits = 9;
+
+  static size_t bucket_of(uint64_t item) { return size_t(item >> (64 - bits)); }
+  // Several counts side by side: one that is read soon after it was written would be waited for.
+  template <class Item>
+  static void count(int64_t i, int64_t end, const Item& item, int64_t* to) {
+    constexpr int side = 4;
+    const auto mine = item;  // which the stores below cannot change
+    int32_t counts[side][size_t(1) << bits] = {};
+    for (; i + side <= end; i += side) {
+      uint64_t x[side];
+      for (int j = 0; j < side; ++j) x[j] = mine(i + j);
+      for (int j = 0; j < side; ++j) ++counts[j][bucket_of(x[j])];
+    }
+    for (; i < end; ++i) ++counts[0][bucket_of(mine(i))];
+    for (size_t b = 0; b < size_t(1) << bits; ++b)
+      for (int j = 0; j < side; ++j) to[b] += counts[j][b];
+  }
+  int64_t begin_of(int64_t part) const { return n_ * part / parts_; }
+  template <class F>
+  void for_parts(F&& f) {
+    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) f(b);
+    });
+  }
+
+  uint64_t *&items_, *&spare_;
   const int64_t n_, parts_;
 };
 

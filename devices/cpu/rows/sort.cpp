@@ -113,8 +113,10 @@ void read_all_keys(const char* line, int64_t n, bool descending, K* keys) {
   const T* x = reinterpret_cast<const T*>(line);
   along_line(n, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += block) {
-      KeyOf<T> some[block];
       const int64_t count = std::min(block, end - i);
+      if constexpr (std::is_same_v<K, KeyOf<T>>)
+        if (read_keys(x + i, count, descending, keys + i)) continue;
+      KeyOf<T> some[block];
       if (!read_keys(x + i, count, descending, some))
         for (int64_t j = 0; j < count; ++j) some[j] = key_of(x[i + j], descending);
       std::copy_n(some, count, keys + i);
@@ -148,34 +150,73 @@ struct Rows {
 class PackedItems {
  public:
   PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
-    const auto [least, most] = std::minmax_element(keys, keys + n);
-    least_ = *least;
-    width_ = std::max(1, int(std::bit_width(*most - *least)));
+    constexpr int64_t sampled = 64;
+    const auto [low, high] = std::minmax_element(keys, keys + std::min(n, sampled));
+    if ((*high - *low) >> 63) {  // random ones: no more can be known
+      least_ = 0, width_ = 64;
+      return;
+    }
+    std::atomic<uint64_t> least{~uint64_t(0)}, most{0};
+    along_line(n, [&](int64_t begin, int64_t end) {
+      constexpr int64_t together = 4;  // a comparison waits for the one before
+      uint64_t low[together], high[together];
+      for (int64_t j = 0; j < together; ++j) low[j] = high[j] = keys[begin];
+      int64_t i = begin;
+      for (; i + together <= end; i += together)
+        for (int64_t j = 0; j < together; ++j)
+          low[j] = std::min(low[j], keys[i + j]), high[j] = std::max(high[j], keys[i + j]);
+      for (; i < end; ++i) low[0] = std::min(low[0], keys[i]), high[0] = std::max(high[0], keys[i]);
+      const uint64_t own_least = *std::min_element(low, low + together),
+                     own_most = *std::max_element(high, high + together);
+      for (uint64_t x = least; own_least < x && !least.compare_exchange_weak(x, own_least);) {
+      }
+      for (uint64_t x = most; own_most > x && !most.compare_exchange_weak(x, own_most);) {
+      }
+    });
+    least_ = least;
+    width_ = std::max(1, int(std::bit_width(most - least)));
   }
+  uint64_t item(int64_t i) const { return ((keys_[i] - least_) << (64 - width_) & ~index_mask()) | uint64_t(i); }
   void pack(uint64_t* items) const {
     along_line(n_, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) items[i] = ((keys_[i] - least_) << (64 - width_) & ~index_mask()) | uint64_t(i);
+      for (; i < end; ++i) items[i] = item(i);
     });
   }
-  // Of sorted items: the indices alone.
-  void unpack(uint64_t* items) const {
+  // The indices of items that were sorted.
+  struct Sorted {
+    const uint64_t* items;
+    uint64_t mask;
+    KeyedItem<uint32_t> operator[](int64_t i) const { return {0, uint32_t(items[i] & mask)}; }
+  };
+  Sorted sorted(uint64_t* items) const {
     if (width_ > 64 - index_bits_) untie(items);
-    along_line(n_, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) items[i] &= index_mask();
-    });
+    return {items, index_mask()};
   }
 
  private:
   uint64_t index_mask() const { return (uint64_t(1) << index_bits_) - 1; }
   void untie(uint64_t* items) const {
-    constexpr int64_t few = 32;
+    constexpr int64_t few = 32, block = 64;
     const auto key = [this](uint64_t item) { return keys_[item & index_mask()]; };
-    for (int64_t i = 0, end; i < n_; i = end) {
-      for (end = i + 1; end < n_ && ((items[end] ^ items[i]) & ~index_mask()) == 0;) ++end;
-      if (end - i > few) untie_many(items + i, end - i);
-      else if (end - i > 1)
-        std::sort(items + i, items + end,
-                  [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+    const auto is_tied = [&](int64_t i) { return ((items[i] ^ items[i - 1]) & ~index_mask()) == 0; };
+    for (int64_t i = 1; i < n_;) {
+      if (i + block <= n_) {  // without a branch: ties are rare, mostly
+        bool some = false;
+        for (int64_t j = i; j < i + block; ++j) some |= is_tied(j);
+        if (!some) {
+          i += block;
+          continue;
+        }
+      }
+      for (const int64_t stop = std::min(i + block, n_); i < stop; ++i) {
+        if (!is_tied(i)) continue;
+        const int64_t first = i - 1;
+        while (i < n_ && is_tied(i)) ++i;
+        if (i - first > few) untie_many(items + first, i - first);
+        else
+          std::sort(items + first, items + i,
+                    [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+      }
     }
   }
   // As a line of its own: what was left out of its keys, 32 bits at most, fits beside places of 32.
@@ -185,8 +226,8 @@ class PackedItems {
     const PackedItems packed(keys.data(), n);
     packed.pack(order.data());
     sort_keys(order.data(), order.data() + n, n);
-    packed.unpack(order.data());
-    for (int64_t i = 0; i < n; ++i) items[i] = tied[size_t(order[size_t(i)])];
+    const Sorted sorted = packed.sorted(order.data());
+    for (int64_t i = 0; i < n; ++i) items[i] = tied[sorted[i].index()];
   }
 
   const uint64_t* keys_;
@@ -195,24 +236,29 @@ class PackedItems {
   int index_bits_, width_;
 };
 
-// Calls f(row, items) for rows [begin, end), with the first `k` items in order.
+// Calls f(row, items) for rows [begin, end), with the first `k` items in order: items[i].index().
 template <class K, class F>
 void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
   const ReadKeys<K> read = reader_of<K>(rows.x.dtype());
+  const bool are_keys = sizeof(K) == 8 && rows.x.dtype() == DType::u64 && !rows.descending;
   const int64_t n = rows.n;
-  const Ref<Buffer> key_room = allocate(Device(), size_t(n) * sizeof(K)),
+  const Ref<Buffer> key_room = allocate(Device(), are_keys ? 0 : size_t(n) * sizeof(K)),
                     item_room = allocate(Device(), size_t(2 * n) * sizeof(KeyedItem<K>));
-  K* const keys = static_cast<K*>(key_room->data);
   for (int64_t row = begin; row < end; ++row) {
-    read(rows[row], n, rows.descending, keys);
+    const K* keys = reinterpret_cast<const K*>(rows[row]);
+    if (!are_keys) {
+      read(rows[row], n, rows.descending, static_cast<K*>(key_room->data));
+      keys = static_cast<const K*>(key_room->data);
+    }
     if constexpr (sizeof(K) == 8) {
       if (!sorts_few(n, k) && n <= int64_t(0xFFFFFFFF)) {
         const PackedItems packed(keys, n);
         auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
-        packed.pack(items);
-        sort_items(items, spare, n, n);
-        packed.unpack(items);
-        f(row, reinterpret_cast<const KeyedItem<uint32_t>*>(items));
+        if (n < long_from || !SpreadSort(items, spare, n).run([packed](int64_t i) { return packed.item(i); })) {
+          packed.pack(items);
+          sort_items(items, spare, n, n);
+        }
+        f(row, packed.sorted(items));
         continue;
       }
     }
@@ -239,8 +285,8 @@ void visit_keys(const Rows& rows, F&& f) {
 }
 
 // to[i] = the element that item i stands for.
-template <class K>
-void put_values(const char* line, const KeyedItem<K>* items, int64_t element, int64_t count, char* to) {
+template <class Items>
+void put_values(const char* line, const Items& items, int64_t element, int64_t count, char* to) {
   const auto put = [&]<class U>(U) {
     along_line(count, [&](int64_t i, int64_t end) {
       for (; i < end; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(line)[items[i].index()];
@@ -253,8 +299,8 @@ void put_values(const char* line, const KeyedItem<K>* items, int64_t element, in
     default: return put(uint64_t());
   }
 }
-template <class K>
-void put_indices(const KeyedItem<K>* items, int64_t count, int64_t* to) {
+template <class Items>
+void put_indices(const Items& items, int64_t count, int64_t* to) {
   along_line(count, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) to[i] = int64_t(items[i].index());
   });
@@ -379,7 +425,7 @@ void argsort(const KernelArgs& args) {
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
         sort_rows<K>(rows, rows.n, begin, end,
-                     [&](int64_t row, const auto* items) { put_indices(items, rows.n, out + row * rows.n); });
+                     [&](int64_t row, const auto& items) { put_indices(items, rows.n, out + row * rows.n); });
       });
     });
   });
@@ -392,7 +438,7 @@ void topk(const KernelArgs& args) {
     int64_t* const indices = reinterpret_cast<int64_t*>(outs[1]->mutable_rep()->data);
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
-        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const auto* items) {
+        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const auto& items) {
           put_values(rows[row], items, rows.element, p.k, values + row * p.k * rows.element);
           put_indices(items, p.k, indices + row * p.k);
         });

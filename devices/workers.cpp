@@ -1,0 +1,212 @@
+// See workers.h. A worker's state says what it does; whoever waits for a change of it spins, then sleeps on it.
+#include "rill/devices/workers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "rill/tensor/fork_mutex.h"
+
+namespace rill::detail {
+
+struct alignas(128) Worker {
+  enum State : int { idle, given, running };
+  std::atomic<int> state{idle};
+  std::atomic<bool> sleeps{false}, caller_sleeps{false};
+  void (*run)(void*, int) = nullptr;  // what is given
+  void* context = nullptr;
+  int number = 0;
+
+  void give(void (*f)(void*, int), void* with, int n);
+  bool take_back();  // false where it has begun, or is done
+  void wait();       // until what was given is done
+  [[noreturn]] void live();
+};
+
+namespace {
+
+int64_t clock_now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // a yield takes no time
+#endif
+}
+
+// --- How long to spin ------------------------------------------------------------------------------------------------
+
+// Work follows work within microseconds, mostly, and to wake a thread takes as long. But a thread that spins and sees
+// time jump has lost its core to another program for that long, so that spinning had better be short for a while.
+constexpr int64_t calm_spin = 200'000, hurried_spin = 5'000, jump = 50'000, hurry = 100'000'000;
+constinit std::atomic<int64_t> hurried_until{0};
+
+// Whether come() became true while this thread spun.
+template <class F>
+bool spin_until(const F& come) {
+  constexpr int turns = 32;  // from one look at the clock to the next
+  if (come()) return true;
+  const int64_t begin = clock_now();
+  const int64_t end = begin + (begin < hurried_until.load(std::memory_order_relaxed) ? hurried_spin : calm_spin);
+  for (int64_t last = begin;;) {
+    for (int i = 0; i < turns; ++i) {
+      pause();
+      if (come()) return true;
+    }
+    const int64_t now = clock_now();
+    if (now - last > jump) hurried_until.store(now + hurry, std::memory_order_relaxed);
+    if (now - last > jump || now > end) return false;
+    last = now;
+  }
+}
+
+}  // namespace
+
+// --- A worker --------------------------------------------------------------------------------------------------------
+
+void Worker::give(void (*f)(void*, int), void* with, int n) {
+  run = f, context = with, number = n;
+  state.store(given);
+  if (sleeps.load()) state.notify_one();
+}
+
+bool Worker::take_back() {
+  int expected = given;
+  return state.compare_exchange_strong(expected, idle);
+}
+
+void Worker::wait() {
+  if (spin_until([this] { return state.load(std::memory_order_acquire) == idle; })) return;
+  caller_sleeps.store(true);
+  for (int s; (s = state.load()) != idle;) state.wait(s);
+  caller_sleeps.store(false);
+}
+
+void Worker::live() {
+  for (;;) {
+    if (!spin_until([this] { return state.load(std::memory_order_acquire) == given; })) {
+      sleeps.store(true);
+      for (int s; (s = state.load()) != given;) state.wait(s);
+      sleeps.store(false);
+    }
+    int expected = given;
+    if (!state.compare_exchange_strong(expected, running)) continue;  // taken back
+    run(context, number);
+    state.store(idle);
+    if (caller_sleeps.load()) state.notify_one();
+  }
+}
+
+// --- All workers -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Never destroyed: its threads outlive static objects.
+class Pool {
+ public:
+  static Pool& all() {
+    static Pool& pool = *new Pool;
+    return pool;
+  }
+
+  // `count` workers that are idle, or as many as there are: always all of them with `must`.
+  Workers borrow(size_t count, bool must) {
+    Workers out;
+    const std::lock_guard hold(lock_);
+    const size_t found = std::min(count, idle_.size());
+    for (size_t i = idle_.size() - found; i < idle_.size(); ++i) out.push_back(idle_[i]);
+    idle_.resize(idle_.size() - found);
+    try {
+      while (out.size() < count && (must || made_ < count)) out.push_back(make());
+    } catch (const std::system_error&) {  // no more threads
+      if (must) throw;
+    }
+    return out;
+  }
+  void give_back(const Workers& workers) {
+    const std::lock_guard hold(lock_);
+    for (Worker* w : workers) idle_.push_back(w);
+  }
+
+ private:
+  Worker* make() {
+    Worker* w = new Worker;
+    std::thread([w] { w->live(); }).detach();
+    ++made_;
+    return w;
+  }
+
+  ForkMutex lock_;
+  SmallVec<Worker*, 64> idle_;
+  size_t made_ = 0;
+};
+
+}  // namespace
+
+Pieces::Pieces(int count, void (*piece)(void*, int), void* context)
+    : piece_(piece), context_(context), count_(count), began_(clock_now()), last_start_(began_) {}
+
+void Pieces::give(const Workers& workers) {
+  const auto work = [](void* all, int own) {
+    auto* p = static_cast<Pieces*>(all);
+    p->note_start(clock_now());
+    p->work(own);
+  };
+  for (size_t i = 0; i < workers.size(); ++i) workers[i]->give(work, this, int(i) + 1);
+}
+void Pieces::work(int own) {
+  for (int i = 0; i < count_; ++i) {
+    const int p = own + i < count_ ? own + i : own + i - count_;
+    if (begin(p)) piece_(context_, p);
+  }
+}
+Attendance Pieces::end(const Workers& workers) {
+  for (Worker* w : workers) {
+    if (w->take_back()) note_start(clock_now());
+    else w->wait();
+  }
+  return {clock_now(), last_start_.load() - began_};
+}
+void Pieces::note_start(int64_t now) {
+  for (int64_t last = last_start_; last < now && !last_start_.compare_exchange_weak(last, now);) {
+  }
+}
+
+Attendance run_pieces(int count, void (*piece)(void*, int), void* context) {
+  Pieces pieces(count, piece, context);
+  const Workers workers = Pool::all().borrow(size_t(count - 1), false);
+  pieces.give(workers);
+  pieces.work(0);
+  const Attendance came = pieces.end(workers);
+  Pool::all().give_back(workers);
+  return came;
+}
+
+Team::Team(int size, void (*member)(void*, int), void* context)
+    : members_(size, member, context), workers_(Pool::all().borrow(size_t(size - 1), true)) {
+  members_.begin(0);
+  members_.give(workers_);
+}
+Attendance Team::end() {
+  members_.work(0);
+  const Attendance came = members_.end(workers_);
+  Pool::all().give_back(workers_);
+  return came;
+}
+
+void Barrier::wait() {
+  const int round = round_.load();
+  if (come_.fetch_add(1) == size_ - 1) {
+    come_.store(0);
+    round_.store(round + 1);
+    round_.notify_all();
+    return;
+  }
+  if (spin_until([&] { return round_.load(std::memory_order_acquire) != round; })) return;
+  while (round_.load() == round) round_.wait(round);
+}
+
+}  // namespace rill::detail
