@@ -83,9 +83,12 @@ class Model {
   // Another function of the same file, with the same Variables. Throws where the file has none of that name.
   Model function(const std::string& name, Where where = Where::current()) const;
 
-  // As Function's; and, where calls run op by op, why.
+  // As Function's; and, where one trace does not serve all sizes, why.
   int trace_count() const;
   std::string explain() const;
+  // "" where one trace serves all sizes, as far as is known; else what calls do instead, and why: what they were found to
+  // do by a call, or by graph().
+  std::string without_one_trace() const;
 
   const Shared<Impl>& impl() const { return impl_; }  // for export_model and save_functions
 

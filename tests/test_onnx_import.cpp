@@ -1,5 +1,6 @@
 // Models read from ONNX files: the small ones in onnx/, which make.py made there. Expected numbers are onnxruntime's.
 // Every operator is held against ONNX's own tests by test_onnx_nodes.py.
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -116,6 +117,56 @@ TEST_CASE("open sizes are added up, compared, negated and divided in one trace")
     CHECK(shape == Shape{n + 4, std::max(n, 4), std::min(n, 4), ((-n % 3) + 3) % 3});
   }
   CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("sizes that exporters send through i32, Where and If stay open") {
+  const Model m = read("idioms");
+  for (int n : {2, 5, 3}) {
+    const Tensor x = random::normal({n, 4});
+    const auto out = m({{"x", x}});
+    CHECK(array_equal(out.at("halves"), broadcast_to(x(all, slice(0, 1)), {n, 2})));
+    CHECK(array_equal(out.at("rows"), broadcast_to(expand_dims(x, 1), {n, 3, 4})));
+    CHECK(array_equal(out.at("thin"), x));
+    CHECK(out.at("which").shape() == Shape{std::max(n, 4), n > 4 ? 1 : 0});
+  }
+  CHECK(m.trace_count() == 1);
+  CHECK(m.without_one_trace().empty());
+  const Tensor x = random::normal({3, 1});
+  CHECK(array_equal(m({{"x", x}}).at("thin"), reshape(x, {3})));  // another outcome of the test of a size
+  CHECK(m.trace_count() == 2);
+}
+
+TEST_CASE("sizes that are not followed have a trace each, and the model says so") {
+  const Model m = read("rooted");
+  for (int n : {4, 9, 10, 9}) CHECK(m({{"x", ones({n})}}).at("y").dim(0) == int64_t(std::sqrt(n)));
+  CHECK(m.trace_count() == 3);
+  CHECK(has(m.without_one_trace(), "has a trace for each combination of sizes: "));
+  CHECK(has(m.explain(), "has a trace for each combination of sizes: "));
+  CHECK(has(message_of([&] { read("rooted").graph(); }), "depends on the elements of"));
+  CHECK(read("rooted").graph({{"x", ones({9})}}).outputs.size() == 1);
+}
+
+TEST_CASE("weights in Constant nodes are Variables; single numbers are not") {
+  const Model m = read("written");
+  REQUIRE(m.variables().size() == 1);
+  const Tensor x = ones({2, 3});
+  CHECK(array_equal(run(m, x), tensor({{4.5f, 6.f}, {4.5f, 6.f}})));
+  GradientTape tape;
+  const Variable w = m.variables().at("w");
+  CHECK(array_equal(tape.gradient(sum(run(m, x)), w), ones({3, 2})));
+  CHECK(read("written", {.trainable = false}).variables().empty());
+}
+
+TEST_CASE("a branch that is wrong for these sizes is an error where it is chosen, and not before") {
+  const Model m = read("wrong_branch");
+  const Tensor x = tensor({1.f, 2.f, 3.f}), four = tensor({1.f, 2.f, 3.f, 4.f});
+  const auto y = [&](const Tensor& t, bool is_four) { return m({{"x", t}, {"four", full({}, is_four)}}).at("y"); };
+  CHECK(array_equal(y(x, false), tensor({1.f, 2.f})));
+  CHECK(has(message_of([&] { y(x, true); }), "the branch that is chosen is wrong: "));
+  CHECK(array_equal(y(four, true), tensor({4.f, 6.f})));
+  CHECK(array_equal(y(four, false), tensor({1.f, 2.f})));
+  CHECK(m.trace_count() == 2);
+  CHECK(has(m.explain(), "has a trace for each combination of sizes: "));
 }
 
 TEST_CASE("branches of other shapes and loops whose values grow run op by op") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rill/serialize/export_model.h"
+#include "rill/serialize/model/imported_control.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/model/write_model.h"
 
@@ -44,6 +45,9 @@ void export_model(const Model& model, const std::string& path, ExportOptions opt
   const auto body = [&](const std::vector<Tensor>& tensors) {
     std::vector<Tensor> out;
     names.clear();
+    const CallerScope caller(where,
+                             "export_model");  // what the file's operators look at is looked at by rill's functions
+    const imported::AllSizes all_sizes;
     const Model::Impl::Results results = impl->run(by_input(*impl, tensors));
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string& name = impl->outputs[i].name;

@@ -107,15 +107,23 @@ Values tile_rule(const Call& c) {
   return {tile(c.x(), c.dims(1))};
 }
 
+Shape shape_of(const Call& c) {
+  if (!c.has(0) || c.in[0].kind != Value::Kind::sizes) return c.x().shape();
+  return c.in[0].scalar ? Shape() : Shape{int64_t(c.in[0].dims.size())};
+}
 Values shape_rule(const Call& c) {
-  const Shape s = c.x().shape();
+  const Shape s = shape_of(c);
   const int64_t n = int64_t(s.size());
   auto index = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   Dims out;
   for (int64_t i = index(c.integer("start", 0)); i < index(c.integer("end", n)); ++i) out.push_back(s[size_t(i)]);
   return {Value::sizes(out)};
 }
-Values size_rule(const Call& c) { return {Value::sizes({c.x().size()}, true)}; }
+Values size_rule(const Call& c) {
+  Dim size = 1;
+  for (const Dim d : shape_of(c)) size *= d;
+  return {Value::sizes({size}, true)};
+}
 
 Values constant_of_shape_rule(const Call& c) {
   const Shape shape = c.knows(0) ? shape_from(c.dims(0)) : (c.needs_values("its shape"), Shape());
@@ -125,8 +133,8 @@ Values constant_of_shape_rule(const Call& c) {
 }
 
 Values constant_rule(const Call& c) {
+  if (c.has_attribute("value")) return {c.program.weights->at(c.attribute("value")->t())};
   const EagerScope eager;
-  if (c.has_attribute("value")) return {Value(c.tensor("value"), true)};
   if (c.has_attribute("value_int")) return {Value(tensor(c.integer("value_int", 0)), true)};
   if (c.has_attribute("value_float")) return {Value(tensor(float(c.real("value_float", 0))), true)};
   if (c.has_attribute("value_string")) return {Value(tensor(c.text("value_string", "")), true)};

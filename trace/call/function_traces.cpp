@@ -121,7 +121,8 @@ std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<Ope
   std::vector<OpenPattern::Sizes> all{OpenPattern::Sizes(count, 8)};
   if (count > 1) all.insert(all.begin(), different);
   all.insert(all.end(), called.begin(), called.end());
-  for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256}) all.push_back(OpenPattern::Sizes(count, n));
+  for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256, 640, 1000, 4096, 16384})
+    all.push_back(OpenPattern::Sizes(count, n));
   return all;
 }
 }  // namespace
