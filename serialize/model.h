@@ -30,7 +30,8 @@ struct ValueInfo {
   Shape shape = {};       // sizes that the file leaves open are `any`
   bool has_shape = true;  // false where the file says nothing of it, not even how many axes there are
   Kind kind = Kind::tensor;
-  bool optional = false;  // may be left out of a call, or of its results
+  bool optional = false;                     // may be left out of a call, or of its results
+  std::vector<std::string> size_names = {};  // what the file calls its axes' sizes; "" where it gives no name
 };
 // "x: f32[?,8]".
 std::string to_string(const ValueInfo& v);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <tuple>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -167,6 +168,45 @@ TEST_CASE("a branch that is wrong for these sizes is an error where it is chosen
   CHECK(array_equal(y(four, false), tensor({1.f, 2.f})));
   CHECK(m.trace_count() == 2);
   CHECK(has(m.explain(), "has a trace for each combination of sizes: "));
+}
+
+TEST_CASE("pictures of every size are resized by one trace, as those of known sizes are, and go out with their names") {
+  const Model m = read("pictures");
+  CHECK(m.inputs()[0].size_names == std::vector<std::string>{"batch", "", "h", "w"});
+  for (const auto& [name, x, like] :
+       {std::tuple("pictures_known", random::normal({2, 3, 4, 6}), ones({2, 1, 5, 9})),
+        std::tuple("pictures_larger", random::normal({1, 3, 7, 5}), ones({1, 1, 3, 4}))}) {
+    const auto open = m({{"x", x}, {"like", like}}), known = read(name)({{"x", x}, {"like", like}});
+    for (const char* y : {"a", "b", "c"}) {
+      CHECK(open.at(y).shape() == known.at(y).shape());
+      CHECK(array_equal(open.at(y), known.at(y)));
+    }
+    CHECK(array_equal(open.at("a"), repeat(repeat(x, 2, 2), 2, 3)));
+  }
+  CHECK(m.trace_count() == 1);
+  const Folder out;
+  export_model(m, out / "again.onnx");
+  const Model again = import_model(out / "again.onnx");
+  CHECK(again.inputs()[0].size_names == std::vector<std::string>{"batch", "", "h", "w"});
+  CHECK(again.inputs()[1].size_names == std::vector<std::string>{"batch", "", "p", "q"});
+  const Tensor x = random::normal({2, 3, 6, 4}), like = ones({2, 1, 3, 7});
+  CHECK(close(again({{"x", x}, {"like", like}}).at("b"), m({{"x", x}, {"like", like}}).at("b")));
+}
+
+TEST_CASE("sums of products of bytes are exact where f32 does not hold them") {
+  const Model m = read("long_sums");
+  const auto weights = [](const Shape& shape) {
+    return where(equal(iota({shape.numel()}) % 7, 3), full({}, 127, f64), full({}, -128, f64));
+  };
+  // 250 or 255, of which many sums are odd.
+  const auto bytes = [](const Shape& shape) { return (255 - 5 * (iota({shape.numel()}) % 2)).astype(u8); };
+  const Tensor x = reshape(bytes({3, 1500}), {3, 1500}), picture = reshape(bytes({1, 80, 5, 4}), {1, 80, 5, 4});
+  const auto out = m({{"x", x}, {"picture", picture}});
+  const Tensor w = reshape(weights({1500, 2}), {1500, 2}), k = reshape(weights({2, 80, 3, 3}), {2, 80, 3, 3});
+  const Tensor y = matmul(x.astype(f64), w), z = conv(picture.astype(f64), k, {.layout = Layout::nchw});
+  CHECK(array_equal(out.at("y"), y.astype(i32)));
+  CHECK(array_equal(out.at("z"), z.astype(i32)));
+  CHECK_FALSE(array_equal(matmul(x.astype(f32), w.astype(f32)).astype(f64), y));  // else this would show nothing
 }
 
 TEST_CASE("branches of other shapes and loops whose values grow run op by op") {

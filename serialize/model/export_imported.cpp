@@ -29,6 +29,12 @@ void add_metadata(const Model::Impl& impl, ExportOptions& options) {
   }
 }
 
+void add_size_names(const Model::Impl& impl, ExportOptions& options) {
+  for (const ValueInfo& v : impl.inputs)
+    for (size_t i = 0; i < v.size_names.size(); ++i)
+      if (!v.size_names[i].empty()) options.size_names.emplace(fmt::format("{}.dim({})", v.name, i), v.size_names[i]);
+}
+
 }  // namespace
 
 void export_model(const Model& model, const std::string& path, ExportOptions options, Where where) {
@@ -39,6 +45,7 @@ void export_model(const Model& model, const std::string& path, ExportOptions opt
       for (const ValueInfo& v : impl->outputs) options.outputs.push_back(v.name);
     return write_model(impl->loaded->traced(), path, options, impl->package, where);
   }
+  add_size_names(*impl, options);
   options.signature = impl->signature(options.signature, where);
 
   std::vector<std::string> names;  // of what it gives, found as it is traced

@@ -89,6 +89,7 @@ ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& sourc
   for (const auto& d : t.shape().dim()) {
     if (d.has_dim_value() && d.dim_value() < -1) source.reject(fmt::format("{}: a negative size", what));
     info.shape.push_back(d.has_dim_value() && d.dim_value() >= 0 ? Dim(d.dim_value()) : Dim(any));
+    info.size_names.push_back(d.dim_param());
   }
   return info;
 }

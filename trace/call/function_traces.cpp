@@ -112,17 +112,25 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
 }
 
 namespace {
-// Values of `count` open sizes to trace with where no call gives them: different ones; equal ones where the callable
-// wants those (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or
-// which can be divided.
-std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<OpenPattern::Sizes>& called) {
+// Values of open sizes to trace with where no call gives them: different ones; equal ones where the callable wants those
+// (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or which can be
+// divided; a small first axis of each argument before longer ones (a batch of pictures, or of sounds).
+std::vector<OpenPattern::Sizes> likely_sizes(const OpenPattern& open, const std::vector<Tensor>& leaves,
+                                             const std::vector<OpenPattern::Sizes>& called) {
+  const size_t count = open.count();
   OpenPattern::Sizes different;
   for (size_t i = 0; i < count; ++i) different.push_back(8 + int64_t(i));
   std::vector<OpenPattern::Sizes> all{OpenPattern::Sizes(count, 8)};
   if (count > 1) all.insert(all.begin(), different);
   all.insert(all.end(), called.begin(), called.end());
-  for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256, 640, 1000, 4096, 16384})
-    all.push_back(OpenPattern::Sizes(count, n));
+  for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256}) all.push_back(OpenPattern::Sizes(count, n));
+  for (int64_t n : {64, 256, 640, 1000, 4096, 16384}) {
+    OpenPattern::Sizes sizes;
+    for (size_t i = 0; i < leaves.size(); ++i)
+      for (size_t d = 0; d < leaves[i].shape().size(); ++d)
+        if (leaves[i].shape()[d] == open_size) sizes.push_back(d == 0 ? 8 : n);
+    all.push_back(std::move(sizes));
+  }
   return all;
 }
 }  // namespace
@@ -150,7 +158,7 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
   }
   std::exception_ptr of_equal;
   std::string before;
-  for (const OpenPattern::Sizes& sizes : likely_sizes(open.count(), called)) {
+  for (const OpenPattern::Sizes& sizes : likely_sizes(open, key.leaves, called)) {
     try {
       return trace_with(Shared<DimTable>::make(), sizes);
     } catch (const Error& e) {
