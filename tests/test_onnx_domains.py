@@ -65,6 +65,11 @@ case("skip_norm_sum", "SkipLayerNormalization", [some(2, 3, 8), some(2, 3, 8), s
 case("skip_rms", "SkipSimplifiedLayerNormalization", [some(2, 3, 8), some(2, 3, 8), some(8), some(8)], 2)
 case("rms", "SimplifiedLayerNormalization", [some(2, 3, 8), some(8)], domain="", axis=-1, epsilon=1e-3)
 
+# A convolution over time as a picture of one column.
+for columns in (1, 2):
+    case(f"conv_thin_{columns}", "Conv", [some(2, 4, 11, columns), some(6, 2, 3, 1), some(6)], domain="", group=2, pads=[2, 0, 1, 0],
+         strides=[2, 1], dilations=[2, 1])
+
 for kind in ("u1", "i1"):
     x, scale = octets(2, 3, 6, dtype=kind), quantised(kind)
     out = quantised(kind, 0.11, 3)

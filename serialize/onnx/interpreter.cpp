@@ -57,8 +57,17 @@ bool depends_on_more(const std::string& op) {
   return op.starts_with("Random") || ops.contains(op);
 }
 
+// Sizes as floats are whole numbers: what moves them, and what gives whole numbers of whole ones, keeps them sizes.
+bool may_be_sizes(const Call& c) {
+  static const std::set<std::string> of_floats = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Mul",
+                                                  "Neg", "Reshape", "Slice",  "Squeeze", "Sub",      "Unsqueeze"};
+  const bool floats =
+      std::ranges::any_of(c.in, [](const Value& v) { return v.kind == Value::Kind::sizes && is_floating(v.dtype); });
+  return !floats || of_floats.contains(c.node.op_type());
+}
+
 Values run_rule(const Call& c, const Rule& rule) {
-  if (imported::any_sizes(c.in)) {
+  if (imported::any_sizes(c.in) && may_be_sizes(c)) {
     auto it = sizes_rules().find(c.node.op_type());
     if (it != sizes_rules().end())
       if (const auto y = it->second(c)) return {Value::sizes(y->dims, y->scalar, sizes_dtype(c))};

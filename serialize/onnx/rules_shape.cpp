@@ -226,9 +226,16 @@ Values space_to_depth_rule(const Call& c) {
   return {reshape(parts, {n, channels * (b * b), h, w})};
 }
 
+// Whether a known operand is a whole number, whatever its dtype.
+bool is_whole(const Call& c, size_t i) {
+  if (c.in[i].kind == Value::Kind::sizes) return true;
+  const double n = c.number(i);
+  return n == std::floor(n) && std::abs(n) < 1e15;
+}
 Values range_rule(const Call& c) {
   const DType dtype = c.x(0).dtype();
-  if (c.knows(0) && c.knows(1) && c.knows(2) && is_integer(dtype)) {
+  if (c.knows(0) && c.knows(1) && c.knows(2) &&
+      (is_integer(dtype) || (is_whole(c, 0) && is_whole(c, 1) && is_whole(c, 2)))) {
     const Dim start = c.dim(0), stop = c.dim(1), step = c.dim(2);
     if (step == 0) c.reject("a step of 0");
     const Dim count = larger((stop - start + step + (step > 0 ? -1 : 1)) / step, 0);

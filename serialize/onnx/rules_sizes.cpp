@@ -55,7 +55,8 @@ MaybeIntegers reshape_sizes(const Call& c) {
 
 MaybeIntegers cast_sizes(const Call& c) {
   const DType to = c.dtype("to", f32);
-  const MaybeIntegers x = to == i32 || to == i64 || to == boolean ? integers(c, 0) : std::nullopt;
+  const bool holds = to == i32 || to == i64 || to == boolean || to == f32 || to == f64;
+  const MaybeIntegers x = holds ? integers(c, 0) : std::nullopt;
   return x && to == boolean && c.in[0].dtype != boolean ? MaybeIntegers(imported::mapped(*x, imported::is_true)) : x;
 }
 MaybeIntegers same_sizes(const Call& c) { return integers(c, 0); }

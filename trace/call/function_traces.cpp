@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
@@ -158,13 +159,16 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
   }
   std::exception_ptr of_equal;
   std::string before;
+  OpenPattern::Sizes tried;
   for (const OpenPattern::Sizes& sizes : likely_sizes(open, key.leaves, called)) {
     try {
       return trace_with(Shared<DimTable>::make(), sizes);
     } catch (const Error& e) {
       const bool is_equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; });
       if (!of_equal && is_equal) of_equal = std::current_exception();
-      if (e.what() == std::exchange(before, e.what())) break;  // whatever the sizes are
+      const bool is_other = std::ranges::mismatch(tried, sizes, std::not_equal_to<>()).in1 == tried.end();
+      if (e.what() == std::exchange(before, e.what()) && is_other) break;  // whatever the sizes are
+      tried = sizes;
     }
   }
   std::rethrow_exception(of_equal);
