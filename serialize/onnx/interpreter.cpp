@@ -148,7 +148,10 @@ const Rule* find_rule(const std::string& domain, const std::string& op) {
     return it == table.end() ? nullptr : &it->second;
   };
   if (domain == "com.microsoft") return in(microsoft_rules());
-  if (domain == "ai.onnx.ml") return in(ml_rules());
+  if (domain == "ai.onnx.ml") {
+    const Rule* rule = in(ml_rules());
+    return rule ? rule : in(encoder_rules());
+  }
   if (!is_standard(domain)) return nullptr;
   for (const RuleTable* t : {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(),
                              &product_rules(), &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(),

@@ -138,6 +138,7 @@ const RuleTable& region_rules();
 // Of the domains com.microsoft and ai.onnx.ml.
 const RuleTable& microsoft_rules();
 const RuleTable& ml_rules();
+const RuleTable& encoder_rules();
 // Of integers, some of which are open sizes: gives nothing where the general rule has to do.
 using SizesRule = std::optional<imported::Integers> (*)(const Call&);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();
