@@ -29,6 +29,7 @@ struct Contents {
   double flops = 0;
   bool flops_known = true;
   std::string no_graph;  // why there is none
+  std::string instead;   // of one trace for all sizes
 };
 
 void count(const Graph& g, Contents& c) {
@@ -61,6 +62,7 @@ Contents contents_of(const rill::Model& model, const ShowSettings& settings, std
   } catch (const std::exception& e) {
     c.no_graph = without_function(e.what());
   }
+  c.instead = model.without_one_trace();
   return c;
 }
 
@@ -93,6 +95,7 @@ void print_json(const rill::Model& model, const ShowSettings& settings, const Co
                         {"ops", c.ops},
                         {"functions", functions}};
   if (!c.no_graph.empty()) all["no_graph"] = c.no_graph;
+  if (!c.instead.empty()) all["instead"] = c.instead;
   all["weights"] = nlohmann::json::array();
   for (const auto& [name, v] : model.variables()) {
     const rill::Spec s = v.value().spec();
@@ -149,6 +152,7 @@ void print_ops(const Contents& c) {
   print("{}", table.text());
   const std::string work = c.flops_known && c.flops > 0 ? fmt::format(", {:.3g} MFLOP a call", c.flops / 1e6) : "";
   print("  {}\n", dim(fmt::format("{} nodes{}", count_text(c.nodes), work)));
+  if (!c.instead.empty()) print("  it {}\n", c.instead);
 }
 
 void print_weights(const rill::Model& model, const Contents& c, bool all) {

@@ -26,6 +26,8 @@ struct ExportOptions {
   // What Variables are called in the file: variables(model), or a checkpoint's variables(). Others have their own
   // names, and of two layers "dense" the second is dense_1, as in variables(model).
   NamedVariables variables = {};
+  // Of an ONNX model: what sizes that are open are called, {{"x.dim(0)", "batch"}}. Of an imported model, as in its file.
+  std::map<std::string, std::string> size_names = {};
   // Weights in a file beside the model, "model.onnx.data" (over an older model that has one, "model.onnx.1.data" and so
   // on, so that neither is ever beside the other's weights); without, only above what a model file can hold (2 GB). A
   // SavedModel's always are.

@@ -30,7 +30,8 @@ struct ValueInfo {
   Shape shape = {};       // sizes that the file leaves open are `any`
   bool has_shape = true;  // false where the file says nothing of it, not even how many axes there are
   Kind kind = Kind::tensor;
-  bool optional = false;  // may be left out of a call, or of its results
+  bool optional = false;                     // may be left out of a call, or of its results
+  std::vector<std::string> size_names = {};  // what the file calls its axes' sizes; "" where it gives no name
 };
 // "x: f32[?,8]".
 std::string to_string(const ValueInfo& v);
@@ -83,9 +84,12 @@ class Model {
   // Another function of the same file, with the same Variables. Throws where the file has none of that name.
   Model function(const std::string& name, Where where = Where::current()) const;
 
-  // As Function's; and, where calls run op by op, why.
+  // As Function's; and, where one trace does not serve all sizes, why.
   int trace_count() const;
   std::string explain() const;
+  // "" where one trace serves all sizes, as far as is known; else what calls do instead, and why: what they were found to
+  // do by a call, or by graph().
+  std::string without_one_trace() const;
 
   const Shared<Impl>& impl() const { return impl_; }  // for export_model and save_functions
 

@@ -1,6 +1,10 @@
 // Runs models for a test in Python: each argument names a folder with what `path` says is a model, and inputs.npz; the
 // results are put beside them as outputs.npz, and how the model ran as explain. With "train" as the first argument, the
 // model is also fine-tuned: its results are made smaller, and before.npz and after.npz hold the sums of their squares.
+// With "time" its weights are constants, and `times` says how many milliseconds reading it took, its first call, and the
+// median of the calls of two seconds.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -17,6 +21,30 @@ Tensor size_of_results(const Model& m, const std::map<std::string, Tensor>& in) 
   for (const auto& [name, y] : m(in))
     if (is_floating(y.dtype())) total = total + sum(square(y)).astype(f32);
   return total;
+}
+
+double milliseconds() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+void time_model(const std::string& folder) {
+  std::string path;
+  std::getline(std::ifstream(folder + "/path"), path);
+  const std::map<std::string, Tensor> in = load(folder + "/inputs.npz");
+  const double start = milliseconds();
+  const Model m = import_model(path, {.trainable = false});
+  const double loaded = milliseconds();
+  save(folder + "/outputs.npz", m(in));
+  const double first = milliseconds();
+  jit::wait();
+  std::vector<double> calls;
+  for (const double end = milliseconds() + 2000; calls.size() < 5 || milliseconds() < end;) {
+    const double before = milliseconds();
+    m(in);
+    calls.push_back(milliseconds() - before);
+  }
+  std::nth_element(calls.begin(), calls.begin() + std::ptrdiff_t(calls.size() / 2), calls.end());
+  std::ofstream(folder + "/explain") << m.without_one_trace();
+  std::ofstream(folder + "/times") << loaded - start << " " << first - loaded << " " << calls[calls.size() / 2] << "\n";
 }
 
 void run(const std::string& folder, bool train) {
@@ -46,9 +74,11 @@ void run(const std::string& folder, bool train) {
 
 int main(int count, char** arguments) {
   int failed = 0;
-  const bool train = count > 1 && std::string(arguments[1]) == "train";
-  for (int i = train ? 2 : 1; i < count; ++i) try {
-      run(arguments[i], train);
+  const std::string mode = count > 1 ? arguments[1] : "";
+  const bool train = mode == "train", timed = mode == "time";
+  for (int i = train || timed ? 2 : 1; i < count; ++i) try {
+      if (timed) time_model(arguments[i]);
+      else run(arguments[i], train);
     } catch (const Error& e) {
       std::ofstream(std::string(arguments[i]) + "/error") << e.what();
       ++failed;

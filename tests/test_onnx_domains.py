@@ -65,6 +65,18 @@ case("skip_norm_sum", "SkipLayerNormalization", [some(2, 3, 8), some(2, 3, 8), s
 case("skip_rms", "SkipSimplifiedLayerNormalization", [some(2, 3, 8), some(2, 3, 8), some(8), some(8)], 2)
 case("rms", "SimplifiedLayerNormalization", [some(2, 3, 8), some(8)], domain="", axis=-1, epsilon=1e-3)
 
+# Tables of numbers and texts; a spectrogram of signals without an axis of channels.
+case("encoder", "LabelEncoder", [np.array([[3, 7], [-2, 5]])], domain="ai.onnx.ml", keys_int64s=[7, -2, 3],
+     values_floats=[0.5, 1.5, 2.5], default_float=-3.0)
+case("encoder_floats", "LabelEncoder", [np.array([1, 2.5, 2, 4], "f4")], domain="ai.onnx.ml",
+     keys_floats=[4.0, 2.5, 1.0], values_int64s=[40, 50, 10])
+case("spectrogram", "STFT", [some(2, 32), np.array(4), some(8), np.array(8)], domain="", off=1e-5)
+
+# A convolution over time as a picture of one column.
+for columns in (1, 2):
+    case(f"conv_thin_{columns}", "Conv", [some(2, 4, 11, columns), some(6, 2, 3, 1), some(6)], domain="", group=2, pads=[2, 0, 1, 0],
+         strides=[2, 1], dilations=[2, 1])
+
 for kind in ("u1", "i1"):
     x, scale = octets(2, 3, 6, dtype=kind), quantised(kind)
     out = quantised(kind, 0.11, 3)

@@ -1,7 +1,9 @@
 // Models read from ONNX files: the small ones in onnx/, which make.py made there. Expected numbers are onnxruntime's.
 // Every operator is held against ONNX's own tests by test_onnx_nodes.py.
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <tuple>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -116,6 +118,98 @@ TEST_CASE("open sizes are added up, compared, negated and divided in one trace")
     CHECK(shape == Shape{n + 4, std::max(n, 4), std::min(n, 4), ((-n % 3) + 3) % 3});
   }
   CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("sizes that exporters send through i32, Where and If stay open") {
+  const Model m = read("idioms");
+  for (int n : {2, 5, 3}) {
+    const Tensor x = random::normal({n, 4});
+    const auto out = m({{"x", x}});
+    CHECK(array_equal(out.at("halves"), broadcast_to(x(all, slice(0, 1)), {n, 2})));
+    CHECK(array_equal(out.at("rows"), broadcast_to(expand_dims(x, 1), {n, 3, 4})));
+    CHECK(array_equal(out.at("thin"), x));
+    CHECK(out.at("which").shape() == Shape{std::max(n, 4), n > 4 ? 1 : 0});
+  }
+  CHECK(m.trace_count() == 1);
+  CHECK(m.without_one_trace().empty());
+  const Tensor x = random::normal({3, 1});
+  CHECK(array_equal(m({{"x", x}}).at("thin"), reshape(x, {3})));  // another outcome of the test of a size
+  CHECK(m.trace_count() == 2);
+}
+
+TEST_CASE("sizes that are not followed have a trace each, and the model says so") {
+  const Model m = read("rooted");
+  for (int n : {4, 9, 10, 9}) CHECK(m({{"x", ones({n})}}).at("y").dim(0) == int64_t(std::sqrt(n)));
+  CHECK(m.trace_count() == 3);
+  CHECK(has(m.without_one_trace(), "has a trace for each combination of sizes: "));
+  CHECK(has(m.explain(), "has a trace for each combination of sizes: "));
+  CHECK(has(message_of([&] { read("rooted").graph(); }), "depends on the elements of"));
+  CHECK(read("rooted").graph({{"x", ones({9})}}).outputs.size() == 1);
+  const Model counted = read("counted_up");  // a size that is a float for a while stays one
+  for (int n : {3, 5}) CHECK(array_equal(run(counted, ones({n})), iota({n}, 0, f32)));
+  CHECK(counted.trace_count() == 1);
+}
+
+TEST_CASE("weights in Constant nodes are Variables; single numbers are not") {
+  const Model m = read("written");
+  REQUIRE(m.variables().size() == 1);
+  const Tensor x = ones({2, 3});
+  CHECK(array_equal(run(m, x), tensor({{4.5f, 6.f}, {4.5f, 6.f}})));
+  GradientTape tape;
+  const Variable w = m.variables().at("w");
+  CHECK(array_equal(tape.gradient(sum(run(m, x)), w), ones({3, 2})));
+  CHECK(read("written", {.trainable = false}).variables().empty());
+}
+
+TEST_CASE("a branch that is wrong for these sizes is an error where it is chosen, and not before") {
+  const Model m = read("wrong_branch");
+  const Tensor x = tensor({1.f, 2.f, 3.f}), four = tensor({1.f, 2.f, 3.f, 4.f});
+  const auto y = [&](const Tensor& t, bool is_four) { return m({{"x", t}, {"four", full({}, is_four)}}).at("y"); };
+  CHECK(array_equal(y(x, false), tensor({1.f, 2.f})));
+  CHECK(has(message_of([&] { y(x, true); }), "the branch that is chosen is wrong: "));
+  CHECK(array_equal(y(four, true), tensor({4.f, 6.f})));
+  CHECK(array_equal(y(four, false), tensor({1.f, 2.f})));
+  CHECK(m.trace_count() == 2);
+  CHECK(has(m.explain(), "has a trace for each combination of sizes: "));
+}
+
+TEST_CASE("pictures of every size are resized by one trace, as those of known sizes are, and go out with their names") {
+  const Model m = read("pictures");
+  CHECK(m.inputs()[0].size_names == std::vector<std::string>{"batch", "", "h", "w"});
+  for (const auto& [name, x, like] :
+       {std::tuple("pictures_known", random::normal({2, 3, 4, 6}), ones({2, 1, 5, 9})),
+        std::tuple("pictures_larger", random::normal({1, 3, 7, 5}), ones({1, 1, 3, 4}))}) {
+    const auto open = m({{"x", x}, {"like", like}}), known = read(name)({{"x", x}, {"like", like}});
+    for (const char* y : {"a", "b", "c"}) {
+      CHECK(open.at(y).shape() == known.at(y).shape());
+      CHECK(array_equal(open.at(y), known.at(y)));
+    }
+    CHECK(array_equal(open.at("a"), repeat(repeat(x, 2, 2), 2, 3)));
+  }
+  CHECK(m.trace_count() == 1);
+  const Folder out;
+  export_model(m, out / "again.onnx");
+  const Model again = import_model(out / "again.onnx");
+  CHECK(again.inputs()[0].size_names == std::vector<std::string>{"batch", "", "h", "w"});
+  CHECK(again.inputs()[1].size_names == std::vector<std::string>{"batch", "", "p", "q"});
+  const Tensor x = random::normal({2, 3, 6, 4}), like = ones({2, 1, 3, 7});
+  CHECK(close(again({{"x", x}, {"like", like}}).at("b"), m({{"x", x}, {"like", like}}).at("b")));
+}
+
+TEST_CASE("sums of products of bytes are exact where f32 does not hold them") {
+  const Model m = read("long_sums");
+  const auto weights = [](const Shape& shape) {
+    return where(equal(iota({shape.numel()}) % 7, 3), full({}, 127, f64), full({}, -128, f64));
+  };
+  // 250 or 255, of which many sums are odd.
+  const auto bytes = [](const Shape& shape) { return (255 - 5 * (iota({shape.numel()}) % 2)).astype(u8); };
+  const Tensor x = reshape(bytes({3, 1500}), {3, 1500}), picture = reshape(bytes({1, 80, 5, 4}), {1, 80, 5, 4});
+  const auto out = m({{"x", x}, {"picture", picture}});
+  const Tensor w = reshape(weights({1500, 2}), {1500, 2}), k = reshape(weights({2, 80, 3, 3}), {2, 80, 3, 3});
+  const Tensor y = matmul(x.astype(f64), w), z = conv(picture.astype(f64), k, {.layout = Layout::nchw});
+  CHECK(array_equal(out.at("y"), y.astype(i32)));
+  CHECK(array_equal(out.at("z"), z.astype(i32)));
+  CHECK_FALSE(array_equal(matmul(x.astype(f32), w.astype(f32)).astype(f64), y));  // else this would show nothing
 }
 
 TEST_CASE("branches of other shapes and loops whose values grow run op by op") {

@@ -238,6 +238,39 @@ TEST_CASE("a damaged file is told by an error alone") {
   }
 }
 
+TEST_CASE("convolutions in groups are one node each, and come back as they were") {
+  const Folder folder;
+  const Tensor each = random::normal({3, 3, 1, 12}), pairs = random::normal({3, 3, 2, 6}),
+               line = random::normal({3, 1, 8});
+  const auto body = [&](const Tensor& x, const Tensor& s) {
+    return std::vector<Tensor>{
+        conv(x, each, {.strides = {2, 2}, .padding = 1, .groups = 6}), conv(x, pairs, {.strides = {2, 1}, .groups = 3}),
+        conv(x, each, {.padding = 2, .dilation = {2, 2}, .groups = 6}), conv(s, line, {.padding = 1, .groups = 4}),
+        conv(s, line, {.strides = {2}, .groups = 4})};
+  };
+  const auto f = function("f", body, {.signature = {spec(f32, {any, 9, 8, 6}, "x"), spec(f32, {any, 12, 4}, "s")}});
+  const Names names = {"a", "b", "c", "d", "e"};
+  export_model(f, folder / "groups.pb", {.outputs = names});
+  std::ifstream file(folder / "groups.pb", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto count = [&](const std::string& what) {
+    int n = 0;
+    for (size_t at = 0; (at = bytes.find(what, at)) != bytes.npos; ++at) ++n;
+    return n;
+  };
+  CHECK(count("\x12\x15"
+              "DepthwiseConv2dNative") == 3);  // as operators: field 2 of a node
+  CHECK(count("\x12\x06"
+              "Conv2D") == 2);
+  const Model m = import_model(folder / "groups.pb", {.outputs = names});
+  const Tensor x = random::normal({2, 9, 8, 6}), s = random::normal({2, 12, 4});
+  const auto out = m({{"x", x}, {"s", s}});
+  const std::vector<Tensor> wanted = f(x, s);
+  for (size_t i = 0; i < names.size(); ++i)
+    CHECK((out.at(names[i]).shape() == wanted[i].shape() &&
+           allclose(out.at(names[i]), wanted[i], {.rtol = 1e-5, .atol = 1e-5})));
+}
+
 TEST_CASE("a frozen graph has no results but the function's") {
   Folder out;
   auto f = function("f", [](const Tensor& x) { return remainder(x, 3) + floor_divide(x, 2); },

@@ -25,7 +25,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
   for (int i = 0; i < x.ndim(); ++i) {
     Dim n = x.shape()[size_t(i)];
     bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
-    if (named && n != 1)
+    if (named && n.hint() != 1)  // of other sizes, reshape says so
       fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
     if (!named && (!axes.empty() || n != 1)) shape.push_back(n);  // the size only where it matters: it may be open
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rill/serialize/export_model.h"
+#include "rill/serialize/model/imported_control.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/model/write_model.h"
 
@@ -28,6 +29,12 @@ void add_metadata(const Model::Impl& impl, ExportOptions& options) {
   }
 }
 
+void add_size_names(const Model::Impl& impl, ExportOptions& options) {
+  for (const ValueInfo& v : impl.inputs)
+    for (size_t i = 0; i < v.size_names.size(); ++i)
+      if (!v.size_names[i].empty()) options.size_names.emplace(fmt::format("{}.dim({})", v.name, i), v.size_names[i]);
+}
+
 }  // namespace
 
 void export_model(const Model& model, const std::string& path, ExportOptions options, Where where) {
@@ -38,12 +45,16 @@ void export_model(const Model& model, const std::string& path, ExportOptions opt
       for (const ValueInfo& v : impl->outputs) options.outputs.push_back(v.name);
     return write_model(impl->loaded->traced(), path, options, impl->package, where);
   }
+  add_size_names(*impl, options);
   options.signature = impl->signature(options.signature, where);
 
   std::vector<std::string> names;  // of what it gives, found as it is traced
   const auto body = [&](const std::vector<Tensor>& tensors) {
     std::vector<Tensor> out;
     names.clear();
+    const CallerScope caller(where,
+                             "export_model");  // what the file's operators look at is looked at by rill's functions
+    const imported::AllSizes all_sizes;
     const Model::Impl::Results results = impl->run(by_input(*impl, tensors));
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string& name = impl->outputs[i].name;

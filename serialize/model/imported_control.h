@@ -8,9 +8,12 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rill/serialize/model/imported_node.h"
+#include "rill/tensor/dim_table.h"
+#include "rill/tensor/user_scope.h"
 #include "rill/trace/control/mismatch.h"
 #include "rill/trace/control_flow.h"
 
@@ -22,6 +25,35 @@ inline bool truth(const Tensor& t) {
   const EagerScope eager;
   return not_equal(reshape(t, {}), 0).item<bool>();
 }
+// While this lives, what is traced will be written for all sizes (export_model), which has no traces to choose from.
+class AllSizes {
+ public:
+  AllSizes() : outer_(std::exchange(lives_, true)) {}
+  ~AllSizes() { lives_ = outer_; }
+  AllSizes(const AllSizes&) = delete;
+  static bool lives() { return lives_; }
+
+ private:
+  static inline thread_local bool lives_ = false;
+  bool outer_;
+};
+// What the file decides by sizes: it counts as decided by the user, and not by a function of rill's.
+inline bool decided(Dim is_true) {
+  const UserScope user;
+  return is_true != 0;
+}
+// both() where AllSizes lives and that does not need the values of anything; else one(), which may look at sizes.
+template <class Both, class One>
+auto for_all_sizes(Both&& both, One&& one) {
+  if (!AllSizes::lives()) return one();
+  try {
+    return both();
+  } catch (const Error& e) {
+    if (!is_kind<NeedsValues>(e)) throw;
+  }
+  return one();
+}
+
 // A scalar as a condition: any number but 0 is true.
 inline Tensor as_condition(const Tensor& t) {
   const Tensor scalar = reshape(t, {});
@@ -55,30 +87,62 @@ auto fitting(const Call& c, F&& run) {
     c.needs_values(std::string("what decides, since its graphs do not fit together: ") + e.what());
   }
 }
-// A branch, of which nobody knows yet whether it is chosen.
-template <class Call, class F>
-auto perhaps_unsound(const Call& c, F&& run) {
+// Thrown for a branch, of which nobody knows yet whether it is chosen.
+struct UnsoundBranch {
+  size_t which;
+  std::string why;
+};
+template <class F>
+auto perhaps_unsound(size_t which, F&& run) {
   try {
     return run();
   } catch (const Error& e) {
     if (is_kind<NeedsValues>(e)) throw;
-    c.needs_values(std::string("its condition, since a branch that may not be chosen is wrong: ") + e.what());
+    throw UnsoundBranch{which, e.what()};
   }
+}
+// In place of a branch that is wrong for these sizes: an error where it is chosen, and results like those of the others.
+inline Tensors failing_branch(const std::string& why, const Tensors& others) {
+  std::string text;
+  for (const char ch : why) text += ch == '{' || ch == '}' ? std::string(2, ch) : std::string(1, ch);
+  assert_that(tensor(false), "the branch that is chosen is wrong: " + text);
+  Tensors out;
+  for (const Tensor& t : others) out.push_back(zeros(t.shape(), t.dtype()));
+  return out;
 }
 
 // One of several branches by the integer `which`, or the first where the bool is true: each is run by run(i).
 template <class Call, class F>
 auto chosen(const Call& c, const Tensor& which, size_t branches, F run) {
   using Values = decltype(run(size_t(0)));
-  auto branch = [&c, &run](size_t i) {
-    return [&c, &run, i] { return perhaps_unsound(c, [&] { return tensors_of(c, run(i)); }); };
+  using Branch = Callback<Tensors()>;
+  std::vector<Branch> all;
+  for (size_t i = 0; i < branches; ++i)
+    all.push_back([&c, &run, i] { return perhaps_unsound(i, [&] { return tensors_of(c, run(i)); }); });
+  const auto choose = [&] {
+    return fitting(c, [&] {
+      if (which.dtype() == DType::boolean) return values_of<Values>(cond(which, all[0], all[1]));
+      return values_of<Values>(switch_case<Tensors>(which, all));
+    });
   };
-  return fitting(c, [&] {
-    if (which.dtype() == DType::boolean) return values_of<Values>(cond(which, branch(0), branch(1)));
-    std::vector<Callback<Tensors()>> all;
-    for (size_t i = 0; i < branches; ++i) all.push_back(branch(i));
-    return values_of<Values>(switch_case<Tensors>(which, all));
-  });
+  std::string why;
+  try {
+    return choose();
+  } catch (const UnsoundBranch& wrong) {
+    why = wrong.why;
+    // It may be right for other sizes, where they are open; and a file cannot say that a branch is wrong.
+    if (which.dtype() == DType::boolean && !AllSizes::lives() && !OpenDims::now()) {
+      Tensors other;
+      try {
+        other = all[1 - wrong.which]();  // for its shapes: nothing reads it
+      } catch (const UnsoundBranch&) {
+        c.needs_values("its condition, since both branches are wrong: " + why);
+      }
+      all[wrong.which] = [&why, other] { return failing_branch(why, other); };
+      return choose();
+    }
+  }
+  c.needs_values("its condition, since a branch that may not be chosen is wrong: " + why);
 }
 
 }  // namespace rill::imported

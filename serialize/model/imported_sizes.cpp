@@ -1,7 +1,58 @@
 // See imported_sizes.h.
 #include "rill/serialize/model/imported_sizes.h"
 
+#include <algorithm>
+
+#include "rill/tensor/dim_table.h"
+
 namespace rill::imported {
+
+namespace {
+
+bool never_negative(Dim d) {
+  const DimTable* table = OpenDims::now();
+  return d.is_open() ? table && table->is_never_negative(d) : d.plain() >= 0;
+}
+bool is_negative(Dim d) { return !d.is_open() && d.plain() < 0; }
+bool same(Dim a, Dim b) { return a.is_open() && b.is_open() && a.number() == b.number(); }
+
+}  // namespace
+
+Dim is_equal(Dim a, Dim b) {
+  if (!a.is_open() && !b.is_open()) return a.plain() == b.plain() ? 1 : 0;
+  if (same(a, b)) return 1;
+  if ((never_negative(a) && is_negative(b)) || (never_negative(b) && is_negative(a))) return 0;
+  const Dim apart = larger(a - b, b - a);
+  return 1 - smaller(apart, 1);
+}
+Dim is_less(Dim a, Dim b) {
+  if (!a.is_open() && !b.is_open()) return a.plain() < b.plain() ? 1 : 0;
+  if (same(a, b) || (never_negative(a) && !b.is_open() && b.plain() <= 0)) return 0;
+  if (never_negative(b) && is_negative(a)) return 1;
+  return larger(smaller(b - a, 1), 0);
+}
+
+MaybeIntegers picked(const Integers& which, const Integers& a, const Integers& b) {
+  Integers y{{}, which.scalar && a.scalar && b.scalar};
+  const auto n = std::max({which.dims.size(), a.dims.size(), b.dims.size()});
+  for (const Integers* part : {&which, &a, &b})
+    if (part->dims.size() != n && part->dims.size() != 1) return {};
+  const auto at = [](const Integers& v, size_t i) { return v.dims[v.dims.size() == 1 ? 0 : i]; };
+  for (size_t i = 0; i < n; ++i) {
+    const Dim yes = at(a, i), no = at(b, i), w = at(which, i);
+    y.dims.push_back(!w.is_open() ? (w.plain() != 0 ? yes : no) : Dim(w * yes + (1 - w) * no));
+  }
+  return y;
+}
+
+MaybeIntegers expanded(const Integers& x, const Dims& shape) {
+  if (shape.empty()) return x;
+  if (shape.size() > 1 || shape[0].is_open()) return {};
+  const auto n = size_t(shape[0].plain());
+  if (x.dims.size() == n || n == 1) return Integers{x.dims, false};
+  if (x.dims.size() != 1 || n > 64) return {};
+  return Integers{Dims(n, x.dims[0]), false};
+}
 
 MaybeIntegers combined(const Integers& a, const Integers& b, Arithmetic f) {
   const size_t n = a.dims.size() == 1 ? b.dims.size() : a.dims.size();

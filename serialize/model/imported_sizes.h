@@ -25,7 +25,7 @@ MaybeIntegers integers(const Call& c, size_t i) {
   if (!c.knows(i)) return {};
   const auto& v = c.in[i];
   if (v.kind == std::decay_t<decltype(v)>::Kind::sizes) return Integers{v.dims, v.scalar};
-  if (!is_integer(v.tensor.dtype()) || v.tensor.ndim() > 1) return {};
+  if ((!is_integer(v.tensor.dtype()) && v.tensor.dtype() != DType::boolean) || v.tensor.ndim() > 1) return {};
   return Integers{c.dims(i), v.tensor.ndim() == 0};
 }
 
@@ -43,6 +43,15 @@ inline Dim remainder(Dim a, Dim b) { return a % b; }
 inline Dim floored_remainder(Dim a, Dim b) { return (a % b + b) % b; }
 inline Dim floored_quotient(Dim a, Dim b) { return (a - floored_remainder(a, b)) / b; }
 
+// Comparisons and choices, as arithmetic on 0 and 1, so that nothing has to be known of a size: one trace, and one
+// exported model, is right whichever way they come out. Where no size can make a difference they are plain numbers.
+Dim is_equal(Dim a, Dim b);
+Dim is_less(Dim a, Dim b);
+inline Dim is_at_most(Dim a, Dim b) { return 1 - is_less(b, a); }
+inline Dim is_more(Dim a, Dim b) { return is_less(b, a); }
+inline Dim is_at_least(Dim a, Dim b) { return is_at_most(b, a); }
+inline Dim is_true(Dim a) { return 1 - is_equal(a, 0); }
+
 // f of two that broadcast; nothing where they do not.
 MaybeIntegers combined(const Integers& a, const Integers& b, Arithmetic f);
 // f of all operands of a call, from the left.
@@ -56,6 +65,16 @@ MaybeIntegers combined(const Call& c, Arithmetic f) {
   return y;
 }
 Integers negated(Integers x);
+// f of each element.
+template <class F>
+Integers mapped(Integers x, F f) {
+  for (Dim& d : x.dims) d = f(d);
+  return x;
+}
+// Of each element of `a` where `which` is 1, and of `b` where it is 0.
+MaybeIntegers picked(const Integers& which, const Integers& a, const Integers& b);
+// `x` repeated to a vector of `n`.
+MaybeIntegers expanded(const Integers& x, const Dims& shape);
 // All elements folded into a scalar, from `start` on.
 Integers folded(const Integers& x, Arithmetic f, Dim start);
 

@@ -110,6 +110,13 @@ void Model::Impl::trace(const Where& where) {
   }
   const Callback<Results(const Given&)> body = run;
   traced = rill::function(name, [body](const Given& given) { return body(given); }, options, where);
+  traced_each = rill::function(name, [body](const Given& given) { return body(given); }, {}, where);
+}
+
+bool Model::Impl::has_open_sizes() const {
+  return std::ranges::any_of(inputs, [](const ValueInfo& v) {
+    return v.has_shape && std::ranges::any_of(v.shape, [](Dim d) { return d == open_size; });
+  });
 }
 
 namespace {
@@ -140,35 +147,58 @@ bool has_endless_loop(const Graph& g) {
 
 bool Model::Impl::wants_endless_gradient(const Given& given, const Where& where) {
   if (!executing_eagerly() || listeners().tapes.empty()) return false;
-  const int traces = traced.trace_count();
+  const int traces = tracing().trace_count();
   if (!endless_ && traces > 0 && seen_traces_ == traces) return false;
   const auto watched = [](const auto& list) { return std::ranges::any_of(list, on_tapes_alone); };
   if (!std::ranges::any_of(given, watched) &&
       !std::ranges::any_of(variables, [](const auto& v) { return v.second.trainable() && on_tapes_alone(v.second); }))
     return false;
   if (endless_) return true;
-  if (has_endless_loop(traced.graph(given, where))) endless_ = true;
-  seen_traces_ = traced.trace_count();
+  if (has_endless_loop(tracing().graph(given, where))) endless_ = true;
+  seen_traces_ = tracing().trace_count();
   return endless_;
 }
 
 Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
   const CallerScope caller(where);
   if (loaded || op_by_op_.load(std::memory_order_acquire)) return run(given);
-  try {
-    if (wants_endless_gradient(given, where)) return run(given);
-    return traced(given, where);
-  } catch (const Error& e) {
-    if (!executing_eagerly() || !needs_values || !needs_values(e)) throw;
-    run_op_by_op(e.what());
+  while (!op_by_op_.load(std::memory_order_acquire)) {
+    try {
+      if (wants_endless_gradient(given, where)) return run(given);
+      return tracing()(given, where);
+    } catch (const Error& e) {
+      if (!executing_eagerly() || !needs_values || !needs_values(e)) throw;
+      give_up_on(e);
+    }
   }
   return run(given);
+}
+
+Graph Model::Impl::graph(const Given& given, const Where& where) {
+  try {
+    return tracing().graph(given, where);
+  } catch (const Error& e) {
+    if (each_size_ || !has_open_sizes() || !needs_values || !needs_values(e)) throw;
+    give_up_on(e);
+  }
+  return tracing().graph(given, where);
+}
+
+void Model::Impl::give_up_on(const Error& e) {
+  if (each_size_ || !has_open_sizes()) return run_op_by_op(e.what());
+  const std::lock_guard lock(mutex_);
+  each_because_ = e.what();
+  each_size_.store(true, std::memory_order_release);
 }
 
 void Model::Impl::run_op_by_op(const std::string& because) {
   const std::lock_guard lock(mutex_);
   because_ = because;
   op_by_op_.store(true, std::memory_order_release);
+}
+std::string Model::Impl::each_size_because() const {
+  const std::lock_guard lock(mutex_);
+  return each_because_;
 }
 std::string Model::Impl::op_by_op_because() const {
   const std::lock_guard lock(mutex_);
@@ -204,20 +234,25 @@ NamedMap<Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, 
 }
 
 Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) const {
-  return impl_->traced.graph(impl_->arrange(inputs, where), where);
+  return impl_->graph(impl_->arrange(inputs, where), where);
 }
 Graph Model::graph(Where where) const {
   if (impl_->loaded) return with_open_sizes(eliminate_dead_code(impl_->loaded->traced().graph));
   std::map<std::string, Tensor> by_name;
   for (const ArgSpec& s : impl_->signature({}, where)) by_name[s.name] = make_stand_in(s.spec);
-  return graph(by_name, where);
+  return impl_->traced.graph(impl_->arrange(by_name, where), where);
 }
-int Model::trace_count() const { return impl_->loaded ? impl_->loaded->trace_count() : impl_->traced.trace_count(); }
+int Model::trace_count() const { return impl_->loaded ? impl_->loaded->trace_count() : impl_->tracing().trace_count(); }
+std::string Model::without_one_trace() const {
+  if (const std::string because = impl_->op_by_op_because(); !because.empty()) return "runs op by op: " + because;
+  const std::string because = impl_->each_size_because();
+  return because.empty() ? "" : "has a trace for each combination of sizes: " + because;
+}
 std::string Model::explain() const {
   if (impl_->loaded) return impl_->loaded->explain();
-  const std::string because = impl_->op_by_op_because();
-  if (!because.empty()) return "runs op by op: " + because + "\n";
-  return impl_->traced.explain() +
+  const std::string instead = without_one_trace();
+  if (!impl_->op_by_op_because().empty()) return instead + "\n";
+  return (instead.empty() ? "" : instead + "\n") + impl_->tracing().explain() +
          (impl_->endless() ? "calls on a tape run their ops one by one, for a loop has no bound\n" : "");
 }
 

@@ -34,6 +34,8 @@ class Model::Impl {
   Callback<Results(const Given&)> run;
   bool (*needs_values)(const Error&) = nullptr;
   Function<Results(Given)> traced;
+  // Traced anew for each combination of sizes: where `traced`, whose sizes are open as the file says, is not possible.
+  Function<Results(Given)> traced_each;
   // Of a .rill file: the trace that it holds, which `run` calls, and all functions of the file.
   std::shared_ptr<GraphFunction> loaded = nullptr;
   Shared<rill_file::Package> package = nullptr;
@@ -51,16 +53,27 @@ class Model::Impl {
   bool wants_endless_gradient(const Given& given, const Where& where);
   std::string op_by_op_because() const;
   void run_op_by_op(const std::string& because);
+  // Why each combination of sizes has a trace of its own, or "".
+  std::string each_size_because() const;
+  // The function that calls are traced by.
+  const Function<Results(Given)>& tracing() const { return each_size_.load() ? traced_each : traced; }
+  // Goes on to the next way to run it, after one in which `e`, thrown by a call, says that values must be known.
+  void give_up_on(const Error& e);
+  // The graph of a call.
+  Graph graph(const Given& given, const Where& where);
   bool endless() const { return endless_; }
   // The whole trace of a function that was read from a .rill file; throws for other models.
   FunctionCore::OpenGraph traced_whole(const Where& where) const;
 
  private:
-  std::atomic<bool> op_by_op_{false};
+  // Whether the file leaves sizes open.
+  bool has_open_sizes() const;
+
+  std::atomic<bool> op_by_op_{false}, each_size_{false};
   std::atomic<bool> endless_{false};  // a trace has such a loop
   std::atomic<int> seen_traces_{0};   // that have been searched for one
   mutable ForkMutex mutex_;
-  std::string because_;
+  std::string because_, each_because_;
 };
 
 }  // namespace rill

@@ -18,6 +18,15 @@ struct Taps {
 // The sums along `axis`, in a floating dtype: x's own, f32 for halves, f64 for integers.
 Tensor weighted(const Tensor& x, int64_t axis, const Taps& taps);
 
+// The same, where the sizes may be open: places and weights as tensors [result, count].
+struct TapTensors {
+  int64_t count = 0;
+  Tensor places = {}, weights = {};
+};
+Tensor weighted(const Tensor& x, int64_t axis, const TapTensors& taps);
+Tensor linear_weights(const Tensor& distances);
+Tensor cubic_weights(const Tensor& distances, double a);
+
 double linear_weight(double distance);
 double cubic_weight(double distance, double a);  // Keys, 1981
 

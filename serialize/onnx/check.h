@@ -16,23 +16,25 @@ struct Names {
 // Throws, one error that lists every missing operator with its nodes.
 Names check(const Program& program, const Source& source);
 
-// Calls f(tensor) for every tensor of the file: initializers and attributes, of inner graphs and functions too.
+// Calls f(tensor, name, is_initializer) for every tensor of the file: initializers and attributes, of inner graphs and functions too.
+// `name` is what nodes know it by: an initializer's, or that of a graph's Constant; of others there is none.
 template <class F>
 void each_tensor(const onnx::GraphProto& graph, F&& f);
 template <class Nodes, class F>
-void each_tensor_of_nodes(const Nodes& nodes, F&& f) {
+void each_tensor_of_nodes(const Nodes& nodes, F&& f, bool named = false) {
   for (const onnx::NodeProto& node : nodes)
     for (const onnx::AttributeProto& a : node.attribute()) {
-      if (a.has_t()) f(a.t(), false);
-      for (const onnx::TensorProto& t : a.tensors()) f(t, false);
+      const bool constant = named && node.op_type() == "Constant" && a.name() == "value" && node.output_size() == 1;
+      if (a.has_t()) f(a.t(), constant ? node.output(0) : std::string(), false);
+      for (const onnx::TensorProto& t : a.tensors()) f(t, std::string(), false);
       if (a.has_g()) each_tensor(a.g(), f);
       for (const onnx::GraphProto& g : a.graphs()) each_tensor(g, f);
     }
 }
 template <class F>
 void each_tensor(const onnx::GraphProto& graph, F&& f) {
-  for (const onnx::TensorProto& t : graph.initializer()) f(t, true);
-  each_tensor_of_nodes(graph.node(), f);
+  for (const onnx::TensorProto& t : graph.initializer()) f(t, t.name(), true);
+  each_tensor_of_nodes(graph.node(), f, true);
 }
 
 // The same for sparse tensors.

@@ -64,7 +64,7 @@ void Exporter::try_sizes() const {
     try {
       instantiate(graph_, *dims_, sizes, true);
     } catch (const NotOpen& e) {
-      if (!e.guard) refuse_sizes(e.what());
+      if (!e.guard && !e.is_wrong) refuse_sizes(e.what());
     }
   };
   for (const int64_t n : always_tried) {

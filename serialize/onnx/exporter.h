@@ -120,6 +120,8 @@ class Exporter {
     Scope* outer_;
   };
   std::string fresh(const std::string& wanted);
+  // "x.dim(0)", or what the options call it.
+  std::string size_name(const std::string& size) const;
   void fill(onnx::ValueInfoProto& info, const std::string& name, const Spec& spec) const;
   // Throws: `n` cannot be exported, for this reason.
   [[noreturn]] void refuse(const Node& n, const std::string& reason) const;

@@ -40,6 +40,11 @@ onnx::TensorProto::DataType element_type(DType dtype) {
 
 std::string Exporter::fresh(const std::string& wanted) { return names_.add(wanted); }
 
+std::string Exporter::size_name(const std::string& size) const {
+  const auto named = options_.size_names.find(size);
+  return named == options_.size_names.end() ? size : named->second;
+}
+
 void Exporter::fill(onnx::ValueInfoProto& info, const std::string& name, const Spec& spec) const {
   info.set_name(name);
   auto& type = *info.mutable_type()->mutable_tensor_type();
@@ -49,7 +54,7 @@ void Exporter::fill(onnx::ValueInfoProto& info, const std::string& name, const S
     auto& dim = *shape.add_dim();
     if (!d.is_open()) dim.set_dim_value(d.plain());
     else if (dims_ && dims_->knows(d) && dims_->at(d).kind != DimTable::Kind::place && dims_->has_whole_text(d))
-      dim.set_dim_param(dims_->text(d));
+      dim.set_dim_param(size_name(dims_->text(d)));
   }
 }
 

@@ -89,24 +89,31 @@ ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& sourc
   for (const auto& d : t.shape().dim()) {
     if (d.has_dim_value() && d.dim_value() < -1) source.reject(fmt::format("{}: a negative size", what));
     info.shape.push_back(d.has_dim_value() && d.dim_value() >= 0 ? Dim(d.dim_value()) : Dim(any));
+    info.size_names.push_back(d.dim_param());
   }
   return info;
+}
+
+// Some exporters write weights as Constant nodes, beside numbers of formulas, which are one element.
+bool is_weight(const onnx::TensorProto& t, const Tensor& value, bool initializer) {
+  return is_floating(value.dtype()) && value.ndim() > 0 && !find_narrow(t.data_type()) &&
+         (initializer || value.size() > 1);
 }
 
 void read_weights(Imported& m, Model::Impl& impl, const Names& names, const ImportOptions& options,
                   const Source& source) {
   UniqueNames variables;
-  auto take = [&](const onnx::TensorProto& t, bool initializer) {
+  auto take = [&](const onnx::TensorProto& t, const std::string& known_by, bool initializer) {
     const Tensor value = read_tensor(t, source);
-    const bool weight = options.trainable && initializer && is_floating(value.dtype()) && value.ndim() > 0 &&
-                        !find_narrow(t.data_type()) && !names.fixed.contains(t.name());
+    const bool weight =
+        options.trainable && !known_by.empty() && is_weight(t, value, initializer) && !names.fixed.contains(known_by);
     auto& held = const_cast<onnx::TensorProto&>(t);  // the elements are kept once
     held.clear_raw_data();
     held.clear_float_data();
     held.clear_int64_data();
     if (!weight) return m.weights.add(t, value);
-    const std::string name = variables.add(t.name());
-    const Variable v(value, {.name = name, .trainable = !names.statistics.contains(t.name())});
+    const std::string name = variables.add(known_by);
+    const Variable v(value, {.name = name, .trainable = !names.statistics.contains(known_by)});
     impl.variables.emplace(name, v);
     m.weights.add(t, v);
   };

@@ -50,17 +50,27 @@ Values run_function(const Call& c, const onnx::FunctionProto& f) {
   return out;
 }
 
-// Operators that more decides about than their operands: chance, or what their graphs read from outside.
+// Operators that more decides about than their operands: chance, what their graphs read from outside, or a Variable.
 bool depends_on_more(const std::string& op) {
-  static const std::set<std::string> ops = {"Bernoulli", "Dropout", "If", "Loop", "Multinomial", "Scan", "SequenceMap"};
+  static const std::set<std::string> ops = {"Bernoulli", "Constant",    "Dropout", "If",
+                                            "Loop",      "Multinomial", "Scan",    "SequenceMap"};
   return op.starts_with("Random") || ops.contains(op);
 }
 
+// Sizes as floats are whole numbers: what moves them, and what gives whole numbers of whole ones, keeps them sizes.
+bool may_be_sizes(const Call& c) {
+  static const std::set<std::string> of_floats = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Mul",
+                                                  "Neg", "Reshape", "Slice",  "Squeeze", "Sub",      "Unsqueeze"};
+  const bool floats =
+      std::ranges::any_of(c.in, [](const Value& v) { return v.kind == Value::Kind::sizes && is_floating(v.dtype); });
+  return !floats || of_floats.contains(c.node.op_type());
+}
+
 Values run_rule(const Call& c, const Rule& rule) {
-  if (imported::any_sizes(c.in)) {
+  if (imported::any_sizes(c.in) && may_be_sizes(c)) {
     auto it = sizes_rules().find(c.node.op_type());
     if (it != sizes_rules().end())
-      if (const auto y = it->second(c)) return {Value::sizes(y->dims, y->scalar)};
+      if (const auto y = it->second(c)) return {Value::sizes(y->dims, y->scalar, sizes_dtype(c))};
   }
   if (!imported::all_constant(c.in) || depends_on_more(c.node.op_type())) return rule.run(c);
   return imported::run_on_constants(rule.run, c);
@@ -109,12 +119,13 @@ Value Value::list(std::vector<Tensor> items) {
   return v;
 }
 
-Value Value::sizes(const Dims& d, bool scalar) {
-  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, i64), true};
+Value Value::sizes(const Dims& d, bool scalar, DType dtype) {
+  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, dtype), true};
   Value v;
   v.kind = Kind::sizes;
   v.dims = d;
   v.scalar = scalar;
+  v.dtype = dtype;
   return v;
 }
 
@@ -137,7 +148,10 @@ const Rule* find_rule(const std::string& domain, const std::string& op) {
     return it == table.end() ? nullptr : &it->second;
   };
   if (domain == "com.microsoft") return in(microsoft_rules());
-  if (domain == "ai.onnx.ml") return in(ml_rules());
+  if (domain == "ai.onnx.ml") {
+    const Rule* rule = in(ml_rules());
+    return rule ? rule : in(encoder_rules());
+  }
   if (!is_standard(domain)) return nullptr;
   for (const RuleTable* t : {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(),
                              &product_rules(), &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(),
@@ -188,7 +202,7 @@ Tensor as_tensor(const Value& v, const std::string& what) {
     case Value::Kind::list: imported::fail_import(what + " is a sequence, and should be a tensor");
     case Value::Kind::sizes: break;
   }
-  return imported::open_sizes(v.dims, v.scalar, i64);
+  return imported::open_sizes(v.dims, v.scalar, v.dtype);
 }
 
 // --- Call ------------------------------------------------------------------------------------------------------------

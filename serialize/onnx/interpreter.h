@@ -28,15 +28,16 @@ struct Value {
   Value() = default;
   Value(Tensor t, bool is_constant = false) : kind(Kind::tensor), tensor(std::move(t)), constant(is_constant) {}
   static Value list(std::vector<Tensor> items);
-  // i64 integers, a vector or one scalar: a constant tensor unless some of them is open.
-  static Value sizes(const Dims& d, bool scalar = false);
+  // Integers, a vector or one scalar: a constant tensor unless some of them is open. Bools are 0 and 1.
+  static Value sizes(const Dims& d, bool scalar = false, DType dtype = DType::i64);
 
   Kind kind = Kind::absent;
   Tensor tensor;
-  bool constant = false;  // depends on the file and on sizes alone
-  Dims dims;              // of Kind::sizes
-  bool scalar = false;    // of Kind::sizes: a scalar, not a vector
-  int32_t narrow = 0;     // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
+  bool constant = false;     // depends on the file and on sizes alone
+  Dims dims;                 // of Kind::sizes
+  bool scalar = false;       // of Kind::sizes: a scalar, not a vector
+  DType dtype = DType::i64;  // of Kind::sizes
+  int32_t narrow = 0;        // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
   std::vector<Tensor> items;
   DType item_dtype = DType::f32;  // of an empty list
 };
@@ -137,9 +138,12 @@ const RuleTable& region_rules();
 // Of the domains com.microsoft and ai.onnx.ml.
 const RuleTable& microsoft_rules();
 const RuleTable& ml_rules();
+const RuleTable& encoder_rules();
 // Of integers, some of which are open sizes: gives nothing where the general rule has to do.
 using SizesRule = std::optional<imported::Integers> (*)(const Call&);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();
+// The dtype of what such a rule gives.
+DType sizes_dtype(const Call& c);
 
 // The rule of an operator, or null.
 const Rule* find_rule(const std::string& domain, const std::string& op);

@@ -17,6 +17,12 @@ Values values_of(const Tensors& tensors) { return imported::values_of<Values>(te
 Values if_rule(const Call& c) {
   const onnx::GraphProto* const graphs[] = {&c.graph("then_branch"), &c.graph("else_branch")};
   auto run = [&](size_t i) { return run_inner(c, *graphs[i], {}); };
+  // Of sizes, a trace is made for each outcome: branches often differ in how many axes they give. Only a model that is
+  // written for all sizes takes both, where they fit together.
+  if (c.has(0) && c.in[0].kind == Value::Kind::sizes) {
+    const auto both = [&] { return imported::chosen(c, imported::as_condition(c.x(0)), 2, run); };
+    return imported::for_all_sizes(both, [&] { return run(imported::decided(c.dim(0)) ? 0 : 1); });
+  }
   if (c.knows(0)) return run(truth(c.known(0)) ? 0 : 1);
   return imported::chosen(c, imported::as_condition(c.x(0)), 2, run);
 }
@@ -131,7 +137,8 @@ Values loop_rule(const Call& c) {
   if (results < 1 + loop.carried.size()) c.reject("its body gives fewer values than are carried");
   loop.scanned = results - 1 - loop.carried.size();
   const Value condition = c.has(1) ? c.in[1] : Value();
-  const bool starts = !c.has(1) || (c.knows(1) && truth(c.known(1)));
+  const bool sized = c.has(1) && c.in[1].kind == Value::Kind::sizes;
+  const bool starts = !c.has(1) || (sized ? imported::decided(c.dim(1)) : c.knows(1) && truth(c.known(1)));
   if (!EnclosingTrace::now()) {
     std::optional<int64_t> steps;
     if (c.has(0)) steps = int64_t(c.dim(0));

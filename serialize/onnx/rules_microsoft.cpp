@@ -115,19 +115,20 @@ Values q_pool(const Call& c, const char* op) {
 Values q_average_pool_rule(const Call& c) { return q_pool(c, "AveragePool"); }
 Values q_global_pool_rule(const Call& c) { return q_pool(c, "GlobalAveragePool"); }
 
-// What a product by integers starts from: less its zero point, as f64, in which products and sums of them are exact.
-Tensor centred_operand(const Call& c, size_t i, size_t zero) {
-  return c.x(i).astype(f64) - (c.has(zero) ? c.x(zero) : full({}, 0, c.x(i).dtype())).astype(f64);
+// An operand less its zero point, which is operand `zero` where there is one.
+Centred centred_operand(const Call& c, size_t i, size_t zero) {
+  return centred(c, i, zero, [](const Tensor& z, const Tensor&) { return z.size() == 1 ? reshape(z, {}) : z; });
 }
+Tensor by_row(const Tensor& z, const Tensor&) { return z.size() == 1 ? reshape(z, {}) : expand_dims(z, 1); }
 // A, B and C are integers, C those of the product; the result is, too, or f32 where no scale is given for it.
 Values q_gemm_rule(const Call& c) {
-  Tensor a = centred_operand(c, 0, 2), b = c.x(3);
-  if (c.flag("transA")) a = matrix_transpose(a);
+  Centred a = centred_operand(c, 0, 2);
+  if (c.flag("transA")) a = transposed(a);
   // One scale and zero point, or one for each column of the product.
   const auto by_column = [&](const Tensor& v) { return v.size() == 1 ? reshape(v, {}) : v; };
-  b = (c.flag("transB") ? matrix_transpose(b) : b).astype(f64) -
-      by_column(c.x_or(5, full({}, 0, b.dtype()))).astype(f64);
-  Tensor sum = matmul(a, b);
+  const bool turned = c.flag("transB");
+  Centred b = turned ? transposed(centred(c, 3, 5, by_row)) : centred_operand(c, 3, 5);
+  Tensor sum = exact_matmul(a, b).astype(f64);
   if (c.has(6)) sum = sum + c.x(6).astype(f64);
   const Tensor y = sum * (c.real("alpha", 1) * reshape(c.x(1), {}).astype(f64) * by_column(c.x(4)).astype(f64));
   if (!c.has(7)) return {y.astype(f32)};
@@ -135,12 +136,12 @@ Values q_gemm_rule(const Call& c) {
 }
 // Integers by integers with scales: operands A, B, their scales, their zero points, and what is added.
 Values matmul_to_float_rule(const Call& c) {
-  const Tensor y = matmul(centred_operand(c, 0, 4), centred_operand(c, 1, 5));
+  const Tensor y = exact_matmul(centred_operand(c, 0, 4), centred_operand(c, 1, 5)).astype(f64);
   const Tensor numbers = (y * (c.x(2).astype(f64) * c.x(3).astype(f64))).astype(c.x(2).dtype());
   return {c.has(6) ? numbers + c.x(6) : numbers};
 }
 Values dynamic_matmul_rule(const Call& c) {
-  const Tensor b = centred_operand(c, 1, 3).astype(f32) * c.x(2);
+  const Tensor b = centred_operand(c, 1, 3).values.astype(f32) * c.x(2);
   const Tensor y = matmul(rounded_to_bytes(c.x(0)), b);
   return {c.has(4) ? y + c.x(4) : y};
 }

@@ -59,14 +59,14 @@ std::string transform_of(const Call& c) {
   if (!known.contains(kind)) c.reject("post_transform " + kind + " is not known");
   return kind;
 }
-Tensor transformed(const Call& c, const Tensor& scores) {
-  const std::string kind = transform_of(c);
+Tensor transformed(const std::string& kind, const Tensor& scores) {
   if (kind == "LOGISTIC") return sigmoid(scores);
   if (kind == "SOFTMAX") return softmax(scores, -1);
   if (kind == "NONE") return scores;
   const Tensor e = where(equal(scores, 0), zeros_like(scores), exp(scores - max(scores, -1, true)));
   return e / sum(e, -1, true);
 }
+Tensor transformed(const Call& c, const Tensor& scores) { return transformed(transform_of(c), scores); }
 
 Tensor beside(const Tensor& first, const Tensor& second) { return concat({first, second}, 1); }
 
@@ -154,6 +154,23 @@ class Forest {
     read_leaves(kind);
     find_depth();
   }
+  // Of TreeEnsemble, in which leaves are counted by themselves: they come behind the nodes that branch.
+  Forest(const Call& c, int64_t columns) : c_(c), columns_(columns) {
+    const Dims leaf_columns = c.integers("leaf_targetids");
+    const std::vector<double> weights = c.tensor("leaf_weights").to_vector<double>();
+    read_branches(leaf_columns.size());
+    if (weights.size() != leaf_columns.size()) c.reject("an attribute does not have an entry for each leaf");
+    check_table(yes_.size());
+    weights_.assign(yes_.size() * size_t(columns_), 0);
+    for (size_t i = 0; i < weights.size(); ++i)
+      weight(int64_t(yes_.size() - weights.size() + i), leaf_columns[i].plain()) += weights[i];
+    for (const Dim root : c.integers("tree_roots")) {
+      if (root < 0 || root >= int64_t(yes_.size() - weights.size())) c.reject("a tree begins at no node");
+      roots_.push_back(root.plain());
+    }
+    if (roots_.empty()) c.reject("has no trees");
+    find_depth();
+  }
 
   // What the leaves give, [rows, trees, columns].
   Tensor operator()(const Tensor& x) const {
@@ -209,17 +226,70 @@ class Forest {
     const std::vector<double> weights = reals_of(c_, kind + "_weights");
     if (ids.size() != trees.size() || columns.size() != trees.size() || weights.size() != trees.size())
       c_.reject("an attribute does not have an entry for each leaf");
-    // A file that is small may say that they are many.
-    constexpr int64_t most_columns = 1 << 16, most_weights = 1 << 30;
-    if (columns_ < 1 || columns_ > most_columns || int64_t(rows_.size()) * columns_ > most_weights)
-      c_.reject(fmt::format("{} results of {} nodes. a table of these has from 1 to {} results and {} numbers at most",
-                            columns_, rows_.size(), most_columns, most_weights));
+    check_table(rows_.size());
     weights_.assign(rows_.size() * size_t(columns_), 0);
-    for (size_t i = 0; i < trees.size(); ++i) {
-      const int64_t column = columns[i].plain();
-      if (column < 0 || column >= columns_) c_.reject(fmt::format("a leaf speaks of {}, of {}", column, columns_));
-      weights_[size_t(row(trees[i].plain(), ids[i].plain()) * columns_ + column)] += weights[i];
-      given_.insert(column);
+    for (size_t i = 0; i < trees.size(); ++i)
+      weight(row(trees[i].plain(), ids[i].plain()), columns[i].plain()) += weights[i];
+  }
+  // A file that is small may say that they are many.
+  void check_table(size_t nodes) const {
+    constexpr int64_t most_columns = 1 << 16, most_weights = 1 << 30;
+    if (columns_ < 1 || columns_ > most_columns || int64_t(nodes) * columns_ > most_weights)
+      c_.reject(fmt::format("{} results of {} nodes. a table of these has from 1 to {} results and {} numbers at most",
+                            columns_, nodes, most_columns, most_weights));
+  }
+  double& weight(int64_t node, int64_t column) {
+    if (column < 0 || column >= columns_) c_.reject(fmt::format("a leaf speaks of {}, of {}", column, columns_));
+    given_.insert(column);
+    return weights_[size_t(node * columns_ + column)];
+  }
+  void read_branches(size_t leaves) {
+    static const char* const modes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "BRANCH_GT",
+                                        "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
+    const Dims features = c_.integers("nodes_featureids"), yes = c_.integers("nodes_truenodeids"),
+               no = c_.integers("nodes_falsenodeids"), yes_is_leaf = c_.integers("nodes_trueleafs"),
+               no_is_leaf = c_.integers("nodes_falseleafs"), missing = c_.integers("nodes_missing_value_tracks_true");
+    const std::vector<int64_t> numbers = c_.tensor("nodes_modes").to_vector<int64_t>();
+    limits_ = c_.tensor("nodes_splits").to_vector<double>();
+    const size_t n = features.size();
+    for (const size_t count : {yes.size(), no.size(), yes_is_leaf.size(), no_is_leaf.size(), numbers.size(),
+                               limits_.size(), missing.empty() ? n : missing.size()})
+      if (count != n) c_.reject("an attribute does not have an entry for each node");
+    const auto child = [&](Dim id, Dim is_leaf) {
+      if (id < 0 || id >= int64_t(is_leaf != 0 ? leaves : n)) c_.reject(fmt::format("there is no node {}", id.plain()));
+      return id.plain() + (is_leaf != 0 ? int64_t(n) : 0);
+    };
+    for (size_t i = 0; i < n; ++i) {
+      if (features[i] < 0) c_.reject(fmt::format("a node reads feature {}", features[i].plain()));
+      if (numbers[i] < 0 || numbers[i] > 6) c_.reject(fmt::format("an unknown mode of a node, {}", numbers[i]));
+      features_.push_back(features[i].plain());
+      last_feature_ = std::max(last_feature_, features_.back());
+      yes_.push_back(child(yes[i], yes_is_leaf[i])), no_.push_back(child(no[i], no_is_leaf[i]));
+      missing_.push_back(!missing.empty() && missing[i] != 0);
+      modes_.emplace_back(modes[numbers[i]]);
+      kinds_.insert(modes_.back());
+    }
+    for (size_t i = n; i < n + leaves; ++i) {
+      features_.push_back(0), yes_.push_back(int64_t(i)), no_.push_back(int64_t(i)), missing_.push_back(0);
+      limits_.push_back(0), modes_.emplace_back("LEAF");
+    }
+    read_members();
+  }
+  // The sets of the nodes that ask for a member of one, in their order; NaN ends each.
+  void read_members() {
+    const auto asks = [](const std::string& mode) { return mode == "BRANCH_MEMBER"; };
+    if (std::ranges::none_of(modes_, asks)) return;
+    std::vector<std::vector<double>> sets(1);
+    for (const double v : c_.tensor("membership_values").to_vector<double>()) {
+      if (std::isnan(v)) sets.emplace_back();
+      else sets.back().push_back(v);
+    }
+    size_t next = 0;
+    for (const auto& set : sets) widest_ = std::max(widest_, int64_t(set.size()));
+    for (const std::string& mode : modes_) {
+      std::vector<double> row(size_t(widest_), NAN);
+      if (asks(mode) && next < sets.size()) std::ranges::copy(sets[next++], row.begin());
+      members_.insert(members_.end(), row.begin(), row.end());
     }
   }
   // How many steps the longest way has. Nodes that lead in a circle are no tree. Each node is gone through once.
@@ -251,7 +321,11 @@ class Forest {
       depth_ = std::max(depth_, below[size_t(root)]);
     }
   }
-  Tensor compared(const std::string& mode, const Tensor& value, const Tensor& limit) const {
+  Tensor compared(const std::string& mode, const Tensor& at, const Tensor& value, const Tensor& limit) const {
+    if (mode == "BRANCH_MEMBER") {
+      const Tensor sets = reshape(tensor(members_), {-1, widest_}).astype(value.dtype());
+      return max(equal(expand_dims(value, -1), take(sets, at, Axis(0))).astype(i32), -1) != 0;
+    }
     if (mode == "BRANCH_LEQ") return less_equal(value, limit);
     if (mode == "BRANCH_LT") return less(value, limit);
     if (mode == "BRANCH_GTE") return greater_equal(value, limit);
@@ -261,13 +335,13 @@ class Forest {
     c_.reject("an unknown mode of a node, '" + mode + "'");
   }
   Tensor goes_on(const Tensor& at, const Tensor& value, const Tensor& limit) const {
-    if (kinds_.size() == 1) return compared(*kinds_.begin(), value, limit);
+    if (kinds_.size() == 1) return compared(*kinds_.begin(), at, value, limit);
     Tensor onward = zeros(at.shape(), boolean);
     for (const std::string& mode : kinds_) {
       std::vector<int32_t> of_mode;
       for (const std::string& m : modes_) of_mode.push_back(m == mode);
       const Tensor has_mode = take(tensor(of_mode), at, Axis(0)) != 0;
-      onward = logical_or(onward, logical_and(has_mode, compared(mode, value, limit)));
+      onward = logical_or(onward, logical_and(has_mode, compared(mode, at, value, limit)));
     }
     return onward;
   }
@@ -277,7 +351,8 @@ class Forest {
   const int64_t columns_;
   std::map<Id, int64_t> rows_;
   std::vector<int64_t> roots_, features_, yes_, no_;
-  std::vector<double> limits_, weights_;
+  std::vector<double> limits_, weights_, members_;  // members_: of each node, `widest_` numbers
+  int64_t widest_ = 0;
   std::vector<int32_t> missing_;
   std::vector<std::string> modes_;
   std::set<std::string> kinds_;
@@ -299,6 +374,18 @@ Values tree_regressor_rule(const Call& c) {
                         : kind == "MIN"     ? min(leaves, 1)
                                             : max(leaves, 1);
   return {transformed(c, with_base(c, scores)).astype(f32)};
+}
+Values tree_ensemble_rule(const Call& c) {
+  static const char* const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"};
+  const int64_t transform = c.integer("post_transform", 0), kind = c.integer("aggregate_function", 1);
+  if (transform < 0 || transform > 3) c.reject(fmt::format("post_transform {} is not known", transform));
+  if (kind < 0 || kind > 3) c.reject(fmt::format("aggregate_function {} is not known", kind));
+  const Tensor leaves = Forest(c, c.integer("n_targets", 1))(rows_of(c));
+  const Tensor scores = kind == 0   ? mean(leaves, 1)
+                        : kind == 1 ? sum(leaves, 1)
+                        : kind == 2 ? min(leaves, 1)
+                                    : max(leaves, 1);
+  return {transformed(transforms[transform], scores).astype(c.x().dtype())};
 }
 // Of one score for the second of two classes, which is a fraction where no leaf is negative. Of the transforms only
 // LOGISTIC is done, as onnxruntime has it.
@@ -330,6 +417,7 @@ const RuleTable& ml_rules() {
       {"LinearRegressor", {linear_regressor_rule}},
       {"Normalizer", {normalizer_rule}},
       {"Scaler", {scaler_rule}},
+      {"TreeEnsemble", {tree_ensemble_rule}},
       {"TreeEnsembleClassifier", {tree_classifier_rule}},
       {"TreeEnsembleRegressor", {tree_regressor_rule}},
       {"ZipMap", {[](const Call& c) { return Values{c.x()}; }}},

@@ -16,16 +16,30 @@ Values gemm_rule(const Call& c) {
   return {y};
 }
 
+// A last axis of one element, under a kernel of one, as some exporters write convolutions over time, is left out: kernels
+// run along the last axis, and are several times as fast where that is the long one.
+Tensor over_fewer_axes(const Tensor& x, const Tensor& w, const Windows& windows, ConvOptions o) {
+  const auto is = [](Dim d, int64_t n) { return !d.is_open() && d.plain() == n; };
+  if (x.ndim() < 4 || !is(x.dim(-1), 1) || !is(w.dim(-1), 1) || !is(windows.lo.back(), 0) || !is(windows.hi.back(), 0))
+    return conv(x, w, o);
+  const auto without_last = [](const Tensor& t) { return reshape(t, Shape(t.shape().begin(), t.shape().end() - 1)); };
+  o.strides = Dims(windows.strides.begin(), windows.strides.end() - 1);
+  o.dilation = Dims(windows.dilation.begin(), windows.dilation.end() - 1);
+  o.padding.lo.pop_back();
+  o.padding.hi.pop_back();
+  return expand_dims(conv(without_last(x), without_last(w), o), -1);
+}
+
 Values conv_rule(const Call& c) {
   const Tensor x = c.x(0), w = c.x(1);
   if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
   const Windows windows = windows_of(c, x.shape(), Dims(w.shape().begin() + 2, w.shape().end()));
-  const Tensor y = conv(x, w,
-                        {.strides = windows.strides,
-                         .padding = windows.padding(),
-                         .dilation = windows.dilation,
-                         .groups = c.integer("group", 1),
-                         .layout = Layout::nchw});
+  const Tensor y = over_fewer_axes(x, w, windows,
+                                   {.strides = windows.strides,
+                                    .padding = windows.padding(),
+                                    .dilation = windows.dilation,
+                                    .groups = c.integer("group", 1),
+                                    .layout = Layout::nchw});
   return {c.has(2) ? y + along_channels(c.x(2), y.ndim()) : y};
 }
 

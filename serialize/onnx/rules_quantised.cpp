@@ -32,7 +32,9 @@ Limits limits_of(const NarrowFormat& f) {
 
 // round(x / scale) + zero, within limits.
 Tensor quantised_within(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to, const Limits& l) {
-  const Tensor y = round(x / scale.astype(x.dtype())).astype(f64) + zero.astype(f64);
+  // f32 holds all that does not end at a limit.
+  const DType d = x.dtype() == f32 && size_of(to) <= 2 ? f32 : f64;
+  const Tensor y = round(x / scale.astype(x.dtype())).astype(d) + zero.astype(d);
   return clip(y, l.low, l.high).astype(to);
 }
 
@@ -76,45 +78,44 @@ Values dynamic_quantize_rule(const Call& c) {
   return {b.values, b.scale, b.zero};
 }
 
-// Integers less their zero point, as f64, in which products and sums of them are exact.
-Tensor centred(const Tensor& x, const Tensor& zero) { return x.astype(f64) - zero.astype(f64); }
-
 // The zero points of a left operand are one a row, of a right one one a column.
 Tensor for_rows(const Tensor& v) { return v.ndim() == 1 && v.size() != 1 ? expand_dims(v, -1) : v; }
-
-Values matmul_integer_rule(const Call& c) {
-  const Tensor a = centred(c.x(0), for_rows(c.x_or(2, tensor(0)))), b = centred(c.x(1), c.x_or(3, tensor(0)));
-  return {matmul(a, b).astype(i32)};
+Centred left(const Call& c, size_t i, size_t zero) {
+  return centred(c, i, zero, [](const Tensor& z, const Tensor&) { return for_rows(z); });
 }
+Centred right(const Call& c, size_t i, size_t zero) {
+  return centred(c, i, zero, [](const Tensor& z, const Tensor&) { return z; });
+}
+
+Values matmul_integer_rule(const Call& c) { return {exact_matmul(left(c, 0, 2), right(c, 1, 3)).astype(i32)}; }
 
 Values qlinear_matmul_rule(const Call& c) {
-  const Tensor a = centred(c.x(0), for_rows(c.x(2))), b = centred(c.x(3), c.x(5));
   const Tensor factor = for_rows(c.x(1)).astype(f64) * c.x(4).astype(f64);
-  return {quantised(matmul(a, b) * factor, c.x(6), c.x(7), c.x(7).dtype())};
+  const Tensor y = exact_matmul(left(c, 0, 2), right(c, 3, 5)).astype(f64);
+  return {quantised(y * factor, c.x(6), c.x(7), c.x(7).dtype())};
 }
 
-Tensor integer_conv(const Call& c, const Tensor& x, const Tensor& w) {
-  if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
-  const Windows windows = windows_of(c, x.shape(), Dims(w.shape().begin() + 2, w.shape().end()));
-  return conv(x, w,
-              {.strides = windows.strides,
-               .padding = windows.padding(),
-               .dilation = windows.dilation,
-               .groups = c.integer("group", 1),
-               .layout = Layout::nchw});
-}
 // One number, or one for each of the weights' output channels.
 Tensor for_outputs(const Tensor& v, int ndim, int64_t axis) {
   return v.size() == 1 ? reshape(v, {}) : along_channels(v, ndim, axis);
 }
-Values conv_integer_rule(const Call& c) {
-  const Tensor w = c.x(1);
-  const Tensor zero = for_outputs(c.x_or(3, tensor(0)), w.ndim(), 0);
-  return {integer_conv(c, centred(c.x(0), reshape(c.x_or(2, tensor(0)), {})), centred(w, zero)).astype(i32)};
+// Of operand 0 and of operand `weights`, with their zero points.
+Tensor integer_conv(const Call& c, size_t weights, size_t x_zero, size_t w_zero) {
+  const Tensor x = c.x(0), w = c.x(weights);
+  if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
+  const Windows windows = windows_of(c, x.shape(), Dims(w.shape().begin() + 2, w.shape().end()));
+  const auto one = [](const Tensor& z, const Tensor&) { return reshape(z, {}); };
+  const auto by_output = [](const Tensor& z, const Tensor& of) { return for_outputs(z, of.ndim(), 0); };
+  return exact_conv(centred(c, 0, x_zero, one), centred(c, weights, w_zero, by_output),
+                    {.strides = windows.strides,
+                     .padding = windows.padding(),
+                     .dilation = windows.dilation,
+                     .groups = c.integer("group", 1),
+                     .layout = Layout::nchw});
 }
+Values conv_integer_rule(const Call& c) { return {integer_conv(c, 1, 2, 3).astype(i32)}; }
 Values qlinear_conv_rule(const Call& c) {
-  const Tensor x = centred(c.x(0), reshape(c.x(2), {})), w = c.x(3);
-  Tensor y = integer_conv(c, x, centred(w, for_outputs(c.x(5), w.ndim(), 0)));
+  Tensor y = integer_conv(c, 3, 2, 5).astype(f64);
   if (c.has(8)) y = y + along_channels(c.x(8).astype(f64), y.ndim());
   const Tensor factor = reshape(c.x(1), {}).astype(f64) * for_outputs(c.x(4), y.ndim(), 1).astype(f64);
   return {quantised(y * factor, reshape(c.x(6), {}), reshape(c.x(7), {}), c.x(7).dtype())};
@@ -126,7 +127,8 @@ Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType
   return quantised_within(x, scale, zero, to, limits_of(to));
 }
 Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
-  return (x.astype(f64) - zero.astype(f64)).astype(scale.dtype()) * scale;
+  const DType d = size_of(x.dtype()) <= 2 ? f32 : f64;  // where differences of two are exact
+  return (x.astype(d) - zero.astype(d)).astype(scale.dtype()) * scale;
 }
 Tensor rounded_to_bytes(const Tensor& x) {
   const Bytes b = bytes_of(x);

@@ -32,6 +32,14 @@ Tensor squared(const Tensor& x) { return square(x); }
 Tensor root(const Tensor& x) { return sqrt(x); }
 Tensor logarithm(const Tensor& x) { return log(x); }
 
+// How many elements become one.
+Dim reduced_size(const Tensor& x, const ReduceOptions& options) {
+  if (options.axis.empty()) return x.size();
+  Dim n = 1;
+  for (const int64_t axis : options.axis) n *= x.dim(axis);
+  return n;
+}
+
 // Of no elements at all, ONNX gives the dtype's smallest (or largest) number.
 template <bool largest>
 Values extreme(const Call& c) {
@@ -39,7 +47,7 @@ Values extreme(const Call& c) {
     if (each) return x;
     const DType d = x.dtype();
     const Tensor y = is_bool(d) ? x.astype(u8) : x;
-    if (y.size() != 0) return (largest ? max(y, options) : min(y, options)).astype(d);
+    if (reduced_size(y, options) != 0) return (largest ? max(y, options) : min(y, options)).astype(d);
     Tensor limit;
     if (is_bool(d)) limit = full({}, largest ? 0 : 1, u8);
     else if (is_floating(d)) limit = full({}, Tensor(largest ? -INFINITY : INFINITY), d);

@@ -2,6 +2,7 @@
 // neighbours are picked. So both are differentiable, whatever the mode, and take memory in proportion to the result.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "rill/ops/apply.h"
 #include "rill/serialize/model/taps.h"
@@ -10,95 +11,119 @@
 namespace rill::onnx_import {
 namespace {
 
-using imported::Taps;
-
+// An axis of the source and of the result. Their sizes may be open; all that follows from them is computed as tensors, so
+// that one trace resizes pictures of every size. Where no size is open these are constants of the trace.
 struct AxisResize {
-  int64_t in, out;
-  double scale;
-  double first = 0, last = 1;  // tf_crop_and_resize's part of the source
+  Dim in, out;
+  std::optional<double> scale = {};  // none: that of the sizes
+  double first = 0, last = 1;        // tf_crop_and_resize's part of the source
+
+  bool is_open() const { return in.is_open() || out.is_open(); }
+  bool does_nothing() const {
+    if (first != 0 || last != 1 || scale.value_or(1) != 1) return false;
+    return in.is_open() ? out.is_open() && in.number() == out.number() : !out.is_open() && in.plain() == out.plain();
+  }
+  Tensor in_size() const { return Tensor(in).astype(f64); }
+  Tensor out_size() const { return Tensor(out).astype(f64); }
+  Tensor factor() const { return scale ? Tensor(*scale).astype(f64) : out_size() / in_size(); }
+  // Where it has to be known here.
+  double number() const { return scale ? *scale : double(int64_t(out)) / double(int64_t(in)); }
 };
 
-// Where in the source the result's place `i` lies.
-double source_place(const Call& c, const std::string& mode, const AxisResize& a, int64_t i) {
-  const double length = a.scale * double(a.in), most = double(a.in - 1), y = double(i);
-  if (mode == "asymmetric") return y / a.scale;
-  if (mode == "align_corners") return length == 1 ? 0 : y * most / (length - 1);
-  if (mode == "half_pixel") return (y + 0.5) / a.scale - 0.5;
-  if (mode == "pytorch_half_pixel") return length == 1 ? -0.5 : (y + 0.5) / a.scale - 0.5;
-  if (mode == "half_pixel_symmetric")
-    return double(a.in) / 2 * (1 - double(a.out) / length) + (y + 0.5) / a.scale - 0.5;
-  if (mode == "tf_half_pixel_for_nn") return (y + 0.5) / a.scale;
-  if (mode == "tf_crop_and_resize")
-    return a.first * most +
-           (length == 1 ? (a.last - a.first) * most / 2 : y * (a.last - a.first) * most / (length - 1));
-  c.reject("an unknown coordinate_transformation_mode, '" + mode + "'");
-}
-
-double nearest(const std::string& mode, double x) {
-  if (mode == "floor") return std::floor(x);
-  if (mode == "ceil") return std::ceil(x);
-  if (mode == "round_prefer_ceil") return std::floor(x + 0.5);
-  return std::ceil(x - 0.5);
-}
-
-// The source goes on as its edges do.
-Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
-  const bool cubic = c.text("mode", "nearest") == "cubic", exclude = c.flag("exclude_outside");
-  const double coefficient = c.real("cubic_coeff_a", -0.75);
-  const double shrink = c.flag("antialias") ? std::min(a.scale, 1.0) : 1.0;
-  const auto reach = int64_t(std::ceil((cubic ? 2 : 1) / shrink));
-  // From floor(x) - reach + 1 to floor(x) + reach: those beyond are as far away as the filter reaches.
-  Taps taps{2 * reach};
-  for (int64_t i = 0; i < a.out; ++i) {
-    const double x = source_place(c, mode, a, i);
-    const auto first = int64_t(std::floor(x)) - reach + 1;
-    double total = 0;
-    for (int64_t j = first; j < first + taps.count; ++j) {
-      const double d = (double(j) - x) * shrink;
-      const bool counts = !exclude || (j >= 0 && j < a.in);
-      const double w = !counts ? 0 : cubic ? imported::cubic_weight(d, coefficient) : imported::linear_weight(d);
-      taps.add(std::clamp<int64_t>(j, 0, a.in - 1), w);
-      total += w;
-    }
-    for (int64_t k = 0; total != 0 && k < taps.count; ++k) taps.weights[size_t(i * taps.count + k)] /= total;
+// Where in the source each place of the result lies.
+Tensor source_places(const Call& c, const std::string& mode, const AxisResize& a) {
+  const Tensor y = iota({a.out}, 0, f64), scale = a.factor(), size = a.in_size();
+  const Tensor length = scale * size, most = size - 1.0, one = equal(length, 1.0);
+  const auto unless_one = [&](const Tensor& otherwise, const Tensor& of_one) { return where(one, of_one, otherwise); };
+  const Tensor steps = where(one, ones_like(length), length - 1.0);
+  if (mode == "asymmetric") return y / scale;
+  if (mode == "align_corners") return unless_one(y * most / steps, zeros_like(y));
+  if (mode == "half_pixel") return (y + 0.5) / scale - 0.5;
+  if (mode == "pytorch_half_pixel") return unless_one((y + 0.5) / scale - 0.5, full({a.out}, -0.5, f64));
+  if (mode == "half_pixel_symmetric") return size / 2.0 * (1.0 - a.out_size() / length) + (y + 0.5) / scale - 0.5;
+  if (mode == "tf_half_pixel_for_nn") return (y + 0.5) / scale;
+  if (mode == "tf_crop_and_resize") {
+    const Tensor part = most * (a.last - a.first);
+    return most * a.first + unless_one(y * part / steps, zeros_like(y) + part / 2.0);
   }
-  return taps;
+  c.reject("an unknown coordinate_transformation_mode, '" + mode + "'");
 }
 
 // Before opset 11 nobody says it, and ONNX's own examples round down where they enlarge, and up where they shrink.
 std::string nearest_mode(const Call& c, const AxisResize& a) {
-  if (c.opset < 11) return a.scale < 1 ? "ceil" : "floor";
+  if (c.opset < 11) return a.number() < 1 ? "ceil" : "floor";
   return c.text("nearest_mode", "round_prefer_floor");
+}
+Tensor nearest(const std::string& mode, const Tensor& x) {
+  if (mode == "floor") return floor(x);
+  if (mode == "ceil") return ceil(x);
+  if (mode == "round_prefer_ceil") return floor(x + 0.5);
+  return ceil(x - 0.5);
+}
+Tensor within_source(const Tensor& places, const AxisResize& a) {
+  return maximum(minimum(places, a.in_size() - 1.0), 0.0).astype(i64);
+}
+
+// The source goes on as its edges do.
+imported::TapTensors taps_of(const Call& c, const Tensor& places, const AxisResize& a) {
+  const bool cubic = c.text("mode", "nearest") == "cubic";
+  const double shrink = c.flag("antialias") ? std::min(a.number(), 1.0) : 1.0;
+  const auto reach = int64_t(std::ceil((cubic ? 2 : 1) / shrink));
+  // From floor(x) - reach + 1 to floor(x) + reach: those beyond are as far away as the filter reaches.
+  const Tensor x = expand_dims(places, 1);
+  const Tensor at = floor(x) + (iota({2 * reach}, 0, f64) + double(1 - reach));
+  const Tensor d = (at - x) * shrink;
+  Tensor w = cubic ? imported::cubic_weights(d, c.real("cubic_coeff_a", -0.75)) : imported::linear_weights(d);
+  if (c.flag("exclude_outside"))
+    w = where(logical_and(greater_equal(at, 0.0), less(at, a.in_size())), w, zeros_like(w));
+  const Tensor total = sum(w, ReduceOptions{.axis = 1, .keepdims = true});
+  return {2 * reach, within_source(at, a), w / where(equal(total, 0.0), ones_like(total), total)};
+}
+
+// How often each element is repeated, where that is all that a resize does: 0 where it does something else.
+int64_t repeats(const Call& c, const AxisResize& a, const std::string& mode, const std::string& coordinates) {
+  const double k = a.scale.value_or(0);
+  if (mode != "nearest" || k < 1 || k > 64 || k != std::floor(k)) return 0;
+  const std::string near = nearest_mode(c, a);
+  const bool floors = coordinates == "asymmetric" && near == "floor";
+  const bool halves = coordinates.ends_with("half_pixel") && near == "round_prefer_floor";
+  return floors || halves ? int64_t(k) : 0;
 }
 
 Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
   const std::string mode = c.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "cubic") c.reject("an unknown mode, '" + mode + "'");
+  if (const int64_t k = repeats(c, a, mode, coordinates)) return repeat(x, k, Axis(axis));
   Tensor places, outside;
+  imported::TapTensors taps;
   {
-    const EagerScope eager;
-    std::vector<int64_t> all;
-    std::vector<bool> beyond;
-    for (int64_t i = 0; i < a.out; ++i) {
-      const double at = source_place(c, coordinates, a, i);
-      beyond.push_back(at < 0 || at > double(a.in - 1));
-      const double near = nearest(nearest_mode(c, a), at);
-      all.push_back(std::clamp<int64_t>(int64_t(near), 0, a.in - 1));
-    }
-    places = tensor(all, Shape{a.out});
-    outside = tensor(beyond, Shape{a.out});
+    std::optional<EagerScope> constant;
+    if (!a.is_open()) constant.emplace();
+    const Tensor at = source_places(c, coordinates, a);
+    outside = logical_or(less(at, 0.0), greater(at, a.in_size() - 1.0));
+    if (mode == "nearest") places = within_source(nearest(nearest_mode(c, a), at), a);
+    else taps = taps_of(c, at, a);
   }
-  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : imported::weighted(x, axis, taps_of(c, coordinates, a));
+  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : imported::weighted(x, axis, taps);
   if (coordinates == "tf_crop_and_resize")
     y = where(along_channels(outside, x.ndim(), axis), full({}, Tensor(c.real("extrapolation_value", 0)), y.dtype()),
               y);
   return y;
 }
 
+// floor(n * scale): of an open size, where the scale is a small fraction.
+Dim scaled(Dim n, double scale) {
+  for (int64_t q = 1; n.is_open() && q <= 64; ++q) {
+    const double p = std::round(scale * double(q)), fraction = p / double(q);
+    if (float(fraction) == float(scale) && fraction <= scale && p < 1e6) return n * int64_t(p) / q;
+  }
+  return int64_t(std::floor(double(int64_t(n)) * scale + 1e-9));
+}
+
 // Scales and sizes of the axes that are named, or of all.
 std::vector<AxisResize> plan(const Call& c, const Tensor& x, const Dims& axes, size_t scales_at, size_t sizes_at) {
   std::vector<AxisResize> all;
-  const bool by_size = c.has(sizes_at) && c.x(sizes_at).size() != 0;
+  const bool by_size = c.has(sizes_at) && (c.in[sizes_at].kind == Value::Kind::sizes || c.x(sizes_at).size() != 0);
   const Dims sizes = by_size ? c.dims(sizes_at) : Dims();
   const std::vector<double> scales = by_size                     ? std::vector<double>()
                                      : c.has_attribute("scales") ? c.reals("scales")
@@ -108,19 +133,21 @@ std::vector<AxisResize> plan(const Call& c, const Tensor& x, const Dims& axes, s
   if ((by_size ? sizes.size() : scales.size()) != axes.size() || (!roi.empty() && roi.size() != 2 * axes.size()))
     c.reject("its scales, sizes or roi do not have an entry for each axis");
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t in = x.dim(axis_of(c, axes[i], x.ndim()));
-    AxisResize a{in, 0, 1};
-    if (by_size) a.out = sizes[i], a.scale = double(a.out) / double(in);
-    else a.scale = scales[i], a.out = int64_t(std::floor(double(in) * scales[i] + 1e-9));
+    AxisResize a{x.dim(axis_of(c, axes[i], x.ndim())), 0};
+    if (by_size) a.out = sizes[i];
+    else a.scale = scales[i];
+    if (!by_size && !(scales[i] > 0)) c.reject("a size or scale that is not positive");
+    if (!by_size) a.out = scaled(a.in, scales[i]);
     if (!roi.empty()) a.first = roi[i], a.last = roi[i + axes.size()];
-    if (!(a.scale > 0) || a.out < 0 || in < 1) c.reject("a size or scale that is not positive");
+    if (a.out.hint() < (by_size ? 1 : 0) || a.in.hint() < 1) c.reject("a size or scale that is not positive");
     all.push_back(a);
   }
   const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
   if (!by_size || policy == "stretch") return all;
-  double scale = all[0].scale;
-  for (const AxisResize& a : all) scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
-  for (AxisResize& a : all) a.scale = scale, a.out = int64_t(std::floor(scale * double(a.in) + 0.5));
+  double scale = all[0].number();
+  for (const AxisResize& a : all)
+    scale = policy == "not_larger" ? std::min(scale, a.number()) : std::max(scale, a.number());
+  for (AxisResize& a : all) a.scale = scale, a.out = int64_t(std::floor(scale * double(int64_t(a.in)) + 0.5));
   return all;
 }
 
@@ -131,11 +158,8 @@ Values resize_by(const Call& c, size_t scales_at, size_t sizes_at, const std::st
     for (int64_t i = 0; i < x.ndim(); ++i) axes.push_back(i);
   const std::vector<AxisResize> steps = plan(c, x, axes, scales_at, sizes_at);
   Tensor y = x;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const AxisResize& a = steps[i];
-    if (a.in == a.out && a.scale == 1 && a.first == 0 && a.last == 1) continue;
-    y = resized(c, y, axis_of(c, axes[i], x.ndim()), a, coordinates);
-  }
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (!steps[i].does_nothing()) y = resized(c, y, axis_of(c, axes[i], x.ndim()), steps[i], coordinates);
   if (is_integer(x.dtype()) && is_floating(y.dtype())) {  // cubic weights go beyond what they weigh
     const IntegerInfo range = iinfo(x.dtype());
     y = clip(round(y), double(range.min), double(range.max));

@@ -107,15 +107,23 @@ Values tile_rule(const Call& c) {
   return {tile(c.x(), c.dims(1))};
 }
 
+Shape shape_of(const Call& c) {
+  if (!c.has(0) || c.in[0].kind != Value::Kind::sizes) return c.x().shape();
+  return c.in[0].scalar ? Shape() : Shape{int64_t(c.in[0].dims.size())};
+}
 Values shape_rule(const Call& c) {
-  const Shape s = c.x().shape();
+  const Shape s = shape_of(c);
   const int64_t n = int64_t(s.size());
   auto index = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   Dims out;
   for (int64_t i = index(c.integer("start", 0)); i < index(c.integer("end", n)); ++i) out.push_back(s[size_t(i)]);
   return {Value::sizes(out)};
 }
-Values size_rule(const Call& c) { return {Value::sizes({c.x().size()}, true)}; }
+Values size_rule(const Call& c) {
+  Dim size = 1;
+  for (const Dim d : shape_of(c)) size *= d;
+  return {Value::sizes({size}, true)};
+}
 
 Values constant_of_shape_rule(const Call& c) {
   const Shape shape = c.knows(0) ? shape_from(c.dims(0)) : (c.needs_values("its shape"), Shape());
@@ -125,8 +133,8 @@ Values constant_of_shape_rule(const Call& c) {
 }
 
 Values constant_rule(const Call& c) {
+  if (c.has_attribute("value")) return {c.program.weights->at(c.attribute("value")->t())};
   const EagerScope eager;
-  if (c.has_attribute("value")) return {Value(c.tensor("value"), true)};
   if (c.has_attribute("value_int")) return {Value(tensor(c.integer("value_int", 0)), true)};
   if (c.has_attribute("value_float")) return {Value(tensor(float(c.real("value_float", 0))), true)};
   if (c.has_attribute("value_string")) return {Value(tensor(c.text("value_string", "")), true)};
@@ -218,9 +226,16 @@ Values space_to_depth_rule(const Call& c) {
   return {reshape(parts, {n, channels * (b * b), h, w})};
 }
 
+// Whether a known operand is a whole number, whatever its dtype.
+bool is_whole(const Call& c, size_t i) {
+  if (c.in[i].kind == Value::Kind::sizes) return true;
+  const double n = c.number(i);
+  return n == std::floor(n) && std::abs(n) < 1e15;
+}
 Values range_rule(const Call& c) {
   const DType dtype = c.x(0).dtype();
-  if (c.knows(0) && c.knows(1) && c.knows(2) && is_integer(dtype)) {
+  if (c.knows(0) && c.knows(1) && c.knows(2) &&
+      (is_integer(dtype) || (is_whole(c, 0) && is_whole(c, 1) && is_whole(c, 2)))) {
     const Dim start = c.dim(0), stop = c.dim(1), step = c.dim(2);
     if (step == 0) c.reject("a step of 0");
     const Dim count = larger((stop - start + step + (step > 0 ? -1 : 1)) / step, 0);

@@ -60,12 +60,13 @@ Values dft_rule(const Call& c) {
 
 // Frames of [batch, length, 1 or 2], each times the window, transformed: [batch, frames, bins, 2].
 Values stft_rule(const Call& c) {
-  const Tensor x = c.x(0);
+  const Tensor x = c.x(0).ndim() == 2 ? expand_dims(c.x(0), -1) : c.x(0);
   const int64_t step = c.dim(1);
   const Tensor window = c.has(2) ? c.x(2) : Tensor();
   const int64_t n = c.has(3) ? int64_t(c.dim(3)) : window.defined() ? int64_t(window.dim(0)) : 0;
-  if (x.ndim() != 3 || step < 1 || n < 1) c.reject("takes [batch, length, 1 or 2], and steps and frames of 1 or more");
-  const int64_t length = x.dim(1), frames = length < n ? 0 : (length - n) / step + 1;
+  if (x.ndim() != 3 || step < 1 || n < 1)
+    c.reject("takes [batch, length] or [batch, length, 1 or 2], and steps and frames of 1 or more");
+  const Dim frames = larger(x.dim(1) - n + step, 0) / step;
   const Tensor starts = expand_dims(iota({frames}) * step, 1) + expand_dims(iota({n}), 0);
   auto framed = [&](int64_t part) {
     const Tensor f = take(x(ellipsis, part), starts, Axis(1));

@@ -1,5 +1,6 @@
 // ONNX's operators on sizes that a signature leaves open; see imported_sizes.h.
 #include <algorithm>
+#include <set>
 
 #include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/onnx/interpreter.h"
@@ -52,8 +53,29 @@ MaybeIntegers reshape_sizes(const Call& c) {
   return x ? imported::reshaped(*x, c.either(1, "shape")) : std::nullopt;
 }
 
-MaybeIntegers cast_sizes(const Call& c) { return c.dtype("to", f32) == i64 ? integers(c, 0) : std::nullopt; }
+MaybeIntegers cast_sizes(const Call& c) {
+  const DType to = c.dtype("to", f32);
+  const bool holds = to == i32 || to == i64 || to == boolean || to == f32 || to == f64;
+  const MaybeIntegers x = holds ? integers(c, 0) : std::nullopt;
+  return x && to == boolean && c.in[0].dtype != boolean ? MaybeIntegers(imported::mapped(*x, imported::is_true)) : x;
+}
 MaybeIntegers same_sizes(const Call& c) { return integers(c, 0); }
+MaybeIntegers absolute_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x ? MaybeIntegers(imported::mapped(*x, [](Dim d) { return larger(d, 0 - d); })) : std::nullopt;
+}
+MaybeIntegers not_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x ? MaybeIntegers(imported::mapped(*x, [](Dim d) { return 1 - d; })) : std::nullopt;
+}
+MaybeIntegers where_sizes(const Call& c) {
+  const MaybeIntegers which = integers(c, 0), a = integers(c, 1), b = integers(c, 2);
+  return which && a && b ? imported::picked(*which, *a, *b) : std::nullopt;
+}
+MaybeIntegers expand_sizes(const Call& c) {
+  const MaybeIntegers x = integers(c, 0);
+  return x && c.knows(1) ? imported::expanded(*x, c.dims(1)) : std::nullopt;
+}
 
 // Of a vector; `empty`: what of no elements comes out, where there is something.
 template <imported::Arithmetic f>
@@ -73,19 +95,38 @@ MaybeIntegers min_sizes(const Call& c) { return fold_sizes<imported::least>(c, {
 
 }  // namespace
 
+DType sizes_dtype(const Call& c) {
+  static const std::set<std::string> tests = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"};
+  const std::string& op = c.node.op_type();
+  if (op == "Cast") return c.dtype("to", f32);
+  if (tests.contains(op)) return boolean;
+  const Value& first = c.in[op == "Where" ? 1 : 0];
+  return first.kind == Value::Kind::sizes ? first.dtype : first.tensor.dtype();
+}
+
 const std::unordered_map<std::string, SizesRule>& sizes_rules() {
   static const std::unordered_map<std::string, SizesRule> table = {
+      {"Abs", absolute_sizes},
       {"Add", combined_sizes<imported::plus>},
+      {"And", combined_sizes<imported::least>},
       {"Cast", cast_sizes},
       {"Concat", concat_sizes},
       {"Div", combined_sizes<imported::quotient>},
+      {"Equal", combined_sizes<imported::is_equal>},
+      {"Expand", expand_sizes},
       {"Gather", gather_sizes},
+      {"Greater", combined_sizes<imported::is_more>},
+      {"GreaterOrEqual", combined_sizes<imported::is_at_least>},
       {"Identity", same_sizes},
+      {"Less", combined_sizes<imported::is_less>},
+      {"LessOrEqual", combined_sizes<imported::is_at_most>},
       {"Max", combined_sizes<imported::greatest>},
       {"Min", combined_sizes<imported::least>},
       {"Mod", mod_sizes},
       {"Mul", combined_sizes<imported::times>},
       {"Neg", negated_sizes},
+      {"Not", not_sizes},
+      {"Or", combined_sizes<imported::greatest>},
       {"ReduceMax", max_sizes},
       {"ReduceMin", min_sizes},
       {"ReduceProd", product_sizes},
@@ -95,6 +136,7 @@ const std::unordered_map<std::string, SizesRule>& sizes_rules() {
       {"Squeeze", squeeze_sizes},
       {"Sub", combined_sizes<imported::minus>},
       {"Unsqueeze", unsqueeze_sizes},
+      {"Where", where_sizes},
   };
   return table;
 }

@@ -186,6 +186,20 @@ struct Convolution : Windows {
   int64_t last() const { return space == 3 ? 4 : 3; }
 };
 
+// One node for all groups: the operator that TensorFlow has where each input channel is a group, which wants one stride for
+// both axes; else Conv2D, which sees from the shapes how many groups there are. (Of that it has no gradients, but by
+// oneDNN, so that those are written group by group.)
+Value grouped(const Convolution& v, const Value& x, const Value& kernel, const NodeAttributes& attributes) {
+  const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
+  const auto stride = [&](size_t i) { return v.space == 1 && i == 0 ? Dim(1) : v.p.strides[i - size_t(v.space == 1)]; };
+  if (in != 1 || stride(0) != stride(1)) return v.w.node("Conv2D", {x, kernel}, attributes);
+  Shape by_input(v.reach.begin(), v.reach.end());
+  if (v.space == 1) by_input.insert(0, 1);
+  by_input.push_back(v.p.groups);
+  by_input.push_back(out);
+  return v.w.node("DepthwiseConv2dNative", {x, v.c.e.reshaped(kernel, by_input)}, attributes);
+}
+
 Values write_conv(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Convolution v(c, c.specs[1].shape);
@@ -198,6 +212,7 @@ Values write_conv(Call& c) {
   if (plain) attributes.emplace_back("dilations", v.attribute(v.p.dilation));
   else kernel = v.widened(kernel);
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
+  if (v.space < 3 && v.p.groups > 1) return {v.activation_back(grouped(v, x, kernel, attributes))};
   Values parts;
   for (int64_t k = 0; k < v.p.groups; ++k)
     parts.push_back(

@@ -25,8 +25,9 @@ constexpr std::string_view to_y[] = {
     "BesselK1",   "BesselK1e", "BesselY0",  "BesselY1", "Dawsn",     "Expint",   "FresnelCos", "FresnelSin"};
 constexpr std::string_view of_bools[] = {"LogicalAnd", "LogicalOr"};
 constexpr std::string_view folds[] = {"Sum", "Prod", "Max", "Min", "Mean", "EuclideanNorm"};
-constexpr std::string_view windows[] = {"Conv2D",    "Conv3D",      "MaxPool",         "MaxPool3D",        "AvgPool",
-                                        "AvgPool3D", "MaxPoolGrad", "MaxPoolGradGrad", "MaxPool3DGradGrad"};
+constexpr std::string_view windows[] = {
+    "Conv2D",    "Conv3D",      "MaxPool",         "MaxPool3D",         "AvgPool",
+    "AvgPool3D", "MaxPoolGrad", "MaxPoolGradGrad", "MaxPool3DGradGrad", "DepthwiseConv2dNative"};
 
 constexpr OpForm others[] = {
     {"LogicalNot", "y", ""},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
@@ -112,16 +113,25 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
 }
 
 namespace {
-// Values of `count` open sizes to trace with where no call gives them: different ones; equal ones where the callable
-// wants those (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or
-// which can be divided.
-std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<OpenPattern::Sizes>& called) {
+// Values of open sizes to trace with where no call gives them: different ones; equal ones where the callable wants those
+// (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or which can be
+// divided; a small first axis of each argument before longer ones (a batch of pictures, or of sounds).
+std::vector<OpenPattern::Sizes> likely_sizes(const OpenPattern& open, const std::vector<Tensor>& leaves,
+                                             const std::vector<OpenPattern::Sizes>& called) {
+  const size_t count = open.count();
   OpenPattern::Sizes different;
   for (size_t i = 0; i < count; ++i) different.push_back(8 + int64_t(i));
   std::vector<OpenPattern::Sizes> all{OpenPattern::Sizes(count, 8)};
   if (count > 1) all.insert(all.begin(), different);
   all.insert(all.end(), called.begin(), called.end());
   for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256}) all.push_back(OpenPattern::Sizes(count, n));
+  for (int64_t n : {64, 256, 640, 1000, 4096, 16384}) {
+    OpenPattern::Sizes sizes;
+    for (size_t i = 0; i < leaves.size(); ++i)
+      for (size_t d = 0; d < leaves[i].shape().size(); ++d)
+        if (leaves[i].shape()[d] == open_size) sizes.push_back(d == 0 ? 8 : n);
+    all.push_back(std::move(sizes));
+  }
   return all;
 }
 }  // namespace
@@ -149,13 +159,16 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
   }
   std::exception_ptr of_equal;
   std::string before;
-  for (const OpenPattern::Sizes& sizes : likely_sizes(open.count(), called)) {
+  OpenPattern::Sizes tried;
+  for (const OpenPattern::Sizes& sizes : likely_sizes(open, key.leaves, called)) {
     try {
       return trace_with(Shared<DimTable>::make(), sizes);
     } catch (const Error& e) {
       const bool is_equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; });
       if (!of_equal && is_equal) of_equal = std::current_exception();
-      if (e.what() == std::exchange(before, e.what())) break;  // whatever the sizes are
+      const bool is_other = std::ranges::mismatch(tried, sizes, std::not_equal_to<>()).in1 == tried.end();
+      if (e.what() == std::exchange(before, e.what()) && is_other) break;  // whatever the sizes are
+      tried = sizes;
     }
   }
   std::rethrow_exception(of_equal);

@@ -104,7 +104,9 @@ Graph Instantiator::run(const Graph& traced) {
       if (n.kind == Node::Kind::op) make_op(n, traced.trace, g);
       else settle(n.outputs[0].shape);
     } catch (const Error& e) {
-      throw NotOpen(e.what());  // names the place and the op
+      throw NotOpen(e);  // names the place and the op
+    } catch (const NotOpen&) {
+      throw;  // of a graph inside it
     } catch (const std::exception& e) {
       throw NotOpen(fmt::format("{}{}[{}] {}", n.where, n.where.empty() ? "" : ": ", n.op_name(), e.what()));
     }

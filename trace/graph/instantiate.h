@@ -21,7 +21,9 @@ class NotOpen : public std::runtime_error {
   using std::runtime_error::runtime_error;
   NotOpen(const DimTable& dims, const DimTable::Guard& failed)
       : std::runtime_error("the trace was made for " + dims.text(failed)), guard(&failed) {}
+  NotOpen(const Error& rejected) : std::runtime_error(rejected.what()), is_wrong(true) {}
   const DimTable::Guard* guard = nullptr;  // of the table, where one failed
+  bool is_wrong = false;  // an op rejects what it is given, as it would where the callable is called with these sizes
 };
 
 // `traced` for concrete sizes, one a symbol of `dims`; `at_any_cost` also for those of which a guard says no more than that
