@@ -1,5 +1,6 @@
 // Many processes as one program: sessions, collectives, data parallel training, meshes. On MPI; see docs/distribute.md.
 #pragma once
+#include "rill/distribute/async.h"
 #include "rill/distribute/cluster.h"
 #include "rill/distribute/collectives.h"
 #include "rill/distribute/layers.h"

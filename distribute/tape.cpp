@@ -7,8 +7,7 @@
 #include <memory>
 
 #include "rill/devices/driver.h"
-#include "rill/distribute/calls.h"
-#include "rill/ops/listeners.h"
+#include "rill/distribute/pending.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
@@ -45,7 +44,7 @@ class Buckets {
   struct Sent {
     std::vector<Part> parts;
     Tensor mean;
-    Begun begun;  // where mean is not known yet
+    Pending begun;  // where mean is not known yet
   };
 
   bool takes(const Tensor& t) const { return bucket_.empty() || bucket_[0].gradient.dtype() == t.dtype(); }
@@ -62,12 +61,9 @@ class Buckets {
     begin(all, sent_.back());
   }
   void begin(const Tensor& all, Sent& sent) {
-    // What a trace or another tape sees is an op.
-    const bool is_op = listeners().see_ops() || !is_host(all.device()) || !is_differentiable(all.dtype());
-    ReduceAttrs attrs;
-    attrs.reduce = Reduce::mean;
-    if (is_op) sent.mean = mean(all, options_.group);
-    else sent.begun = begin_all_reduce(dense(all), with_group(attrs, options_.group, Where::current()));
+    // Elsewhere and of other numbers a mean says what is wrong.
+    if (!is_host(all.device()) || !is_differentiable(all.dtype())) sent.mean = mean(all, options_.group);
+    else sent.begun = start_all_reduce(all, Reduce::mean, options_.group);
   }
   static void take_apart(Sent& sent, std::span<Tensor> gradients) {
     Tensor all = sent.mean.defined() ? sent.mean : sent.begun.wait();
@@ -104,7 +100,7 @@ class Averages {
   void arrive(size_t source, const Tensor& gradient) {
     arrived_[source] = gradient;
     for (; next_ > 0 && arrived_[next_ - 1].defined(); --next_) buckets_.add(next_ - 1, arrived_[next_ - 1]);
-    if (buckets_.some_travel()) Begun::go_on();
+    if (buckets_.some_travel()) let_go_on(Where::current());
   }
   void end(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
     if (arrived_.size() != gradients.size()) begin(gradients.size());
@@ -150,7 +146,6 @@ GradientHook::What averaging(const TapeOptions& options, Where where) {
   };
   const auto begin = [walk](size_t sources) {
     walk->begin(sources);
-    if (listeners().see_ops()) return GradientHook::Arrived();
     return GradientHook::Arrived([walk](size_t source, const Tensor& gradient) { walk->arrive(source, gradient); });
   };
   return {change, begin};

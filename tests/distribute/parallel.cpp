@@ -1,0 +1,159 @@
+// Cases of test_distribute.py: collectives that begin and are waited for later, and models that lie on several ranks.
+#include <algorithm>
+
+#include "cases.h"
+
+namespace {
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool says(const std::function<void()>& f, const std::string& text) {
+  const std::string message = message_of(f);
+  if (message.find(text) == std::string::npos) std::fprintf(stderr, "it says: %s\n", message.c_str());
+  return message.find(text) != std::string::npos;
+}
+
+std::function<Tensor(const Tensor&)> later_as_now(const std::function<distribute::Pending(const Tensor&)>& start) {
+  return [start](const Tensor& x) { return start(x).wait(); };
+}
+
+// --- Begun, and waited for later -------------------------------------------------------------------------------------
+
+void started() {
+  using F = std::function<Tensor(const Tensor&)>;
+  using P = std::function<distribute::Pending(const Tensor&)>;
+  struct Pair {
+    F now;
+    P later;
+  };
+  const std::map<std::string, Pair> pairs = {
+      {"sum",
+       {[](const Tensor& x) { return distribute::all_reduce(x); },
+        [](const Tensor& x) { return distribute::start_all_reduce(x); }}},
+      {"largest",
+       {[](const Tensor& x) { return distribute::all_reduce(x, Reduce::max); },
+        [](const Tensor& x) { return distribute::start_all_reduce(x, Reduce::max); }}},
+      {"all_gather",
+       {[](const Tensor& x) { return distribute::all_gather(x); },
+        [](const Tensor& x) { return distribute::start_all_gather(x); }}},
+      {"reduce_scatter",
+       {[](const Tensor& x) { return distribute::reduce_scatter(x, Reduce::mean); },
+        [](const Tensor& x) { return distribute::start_reduce_scatter(x, Reduce::mean); }}},
+      {"broadcast",
+       {[](const Tensor& x) { return distribute::broadcast(x, n - 1); },
+        [](const Tensor& x) { return distribute::start_broadcast(x, n - 1); }}},
+      {"all_to_all",
+       {[](const Tensor& x) { return distribute::all_to_all(x); },
+        [](const Tensor& x) { return distribute::start_all_to_all(x); }}},
+      {"rotate",
+       {[](const Tensor& x) { return distribute::rotate(x); },
+        [](const Tensor& x) { return distribute::start_rotate(x); }}},
+      {"permute",
+       {[](const Tensor& x) { return distribute::permute(x, {{0, n - 1}}); },
+        [](const Tensor& x) { return distribute::start_permute(x, {{0, n - 1}}); }}},
+  };
+  for (const int64_t columns : {3, 5000}) {
+    const Tensor x = own({2 * n, columns}, me), w = own({2 * n, columns}, 50 + me);
+    for (const auto& [name, pair] : pairs) {
+      const auto& [now, later] = pair;
+      const auto f = [&later = later](const Tensor& v) {
+        distribute::Pending p = later(v);
+        const Tensor meanwhile = tanh(v);
+        return sum(p.wait()) + sum(meanwhile);
+      };
+      const auto g = [&now = now](const Tensor& v) {
+        const Tensor y = now(v);
+        const Tensor meanwhile = tanh(v);
+        return sum(y) + sum(meanwhile);
+      };
+      const bool values = holds(later_as_now(later), x, now(x)), sums = holds(f, x, g(x));
+      const bool gradients = same(grad(f)(x), grad(g)(x));
+      const bool traced = same(function("t", [&](const Tensor& v) { return grad(f)(v); })(x), grad(g)(x));
+      const bool rows = same(vmap(later_as_now(later))(stack({x, w})), vmap(now)(stack({x, w})));
+      if (!(values && sums && gradients && traced && rows))
+        std::fprintf(stderr, "%s of %d columns\n", name.c_str(), int(columns));
+      EXPECT(values && sums && gradients && traced && rows);
+    }
+  }
+  // Several on their way, that end in another order; the name of an operand stands for something else meanwhile, and a
+  // Variable that is written over.
+  Tensor a = own({4000}, me), b = own({7}, me);
+  Variable v(own({5000}, me), "v");
+  const Tensor sum_a = distribute::all_reduce(a), sum_b = distribute::all_reduce(b), sum_v = distribute::all_reduce(v);
+  distribute::Pending pa = distribute::start_all_reduce(a), pb = distribute::start_all_reduce(b),
+                      pv = distribute::start_all_reduce(v);
+  a = zeros({4000}), v.assign(zeros({5000}));
+  const Tensor between = distribute::all_gather(b);
+  EXPECT(same(pv.wait(), sum_v) && same(pb.wait(), sum_b) && same(pa.wait(), sum_a) && between.dim(0) == n);
+  EXPECT(!pa.is_pending());
+}
+
+void started_wrongly() {
+  distribute::Pending none, twice = distribute::start_all_reduce(ones({3}));
+  EXPECT(says([&] { (void)none.wait(); }, "nothing has begun"));
+  (void)twice.wait();
+  EXPECT(says([&] { (void)twice.wait(); }, "was waited for at"));
+  distribute::Pending outside = distribute::start_all_reduce(ones({3}));
+  EXPECT(says([&] { function("f", [&](const Tensor& x) { return x + outside.wait(); })(ones({3})); },
+              "outside of the function that is traced here"));
+  (void)outside.wait();
+  distribute::Pending inside;
+  function("f", [&](const Tensor& x) {
+    inside = distribute::start_all_reduce(x);
+    return inside.wait();
+  })(ones({3}));
+  EXPECT(says([&] { (void)inside.wait(); }, "was waited for at"));
+  // What an exception leaves behind is lost without another message.
+  EXPECT(says(
+      [] {
+        const distribute::Pending p = distribute::start_all_reduce(ones({3}));
+        (void)(ones({3}) + ones({4}));
+      },
+      "[add]"));
+  distribute::barrier();
+}
+
+// In a traced step a bucket begins ahead of what is left of the walk: its node stands before that of the last products.
+void overlap_in_graphs() {
+  std::vector<Variable> layers;
+  for (int64_t i = 0; i < 4; ++i) layers.push_back(Variable(own({16, 16}, i), "w"));
+  const auto gradients = [&](const Tensor& x) {
+    distribute::GradientTape tape({.bucket_bytes = 1});
+    Tensor h = x;
+    for (const Variable& w : layers) h = tanh(matmul(h, w));
+    return tape.gradient(sum(h), layers);
+  };
+  auto step = function("step", gradients);
+  const Tensor x = own({8, 16}, me);
+  const std::vector<Tensor> traced = step(x), eager = gradients(x);
+  for (size_t i = 0; i < layers.size(); ++i) EXPECT(same(traced[i], eager[i]));
+  // What runs, once it is compiled.
+  std::vector<std::string> names;
+  for (const KernelProfile& k : profile(step, {.runs = 1}, x).kernels) names.push_back(k.name);
+  const auto is = [](const std::string& what) {
+    return [what](const std::string& name) { return name.find(what) != std::string::npos; };
+  };
+  const auto begins = is("start_all_reduce"), waits = is("wait_all_reduce"), products = is("matmul");
+  const auto first = std::find_if(names.begin(), names.end(), begins);
+  const auto wait = std::find_if(names.begin(), names.end(), waits);
+  EXPECT(std::count_if(first, wait, begins) == 4 && std::count_if(wait, names.end(), waits) == 4);
+  if (std::count_if(first, wait, products) < 3)
+    for (const std::string& name : names) std::fprintf(stderr, "%s\n", name.c_str());
+  EXPECT(std::count_if(first, wait, products) >= 3);
+}
+
+const Cases all_parallel = {
+    {"started", started},
+    {"started_wrongly", started_wrongly},
+    {"overlap_in_graphs", overlap_in_graphs},
+};
+
+}  // namespace
+
+const Cases parallel_cases = all_parallel;
