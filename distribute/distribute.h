@@ -6,6 +6,7 @@
 #include "rill/distribute/layers.h"
 #include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
+#include "rill/distribute/pipeline.h"
 #include "rill/distribute/session.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"

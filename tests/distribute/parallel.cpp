@@ -148,7 +148,85 @@ void overlap_in_graphs() {
   EXPECT(std::count_if(first, wait, products) >= 3);
 }
 
+// --- Pipelines -------------------------------------------------------------------------------------------------------
+
+struct Stage {
+  nn::Dense in{8, {.activation = tanh}}, out{8};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return out(in(x, call), call); }
+};
+std::vector<Stage> all_stages() {
+  random::seed(3);
+  std::vector<Stage> stages(static_cast<size_t>(n));
+  for (Stage& s : stages) s = Stage(), nn::build(s, spec(f32, {any, 8}));
+  return stages;
+}
+
+void pipelines() {
+  const std::vector<Stage> stages = all_stages();
+  const Tensor x = own({16, 8}, 1), y = own({16, 8}, 2);
+  // On one rank, micro-batch by micro-batch.
+  Tensor loss = zeros({});
+  std::vector<Tensor> sums;
+  const std::vector<Variable> mine = variables(stages[size_t(me)]).values();
+  for (int64_t m = 0; m < 4; ++m) {
+    GradientTape tape;
+    Tensor h = x(slice(4 * m, 4 * m + 4));
+    for (const Stage& s : stages) h = s(h);
+    const Tensor part = mean_squared_error(h, y(slice(4 * m, 4 * m + 4))) / 4.0;
+    loss = loss + part;
+    const std::vector<Tensor> g = tape.gradient(part, mine);
+    for (size_t i = 0; i < g.size(); ++i) m == 0 ? sums.push_back(g[i]) : void(sums[i] = sums[i] + g[i]);
+  }
+  const auto loss_of = [](const Tensor& a, const Tensor& b) { return mean_squared_error(a, b); };
+  for (const auto schedule : {distribute::Schedule::gpipe, distribute::Schedule::one_forward_one_backward}) {
+    const distribute::Pipeline pipe({.micro_batches = 4, .schedule = schedule});
+    // Only the first looks at x, and only the last at y.
+    const Tensor first = me == 0 ? x : zeros({1}), last = me == n - 1 ? y : zeros({1});
+    const auto run = [&](const Tensor& a, const Tensor& b) {
+      auto [l, g] = pipe.gradients(stages[size_t(me)], loss_of, mine, a, b);
+      g.push_back(l);
+      return g;
+    };
+    std::vector<Tensor> eager = run(first, last), traced = function("step", run)(first, last);
+    for (size_t i = 0; i < mine.size(); ++i) EXPECT(same(eager[i], sums[i]) && same(traced[i], sums[i]));
+    EXPECT(same(eager.back(), loss) && same(traced.back(), loss));
+    Tensor h = x;
+    for (const Stage& s : stages) h = s(h);
+    EXPECT(allclose(pipe.forward(stages[size_t(me)], first), h, {.rtol = 1e-6, .atol = 1e-6}));
+  }
+}
+
+void schedules() {
+  using distribute::Schedule;
+  for (const int64_t stages : {1, 2, 3, 4, 8})
+    for (const int64_t parts : {1, 2, 3, 4, 8, 13})
+      for (const Schedule s : {Schedule::gpipe, Schedule::one_forward_one_backward}) {
+        const auto table = distribute::pipeline_table(s, stages, parts);
+        EXPECT(table.ticks() == 2 * (parts + stages - 1));
+        EXPECT(std::abs(table.bubbles() - double(stages - 1) / double(parts + stages - 1)) < 1e-12);
+        for (int64_t k = 0; k < stages; ++k)
+          EXPECT(table.held(k) == (s == Schedule::gpipe ? parts : std::min(parts, stages - k)));
+      }
+  EXPECT(to_string(distribute::pipeline_table(Schedule::one_forward_one_backward, 2, 3)) ==
+         "1F1B: 2 stages, 3 micro-batches, 8 ticks, 25.0 % waiting\n"
+         "stage 0 | F0 F1 .. B0 F2 B1 .. B2  holds 2\n"
+         "stage 1 | .. F0 B0 F1 B1 F2 B2 ..  holds 1\n");
+  EXPECT(says([] { distribute::Pipeline({.micro_batches = 0}); }, "micro_batches is 0 and must be 1 or more"));
+  EXPECT(says([] { (void)distribute::pipeline_table(Schedule::gpipe, 0, 3); }, "0 stages and 3 micro-batches"));
+  if (me == 0) {
+    const distribute::Pipeline pipe({.micro_batches = 3, .group = Group({0})});
+    const auto none = [](const Tensor& v) { return v; };
+    const auto loss = [](const Tensor& a, const Tensor&) { return a; };
+    EXPECT(says([&] { (void)pipe.gradients(none, loss, {}, ones({4, 2}), ones({4, 2})); },
+                "x is f32[4,2], and its first axis must be a multiple of 3, the micro-batches"));
+    EXPECT(says([&] { (void)pipe.gradients(none, loss, {}, ones({3, 2}), ones({3, 2})); },
+                "the loss is f32[1,2], and must be one number"));
+  }
+}
+
 const Cases all_parallel = {
+    {"pipelines", pipelines},
+    {"schedules", schedules},
     {"started", started},
     {"started_wrongly", started_wrongly},
     {"overlap_in_graphs", overlap_in_graphs},

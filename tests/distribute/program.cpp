@@ -344,6 +344,16 @@ const Cases mistakes = {
        (void)distribute::start_all_reduce(ones({3}));
        (void)distribute::start_all_reduce(ones({3})).wait();
      }},
+    {"other_micro_batches",
+     [] {
+       const distribute::Pipeline pipe({.micro_batches = me ? 2 : 4});
+       pipe.forward([](const Tensor& x) { return x; }, ones({8, 2}));
+     }},
+    {"other_stages",
+     [] {
+       const distribute::Pipeline pipe({.group = me == 1 ? Group({1, 2}) : Group({0, 1, 2})});
+       pipe.forward([](const Tensor& x) { return x; }, ones({8, 2}));
+     }},
     {"stops",
      [] {
        if (me == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
