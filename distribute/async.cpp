@@ -206,6 +206,13 @@ Pending start(std::string_view base, const Tensor& x, AttrsView attrs, const Whe
 
 bool Pending::is_pending() const { return state_ && state_->waited.empty(); }
 
+void Pending::drop() {
+  if (!is_pending()) return;
+  State& s = *state_;
+  if (s.trace == 0) started().take(s.number.item<int64_t>());
+  s.waited = s.place, s.x = Tensor(), s.number = Tensor();
+}
+
 Tensor Pending::wait(Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "Pending::wait";

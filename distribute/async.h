@@ -19,7 +19,7 @@
 
 namespace rill::distribute {
 
-// A collective that has begun. Copies are one. The last that goes before wait() was called has lost it: that is an error
+// A collective that has begun. Copies are one. The last that goes before wait() or drop() has lost it: that is an error
 // of the next collective that begins here, or of the end of the Session.
 class [[nodiscard]] Pending {
  public:
@@ -29,6 +29,8 @@ class [[nodiscard]] Pending {
   Tensor wait(Where where = Where::current());
   // Whether something has begun that was not waited for.
   bool is_pending() const;
+  // Gives up what it would give, without waiting, which is no mistake then. What has begun goes on.
+  void drop();
 
   struct State;
   explicit Pending(std::shared_ptr<State> state) : state_(std::move(state)) {}  // pending.h

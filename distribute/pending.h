@@ -1,4 +1,4 @@
-// What the rooms of distribute/ share of collectives that begin and are waited for later; users have async.h.
+// What the sources of distribute/ share of async.h and shards.h.
 #pragma once
 #include <string>
 #include <utility>
@@ -6,6 +6,7 @@
 
 #include "rill/distribute/async.h"
 #include "rill/ops/op.h"
+#include "rill/ops/variable.h"
 
 namespace rill::distribute {
 
@@ -18,5 +19,8 @@ std::string never_waited_for();
 // to[i]: where rank i's tensor goes, or -1. Throws where a rank stands twice on a side.
 Dims permute_targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group, const Where& where);
 std::vector<std::pair<int64_t, int64_t>> ring(int64_t shift, const Group& group, const Where& where);
+
+// Whether a Variable is a part of a parameter that Shards have taken apart: it is another on each rank.
+bool is_part(const VariableState& v);
 
 }  // namespace rill::distribute

@@ -9,6 +9,7 @@
 #include "rill/devices/driver.h"
 #include "rill/distribute/pending.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
 
 namespace rill::distribute {
 namespace {
@@ -19,6 +20,8 @@ namespace {
 class Buckets {
  public:
   explicit Buckets(const TapeOptions& options) : options_(options) {}
+  Buckets(const Buckets&) = delete;
+  ~Buckets() { forget(); }
 
   // The next one; undefined ones are skipped.
   void add(size_t place, const Tensor& g) {
@@ -28,7 +31,11 @@ class Buckets {
     if (bytes_ >= options_.bucket_bytes) send();
   }
   bool some_travel() const { return !sent_.empty(); }
-  void forget() { bucket_.clear(), bytes_ = 0, sent_.clear(); }
+  // Of a walk that has thrown.
+  void forget() {
+    for (Sent& s : sent_) s.begun.drop();
+    bucket_.clear(), bytes_ = 0, sent_.clear();
+  }
   // All were added.
   void finish(std::span<Tensor> gradients) {
     send();
@@ -94,7 +101,7 @@ class Averages {
   explicit Averages(const TapeOptions& options) : options_(options), buckets_(options_) {}
 
   void begin(size_t sources) {
-    buckets_.forget();  // a walk that has thrown
+    buckets_.forget();
     arrived_.assign(sources, Tensor()), next_ = sources;
   }
   void arrive(size_t source, const Tensor& gradient) {
@@ -131,6 +138,16 @@ void check(const TapeOptions& o, const Where& where) {
   if (o.compress && !is_half(*o.compress))
     fail(op, fmt::format("compress is {} and must be f16 or bf16", name(*o.compress)), where);
 }
+// Of the parts of a parameter each rank has another, and what was averaged of them would be nothing.
+void refuse_parts(std::span<const Source> sources, const Where& where) {
+  for (const Source& s : sources)
+    if (s.variable && is_part(*s.variable))
+      fail("distribute::GradientTape",
+           fmt::format("'{}' is a part of a parameter (distribute::Shards), whose gradient is a mean over the ranks "
+                       "already. take a rill::GradientTape",
+                       s.variable->name),
+           where);
+}
 rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
   check(o, where);
   return {.persistent = o.persistent, .watch_variables = o.watch_variables};
@@ -141,7 +158,9 @@ rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
 GradientHook::What averaging(const TapeOptions& options, Where where) {
   check(options, where);
   const auto walk = std::make_shared<Averages>(options);
-  const auto change = [walk](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
+  const auto change = [walk, where](std::span<const Source> sources, std::span<Tensor> gradients,
+                                    std::vector<IndexedSlices>* slices) {
+    refuse_parts(sources, where);
     walk->end(gradients, slices);
   };
   const auto begin = [walk](size_t sources) {

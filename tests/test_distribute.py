@@ -30,7 +30,8 @@ ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFI
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
-         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
+         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes", "shards_wrongly", "ring", "tokens", "experts",
+         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
@@ -98,7 +99,7 @@ for ranks in (1, 2, 3, 4):
 
 bits = {}
 for case in CASES:
-    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4)}.get(case, (1, 2, 3, 4)):
+    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4), "transformer": (1, 2, 4, 8)}.get(case, (1, 2, 3, 4)):
         if asked and case not in asked:
             continue
         with tempfile.TemporaryDirectory() as folder:
