@@ -415,4 +415,125 @@ Tensors call_barrier(Operands, AttrsView attrs) {
   return {};
 }
 
+// --- Begun, and waited for later --------------------------------------------------------------------------------------
+
+namespace {
+
+// What moves in one part: requests of MPI that are begun at once, and what is done when they are through.
+class OnePart final : public Moving {
+ public:
+  OnePart(Running& run, const Tensor& x, const Tensor& out)
+      : x_(x), out_(out), call_(run.call()), mpi_(&run.mpi()), world_(&run.world()) {}
+  void go_on(bool) override {
+    std::erase_if(requests, [&](void* r) { return mpi_->test(r) != 0; });
+    if (!requests.empty() || is_done_) return;
+    if (end) end();
+    x_ = Tensor(), blocks.reset(), is_done_ = true;
+  }
+  bool has_begun_last() const override { return true; }
+  bool is_done() const override { return is_done_; }
+  Tensor wait() {
+    if (is_done_) return out_;
+    const std::unique_lock lock(world_->mutex);
+    world_->finish(*this, call_);
+    return out_;
+  }
+
+  std::vector<void*> requests;
+  Cut cut, mine;  // live as long as the requests
+  std::unique_ptr<char[]> blocks;
+  Callback<void()> end;
+
+ private:
+  Tensor x_, out_;
+  Call call_;
+  const Mpi* mpi_ = nullptr;
+  World* world_ = nullptr;
+  bool is_done_ = false;
+};
+
+Rest rest_of(Running& run, const std::shared_ptr<OnePart>& part) {
+  run.world().hold(part);
+  return [part] { return part->wait(); };
+}
+
+Rest begin_reduce_scatter(const Tensor& x, const ReduceAttrs& a) {
+  Running run("reduce_scatter", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  if (run.alone() || run.size() == 1) return [x] { return x; };
+  Shape shape = x.shape();
+  shape[0] = shape[0] / a.size;
+  Tensor out = empty_like(x, std::move(shape));
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  const int64_t count = count_of(out), n = run.size();
+  part->cut = part->mine = Cut::same(count, int(n));
+  part->blocks = room(count * n * width(x));
+  part->end = [blocks = part->blocks.get(), out, count, n, reduce = a.reduce]() mutable {
+    reduce_blocks(blocks, int(n), count, out.dtype(), reduce, bytes_of(out));
+  };
+  part->requests = {run.mpi().all_to_all_blocks(run.channel(Channel::first_parts), bytes_of(x), part->cut.counts.data(),
+                                                part->cut.places.data(), part->blocks.get(), part->mine.counts.data(),
+                                                part->mine.places.data(), width(x))};
+  return rest_of(run, part);
+}
+
+Rest begin_all_gather(const Tensor& x, const GroupAttrs& a) {
+  Running run("all_gather", a, x.spec(), "");
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.alone()) {
+    std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
+    return [out] { return out; };
+  }
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  part->requests = {
+      run.mpi().all_gather(run.channel(Channel::first_parts), bytes_of(x), bytes_of(out), count_of(x), width(x))};
+  return rest_of(run, part);
+}
+
+Rest begin_broadcast(Tensor x, const RootAttrs& a) {
+  Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
+  if (run.alone()) return [x] { return x; };
+  const auto part = std::make_shared<OnePart>(run, x, x);
+  part->requests = {
+      run.mpi().broadcast(run.channel(Channel::first_parts), bytes_of(x), count_of(x), width(x), int(a.root))};
+  return rest_of(run, part);
+}
+
+Rest begin_all_to_all(const Tensor& x, const GroupAttrs& a) {
+  Running run("all_to_all", a, x.spec(), "");
+  if (run.alone()) return [x] { return x; };
+  Tensor out = empty_like(x, x.shape());
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  part->cut = Cut::same(count_of(x) / run.size(), run.size());
+  part->requests = {run.mpi().all_to_all_blocks(run.channel(Channel::first_parts), bytes_of(x), part->cut.counts.data(),
+                                                part->cut.places.data(), bytes_of(out), part->cut.counts.data(),
+                                                part->cut.places.data(), width(x))};
+  return rest_of(run, part);
+}
+
+Rest begin_permute(const Tensor& x, const PermuteAttrs& a) {
+  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
+  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
+  const int64_t to = a.to[size_t(run.me())];
+  if (to == run.me()) return [x] { return x; };
+  Tensor out = empty_like(x, x.shape());
+  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
+  if (run.alone()) return [out] { return out; };
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  if (from != a.to.end()) part->requests.push_back(run.receive(out, from - a.to.begin()));
+  if (to >= 0) part->requests.push_back(run.send(x, to));
+  return rest_of(run, part);
+}
+
+}  // namespace
+
+Rest begin(std::string_view name, const Tensor& given, AttrsView attrs) {
+  const Tensor x = dense(given);
+  if (name == "all_gather") return begin_all_gather(x, attrs.as<GroupAttrs>());
+  if (name == "reduce_scatter") return begin_reduce_scatter(x, attrs.as<ReduceAttrs>());
+  if (name == "broadcast") return begin_broadcast(x, attrs.as<RootAttrs>());
+  if (name == "all_to_all") return begin_all_to_all(x, attrs.as<GroupAttrs>());
+  if (name == "permute_ranks") return begin_permute(x, attrs.as<PermuteAttrs>());
+  return [begun = begin_all_reduce(x, attrs.as<ReduceAttrs>())] { return begun.wait(); };
+}
+
 }  // namespace rill::distribute

@@ -6,6 +6,7 @@
 
 #include "rill/distribute/collectives.h"
 #include "rill/ops/op.h"
+#include "rill/tensor/callback.h"
 
 namespace rill::distribute {
 
@@ -79,6 +80,11 @@ class Begun {
 };
 // x is dense, and nobody writes into it. Ranks agree on the call here.
 Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs);
+// What is left of a collective that has begun: gives its result, once.
+using Rest = Callback<Tensor()>;
+// Ranks agree on the call here, of the collective whose record has this name: all_reduce, all_reduce_by, all_gather,
+// reduce_scatter, broadcast, all_to_all or permute_ranks, with its attributes.
+Rest begin(std::string_view name, const Tensor& x, AttrsView attrs);
 // A dense tensor of the same elements, on its own.
 Tensor dense(const Tensor& t);
 // The attributes of a call from here.

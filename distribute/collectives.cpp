@@ -10,6 +10,7 @@
 
 #include "rill/devices/driver.h"
 #include "rill/devices/params/read_attrs.h"
+#include "rill/distribute/pending.h"
 #include "rill/distribute/sums.h"
 #include "rill/distribute/world.h"
 #include "rill/ops/apply.h"
@@ -335,7 +336,9 @@ void require_other(std::string_view op, std::string_view what, int64_t place, co
   if (place == group.rank(where)) fail(op, fmt::format("{} is this rank itself, {}", what, place), where);
 }
 
-Dims targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group, const Where& where) {
+}  // namespace
+
+Dims permute_targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group, const Where& where) {
   Dims to(size_t(group.size(where)), Dim(-1));
   for (const auto& [from, there] : pairs) {
     require_place("permute", "a rank", from, group, where), require_place("permute", "a rank", there, group, where);
@@ -347,7 +350,12 @@ Dims targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group&
   return to;
 }
 
-}  // namespace
+std::vector<std::pair<int64_t, int64_t>> ring(int64_t shift, const Group& group, const Where& where) {
+  const int64_t n = group.size(where);
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t r = 0; r < n; ++r) pairs.emplace_back(r, ((r + shift) % n + n) % n);
+  return pairs;
+}
 
 Tensor all_reduce(const Tensor& x, Reduce reduce, const Group& group, Where where) {
   CallerScope caller(where);
@@ -396,14 +404,11 @@ Tensor permute(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& 
                Where where) {
   CallerScope caller(where);
   PermuteAttrs attrs;
-  attrs.to = targets(pairs, group, where);
+  attrs.to = permute_targets(pairs, group, where);
   return run(permute_op, x, with_group(attrs, group, where), where);
 }
 Tensor rotate(const Tensor& x, int64_t shift, const Group& group, Where where) {
-  const int64_t n = group.size(where);
-  std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (int64_t r = 0; r < n; ++r) pairs.emplace_back(r, ((r + shift) % n + n) % n);
-  return permute(x, pairs, group, where);
+  return permute(x, ring(shift, group, where), group, where);
 }
 
 Tensor send(const Tensor& x, int64_t to, const Group& group, Where where) {

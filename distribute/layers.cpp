@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "rill/autodiff/transforms.h"
+#include "rill/distribute/ring.h"
 #include "rill/nn/layer.h"
 #include "rill/nn/layers/common.h"
 #include "rill/ops/index/from_front.h"
@@ -57,7 +58,8 @@ ColumnParallelDense::ColumnParallelDense(int64_t out, const ParallelDenseOptions
 
 Tensor ColumnParallelDense::operator()(const Tensor& x, const nn::Call& call, Where where) const {
   const nn::LayerRun run(this, options.name, where);
-  const Tensor in = fan_out(call.in(x), options.group);
+  const Tensor in = options.tokens ? gather_tokens(call.in(x), *options.tokens, options.group, where)
+                                   : fan_out(call.in(x), options.group);
   const int64_t size = nn::size_for(kernel, 0, 1, in, -1, "ColumnParallelDense", where);
   return run.give(
       nn::finish(matmul(in, kernel({size, out / options.group.size()}, call)), bias, options.activation, call, where));
@@ -73,8 +75,10 @@ Tensor RowParallelDense::operator()(const Tensor& x, const nn::Call& call, Where
   const nn::LayerRun run(this, options.name, where);
   const Tensor in = call.in(x);
   const int64_t size = nn::size_for(kernel, 0, 1, in, -1, "RowParallelDense", where);
-  return run.give(
-      nn::finish(fan_in(matmul(in, kernel({size, out}, call)), options.group), bias, options.activation, call, where));
+  const Tensor part = matmul(in, kernel({size, out}, call));
+  const Tensor sum =
+      options.tokens ? scatter_tokens(part, *options.tokens, options.group, where) : fan_in(part, options.group);
+  return run.give(nn::finish(sum, bias, options.activation, call, where));
 }
 
 // --- Vocabularies ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
 // ranks is asked for again (as in Megatron-LM; Shoeybi et al., 2019). A GradientTape that averages over data goes with
 // them: distribute::GradientTape tape({.group = mesh.group("data")}).
 #pragma once
+#include <optional>
+
 #include "rill/distribute/collectives.h"
 #include "rill/nn/layers/dense.h"
 #include "rill/nn/layers/norm.h"
@@ -26,6 +28,10 @@ Tensor fan_in(const Tensor& part, const Group& group = {}, Where where = Where::
 struct ParallelDenseOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   Group group = {};  // the ranks that the layer lies on
+  // The axis of tokens of which each rank has a part: a ColumnParallelDense takes those of this rank and gathers them, a
+  // RowParallelDense gives them. What lies between two such blocks (norms, dropout) is computed of this rank's tokens, and
+  // the gradients of its parameters, and of the biases behind the rows, are sums over the ranks that nobody has added up.
+  std::optional<int64_t> tokens = {};
   nn::Activation activation = {};
   bool use_bias = true;
   nn::Initializer kernel_initializer = nn::glorot_uniform;  // of the whole, of which each rank takes its part

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
 
+#include "rill/distribute/pending.h"
 #include "rill/distribute/world.h"
 
 namespace rill::distribute {
@@ -27,7 +30,14 @@ Session::Session(const SessionOptions& options, Where where) {
 Session::Session(int, char**, const SessionOptions& options, Where where) : Session(options, where) {}
 
 Session::~Session() {
-  only->leave(std::uncaught_exceptions() > exceptions_then, made_at);
+  const bool is_thrown = std::uncaught_exceptions() > exceptions_then;
+  if (const std::string lost = never_waited_for(); !lost.empty() && !is_thrown && only->is_own()) {
+    if (!only->alone()) only->end_job(lost);
+    std::fprintf(stderr, "%s\n", lost.c_str());
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }
+  only->leave(is_thrown, made_at);
   only.reset();
 }
 

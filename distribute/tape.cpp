@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "rill/devices/driver.h"
-#include "rill/distribute/calls.h"
-#include "rill/ops/listeners.h"
+#include "rill/distribute/pending.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
 
 namespace rill::distribute {
 namespace {
@@ -20,6 +20,8 @@ namespace {
 class Buckets {
  public:
   explicit Buckets(const TapeOptions& options) : options_(options) {}
+  Buckets(const Buckets&) = delete;
+  ~Buckets() { forget(); }
 
   // The next one; undefined ones are skipped.
   void add(size_t place, const Tensor& g) {
@@ -29,7 +31,11 @@ class Buckets {
     if (bytes_ >= options_.bucket_bytes) send();
   }
   bool some_travel() const { return !sent_.empty(); }
-  void forget() { bucket_.clear(), bytes_ = 0, sent_.clear(); }
+  // Of a walk that has thrown.
+  void forget() {
+    for (Sent& s : sent_) s.begun.drop();
+    bucket_.clear(), bytes_ = 0, sent_.clear();
+  }
   // All were added.
   void finish(std::span<Tensor> gradients) {
     send();
@@ -45,7 +51,7 @@ class Buckets {
   struct Sent {
     std::vector<Part> parts;
     Tensor mean;
-    Begun begun;  // where mean is not known yet
+    Pending begun;  // where mean is not known yet
   };
 
   bool takes(const Tensor& t) const { return bucket_.empty() || bucket_[0].gradient.dtype() == t.dtype(); }
@@ -62,12 +68,9 @@ class Buckets {
     begin(all, sent_.back());
   }
   void begin(const Tensor& all, Sent& sent) {
-    // What a trace or another tape sees is an op.
-    const bool is_op = listeners().see_ops() || !is_host(all.device()) || !is_differentiable(all.dtype());
-    ReduceAttrs attrs;
-    attrs.reduce = Reduce::mean;
-    if (is_op) sent.mean = mean(all, options_.group);
-    else sent.begun = begin_all_reduce(dense(all), with_group(attrs, options_.group, Where::current()));
+    // Elsewhere and of other numbers a mean says what is wrong.
+    if (!is_host(all.device()) || !is_differentiable(all.dtype())) sent.mean = mean(all, options_.group);
+    else sent.begun = start_all_reduce(all, Reduce::mean, options_.group);
   }
   static void take_apart(Sent& sent, std::span<Tensor> gradients) {
     Tensor all = sent.mean.defined() ? sent.mean : sent.begun.wait();
@@ -98,13 +101,13 @@ class Averages {
   explicit Averages(const TapeOptions& options) : options_(options), buckets_(options_) {}
 
   void begin(size_t sources) {
-    buckets_.forget();  // a walk that has thrown
+    buckets_.forget();
     arrived_.assign(sources, Tensor()), next_ = sources;
   }
   void arrive(size_t source, const Tensor& gradient) {
     arrived_[source] = gradient;
     for (; next_ > 0 && arrived_[next_ - 1].defined(); --next_) buckets_.add(next_ - 1, arrived_[next_ - 1]);
-    if (buckets_.some_travel()) Begun::go_on();
+    if (buckets_.some_travel()) let_go_on(Where::current());
   }
   void end(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
     if (arrived_.size() != gradients.size()) begin(gradients.size());
@@ -135,6 +138,16 @@ void check(const TapeOptions& o, const Where& where) {
   if (o.compress && !is_half(*o.compress))
     fail(op, fmt::format("compress is {} and must be f16 or bf16", name(*o.compress)), where);
 }
+// Of the parts of a parameter each rank has another, and what was averaged of them would be nothing.
+void refuse_parts(std::span<const Source> sources, const Where& where) {
+  for (const Source& s : sources)
+    if (s.variable && is_part(*s.variable))
+      fail("distribute::GradientTape",
+           fmt::format("'{}' is a part of a parameter (distribute::Shards), whose gradient is a mean over the ranks "
+                       "already. take a rill::GradientTape",
+                       s.variable->name),
+           where);
+}
 rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
   check(o, where);
   return {.persistent = o.persistent, .watch_variables = o.watch_variables};
@@ -145,12 +158,13 @@ rill::TapeOptions plain(const TapeOptions& o, const Where& where) {
 GradientHook::What averaging(const TapeOptions& options, Where where) {
   check(options, where);
   const auto walk = std::make_shared<Averages>(options);
-  const auto change = [walk](std::span<const Source>, std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
+  const auto change = [walk, where](std::span<const Source> sources, std::span<Tensor> gradients,
+                                    std::vector<IndexedSlices>* slices) {
+    refuse_parts(sources, where);
     walk->end(gradients, slices);
   };
   const auto begin = [walk](size_t sources) {
     walk->begin(sources);
-    if (listeners().see_ops()) return GradientHook::Arrived();
     return GradientHook::Arrived([walk](size_t source, const Tensor& gradient) { walk->arrive(source, gradient); });
   };
   return {change, begin};

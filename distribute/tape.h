@@ -37,8 +37,8 @@ struct TapeOptions {
   Group group = {};  // the ranks that the mean is over
 };
 
-// A tape whose gradients, of any of its functions, are means over the ranks. All of them must ask it. Eagerly, a bucket
-// travels as soon as the walk back has found its gradients, while the walk goes on.
+// A tape whose gradients, of any of its functions, are means over the ranks. All of them must ask it. A bucket travels as
+// soon as the walk back has found its gradients, while the walk goes on; in a traced step likewise.
 class GradientTape : public rill::GradientTape {
  public:
   [[nodiscard]] explicit GradientTape(const TapeOptions& options = {}, Where where = Where::current());

@@ -30,7 +30,8 @@ ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFI
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
-         "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
+         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes", "shards_wrongly", "ring", "tokens", "experts",
+         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
@@ -57,13 +58,17 @@ MISTAKES = {
     "not_in_the_group": ["rank 0 is none of the group's"],
     "forgets_the_tape": ["rank 1 (ends|has ended) its Session", "rank 0 calls all_reduce"],
     "other_model": [r"f32\[3\]", r"f32\[4\]"],
+    "never_waited_for": [r"the all_reduce that began at .*program\.cpp:\d+ was never waited for"],
+    "lost_before_the_next": [r"the all_reduce that began at .*program\.cpp:\d+ was never waited for"],
+    "other_micro_batches": [r"stage 0 has 4 micro-batches \(1F1B\), and stage 1 has 2 \(1F1B\)"],
+    "other_stages": [r"send of i64\[14\] among ranks", r"among ranks \[0,1,2\]"],
     "stops": ["has waited 3 s for rank 1"],
     "dies": ["signal 9"],
 }
-RANKS = {"circle_of_sends": 3}
+RANKS = {"circle_of_sends": 3, "other_stages": 3}
 # Those that no rank can catch, or of which one rank is gone.
 UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
-            "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape"}
+            "never_waited_for", "other_micro_batches", "other_stages", "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 faults = []
@@ -94,7 +99,7 @@ for ranks in (1, 2, 3, 4):
 
 bits = {}
 for case in CASES:
-    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4)}.get(case, (1, 2, 3, 4)):
+    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4), "transformer": (1, 2, 4, 8)}.get(case, (1, 2, 3, 4)):
         if asked and case not in asked:
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -293,7 +293,7 @@ Tensor Variable::value(Where where) const {
   Tensor t = now.variables ? now.variables->read(state_) : value_of(v);
   if (now.notes) [[unlikely]]
     now.notes->was_read(state_, t);
-  if (!now.tapes.empty()) t = shown_to_tapes(now, state_, t);
+  if (!now.tapes.empty() && !dynamic_cast<const ComputedAnswers*>(now.variables)) t = shown_to_tapes(now, state_, t);
   return t;
 }
 

@@ -2,7 +2,16 @@
 #pragma once
 #include "rill/ops/listeners.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
+
+// Answers by values that the program has computed, whose derivatives are theirs: tapes do not take them for readings of
+// the Variable.
+class ComputedAnswers : public VariableAnswers {
+ protected:
+  ~ComputedAnswers() = default;
+};
 
 inline Tensor read_answer(const Listeners& now, const Shared<VariableState>& v) {
   const Tensor value = now.variables->read(v);
@@ -19,3 +28,5 @@ inline void assign_answer(const Listeners& now, const Shared<VariableState>& v, 
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -21,6 +21,7 @@ using distribute::Reduce;
 
 using Cases = std::map<std::string, std::function<void()>>;
 extern const Cases training_cases;  // training.cpp
+extern const Cases parallel_cases;  // parallel.cpp
 
 inline int64_t n = 1, me = 0;
 inline std::string folder;  // that all ranks share

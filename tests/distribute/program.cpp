@@ -338,6 +338,22 @@ const Cases mistakes = {
        Variable w(ones({3 + me}), "w");
        distribute::broadcast(w);
      }},
+    {"never_waited_for", [] { (void)distribute::start_all_reduce(ones({3})); }},
+    {"lost_before_the_next",
+     [] {
+       (void)distribute::start_all_reduce(ones({3}));
+       (void)distribute::start_all_reduce(ones({3})).wait();
+     }},
+    {"other_micro_batches",
+     [] {
+       const distribute::Pipeline pipe({.micro_batches = me ? 2 : 4});
+       pipe.forward([](const Tensor& x) { return x; }, ones({8, 2}));
+     }},
+    {"other_stages",
+     [] {
+       const distribute::Pipeline pipe({.group = me == 1 ? Group({1, 2}) : Group({0, 1, 2})});
+       pipe.forward([](const Tensor& x) { return x; }, ones({8, 2}));
+     }},
     {"stops",
      [] {
        if (me == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
@@ -383,6 +399,7 @@ int main(int argc, char** argv) {
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
   if (cases.contains(name)) cases.at(name)();
   else if (training_cases.contains(name)) training_cases.at(name)();
+  else if (parallel_cases.contains(name)) parallel_cases.at(name)();
   else if (catches) caught(mistakes.at(name));
   else mistakes.at(name)();
 }

@@ -1,0 +1,134 @@
+// See experts.h. Tokens lie in rooms, [experts, room, width], of which part j goes to rank j.
+#include "rill/distribute/experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rill/autodiff/transforms.h"
+#include "rill/nn/layers/common.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/scopes.h"
+
+namespace rill::distribute {
+
+namespace {
+
+constexpr std::string_view experts_op = "ParallelExperts";
+
+// Draws those of all experts, and gives this rank's.
+nn::Initializer own_experts(const nn::Initializer& whole, const Group& group) {
+  return [whole, group](const Shape& part, const nn::Fans& fans) {
+    Shape shape = part;
+    shape[0] = shape[0] * group.size();
+    const Dim first = part[0] * group.rank();
+    return whole(shape, fans)(slice(first, first + part[0]));
+  };
+}
+
+// Gradients of an expert are sums over the tokens of all ranks.
+nn::Param averaged(const nn::Param& p, int64_t ranks) {
+  return p.through([ranks](const Tensor& value) {
+    return custom_gradient([ranks](const Tensor& v) {
+      return std::pair(identity(v), [ranks](const Tensor& g) { return g / double(ranks); });
+    })(value);
+  });
+}
+
+int64_t checked_experts(int64_t experts, const ParallelExpertsOptions& o, const Where& where) {
+  const int64_t n = o.group.size(where);
+  if (experts < 1 || experts % n != 0)
+    fail(experts_op, fmt::format("experts is {}, and must be a multiple of {}, the ranks that they lie on", experts, n),
+         where);
+  if (o.top < 1 || o.top > experts)
+    fail(experts_op, fmt::format("top is {} and must be from 1 to {}, the number of experts", o.top, experts), where);
+  if (o.capacity && !(*o.capacity > 0))
+    fail(experts_op, fmt::format("capacity is {} and must be positive", *o.capacity), where);
+  return experts;
+}
+
+// Where each token goes.
+struct Routes {
+  Tensor experts;  // [tokens, top]
+  Tensor goes;     // whether its expert takes it
+  Tensor slot;     // its place among experts * room; one behind all others where it does not go
+  Dim room;        // of an expert, for tokens of this rank
+};
+
+Dim room_for(const Tensor& chosen, int64_t experts, const ParallelExpertsOptions& o, const Where& where) {
+  const Dim tokens = chosen.shape()[0];
+  const double share = o.capacity ? *o.capacity * double(o.top) / double(experts) : 1;
+  if (o.capacity && share < 1) return Dim(tokens * int64_t(std::ceil(share * 0x1p20)) / (1 << 20) + 1);
+  if (o.capacity || !executing_eagerly()) return tokens;
+  // All ranks need the same.
+  const Tensor fullest = max(sum(stop_gradient(chosen).astype(i64), 0));
+  return std::max<int64_t>(1, all_reduce(fullest, Reduce::max, o.group, where).item<int64_t>());
+}
+
+}  // namespace
+
+ParallelExperts::ParallelExperts(int64_t n, int64_t wide, const ParallelExpertsOptions& o, Where where)
+    : experts(checked_experts(n, o, where)),
+      hidden(wide),
+      options(o),
+      router(nn::param(o.name, "router", o.kernel_initializer, where)),
+      up(averaged(nn::param(o.name, "up", own_experts(o.kernel_initializer, o.group), where), o.group.size(where))),
+      up_bias(averaged(nn::param(o.name, "up_bias", nn::constant(0), where), o.group.size(where))),
+      down(averaged(nn::param(o.name, "down", own_experts(o.kernel_initializer, o.group), where), o.group.size(where))),
+      down_bias(averaged(nn::param(o.name, "down_bias", nn::constant(0), where), o.group.size(where))) {
+  if (wide < 1) fail(experts_op, fmt::format("hidden is {} and must be 1 or more", wide), where);
+}
+
+// What the experts make of rows [experts, room, width], each rank's of its own.
+Tensor ParallelExperts::made_of(const Tensor& rows, int64_t width, const nn::Call& call) const {
+  const int64_t n = options.group.size(), own = experts / n;
+  const Dim room = rows.shape()[1];
+  const nn::Fans fans{double(width), double(hidden)}, back{double(hidden), double(width)};
+  const Tensor came = all_to_all(rows, options.group).reshape({n, own, room, width});
+  const Tensor in = swapaxes(came, 0, 1).reshape({own, room * n, width});
+  const Tensor high =
+      options.activation(matmul(in, up({own, width, hidden}, call, fans)) + up_bias({own, 1, hidden}, call));
+  const Tensor out = matmul(high, down({own, hidden, width}, call, back)) + down_bias({own, 1, width}, call);
+  const Tensor goes = swapaxes(out.reshape({own, n, room, width}), 0, 1).reshape({experts, room, width});
+  return all_to_all(goes, options.group);
+}
+
+nn::RoutedTokens ParallelExperts::route(const Tensor& x, const nn::Call& call, Where where) const {
+  const nn::LayerRun run(this, options.name, where);
+  const int64_t width = nn::known_size(x, -1, "ParallelExperts", where);
+  const Tensor rows = reshape(call.in(x), {-1, width});
+  const Tensor chances = softmax(matmul(rows, router({width, experts}, call)), -1);  // [tokens, experts]
+  const TopK best = topk(chances, options.top);
+  const Tensor sent = one_hot(best.indices, experts, {.dtype = chances.dtype()});  // [tokens, top, experts]
+  Tensor chosen = sum(sent, 1);
+  const Tensor counts = stop_gradient(chosen).astype(i64);
+  const Tensor before = cumsum(counts, 0) - counts;  // how many tokens before this one an expert was chosen by
+  if (options.capacity) {
+    const Tensor limit =
+        floor(Tensor(rows.shape()[0]).astype(f64) * (*options.capacity * double(options.top) / double(experts)));
+    chosen = rill::where(less(before, limit.astype(i64)), chosen, zeros_like(chosen));
+  }
+  Tensor weights = chances * chosen;
+  if (options.normalize) weights = weights / sum(best.values, -1, true);
+
+  Routes to;
+  to.room = room_for(chosen, experts, options, where);
+  to.experts = best.indices.astype(i64);
+  to.goes = take_along_axis(chosen, to.experts, -1) > 0;
+  to.slot = rill::where(to.goes, to.experts * Tensor(to.room) + take_along_axis(before, to.experts, -1),
+                        Tensor(to.room * experts));
+  const Tensor sources = broadcast_to(expand_dims(iota({rows.shape()[0]}), -1), to.slot.shape());
+  const Tensor token_at =
+      full({to.room * experts + 1}, 0, {.dtype = i64}).at(reshape(to.slot, {-1})).set(reshape(sources, {-1}));
+  const Tensor own = take(rows, slice_axis(token_at, 0, 0, to.room * experts), Axis(0));
+  const Tensor made = reshape(made_of(reshape(own, {experts, to.room, width}), width, call), {-1, width});
+  const Tensor back = take(made, rill::where(to.goes, to.slot, 0), Axis(0));  // [tokens, top, width]
+  const Tensor share = rill::where(to.goes, take_along_axis(weights, to.experts, -1), 0);
+  // What stands in place of a token that was not taken may be NaN.
+  const Tensor y = sum(rill::where(expand_dims(to.goes, -1), back * expand_dims(share, -1), 0), 1);
+  const Tensor balance = sum(rill::mean(sent(all, 0), 0) * rill::mean(chances, 0)) * double(experts);
+  return {run.give(reshape(y, x.shape())), balance};
+}
+
+}  // namespace rill::distribute

@@ -1,0 +1,121 @@
+// See ring.h.
+#include "rill/distribute/ring.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "rill/autodiff/recompute.h"
+#include "rill/distribute/async.h"
+#include "rill/ops/ops.h"
+
+namespace rill::distribute {
+
+namespace {
+
+constexpr std::string_view ring_op = "ring_attention";
+
+// softmax(scores) v over the keys so far, without the division: the largest score, the sum of exp(score - largest), and
+// the same of each times its value. [..., queries, 1] and [..., queries, e].
+struct Running {
+  Tensor largest, sum, values;
+};
+
+// One block of keys more. `seen` [queries, keys] where not all are. Scores are not kept for the way back.
+Running with_block(const Running& before, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& seen,
+                   double scale) {
+  const auto step = recompute([scale](const Tensor& largest, const Tensor& sum, const Tensor& values, const Tensor& q,
+                                      const Tensor& k, const Tensor& v, const Tensor& seen) {
+    const Tensor scores = rill::where(seen, matmul(q, swapaxes(k, -1, -2)) * scale,
+                                      full({}, -std::numeric_limits<double>::infinity(), q.dtype()));
+    // What the result does not depend on has no gradient.
+    const Tensor now = stop_gradient(maximum(largest, max(scores, {-1}, true)));
+    const Tensor p = exp(scores - now), shrinks = exp(largest - now);
+    return std::tuple(now, sum * shrinks + rill::sum(p, {-1}, true), values * shrinks + matmul(p, v));
+  });
+  auto [largest, sum, values] = step(before.largest, before.sum, before.values, q, k, v, seen);
+  return {largest, sum, values};
+}
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const Where& where) {
+  const char* names[] = {"q", "k", "v"};
+  const Tensor* all_three[] = {&q, &k, &v};
+  for (int i = 0; i < 3; ++i) {
+    require_defined(ring_op, *all_three[i], names[i], where);
+    if (!is_floating(all_three[i]->dtype()) || all_three[i]->ndim() < 2)
+      fail(ring_op,
+           fmt::format("{} is {}, and must be floating, [..., tokens, d]", names[i], to_string(all_three[i]->spec())),
+           where);
+  }
+  const auto sizes = [](const Tensor& t) { return t.shape(); };
+  const bool fit = q.ndim() == k.ndim() && k.ndim() == v.ndim() && sizes(q) == sizes(k) && k.dim(-2) == v.dim(-2);
+  if (!fit)
+    fail(ring_op,
+         fmt::format("q is {}, k {} and v {}. q and k must have one shape, and v as many tokens", to_string(q.spec()),
+                     to_string(k.spec()), to_string(v.spec())),
+         where);
+}
+
+}  // namespace
+
+Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingAttentionOptions& options,
+                      Where where) {
+  CallerScope caller(where);
+  check(q, k, v, where);
+  const Group& group = options.group;
+  const int64_t n = group.size(where), me = group.rank(where);
+  const DType wide = is_half(q.dtype()) ? f32 : q.dtype();
+  const double scale = options.scale.value_or(1 / std::sqrt(double(int64_t(q.dim(-1)))));
+  const Dim tokens = q.shape()[q.shape().size() - 2];
+  const Tensor query = q.astype(wide), place = iota({tokens});
+  const Tensor none_yet = zeros_like(sum(query, {-1}, true));
+  Tensor keys = k.astype(wide), values = v.astype(wide);
+  Running now{none_yet + -std::numeric_limits<double>::infinity(), none_yet, zeros_like(values)};
+  for (int64_t step = 0; step < n; ++step) {
+    // They were the tokens of a rank further back; the first are this one's, of which each sees itself.
+    const int64_t from = (me - step + n) % n;
+    Pending next_keys, next_values;
+    if (step + 1 < n)
+      next_keys = start_rotate(keys, 1, group, where), next_values = start_rotate(values, 1, group, where);
+    const Tensor seen = options.causal ? expand_dims(place + tokens * me, -1) >= expand_dims(place + tokens * from, 0)
+                                       : full({1, 1}, true);
+    now = with_block(now, query, keys, values, seen, scale);
+    if (step + 1 < n) keys = next_keys.wait(where), values = next_values.wait(where);
+  }
+  return (now.values / now.sum).astype(q.dtype());
+}
+
+namespace {
+
+// Its axis becomes the first, and comes back.
+int64_t checked_axis(std::string_view op, const Tensor& x, Axis axis, const Where& where) {
+  require_defined(op, x, "x", where);
+  const int64_t a = int64_t(axis), ndim = x.ndim();
+  if (a < -ndim || a >= ndim) fail(op, fmt::format("there is no axis {} in {}", a, to_string(x.spec())), where);
+  return a < 0 ? a + ndim : a;
+}
+Tensor joined(const Tensor& part, int64_t axis, const Group& group) {
+  Shape shape = part.shape();
+  shape[size_t(axis)] = shape[size_t(axis)] * group.size();
+  return moveaxis(all_gather(part, group), 0, axis).reshape(shape);
+}
+Tensor summed_part(const Tensor& whole, int64_t axis, const Group& group) {
+  return moveaxis(reduce_scatter(moveaxis(whole, axis, 0), Reduce::sum, group), 0, axis);
+}
+
+}  // namespace
+
+Tensor gather_tokens(const Tensor& part, Axis axis, const Group& group, Where where) {
+  CallerScope caller(where);
+  const int64_t a = checked_axis("gather_tokens", part, axis, where);
+  return joined(part, a, group);  // whose rule is the sum over ranks, of which this one gets its part
+}
+
+Tensor scatter_tokens(const Tensor& whole, Axis axis, const Group& group, Where where) {
+  CallerScope caller(where);
+  const int64_t a = checked_axis("scatter_tokens", whole, axis, where);
+  return summed_part(whole, a, group);
+}
+
+}  // namespace rill::distribute

@@ -1,0 +1,619 @@
+// Cases of test_distribute.py: collectives that begin and are waited for later, and models that lie on several ranks.
+#include <algorithm>
+
+#include "cases.h"
+
+namespace {
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool says(const std::function<void()>& f, const std::string& text) {
+  const std::string message = message_of(f);
+  if (message.find(text) == std::string::npos) std::fprintf(stderr, "it says: %s\n", message.c_str());
+  return message.find(text) != std::string::npos;
+}
+
+std::function<Tensor(const Tensor&)> later_as_now(const std::function<distribute::Pending(const Tensor&)>& start) {
+  return [start](const Tensor& x) { return start(x).wait(); };
+}
+
+// --- Begun, and waited for later -------------------------------------------------------------------------------------
+
+void started() {
+  using F = std::function<Tensor(const Tensor&)>;
+  using P = std::function<distribute::Pending(const Tensor&)>;
+  struct Pair {
+    F now;
+    P later;
+  };
+  const std::map<std::string, Pair> pairs = {
+      {"sum",
+       {[](const Tensor& x) { return distribute::all_reduce(x); },
+        [](const Tensor& x) { return distribute::start_all_reduce(x); }}},
+      {"largest",
+       {[](const Tensor& x) { return distribute::all_reduce(x, Reduce::max); },
+        [](const Tensor& x) { return distribute::start_all_reduce(x, Reduce::max); }}},
+      {"all_gather",
+       {[](const Tensor& x) { return distribute::all_gather(x); },
+        [](const Tensor& x) { return distribute::start_all_gather(x); }}},
+      {"reduce_scatter",
+       {[](const Tensor& x) { return distribute::reduce_scatter(x, Reduce::mean); },
+        [](const Tensor& x) { return distribute::start_reduce_scatter(x, Reduce::mean); }}},
+      {"broadcast",
+       {[](const Tensor& x) { return distribute::broadcast(x, n - 1); },
+        [](const Tensor& x) { return distribute::start_broadcast(x, n - 1); }}},
+      {"all_to_all",
+       {[](const Tensor& x) { return distribute::all_to_all(x); },
+        [](const Tensor& x) { return distribute::start_all_to_all(x); }}},
+      {"rotate",
+       {[](const Tensor& x) { return distribute::rotate(x); },
+        [](const Tensor& x) { return distribute::start_rotate(x); }}},
+      {"permute",
+       {[](const Tensor& x) { return distribute::permute(x, {{0, n - 1}}); },
+        [](const Tensor& x) { return distribute::start_permute(x, {{0, n - 1}}); }}},
+  };
+  for (const int64_t columns : {3, 5000}) {
+    const Tensor x = own({2 * n, columns}, me), w = own({2 * n, columns}, 50 + me);
+    for (const auto& [name, pair] : pairs) {
+      const auto& [now, later] = pair;
+      const auto f = [&later = later](const Tensor& v) {
+        distribute::Pending p = later(v);
+        const Tensor meanwhile = tanh(v);
+        return sum(p.wait()) + sum(meanwhile);
+      };
+      const auto g = [&now = now](const Tensor& v) {
+        const Tensor y = now(v);
+        const Tensor meanwhile = tanh(v);
+        return sum(y) + sum(meanwhile);
+      };
+      const bool values = holds(later_as_now(later), x, now(x)), sums = holds(f, x, g(x));
+      const bool gradients = same(grad(f)(x), grad(g)(x));
+      const bool traced = same(function("t", [&](const Tensor& v) { return grad(f)(v); })(x), grad(g)(x));
+      const bool rows = same(vmap(later_as_now(later))(stack({x, w})), vmap(now)(stack({x, w})));
+      if (!(values && sums && gradients && traced && rows))
+        std::fprintf(stderr, "%s of %d columns\n", name.c_str(), int(columns));
+      EXPECT(values && sums && gradients && traced && rows);
+    }
+  }
+  // Several on their way, that end in another order; the name of an operand stands for something else meanwhile, and a
+  // Variable that is written over.
+  Tensor a = own({4000}, me), b = own({7}, me);
+  Variable v(own({5000}, me), "v");
+  const Tensor sum_a = distribute::all_reduce(a), sum_b = distribute::all_reduce(b), sum_v = distribute::all_reduce(v);
+  distribute::Pending pa = distribute::start_all_reduce(a), pb = distribute::start_all_reduce(b),
+                      pv = distribute::start_all_reduce(v);
+  a = zeros({4000}), v.assign(zeros({5000}));
+  const Tensor between = distribute::all_gather(b);
+  EXPECT(same(pv.wait(), sum_v) && same(pb.wait(), sum_b) && same(pa.wait(), sum_a) && between.dim(0) == n);
+  EXPECT(!pa.is_pending());
+}
+
+void started_wrongly() {
+  distribute::Pending none, twice = distribute::start_all_reduce(ones({3}));
+  EXPECT(says([&] { (void)none.wait(); }, "nothing has begun"));
+  (void)twice.wait();
+  EXPECT(says([&] { (void)twice.wait(); }, "was waited for at"));
+  distribute::Pending outside = distribute::start_all_reduce(ones({3}));
+  EXPECT(says([&] { function("f", [&](const Tensor& x) { return x + outside.wait(); })(ones({3})); },
+              "outside of the function that is traced here"));
+  (void)outside.wait();
+  distribute::Pending inside;
+  function("f", [&](const Tensor& x) {
+    inside = distribute::start_all_reduce(x);
+    return inside.wait();
+  })(ones({3}));
+  EXPECT(says([&] { (void)inside.wait(); }, "was waited for at"));
+  // What an exception leaves behind is lost without another message.
+  EXPECT(says(
+      [] {
+        const distribute::Pending p = distribute::start_all_reduce(ones({3}));
+        (void)(ones({3}) + ones({4}));
+      },
+      "[add]"));
+  // Nor is a bucket of a walk that throws.
+  const auto fails = custom_gradient(
+      [](const Tensor& x) { return std::pair(x * 1.0, [](const Tensor& g) { return g.reshape({7}); }); });
+  Variable a(ones({3}), "a"), b(ones({3}), "b");
+  EXPECT(says(
+      [&] {
+        distribute::GradientTape tape({.bucket_bytes = 1});
+        const Tensor loss = sum(fails(a) * b);
+        tape.gradient(loss, {a, b});
+      },
+      "reshape"));
+  distribute::Pending dropped = distribute::start_all_reduce(ones({3}));
+  dropped.drop();
+  EXPECT(!dropped.is_pending() && distribute::start_all_reduce(ones({})).wait().item<float>() == float(n));
+  distribute::barrier();
+}
+
+// In a traced step a bucket begins ahead of what is left of the walk: its node stands before that of the last products.
+void overlap_in_graphs() {
+  std::vector<Variable> layers;
+  for (int64_t i = 0; i < 4; ++i) layers.push_back(Variable(own({16, 16}, i), "w"));
+  const auto gradients = [&](const Tensor& x) {
+    distribute::GradientTape tape({.bucket_bytes = 1});
+    Tensor h = x;
+    for (const Variable& w : layers) h = tanh(matmul(h, w));
+    return tape.gradient(sum(h), layers);
+  };
+  auto step = function("step", gradients);
+  const Tensor x = own({8, 16}, me);
+  const std::vector<Tensor> traced = step(x), eager = gradients(x);
+  for (size_t i = 0; i < layers.size(); ++i) EXPECT(same(traced[i], eager[i]));
+  // What runs, once it is compiled.
+  std::vector<std::string> names;
+  for (const KernelProfile& k : profile(step, {.runs = 1}, x).kernels) names.push_back(k.name);
+  const auto is = [](const std::string& what) {
+    return [what](const std::string& name) { return name.find(what) != std::string::npos; };
+  };
+  const auto begins = is("start_all_reduce"), waits = is("wait_all_reduce"), products = is("matmul");
+  const auto first = std::find_if(names.begin(), names.end(), begins);
+  const auto wait = std::find_if(names.begin(), names.end(), waits);
+  EXPECT(std::count_if(first, wait, begins) == 4 && std::count_if(wait, names.end(), waits) == 4);
+  if (std::count_if(first, wait, products) < 3)
+    for (const std::string& name : names) std::fprintf(stderr, "%s\n", name.c_str());
+  EXPECT(std::count_if(first, wait, products) >= 3);
+}
+
+// --- Pipelines -------------------------------------------------------------------------------------------------------
+
+struct Stage {
+  nn::Dense in{8, {.activation = tanh}}, out{8};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return out(in(x, call), call); }
+};
+std::vector<Stage> all_stages() {
+  random::seed(3);
+  std::vector<Stage> stages(static_cast<size_t>(n));
+  for (Stage& s : stages) s = Stage(), nn::build(s, spec(f32, {any, 8}));
+  return stages;
+}
+
+void pipelines() {
+  const std::vector<Stage> stages = all_stages();
+  const Tensor x = own({16, 8}, 1), y = own({16, 8}, 2);
+  // On one rank, micro-batch by micro-batch.
+  Tensor loss = zeros({});
+  std::vector<Tensor> sums;
+  const std::vector<Variable> mine = variables(stages[size_t(me)]).values();
+  for (int64_t m = 0; m < 4; ++m) {
+    GradientTape tape;
+    Tensor h = x(slice(4 * m, 4 * m + 4));
+    for (const Stage& s : stages) h = s(h);
+    const Tensor part = mean_squared_error(h, y(slice(4 * m, 4 * m + 4))) / 4.0;
+    loss = loss + part;
+    const std::vector<Tensor> g = tape.gradient(part, mine);
+    for (size_t i = 0; i < g.size(); ++i) m == 0 ? sums.push_back(g[i]) : void(sums[i] = sums[i] + g[i]);
+  }
+  const auto loss_of = [](const Tensor& a, const Tensor& b) { return mean_squared_error(a, b); };
+  for (const auto schedule : {distribute::Schedule::gpipe, distribute::Schedule::one_forward_one_backward}) {
+    const distribute::Pipeline pipe({.micro_batches = 4, .schedule = schedule});
+    // Only the first looks at x, and only the last at y.
+    const Tensor first = me == 0 ? x : zeros({1}), last = me == n - 1 ? y : zeros({1});
+    const auto run = [&](const Tensor& a, const Tensor& b) {
+      auto [l, g] = pipe.gradients(stages[size_t(me)], loss_of, mine, a, b);
+      g.push_back(l);
+      return g;
+    };
+    std::vector<Tensor> eager = run(first, last), traced = function("step", run)(first, last);
+    for (size_t i = 0; i < mine.size(); ++i) EXPECT(same(eager[i], sums[i]) && same(traced[i], sums[i]));
+    EXPECT(same(eager.back(), loss) && same(traced.back(), loss));
+    Tensor h = x;
+    for (const Stage& s : stages) h = s(h);
+    EXPECT(allclose(pipe.forward(stages[size_t(me)], first), h, {.rtol = 1e-6, .atol = 1e-6}));
+  }
+}
+
+void schedules() {
+  using distribute::Schedule;
+  for (const int64_t stages : {1, 2, 3, 4, 8})
+    for (const int64_t parts : {1, 2, 3, 4, 8, 13})
+      for (const Schedule s : {Schedule::gpipe, Schedule::one_forward_one_backward}) {
+        const auto table = distribute::pipeline_table(s, stages, parts);
+        EXPECT(table.ticks() == 2 * (parts + stages - 1));
+        EXPECT(std::abs(table.bubbles() - double(stages - 1) / double(parts + stages - 1)) < 1e-12);
+        for (int64_t k = 0; k < stages; ++k)
+          EXPECT(table.held(k) == (s == Schedule::gpipe ? parts : std::min(parts, stages - k)));
+      }
+  EXPECT(to_string(distribute::pipeline_table(Schedule::one_forward_one_backward, 2, 3)) ==
+         "1F1B: 2 stages, 3 micro-batches, 8 ticks, 25.0 % waiting\n"
+         "stage 0 | F0 F1 .. B0 F2 B1 .. B2  holds 2\n"
+         "stage 1 | .. F0 B0 F1 B1 F2 B2 ..  holds 1\n");
+  EXPECT(says([] { distribute::Pipeline({.micro_batches = 0}); }, "micro_batches is 0 and must be 1 or more"));
+  EXPECT(says([] { (void)distribute::pipeline_table(Schedule::gpipe, 0, 3); }, "0 stages and 3 micro-batches"));
+  if (me == 0) {
+    const distribute::Pipeline pipe({.micro_batches = 3, .group = Group({0})});
+    const auto none = [](const Tensor& v) { return v; };
+    const auto loss = [](const Tensor& a, const Tensor&) { return a; };
+    EXPECT(says([&] { (void)pipe.gradients(none, loss, {}, ones({4, 2}), ones({4, 2})); },
+                "x is f32[4,2], and its first axis must be a multiple of 3, the micro-batches"));
+    EXPECT(says([&] { (void)pipe.gradients(none, loss, {}, ones({3, 2}), ones({3, 2})); },
+                "the loss is f32[1,2], and must be one number"));
+  }
+}
+
+// --- Parameters that are taken apart ---------------------------------------------------------------------------------
+
+struct Block {
+  nn::Dense up{13, {.activation = tanh}}, down{8};
+  nn::Dropout dropout{0.2};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
+    return x + dropout(down(up(x, call), call), call);
+  }
+};
+std::vector<Block> blocks(int64_t count) {
+  random::seed(5);
+  std::vector<Block> all(static_cast<size_t>(count));
+  for (Block& b : all) b = Block(), nn::build(b, spec(f32, {any, 8}));
+  return all;
+}
+
+// The bits of a model that is whole on each rank, eagerly and traced.
+void shards() {
+  const auto batch = [](int64_t i) { return std::pair(own({4, 8}, 10 * i + me), own({4, 8}, 10 * i + me + 5)); };
+  const auto train = [&](const auto& step) {
+    random::seed(7);
+    for (int64_t i = 0; i < 4; ++i) {
+      const auto [x, y] = batch(i);
+      step(x, y);
+    }
+  };
+  const std::vector<Block> whole = blocks(3);
+  nn::Adam adam({.learning_rate = 0.01});
+  train([&](const Tensor& x, const Tensor& y) {
+    distribute::GradientTape tape;
+    Tensor h = x;
+    for (const Block& b : whole) h = b(h, nn::Mode::training);
+    adam.minimize(mean_squared_error(h, y), tape, variables(whole).values());
+  });
+  for (const int stage : {2, 3})
+    for (const bool is_traced : {false, true}) {
+      const std::vector<Block> model = blocks(3);
+      const distribute::Shards shards(model, {.stage = stage});
+      nn::Adam optimizer({.learning_rate = 0.01});
+      const auto step = [&](const Tensor& x, const Tensor& y) {
+        GradientTape tape;
+        Tensor h = x;
+        for (size_t i = 0; i < model.size(); ++i)
+          h = shards.run(i, [&model, i](const Tensor& v) { return model[i](v, nn::Mode::training); }, h);
+        const Tensor loss = mean_squared_error(h, y);
+        optimizer.minimize(loss, tape, shards.variables());
+        return loss;
+      };
+      if (is_traced) train(function("step", step));
+      else train(step);
+      EXPECT(all(isnan(variables(model).values()[0])).item<bool>());
+      shards.gather();
+      const std::vector<Variable> a = variables(whole).values(), b = variables(model).values();
+      bool equal = true;
+      for (size_t i = 0; i < a.size(); ++i) equal &= same(a[i].value(), b[i].value());
+      if (!equal) std::fprintf(stderr, "stage %d, %s\n", stage, is_traced ? "traced" : "eager");
+      EXPECT(equal);
+      // For numbers of a model that is not trained, without gradients.
+      const Tensor x = batch(9).first;
+      Tensor h = x, expected = x;
+      for (const Block& block : whole) expected = block(expected);
+      for (size_t i = 0; i < model.size(); ++i) h = shards.run(i, model[i], h);
+      EXPECT(same(h, expected));
+    }
+}
+
+// By counting: what a rank keeps between steps, and has at most in one.
+void shard_bytes() {
+  const int64_t units = 6, width = 512, unit_bytes = 4 * (width * width + width);
+  const auto in_use = [] { return int64_t(memory_stats(Device()).in_use); };
+  const int64_t before = in_use();
+  random::seed(1);
+  std::vector<nn::Dense> model;
+  for (int64_t i = 0; i < units; ++i) model.emplace_back(width, nn::DenseOptions{.activation = tanh});
+  for (const nn::Dense& d : model) nn::build(d, spec(f32, {any, width}));
+  EXPECT(in_use() - before >= units * unit_bytes);  // whole
+  const distribute::Shards shards(model);
+  const int64_t part = units * (unit_bytes / n) * 5 / 4;  // the allocator rounds up by a fourth at most
+  EXPECT(in_use() - before < part + 20000);
+  nn::Adam adam;
+  const Tensor x = own({2, width}, me);
+  const auto step = [&](const auto& run) {
+    GradientTape tape;
+    Tensor h = x;
+    for (size_t i = 0; i < model.size(); ++i) h = run(i, h);
+    adam.minimize(mean(square(h)), tape, shards.variables());
+  };
+  const auto sharded = [&](size_t i, const Tensor& h) { return shards.run(i, model[i], h); };
+  step(sharded);
+  EXPECT(in_use() - before < 3 * part + 40000);  // with Adam's two
+  reset_peak_memory(Device());
+  step(sharded);
+  // In a step, the gradients' parts too, and of whole units: two on their way, one that is cut, its gradient twice.
+  const int64_t most = int64_t(memory_stats(Device()).peak) - before;
+  if (most > 5 * part + 6 * unit_bytes) std::fprintf(stderr, "%d bytes in a step\n", int(most));
+  EXPECT(most < 5 * part + 6 * unit_bytes);
+}
+
+void shards_wrongly() {
+  const std::vector<Block> model = blocks(2);
+  EXPECT(says([&] { distribute::Shards(model, {.stage = 1}); }, "stage is 1, and must be 2 or 3"));
+  EXPECT(says([&] { distribute::Shards(std::vector<Block>()); }, "there is no unit"));
+  EXPECT(says([&] { distribute::Shards(std::vector<Block>{model[0], model[0]}); },
+              "is a parameter of units 0 and 1, and must be of one"));
+  EXPECT(says([&] { distribute::Shards(std::vector<Block>(1)); }, "has no value yet"));
+  const distribute::Shards shards(model);
+  EXPECT(says([&] { (void)shards.run(2, model[0], ones({1, 8})); }, "there is no unit 2: there are 2"));
+  EXPECT(says(
+      [&] {
+        distribute::GradientTape tape;
+        const Tensor loss = sum(shards.run(1, model[1], ones({1, 8})));
+        tape.gradient(loss, shards.variables(), {.unconnected = Unconnected::none});
+      },
+      "is a part of a parameter (distribute::Shards), whose gradient is a mean over the ranks already"));
+  // Read outside of a unit, eagerly and traced: NaN.
+  const Variable v = variables(model).values()[0];
+  EXPECT(all(isnan(function("f", [&](const Tensor& x) { return x + v; })(zeros(v.shape())))).item<bool>());
+}
+
+// --- Sequences -------------------------------------------------------------------------------------------------------
+
+Tensor own_tokens(const Tensor& whole) {
+  const Dim part = whole.shape()[1] / n;
+  return whole(all, slice(part * me, part * me + part));
+}
+
+void ring() {
+  // [heads, tokens, d], of which each rank has some tokens.
+  const Tensor q = own({2, 3 * n, 4}, 1), k = own({2, 3 * n, 4}, 2), v = own({2, 3 * n, 5}, 3),
+               w = own({2, 3 * n, 5}, 4);
+  for (const bool causal : {false, true}) {
+    const auto whole = [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return sum(w * attention(a, b, c, {.causal = causal}));
+    };
+    const Tensor weights = own_tokens(w);
+    const auto part = [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return sum(weights * distribute::ring_attention(a, b, c, {.causal = causal}));
+    };
+    const Tensor y = distribute::ring_attention(own_tokens(q), own_tokens(k), own_tokens(v), {.causal = causal});
+    EXPECT(allclose(y, own_tokens(attention(q, k, v, {.causal = causal})), {.rtol = 1e-5, .atol = 1e-6}));
+    const auto expected = grad<0, 1, 2>(whole)(q, k, v);
+    const auto got = grad<0, 1, 2>(part)(own_tokens(q), own_tokens(k), own_tokens(v));
+    const auto near = [](const Tensor& a, const Tensor& b) {
+      return allclose(a, own_tokens(b), {.rtol = 1e-4, .atol = 1e-5});
+    };
+    EXPECT(near(std::get<0>(got), std::get<0>(expected)) && near(std::get<1>(got), std::get<1>(expected)) &&
+           near(std::get<2>(got), std::get<2>(expected)));
+    const auto traced = function("g", [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return std::get<1>(grad<0, 1, 2>(part)(a, b, c));
+    })(own_tokens(q), own_tokens(k), own_tokens(v));
+    EXPECT(same(traced, std::get<1>(got)));
+  }
+  const Tensor x = own_tokens(q).astype(bf16);
+  EXPECT(distribute::ring_attention(x, x, x).dtype() == bf16);
+  EXPECT(says([&] { distribute::ring_attention(q, v, v); }, "q and k must have one shape"));
+  EXPECT(
+      says([] { distribute::ring_attention(ones({3}), ones({3}), ones({3})); }, "must be floating, [..., tokens, d]"));
+}
+
+// Two Dense layers of whose tokens each rank has some, before and behind.
+void tokens() {
+  struct Model {
+    distribute::ColumnParallelDense up;
+    distribute::RowParallelDense down;
+    Model(const Group& group, std::optional<int64_t> axis)
+        : up(4 * n, {.group = group, .tokens = axis, .activation = tanh}),
+          down(3, {.group = group, .tokens = axis, .use_bias = false}) {}
+    Tensor operator()(const Tensor& x) const { return down(up(x)); }
+  };
+  random::seed(1);
+  const Model whole(Group({me}), {});
+  random::seed(1);
+  const Model parts(Group(), 1);
+  const Tensor x = own({2, 2 * n, 6}, 1), mine = own_tokens(x), w = own({2, 2 * n, 3}, 2), weights = own_tokens(w);
+  EXPECT(allclose(parts(mine), own_tokens(whole(x)), {.rtol = 1e-5, .atol = 1e-6}));
+  GradientTape a, b;
+  a.watch(x), b.watch(mine);
+  const Tensor loss_whole = sum(w * whole(x)), loss_part = sum(weights * parts(mine));
+  const auto [dx, dk] = a.gradient(loss_whole, x, whole.up.kernel);
+  const auto [dm, dp] = b.gradient(loss_part, mine, parts.up.kernel);
+  EXPECT(allclose(dm, own_tokens(dx), {.rtol = 1e-4, .atol = 1e-5}));
+  EXPECT(allclose(dp, dk(all, slice(4 * me, 4 * me + 4)), {.rtol = 1e-4, .atol = 1e-5}));
+  EXPECT(says([] { distribute::gather_tokens(ones({3}), 4); }, "there is no axis 4 in f32[3]"));
+}
+
+void experts() {
+  for (const std::optional<double> capacity : {std::optional<double>(), std::optional(1.0)}) {
+    random::seed(1);
+    const nn::MixtureOfExperts whole(2 * n, 5, {.capacity = capacity, .sparse = true});
+    random::seed(1);
+    const distribute::ParallelExperts parts(2 * n, 5, {.capacity = capacity});
+    const Tensor x = own({7, 4}, me), w = own({7, 4}, 50 + me);
+    EXPECT(allclose(parts(x), whole(x), {.rtol = 1e-5, .atol = 1e-6}));
+    EXPECT(
+        allclose(function("f", [&](const Tensor& v) { return parts(v); })(x), whole(x), {.rtol = 1e-5, .atol = 1e-6}));
+    GradientTape a, b;
+    a.watch(x), b.watch(x);
+    const Tensor loss_whole = sum(w * whole(x)), loss_part = sum(w * parts(x));
+    const auto [dx, dup, drouter] = a.gradient(loss_whole, x, whole.up, whole.router);
+    const auto [px, pup, prouter] = b.gradient(loss_part, x, parts.up, parts.router);
+    EXPECT(allclose(px, dx, {.rtol = 1e-4, .atol = 1e-5}) && allclose(prouter, drouter, {.rtol = 1e-4, .atol = 1e-5}));
+    EXPECT(allclose(pup, distribute::mean(dup)(slice(2 * me, 2 * me + 2)), {.rtol = 1e-4, .atol = 1e-5}));
+  }
+  if (n > 1) EXPECT(says([] { distribute::ParallelExperts(2 * n + 1, 5); }, "the ranks that they lie on"));
+  EXPECT(says([] { distribute::ParallelExperts(n, 5, {.top = n + 1}); }, "the number of experts"));
+}
+
+// --- Layouts ---------------------------------------------------------------------------------------------------------
+
+void layouts() {
+  using distribute::Layout;
+  using distribute::ShardedTensor;
+  const int64_t rows = n % 2 == 0 ? 2 : 1, columns = n / rows;
+  const distribute::Mesh mesh({{"a", rows}, {"b", columns}});
+  const Tensor w = own({4 * n, 2 * n, 3 * n}, 1);
+  const std::vector<Layout> all_of_them = {
+      Layout{none},           Layout{"a"}, Layout{none, "a"},      Layout{"b", "a"},
+      Layout{"a", "b"},       Layout{"b"}, Layout{none, "a", "b"}, Layout{"a", none, "b"},
+      Layout{none, none, "b"}};
+  for (const Layout& from : all_of_them)
+    for (const Layout& to : all_of_them) {
+      const ShardedTensor x = ShardedTensor::of(w, mesh, from), y = x.to(to);
+      EXPECT(same(y.part(), distribute::shard(w, mesh, to)) && y.shape() == w.shape() && y.plan(to).empty());
+    }
+  // A sum along an axis: each rank has a term.
+  const Tensor term = own({4 * n, 2 * n}, me);
+  for (const Layout& to : {Layout{none}, Layout{"b"}, Layout{none, "b"}, Layout{"a", "b"}}) {
+    const ShardedTensor x(term, mesh, {none}, {"b"});
+    const Tensor total = distribute::all_reduce(term, Reduce::sum, mesh.group("b"));
+    if (rows == 1 || to.axes()[0].axis != "a") EXPECT(same(x.to(to).part(), distribute::shard(total, mesh, to)));
+  }
+  // Products, without communication of one's own.
+  const Tensor a = own({2 * n, 4 * n}, 1), b = own({4 * n, 3 * n}, 2);
+  for (const Layout& left : {Layout{"a", "b"}, Layout{none, "b"}, Layout{"a"}, Layout{none}, Layout{"b", "a"}})
+    for (const Layout& right : {Layout{"b"}, Layout{none, "b"}, Layout{none}, Layout{"a", "b"}, Layout{"b", "a"}}) {
+      const ShardedTensor product = matmul(ShardedTensor::of(a, mesh, left), ShardedTensor::of(b, mesh, right));
+      EXPECT(allclose(product.whole(), matmul(a, b), {.rtol = 1e-4, .atol = 1e-4}));
+    }
+  // By what travels least.
+  if (n == 4) {
+    const Tensor t = zeros({8, 8});
+    const auto steps = [&](const Layout& from, const Layout& to, const std::vector<std::string>& sums = {}) {
+      return to_string(ShardedTensor(distribute::shard(t, mesh, from), mesh, from, sums).plan(to));
+    };
+    EXPECT(steps({none}, {"a", "b"}) == "slice along 'a', axis 0: 0 bytes\nslice along 'b', axis 1: 0 bytes\n");
+    EXPECT(steps({"a"}, {none, "a"}) == "all_to_all along 'a', from axis 0 to 1: 64 bytes\n");
+    EXPECT(steps({"a"}, {"b"}) == "all_gather along 'a', axis 0: 128 bytes\nslice along 'b', axis 0: 0 bytes\n");
+    EXPECT(steps({none}, {none}, {"a"}) == "all_reduce along 'a', whole: 256 bytes\n");
+    EXPECT(steps({none}, {"b", "a"}, {"a"}) ==
+           "slice along 'b', axis 0: 0 bytes\nreduce_scatter along 'a', axis 1: 64 bytes\n");
+    EXPECT(steps({"a", "b"}, {"b", "a"}) ==
+           "all_gather along 'a', axis 0: 64 bytes\nall_to_all along 'b', from axis 1 to 0: 64 bytes\n"
+           "slice along 'a', axis 1: 0 bytes\n");
+  }
+  EXPECT(says([&] { ShardedTensor::of(w, mesh, {"c"}); }, "there is no axis 'c'. there are: a, b"));
+  EXPECT(says([&] { ShardedTensor::of(w, mesh, {"a", "a"}); }, "are both cut along 'a'"));
+  EXPECT(says([&] { ShardedTensor(w, mesh, {"a"}, {"a"}); }, "stands twice among the cuts and sums"));
+  if (n > 1)
+    EXPECT(
+        says([&] { ShardedTensor::of(ones({n + 1}), mesh, {none}).to({columns > 1 ? "b" : "a"}); }, "no multiple of"));
+}
+
+// --- All at once -----------------------------------------------------------------------------------------------------
+
+constexpr int64_t vocabulary_size = 12, model_width = 8, heads = 2;
+
+struct TransformerBlock {
+  nn::LayerNorm before, between;
+  distribute::ColumnParallelDense q, k, v, up;
+  distribute::RowParallelDense out, down;
+  int64_t ranks;
+  explicit TransformerBlock(const Group& group)
+      : q(model_width, {.group = group}),
+        k(model_width, {.group = group}),
+        v(model_width, {.group = group}),
+        up(4 * model_width, {.group = group, .activation = [](const Tensor& x) { return gelu(x); }}),
+        out(model_width, {.group = group}),
+        down(model_width, {.group = group}),
+        ranks(group.size()) {}
+  Tensor operator()(const Tensor& x) const {  // [batch, tokens, width]
+    const Dim batch = x.shape()[0], tokens = x.shape()[1];
+    const int64_t own_heads = heads / ranks, size = model_width / heads;
+    const auto split = [&](const Tensor& t) { return swapaxes(t.reshape({batch, tokens, own_heads, size}), 1, 2); };
+    const Tensor in = before(x);
+    const Tensor seen = attention(split(q(in)), split(k(in)), split(v(in)), {.causal = true});
+    const Tensor y = x + out(swapaxes(seen, 1, 2).reshape({batch, tokens, own_heads * size}));
+    return y + down(up(between(y)));
+  }
+  RILL_LAYER(TransformerBlock, before, between, q, k, v, up, out, down)
+};
+
+struct Transformer {
+  distribute::VocabularyParallelEmbedding embedding;
+  TransformerBlock first, second;
+  nn::LayerNorm last;
+  distribute::ColumnParallelDense head;
+  explicit Transformer(const Group& group)
+      : embedding(vocabulary_size, model_width, {.group = group}),
+        first(group),
+        second(group),
+        head(vocabulary_size, {.group = group}) {}
+  Tensor begin(const Tensor& ids) const { return first(embedding(ids)); }
+  Tensor end(const Tensor& x) const { return head(last(second(x))); }
+  RILL_LAYER(Transformer, embedding, first, second, last, head)
+};
+
+// A transformer on data x stage x model, beside the same in one process.
+void transformer() {
+  const int64_t data = n >= 8 ? 2 : 1, stages = n >= 2 ? 2 : 1, model = n >= 4 ? 2 : 1;
+  if (data * stages * model != n) return;
+  const distribute::Mesh mesh({{"data", data}, {"stage", stages}, {"model", model}});
+  const Group alone({me}), mine = mesh.group("model");
+  const auto made = [](const Group& group) {
+    random::seed(11);
+    Transformer t(group);
+    t.end(t.begin(zeros({1, 5}, {.dtype = i64})));
+    return t;
+  };
+  const Transformer whole = made(alone), part = made(mine);
+  const auto loss_on = [](const Group& group) {
+    return [group](const Tensor& logits, const Tensor& labels) {
+      return mean(distribute::sparse_softmax_cross_entropy(logits, labels, group));
+    };
+  };
+  const distribute::Pipeline pipe({.micro_batches = 2, .group = mesh.group("stage")});
+  const auto stage = [&](const Tensor& x) {
+    if (stages == 1) return part.end(part.begin(x));
+    return pipe.is_first() ? part.begin(x) : part.end(x);
+  };
+  std::vector<Variable> own_variables;
+  for (const auto& [path, v] : variables(part)) {
+    const bool is_early = path.starts_with("embedding") || path.starts_with("first");
+    if (stages == 1 || is_early == pipe.is_first()) own_variables.push_back(v);
+  }
+  nn::Adam adam_whole({.learning_rate = 0.02}), adam_part({.learning_rate = 0.02});
+  const auto step_whole = [&](const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor loss = loss_on(alone)(whole.end(whole.begin(x)), y);
+    adam_whole.minimize(loss, tape, variables(whole).values());
+    return loss;
+  };
+  auto step_part = function("step", [&](const Tensor& x, const Tensor& y) {
+    auto [loss, gradients] = pipe.gradients(stage, loss_on(mine), own_variables, x, y);
+    adam_part.apply_gradients(distribute::mean_of_gradients(gradients, {.group = mesh.group("data")}), own_variables);
+    return distribute::mean(loss, mesh.group("data"));
+  });
+  float first_loss = 0, loss = 0;
+  for (int64_t i = 0; i < 12; ++i) {
+    const Tensor x = (arange(8 * 5).reshape({8, 5}) * 7 + i % 3) % vocabulary_size, y = (x + 1) % vocabulary_size;
+    const Dim rows = 8 / data, at = rows * mesh.rank("data");
+    const float expected = step_whole(x, y).item<float>();
+    loss = step_part(x(slice(at, at + rows)), y(slice(at, at + rows))).item<float>();
+    if (i == 0) first_loss = loss;
+    if (std::abs(loss - expected) >= 1e-3 * expected)
+      std::fprintf(stderr, "step %d: %g, in one process %g\n", int(i), double(loss), double(expected));
+    EXPECT(std::abs(loss - expected) < 1e-3 * expected);
+  }
+  EXPECT(loss < 0.7f * first_loss);
+}
+
+const Cases all_parallel = {
+    {"ring", ring},
+    {"tokens", tokens},
+    {"experts", experts},
+    {"layouts", layouts},
+    {"transformer", transformer},
+    {"shards", shards},
+    {"shard_bytes", shard_bytes},
+    {"shards_wrongly", shards_wrongly},
+    {"pipelines", pipelines},
+    {"schedules", schedules},
+    {"started", started},
+    {"started_wrongly", started_wrongly},
+    {"overlap_in_graphs", overlap_in_graphs},
+};
+
+}  // namespace
+
+const Cases parallel_cases = all_parallel;
