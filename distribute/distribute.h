@@ -5,6 +5,8 @@
 #include "rill/distribute/layers.h"
 #include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
+#include "rill/distribute/server.h"
 #include "rill/distribute/session.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
+#include "rill/distribute/timeline.h"

@@ -269,6 +269,12 @@ const Cases mistakes = {
        if (me == 0) distribute::all_reduce(ones({3})), distribute::all_gather(ones({3}));
        else distribute::all_gather(ones({3})), distribute::all_reduce(ones({3}));
      }},
+    // Ranks that hear of it from others alone say it as well.
+    {"one_of_many", [] { me == 2 ? distribute::all_gather(ones({3})) : distribute::all_reduce(ones({3})); }},
+    {"one_of_many_ends",
+     [] {
+       if (me != 2) distribute::all_reduce(ones({100000}));
+     }},
     {"other_shape", [] { distribute::all_reduce(ones({3 + me})); }},
     {"other_rank_of_tensor", [] { distribute::all_gather(me ? ones({2, 2}) : ones({4})); }},
     {"other_dtype", [] { distribute::all_reduce(ones({3}, {.dtype = me ? f64 : f32})); }},
@@ -383,6 +389,8 @@ int main(int argc, char** argv) {
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
   if (cases.contains(name)) cases.at(name)();
   else if (training_cases.contains(name)) training_cases.at(name)();
+  else if (checkpoint_cases.contains(name)) checkpoint_cases.at(name)();
+  else if (server_cases.contains(name)) server_cases.at(name)();
   else if (catches) caught(mistakes.at(name));
   else mistakes.at(name)();
 }
