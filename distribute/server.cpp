@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 
@@ -64,6 +66,7 @@ struct detail::ServerState {
   int64_t clocks_at = 0;
   std::optional<int64_t> staleness;
   int64_t pushes = not_there;
+  int exceptions_then = std::uncaught_exceptions();
 
   static std::map<int64_t, ServerState*>& all() {
     static std::map<int64_t, ServerState*> servers;
@@ -293,6 +296,8 @@ ParameterServer::ParameterServer(const std::vector<Variable>& variables, const S
 ParameterServer::~ParameterServer() {
   State& s = *state_;
   State::all().erase(s.id);
+  // One that ends by an exception is told of by the Session, and waits for nobody.
+  if (std::uncaught_exceptions() > s.exceptions_then) return;
   if (!s.world || World::now() != s.world || !s.world->is_own() || s.world->is_broken()) return;
   try {
     Alone alone(s, server_op, "");

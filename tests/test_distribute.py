@@ -28,7 +28,7 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
+CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
          "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
          "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
@@ -62,13 +62,14 @@ MISTAKES = {
     "not_in_the_group": ["rank 0 is none of the group's"],
     "forgets_the_tape": ["rank 1 (ends|has ended) its Session", "rank 0 calls all_reduce"],
     "other_model": [r"f32\[3\]", r"f32\[4\]"],
+    "worker_throws": ["rank 1: this worker has had enough", r"rank 0 calls pull of .* while rank 1"],
     "stops": ["has waited 3 s for rank 1"],
     "dies": ["signal 9"],
 }
 RANKS = {"circle_of_sends": 3, "one_of_many": 5, "one_of_many_ends": 5}
 # Those that no rank can catch, or of which one rank is gone.
 UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
-            "nobody_receives", "one_step_more", "one_of_many_ends", "branch_by_rank", "forgets_the_tape"}
+            "nobody_receives", "worker_throws", "one_step_more", "one_of_many_ends", "branch_by_rank", "forgets_the_tape"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 faults = []
