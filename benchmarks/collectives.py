@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Sums over ranks, beside MPI's own and torch's by gloo: starts collectives.cpp on several ranks and prints a table.
+"""Sums over ranks, beside MPI's own and torch's by gloo: starts collectives.cpp on several ranks and prints a table. With --steps,
+training steps whose batch is divided among ranks of a core each (data_parallel.cpp), beside one rank of all these cores and
+torch's DistributedDataParallel.
 
   -n N           ranks on this machine (default 2)
   --build DIR    where rill was built (default: build)
   --most BYTES   the largest sum (default 16 MiB)
+  --steps        the rows dp_mlp, dp_cnn and dp_block instead of sums
   --peers        torch too, where run.py has installed it (.deps/peers)
 
 Each rank has one thread. The rows distributed_step say what averaging gradients adds to a step that computes them alone.
@@ -29,16 +32,28 @@ def lines(text):
 
 
 def of_mpi(args):
-    command = ["mpirun", "-n", args.n, Path(args.build) / "benchmarks/collectives", args.most]
-    return lines(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, env=ENV).stdout)
+    return run(args.n, 1, Path(args.build) / "benchmarks/collectives", args.most)
 
 
-def of_gloo(args):
+def run(ranks, threads, *command):
+    start = [] if ranks == 0 else ["mpirun", "-n", ranks, *([] if threads == 1 else ["--bind-to", "none"])]
+    done = subprocess.run([str(c) for c in (*start, *command)], check=True, stdout=subprocess.PIPE, text=True,
+                          env={**ENV, "OMP_NUM_THREADS": str(threads)})
+    return lines(done.stdout)
+
+
+def of_steps(args):
+    program = Path(args.build) / "benchmarks/data_parallel"
+    return (run(args.n, 1, program, f"{args.n} ranks of a core") + run(1, args.n, program, f"1 rank of {args.n} cores")
+            + run(0, args.n, program, "plain"))
+
+
+def of_torch(args, script, *more):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [setup.PYTHON, HERE / "peers/peer_gloo.py"]
-    ranks = [subprocess.Popen([str(c) for c in (*command, r, args.n, port, args.most)], stdout=subprocess.PIPE, text=True, env=ENV)
+    command = [setup.PYTHON, HERE / "peers" / script]
+    ranks = [subprocess.Popen([str(c) for c in (*command, r, args.n, port, *more)], stdout=subprocess.PIPE, text=True, env=ENV)
              for r in range(args.n)]
     return lines("".join(rank.communicate()[0] for rank in ranks))
 
@@ -48,9 +63,12 @@ def main():
     parser.add_argument("-n", type=int, default=2)
     parser.add_argument("--build", default=HERE.parent / "build")
     parser.add_argument("--most", type=int, default=16 << 20)
+    parser.add_argument("--steps", action="store_true")
     parser.add_argument("--peers", action="store_true")
     args = parser.parse_args()
-    found = of_mpi(args) + (of_gloo(args) if args.peers and setup.PYTHON.exists() else [])
+    found = of_steps(args) if args.steps else of_mpi(args)
+    if args.peers and setup.PYTHON.exists():
+        found += of_torch(args, "peer_ddp.py") if args.steps else of_torch(args, "peer_gloo.py", args.most)
     rows = {}
     for line in found:
         rows.setdefault(line["row"], {})[line["peer"]] = line["median_us"]

@@ -70,7 +70,7 @@ inline auto train_mlp() { return training(mlp_parameters(), 0.01f, mlp_loss); }
 inline constexpr auto cnn_loss = [](const auto& p, const Tensor& x, const Tensor& y) {
   Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
   h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
-  h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
+  h = relu(dense(h.reshape({x.dim(0), 3136}), p[4], p[5]));
   return mean_cross_entropy(dense(h, p[6], p[7]), y);
 };
 inline Parameters cnn_parameters() {

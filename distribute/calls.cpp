@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "rill/devices/driver.h"
@@ -19,23 +21,40 @@ namespace rill::distribute {
 
 namespace {
 
-// A call while it runs: the ranks have agreed on it, and data may move.
+// What an op reads: the tensor itself where its elements lie in order.
+Tensor operand(const Tensor& t) { return t.is_contiguous() ? t : dense(t); }
+std::span<const char> elements_of(const Tensor& t) {
+  return {t.rep()->data, size_t(int64_t(t.size())) * size_of(t.dtype())};
+}
+
+// A call while it runs: the ranks agree on it, and data may move.
 class Running {
  public:
-  // `detail`: what must be equal beside the op and the operand. `expects`: what another rank must say, if not the same.
-  Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, const std::string& detail)
-      : Running(op, attrs) {
-    check_size(op, spec);
-    call_.what = call_.expects = described(op, spec, detail);
-    if (world_) world_->agree(call_, *members_);
+  // `detail`: what must be equal beside the op and the operand. Ranks agree here;
+  Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, std::string detail)
+      : Running(later, op, op, attrs, spec, std::move(detail)) {
+    agree();
   }
-  // Of two ranks.
-  Running(std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec, int64_t peer)
-      : Running(op, attrs) {
-    check_size(op, spec);
-    call_.what = described(op, spec, ""), call_.expects = described(other_op, spec, "");
-    const int places[] = {int(peer)};
-    if (world_) world_->agree(call_, *members_, places);
+  // or by agree() and agree_with(), and until then no data moves.
+  enum Later { later };
+  Running(Later, std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec,
+          std::string detail)
+      : at_(attrs.place, function_) {
+    World* world = World::now_or_alone(Where());
+    const int64_t size = !attrs.ranks.empty() ? int64_t(attrs.ranks.size()) : world ? world->size() : 1;
+    if (size != attrs.size)
+      fail(op,
+           fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
+    call_.op = op, call_.other_op = other_op, call_.place = attrs.place;
+    if (!world || world->alone()) return;
+    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
+    lock_ = std::unique_lock(world->mutex);
+    world_ = world, members_ = &world->members(attrs.ranks, op);
+    call_.spec = spec, call_.detail = std::move(detail), call_.among = members_->among;
+    // MPI counts in int.
+    if (int64_t(spec.shape.numel()) > INT32_MAX)
+      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
+                           INT32_MAX));
   }
 
   bool alone() const { return !world_; }
@@ -45,6 +64,20 @@ class Running {
   void* channel(Channel what = Channel::calls) { return world_->channel(*members_, what); }
   World& world() { return *world_; }
   const Call& call() const { return call_; }
+  const std::vector<int>& ranks() const { return members_->ranks; }
+
+  void agree() {
+    if (world_) world_->agree(call_, *members_);
+  }
+  // All members' tensors, one behind the other, where they are short: then they come with the others' notes.
+  bool is_carried(const Tensor& x) const {
+    return world_ && World::is_carried(int64_t(elements_of(x).size()), members_->size());
+  }
+  void agree(const Tensor& x, char* all) { world_->agree(call_, *members_, elements_of(x), all); }
+  // Of two ranks.
+  void agree_with(int64_t peer, std::span<const char> mine, std::span<char> theirs) {
+    if (world_) world_->agree_with(members_->ranks[size_t(peer)], call_, mine, theirs);
+  }
   void finish(void* request) { world_->finish(request, call_); }
   // Between two members, of whom the others need not know.
   void* send(const Tensor& x, int64_t to) {
@@ -57,35 +90,11 @@ class Running {
   }
 
  private:
-  Running(std::string_view op, const GroupAttrs& attrs) : at_(attrs.place, function_) {
-    World* world = World::now_or_alone(Where());
-    const int64_t size = !attrs.ranks.empty() ? int64_t(attrs.ranks.size()) : world ? world->size() : 1;
-    if (size != attrs.size)
-      fail(op,
-           fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
-    call_.op = op, call_.place = attrs.place;
-    if (!world || world->alone()) return;
-    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
-    lock_ = std::unique_lock(world->mutex);
-    world_ = world, members_ = &world->members(attrs.ranks, op);
-    group_ = attrs.ranks.empty() ? "" : fmt::format(" among ranks {}", to_string(Shape(attrs.ranks)));
-  }
-  // MPI counts in int.
-  void check_size(std::string_view op, const Spec& spec) const {
-    if (world_ && int64_t(spec.shape.numel()) > INT32_MAX)
-      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
-                           INT32_MAX));
-  }
-  std::string described(std::string_view op, const Spec& spec, const std::string& detail) const {
-    return fmt::format("{} of {}{}{}", op, to_string(spec), detail, group_);
-  }
-
   std::string function_;
   ReplayScope at_;  // errors name the user's line, also from a graph
   std::unique_lock<UserCodeMutex> lock_;
   World* world_ = nullptr;  // null: alone
   Members* members_ = nullptr;
-  std::string group_;
   Call call_;
 };
 
@@ -126,9 +135,6 @@ std::unique_ptr<char[]> exchange(Running& run, const char* in, const Cut& cut, i
   return blocks;
 }
 
-// What is small is sent to all, who add up all of it; else each adds up a part. The order of additions is the same.
-constexpr int64_t small_bytes = 1 << 13;
-
 Shape gathered(const Tensor& x, int64_t n) {
   Shape shape{Dim(n)};
   for (const Dim d : x.shape()) shape.push_back(d);
@@ -149,36 +155,42 @@ Tensor dense(const Tensor& t) {
 
 namespace {
 
-// In two parts: block i of all ranks goes to rank i, which adds it up; then all get all sums. Of what is small, all get all
-// blocks at once.
-class AllReduce final : public Moving {
+constexpr int64_t least_piece = 256 << 10;  // bytes: what is added while it is in the cache, and while others move
+constexpr int64_t most_pieces = 32;
+constexpr int pieces_ahead = 2;  // that may come before the one that is added next
+
+// Each rank adds up its part of all ranks' tensors, piece by piece, and sends each piece to all, or keeps it.
+class AddUp final : public Moving {
  public:
-  // Alone.
-  explicit AllReduce(const Tensor& x) : out_(x), stage_(Stage::done) {}
-  AllReduce(Running& run, const Tensor& x, Reduce reduce)
-      : x_(x), out_(empty_like(x, x.shape())), call_(run.call()), mpi_(&run.mpi()), world_(&run.world()) {
-    me_ = run.me(), n_ = run.size(), reduce_ = reduce;
-    const int64_t count = count_of(x), size = width(x);
-    first_ = run.channel(Channel::first_parts);
-    if (count * size <= small_bytes) {
-      is_small_ = true, blocks_ = room(count * size * n_);
-      request_ = mpi_->all_gather(first_, bytes_of(x_), blocks_.get(), count, int(size));
-      return;
-    }
-    last_ = run.channel(Channel::last_parts);
-    cut_ = Cut::evenly(count, n_), mine_ = Cut::same(cut_.counts[size_t(me_)], n_);
-    blocks_ = room(int64_t(own_count()) * n_ * size);
-    request_ = mpi_->all_to_all_blocks(first_, bytes_of(x), cut_.counts.data(), cut_.places.data(), blocks_.get(),
-                                       mine_.counts.data(), mine_.places.data(), int(size));
+  // Done: alone, or by notes.
+  explicit AddUp(const Tensor& x) : out_(x) {}
+  // Where a part is kept, `out` is that part.
+  AddUp(Running& run, const Tensor& x, Tensor out, Cut cut, Reduce reduce, bool keeps)
+      : x_(x),
+        out_(std::move(out)),
+        call_(run.call()),
+        world_(&run.world()),
+        ranks_(run.ranks()),
+        cut_(std::move(cut)) {
+    me_ = run.me(), n_ = run.size(), size_ = width(x), reduce_ = reduce, keeps_ = keeps;
+    const int64_t largest = *std::max_element(cut_.counts.begin(), cut_.counts.end());
+    each_ = std::max<int64_t>(least_piece / size_, (largest + most_pieces - 1) / most_pieces);
+    own_ = bytes_of(out_) + (keeps ? 0 : int64_t(cut_.places[size_t(me_)]) * size_);
+    blocks_ = room(std::min(each_, int64_t(cut_.counts[size_t(me_)])) * pieces_ahead * n_ * size_);
+    for (int i = 0; i < n_; ++i) tags_.push_back(i == me_ ? 0 : world_->tag_with(ranks_[size_t(i)]));
+    for (int64_t k = 0; k < pieces_of(me_) && k < pieces_ahead; ++k) receive_piece(k);
+    for (int d = 1; d < n_; ++d) send_parts((me_ + d) % n_);
+    go_on(true);
   }
 
-  void go_on(bool in_turn) override {
-    if (stage_ == Stage::first && mpi_->test(request_)) add_up();
-    if (stage_ == Stage::added && in_turn) begin_last();
-    if (stage_ == Stage::last && mpi_->test(request_)) end();
+  void go_on(bool) override {
+    while (world_ && added_ < pieces_of(me_) && take_done(coming_[added_ % pieces_ahead])) add_piece();
+    take_done(going_);
+    take_done(sums_);
+    if (is_done()) x_ = Tensor(), blocks_.reset();
   }
-  bool has_begun_last() const override { return is_small_ || stage_ >= Stage::last; }
-  bool is_done() const override { return stage_ == Stage::done; }
+  bool has_begun_last() const override { return true; }  // pieces have tags, and so no turns
+  bool is_done() const override { return !world_ || (added_ == pieces_of(me_) && going_.empty() && sums_.empty()); }
 
   const Tensor& wait() {
     if (is_done()) return out_;
@@ -188,41 +200,94 @@ class AllReduce final : public Moving {
   }
 
  private:
-  enum class Stage { first, added, last, done };
-  int own_count() const { return cut_.counts[size_t(me_)]; }
-  void add_up() {
-    if (is_small_) {
-      reduce_blocks(blocks_.get(), n_, count_of(x_), x_.dtype(), reduce_, bytes_of(out_));
-      return end();
+  using Requests = std::deque<void*>;
+
+  int64_t pieces_of(int part) const { return (int64_t(cut_.counts[size_t(part)]) + each_ - 1) / each_; }
+  int64_t count_in(int part, int64_t k) const {
+    return std::min(each_, int64_t(cut_.counts[size_t(part)]) - k * each_);
+  }
+  const char* here(int part, int64_t k) const {
+    return bytes_of(std::as_const(x_)) + (int64_t(cut_.places[size_t(part)]) + k * each_) * size_;
+  }
+  char* block(int64_t k, int rank) {
+    const int64_t longest = std::min(each_, int64_t(cut_.counts[size_t(me_)]));
+    return blocks_.get() + ((k % pieces_ahead) * n_ + rank) * longest * size_;
+  }
+  void* send(int to, const char* data, int64_t count, int stage) {
+    return world_->mpi().send(world_->channel_of_all(), data, count, size_, ranks_[size_t(to)],
+                              tags_[size_t(to)] + stage * World::tags);
+  }
+  void* receive(int from, char* data, int64_t count, int stage) {
+    return world_->mpi().receive(world_->channel_of_all(), data, count, size_, ranks_[size_t(from)],
+                                 tags_[size_t(from)] + stage * World::tags);
+  }
+  // Whether all is done; the first that is not hides the others.
+  bool take_done(Requests& requests) {
+    while (!requests.empty() && world_->mpi().test(requests.front())) requests.pop_front();
+    return requests.empty();
+  }
+
+  void receive_piece(int64_t k) {
+    for (int d = 1; d < n_; ++d) {
+      const int from = (me_ - d + n_) % n_;
+      coming_[k % pieces_ahead].push_back(receive(from, block(k, from), count_in(me_, k), 0));
     }
-    char* const part = bytes_of(out_) + int64_t(cut_.places[size_t(me_)]) * width(x_);
-    reduce_blocks(blocks_.get(), n_, own_count(), x_.dtype(), reduce_, part);
-    std::memcpy(blocks_.get(), part, size_t(own_count() * width(x_)));
-    stage_ = Stage::added;
   }
-  void begin_last() {
-    request_ = mpi_->all_gather_blocks(last_, blocks_.get(), own_count(), bytes_of(out_), cut_.counts.data(),
-                                       cut_.places.data(), width(x_));
-    stage_ = Stage::last;
+  // This rank's share of a part, to the rank that adds it up; and there comes that one's sum.
+  void send_parts(int rank) {
+    for (int64_t k = 0; k < pieces_of(rank); ++k) {
+      going_.push_back(send(rank, here(rank, k), count_in(rank, k), 0));
+      char* const sum = bytes_of(out_) + (here(rank, k) - bytes_of(std::as_const(x_)));
+      if (!keeps_) sums_.push_back(receive(rank, sum, count_in(rank, k), 1));
+    }
   }
-  void end() { x_ = Tensor(), blocks_.reset(), stage_ = Stage::done; }
+  void add_piece() {
+    const int64_t k = added_++, count = count_in(me_, k);
+    std::vector<const char*> parts;
+    for (int i = 0; i < n_; ++i) parts.push_back(i == me_ ? here(me_, k) : block(k, i));
+    char* const sum = own_ + k * each_ * size_;
+    reduce_parts(parts.data(), n_, count, x_.dtype(), reduce_, sum);
+    for (int d = 1; d < n_ && !keeps_; ++d) going_.push_back(send((me_ + d) % n_, sum, count, 1));
+    if (k + pieces_ahead < pieces_of(me_)) receive_piece(k + pieces_ahead);
+  }
 
   Tensor x_, out_;
   Call call_;
-  const Mpi* mpi_ = nullptr;
   World* world_ = nullptr;
+  std::vector<int> ranks_, tags_;
+  Cut cut_;
   Reduce reduce_ = Reduce::sum;
-  int me_ = 0, n_ = 1;
-  bool is_small_ = false;
-  void *first_ = nullptr, *last_ = nullptr, *request_ = nullptr;
-  Cut cut_, mine_;
+  bool keeps_ = false;
+  int me_ = 0, n_ = 1, size_ = 1;
+  int64_t each_ = 1, added_ = 0;  // elements of a piece; pieces
+  char* own_ = nullptr;           // where this rank's sums go
   std::unique_ptr<char[]> blocks_;
-  Stage stage_ = Stage::first;
+  Requests coming_[pieces_ahead], going_, sums_;
 };
+
+// The sum of short tensors, which come with the notes by which ranks agree.
+void add_up_carried(Running& run, const Tensor& x, Reduce reduce, int64_t first, Tensor& out) {
+  const int64_t bytes = int64_t(elements_of(x).size());
+  char few[1024];
+  const auto more = bytes * run.size() > int64_t(sizeof few) ? room(bytes * run.size()) : nullptr;
+  char* const all = more ? more.get() : few;
+  run.agree(x, all);
+  SmallVec<const char*, 8> parts;
+  for (int i = 0; i < run.size(); ++i) parts.push_back(all + i * bytes + first * width(x));
+  reduce_parts(parts.data(), run.size(), count_of(out), x.dtype(), reduce, bytes_of(out));
+}
+
+Tensor sum_of_carried(Running& run, const Tensor& x, Reduce reduce) {
+  Tensor out = empty_like(x, x.shape());
+  add_up_carried(run, x, reduce, 0, out);
+  return out;
+}
+
+std::string detail_of(Reduce reduce) { return " (" + std::string(name(reduce)) + ")"; }
 
 }  // namespace
 
-Tensor Begun::wait() const { return static_cast<AllReduce&>(*moving_).wait(); }
+Tensor Begun::wait() const { return static_cast<AddUp&>(*moving_).wait(); }
 
 void Begun::go_on() {
   World* world = World::now();
@@ -231,20 +296,36 @@ void Begun::go_on() {
   world->progress();
 }
 
+namespace {
+std::shared_ptr<AddUp> begin_sum(Running& run, const Tensor& x, Reduce reduce) {
+  run.agree();
+  auto moving =
+      std::make_shared<AddUp>(run, x, empty_like(x, x.shape()), Cut::evenly(count_of(x), run.size()), reduce, false);
+  run.world().hold(moving, &run.call());
+  return moving;
+}
+}  // namespace
+
 Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs) {
-  Running run("all_reduce", attrs, x.spec(), fmt::format(" ({})", name(attrs.reduce)));
+  Running run(Running::later, "all_reduce", "all_reduce", attrs, x.spec(), detail_of(attrs.reduce));
   Begun begun;
-  if (run.alone() || run.size() == 1) {
-    begun.moving_ = std::make_shared<AllReduce>(x);
+  if (attrs.size == 1) {
+    begun.moving_ = std::make_shared<AddUp>(x);
+  } else if (run.is_carried(x)) {
+    begun.moving_ = std::make_shared<AddUp>(sum_of_carried(run, x, attrs.reduce));
   } else {
-    begun.moving_ = std::make_shared<AllReduce>(run, x, attrs.reduce);
-    run.world().hold(begun.moving_);
+    begun.moving_ = begin_sum(run, x, attrs.reduce);
   }
   return begun;
 }
 
 Tensors call_all_reduce(Operands in, AttrsView attrs) {
-  return {begin_all_reduce(dense(*in[0]), attrs.as<ReduceAttrs>()).wait()};
+  const auto& a = attrs.as<ReduceAttrs>();
+  const Tensor x = a.size == 1 ? dense(*in[0]) : operand(*in[0]);
+  Running run(Running::later, "all_reduce", "all_reduce", a, x.spec(), detail_of(a.reduce));
+  if (a.size == 1) return {x};
+  if (run.is_carried(x)) return {sum_of_carried(run, x, a.reduce)};
+  return {begin_sum(run, x, a.reduce)->wait()};
 }
 
 // --- Texts -----------------------------------------------------------------------------------------------------------
@@ -308,25 +389,53 @@ void broadcast_texts(Running& run, Tensor& x, int64_t root) {
 
 Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<ReduceAttrs>();
-  const Tensor x = dense(*in[0]);
-  Running run("reduce_scatter", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
+  const Tensor x = a.size == 1 ? dense(*in[0]) : operand(*in[0]);
+  Running run(Running::later, "reduce_scatter", "reduce_scatter", a, x.spec(), detail_of(a.reduce));
   if (run.alone() || run.size() == 1) return {x};
   Shape shape = x.shape();
   shape[0] = shape[0] / a.size;
   Tensor out = empty_like(x, std::move(shape));
-  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(out), run.size()), width(x));
-  reduce_blocks(blocks.get(), run.size(), count_of(out), x.dtype(), a.reduce, bytes_of(out));
-  return {out};
+  if (run.is_carried(x)) {
+    add_up_carried(run, x, a.reduce, run.me() * count_of(out), out);
+    return {out};
+  }
+  run.agree();
+  const auto moving = std::make_shared<AddUp>(run, x, out, Cut::same(count_of(out), run.size()), a.reduce, true);
+  run.world().hold(moving, &run.call());
+  return {moving->wait()};
 }
+
+namespace {
+// Every rank's tensor, from it to all others.
+void gather_blocks(Running& run, const Tensor& x, Tensor& out) {
+  const int64_t bytes = int64_t(elements_of(x).size());
+  std::vector<void*> requests;
+  for (int i = 0; i < run.size(); ++i)
+    if (i != run.me()) {
+      const int tag = run.world().tag_with(run.ranks()[size_t(i)]);
+      requests.push_back(run.mpi().receive(run.world().channel_of_all(), bytes_of(out) + i * bytes, count_of(x),
+                                           width(x), run.ranks()[size_t(i)], tag));
+      requests.push_back(run.mpi().send(run.world().channel_of_all(), bytes_of(x), count_of(x), width(x),
+                                        run.ranks()[size_t(i)], tag));
+    }
+  std::memcpy(bytes_of(out) + run.me() * bytes, bytes_of(x), size_t(bytes));
+  for (void* request : requests) run.finish(request);
+}
+}  // namespace
 
 Tensors call_all_gather(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<GroupAttrs>();
-  const Tensor x = dense(*in[0]);
-  Running run("all_gather", a, x.spec(), "");
+  const Tensor x = operand(*in[0]);
+  Running run(Running::later, "all_gather", "all_gather", a, x.spec(), "");
   Tensor out = empty_like(x, gathered(x, a.size));
+  if (!is_text(x) && run.is_carried(x)) {
+    run.agree(x, bytes_of(out));
+    return {out};
+  }
+  run.agree();
   if (is_text(x)) gather_texts(run, x, out);
   else if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
-  else run.finish(run.mpi().all_gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x)));
+  else gather_blocks(run, x, out);
   return {out};
 }
 
@@ -397,16 +506,20 @@ Tensors call_permute(Operands in, AttrsView attrs) {
 Tensors call_send(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
   const Tensor x = dense(*in[0]);
-  Running run("send", "receive", a, x.spec(), a.root);
-  run.finish(run.send(x, a.root));
+  Running run(Running::later, "send", "receive", a, x.spec(), "");
+  const bool carried = World::is_carried(int64_t(elements_of(x).size()), 1);
+  run.agree_with(a.root, carried ? elements_of(x) : std::span<const char>(), {});
+  if (!carried) run.finish(run.send(x, a.root));
   return {x};
 }
 
 Tensors call_receive(Operands, AttrsView attrs) {
   const auto& a = attrs.as<ReceiveAttrs>();
   Tensor out = empty_tensor(Spec{Shape(a.shape), a.dtype, false, Device()});
-  Running run("receive", "send", a, out.spec(), a.from);
-  run.finish(run.receive(out, a.from));
+  Running run(Running::later, "receive", "send", a, out.spec(), "");
+  const bool carried = World::is_carried(int64_t(elements_of(out).size()), 1);
+  run.agree_with(a.from, {}, carried ? std::span(bytes_of(out), elements_of(out).size()) : std::span<char>());
+  if (!carried) run.finish(run.receive(out, a.from));
   return {out};
 }
 

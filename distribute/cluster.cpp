@@ -5,8 +5,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include "rill/devices/registry.h"
+#include "rill/distribute/collectives.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/scopes.h"
 
 namespace rill::distribute {
 namespace {
@@ -175,6 +183,50 @@ int64_t Cluster::rank_of(const std::string& job, int64_t task, Where where) cons
     first += count;
   }
   fail(cluster_op, fmt::format("there is no task {} of a job '{}'", task, job), where);
+}
+
+int64_t Cluster::rank_of(const std::string& name, Where where) const {
+  const std::string_view job_begin = "/job:", task_begin = "/task:";
+  const size_t task_at = name.find(task_begin);
+  int64_t task = -1;
+  if (name.starts_with(job_begin) && task_at != name.npos) {
+    const char* const number = name.data() + task_at + task_begin.size();
+    const auto [end, error] = std::from_chars(number, name.data() + name.size(), task);
+    if (error == std::errc() && (*end == '\0' || std::string_view(end).starts_with("/device:")))
+      return rank_of(name.substr(job_begin.size(), task_at - job_begin.size()), task, where);
+  }
+  fail(cluster_op, fmt::format("'{}' is no name such as /job:worker/task:1 or /job:worker/task:1/device:cpu:0", name),
+       where);
+}
+
+bool Cluster::is_here(const std::string& name, Where where) const { return rank_of(name, where) == rank(where); }
+
+Tensor Cluster::run_on(const std::string& name, const Callback<Tensor()>& f, Where where) const {
+  constexpr std::string_view op = "Cluster::run_on";
+  CallerScope caller(where, "Cluster::run_on");
+  if (!executing_eagerly()) fail(op, "a traced function is the same on all ranks. call this outside of it", where);
+  const int64_t root = rank_of(name, where);
+  const size_t device_at = name.find("/device:");
+  const Device device = device_at == name.npos ? Device() : Device(name.substr(device_at), where);
+  Tensor result;
+  std::vector<int64_t> spec(size_t(2 + max_tensor_axes));
+  if (rank(where) == root) {
+    const WithDevice there(device, where);
+    result = f().to(Device()).contiguous();
+    spec[0] = int64_t(result.dtype()), spec[1] = int64_t(result.shape().size());
+    for (size_t d = 0; d < result.shape().size(); ++d) spec[2 + d] = result.shape()[d];
+    static const char* const wanted = std::getenv("RILL_LOG");
+    if (wanted && std::string_view(wanted).find("placement") != std::string_view::npos)
+      std::fprintf(stderr, "rill: %s: %s on %s\n", place_of(where).c_str(), to_string(result.spec()).c_str(),
+                   name.c_str());
+  }
+  spec = broadcast(tensor(spec), root, {}, where).to_vector<int64_t>();
+  Shape shape;
+  for (int64_t d = 0; d < spec[1]; ++d) shape.push_back(spec[size_t(2 + d)]);
+  if (!result.defined())
+    result = DType(spec[0]) == DType::string ? tensor(std::vector<std::string>(size_t(int64_t(shape.numel()))), shape)
+                                             : zeros(shape, {.dtype = DType(spec[0])});
+  return broadcast(result, root, {}, where);
 }
 
 Group Cluster::group(const std::string& job, Where where) const {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "rill/distribute/session.h"
+#include "rill/tensor/callback.h"
+#include "rill/tensor/tensor.h"
 
 #pragma GCC visibility push(default)
 
@@ -35,6 +37,13 @@ class Cluster {
 
   // Throws where there is no such task.
   int64_t rank_of(const std::string& job, int64_t task, Where where = Where::current()) const;
+  // By TensorFlow's names: "/job:worker/task:1" or "/job:worker/task:1/device:cpu:0".
+  int64_t rank_of(const std::string& name, Where where = Where::current()) const;
+  // Whether that is this rank.
+  bool is_here(const std::string& name, Where where = Where::current()) const;
+  // Runs f on the rank and device of that name, and gives its result to all ranks, which must all call this; TensorFlow's
+  // `with tf.device(name)`. RILL_LOG=placement tells of each on stderr. Not inside `function`.
+  Tensor run_on(const std::string& name, const Callback<Tensor()>& f, Where where = Where::current()) const;
   // The ranks of a job. Throws where it has none.
   Group group(const std::string& job, Where where = Where::current()) const;
   // The chief (or master) and the workers: those who train together.

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace rill::distribute {
@@ -44,35 +46,48 @@ T product_of(T a, T b) {
   else return a * b;
 }
 
+// out[i] = f(a[i], b[i]), by as many as compilers make vectors of. out may be a or b.
+template <class T, class F>
+void combine_by(const T* a, const T* b, int64_t n, T* out, F f) {
+  constexpr int64_t some = 64 / sizeof(T);
+  int64_t i = 0;
+  for (; i + some <= n; i += some) {
+    T sums[some];
+    for (int64_t k = 0; k < some; ++k) sums[k] = f(a[i + k], b[i + k]);
+    std::memcpy(out + i, sums, sizeof sums);
+  }
+  for (; i < n; ++i) out[i] = f(a[i], b[i]);
+}
+
 template <class T>
-void combine(T* a, const T* b, int64_t n, Reduce reduce) {
+void combine(const T* a, const T* b, int64_t n, Reduce reduce, T* out) {
   switch (reduce) {
     case Reduce::sum:
-    case Reduce::mean:
-      for (int64_t i = 0; i < n; ++i) a[i] = sum_of(a[i], b[i]);
-      return;
-    case Reduce::product:
-      for (int64_t i = 0; i < n; ++i) a[i] = product_of(a[i], b[i]);
-      return;
+    case Reduce::mean: return combine_by(a, b, n, out, [](T x, T y) { return sum_of(x, y); });
+    case Reduce::product: return combine_by(a, b, n, out, [](T x, T y) { return product_of(x, y); });
     case Reduce::max:
+      if constexpr (!is_complex_type<T>) return combine_by(a, b, n, out, [](T x, T y) { return larger_of(x, y); });
+      return;
     case Reduce::min:
-      if constexpr (!is_complex_type<T>)
-        for (int64_t i = 0; i < n; ++i) a[i] = reduce == Reduce::max ? larger_of(a[i], b[i]) : smaller_of(a[i], b[i]);
+      if constexpr (!is_complex_type<T>) return combine_by(a, b, n, out, [](T x, T y) { return smaller_of(x, y); });
   }
 }
 
 // S: how elements are stored; T: what is computed in.
 template <class S, class T = S>
 struct Blocks {
-  const S* parts;
-  int64_t count;
+  const char* const* parts;
   Reduce reduce;
   std::vector<std::vector<T>> rooms;  // for the right halves, by depth
 
+  const S* part(int rank, int64_t at) const { return reinterpret_cast<const S*>(parts[rank]) + at; }
+
   // Of ranks [first, last), elements [at, at + n).
   void run(int first, int last, int64_t at, int64_t n, T* out, size_t depth) {
+    if constexpr (std::is_same_v<S, T>)
+      if (last - first == 2) return combine(part(first, at), part(first + 1, at), n, reduce, out);
     if (last - first == 1) {
-      const S* from = parts + int64_t(first) * count + at;
+      const S* from = part(first, at);
       for (int64_t i = 0; i < n; ++i) out[i] = T(from[i]);
       return;
     }
@@ -80,7 +95,7 @@ struct Blocks {
     if (rooms.size() <= depth) rooms.emplace_back(size_t(piece));
     run(first, first + left, at, n, out, depth + 1);
     run(first + left, last, at, n, rooms[depth].data(), depth + 1);
-    combine(out, rooms[depth].data(), n, reduce);
+    combine(out, rooms[depth].data(), n, reduce, out);
   }
 };
 
@@ -93,21 +108,24 @@ void divide(T* a, int64_t count, int n) {
 }
 
 template <class S, class T = S>
-void reduce_as(const char* parts, int n, int64_t count, Reduce reduce, char* out) {
-  Blocks<S, T> blocks{reinterpret_cast<const S*>(parts), count, reduce, {}};
-  std::vector<T> sum(static_cast<size_t>(piece));
+void reduce_as(const char* const* parts, int n, int64_t count, Reduce reduce, char* out) {
+  Blocks<S, T> blocks{parts, reduce, {}};
   S* to = reinterpret_cast<S*>(out);
+  // Of two, each element is read before it is written, whichever of them `out` is.
+  const bool in_place = std::is_same_v<S, T> && n == 2;
+  std::vector<T> room(in_place ? 0 : size_t(piece));
   for (int64_t at = 0; at < count; at += piece) {
     const int64_t some = std::min(piece, count - at);
-    blocks.run(0, n, at, some, sum.data(), 0);
-    if (reduce == Reduce::mean) divide(sum.data(), some, n);
-    for (int64_t i = 0; i < some; ++i) to[at + i] = S(sum[size_t(i)]);
+    T* const sum = in_place ? reinterpret_cast<T*>(to + at) : room.data();
+    blocks.run(0, n, at, some, sum, 0);
+    if (reduce == Reduce::mean) divide(sum, some, n);
+    for (int64_t i = 0; i < some && !in_place; ++i) to[at + i] = S(sum[i]);
   }
 }
 
 }  // namespace
 
-void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out) {
+void reduce_parts(const char* const* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out) {
   switch (dtype) {
     case DType::i8: return reduce_as<int8_t>(parts, n, count, reduce, out);
     case DType::i16: return reduce_as<int16_t>(parts, n, count, reduce, out);
@@ -125,6 +143,12 @@ void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce 
     case DType::c128: return reduce_as<std::complex<double>>(parts, n, count, reduce, out);
     default: break;  // infer has rejected it
   }
+}
+
+void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out) {
+  std::vector<const char*> each;
+  for (int i = 0; i < n; ++i) each.push_back(parts + int64_t(i) * count * int64_t(size_of(dtype)));
+  reduce_parts(each.data(), n, count, dtype, reduce, out);
 }
 
 }  // namespace rill::distribute

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <optional>
 #include <thread>
+#include <utility>
 
 #include "rill/devices/modules.h"
 
@@ -29,6 +29,10 @@ const Mpi& Mpi::get() {
         mpi.find(m.scatter, "rill_mpi_scatter");
     mpi.find(m.all_gather, "rill_mpi_all_gather"), mpi.find(m.all_gather_blocks, "rill_mpi_all_gather_blocks");
     mpi.find(m.all_to_all_blocks, "rill_mpi_all_to_all_blocks"), mpi.find(m.test, "rill_mpi_test");
+    mpi.find(m.tell, "rill_mpi_tell"), mpi.find(m.listen, "rill_mpi_listen"), mpi.find(m.heard, "rill_mpi_heard");
+    mpi.find(m.window, "rill_mpi_window"), mpi.find(m.window_run, "rill_mpi_window_run");
+    mpi.find(m.window_end, "rill_mpi_window_end");
+    mpi.find(m.listen_again, "rill_mpi_listen_again"), mpi.find(m.stop_listening, "rill_mpi_stop_listening");
     m.why = mpi.why();
     return m;
   }();
@@ -71,86 +75,97 @@ World* World::now_or_alone(const Where& where) {
   return world;
 }
 
+// --- Calls in words and as hashes ------------------------------------------------------------------------------------
+
+std::string Call::what() const { return fmt::format("{} of {}{}{}", op, to_string(spec), detail, among); }
+
+namespace {
+// FNV-1a.
+void mix(uint64_t& h, uint64_t value) { h = (h ^ value) * 1099511628211u; }
+void mix(uint64_t& h, std::string_view text) {
+  for (const char c : text) mix(h, uint64_t(uint8_t(c)));
+  mix(h, uint64_t(text.size()));
+}
+}  // namespace
+
+uint64_t Call::hash_of(std::string_view name) const {
+  uint64_t h = 14695981039346656037u;
+  mix(h, name), mix(h, uint64_t(spec.dtype)), mix(h, detail), mix(h, among);
+  for (const Dim d : spec.shape) mix(h, uint64_t(int64_t(d)));
+  mix(h, uint64_t(spec.shape.size()));
+  return h ^ h >> 32;
+}
+
+std::string World::Said::text() const {
+  const auto cut = [](const std::string& s) { return std::string_view(s).substr(0, 1000); };
+  const char zero = '\0';
+  return fmt::format("{}{}{}{}{}{}{}{}{}{}", rank, zero, int(does), zero, hash, zero, cut(what), zero, cut(place),
+                     zero);
+}
+
+std::vector<World::Said> World::Said::all_of(const std::string& text) {
+  std::vector<std::string> fields;
+  for (size_t at = 0, end; (end = text.find('\0', at)) != text.npos; at = end + 1)
+    fields.push_back(text.substr(at, end - at));
+  std::vector<Said> all;
+  for (size_t i = 0; i + 4 < fields.size(); i += 5)
+    all.push_back({std::stoi(fields[i]), Does(std::stoi(fields[i + 1])), std::stoull(fields[i + 2]), fields[i + 3],
+                   fields[i + 4]});
+  return all;
+}
+
 // --- Notes -----------------------------------------------------------------------------------------------------------
 
-// What ranks tell each other, of one size. Texts are cut; what must be equal is compared by its hash as well.
-struct World::Note {
-  enum class Kind : int32_t { call, waits, goes_on, ended, threw };
-  static constexpr int most_waited_for = 16;
-  Kind kind = Kind::call;
-  int32_t waited_for_count = 0;
-  int64_t number = 0;
-  uint64_t hash = 0;
-  int32_t waited_for[most_waited_for] = {};
-  char what[240] = {}, place[120] = {};
-
-  static uint64_t hash_of(std::string_view text) {
-    uint64_t h = 14695981039346656037u;  // FNV-1a
-    for (const char c : text) h = (h ^ uint8_t(c)) * 1099511628211u;
-    return h;
-  }
-  template <size_t n>
-  static void put(char (&to)[n], std::string_view text) {
-    std::memcpy(to, text.data(), std::min(n - 1, text.size()));
-  }
-  static Note of(Kind kind, std::string_view what, std::string_view place) {
-    Note note;
-    note.kind = kind, note.hash = hash_of(what);
-    put(note.what, what), put(note.place, place);
-    return note;
-  }
-};
-
-struct World::Pending {
-  void* request;
-  std::unique_ptr<Note> note;
-};
-
-struct World::Peer {
-  Note arriving;
-  void* request = nullptr;
-  std::deque<Note> calls;  // that it has told of, and this rank has not made
-  std::optional<Note> waits, left;
-};
-
-void World::send(int rank, const Note& note) {
-  auto kept = std::make_unique<Note>(note);
-  void* request = mpi_->send(control_, kept.get(), sizeof(Note), 1, rank, 0);
-  sending_.push_back({request, std::move(kept)});
-}
-
-void World::tell_all(const Note& note) {
-  for (int r = 0; r < size_; ++r)
-    if (r != rank_) send(r, note);
-}
-
-void World::listen(int rank) {
-  Peer& p = *peers_[size_t(rank)];
-  p.request = mpi_->receive(control_, &p.arriving, sizeof(Note), 1, rank, 0);
-}
-
-void World::take(int rank) {
-  Peer& p = *peers_[size_t(rank)];
-  const Note note = p.arriving;
+void World::take(int rank, Note& note) {
+  Peer& p = peer(rank);
   switch (note.kind) {
-    case Note::Kind::call: p.calls.push_back(note); break;
-    case Note::Kind::waits: p.waits = note; break;
-    case Note::Kind::goes_on: p.waits.reset(); break;
-    case Note::Kind::ended:
-    case Note::Kind::threw: p.left = note, p.waits.reset(); return;  // its last
+    case NoteKind::call: p.calls.push_back(std::move(note)); return;
+    case NoteKind::asks:
+      p.asked = Said::all_of(note.text).at(0);
+      if (asked_by_ < 0) asked_by_ = rank;
+      return answer(rank);
+    case NoteKind::tells: p.said = Said::all_of(note.text).at(0); return;
+    case NoteKind::broken:
+      if (const std::vector<Said> both = Said::all_of(note.text); !news_) {
+        news_.emplace(both.at(0), both.at(1));
+        tell_broken(both[0], both[1]);
+      }
+      return;
+    case NoteKind::waits: return take_waits(note);
+    case NoteKind::stands:
+      if (note.number == waits_) stands_at_ = int(note.hash);
+      return;
+    case NoteKind::is_gone: p.is_gone = true;
   }
-  listen(rank);
 }
 
 void World::progress() {
-  for (int r = 0; r < size_; ++r) {
-    Peer* p = peers_[size_t(r)].get();
-    while (p && p->request && mpi_->test(p->request)) p->request = nullptr, take(r);
-  }
-  std::erase_if(sending_, [&](const Pending& s) { return mpi_->test(s.request) != 0; });
+  for (int from; mail_->hear(from, arriving_);) take(from, arriving_);
+  mail_->is_sent();
+  if (moving_.empty()) return;
   bool in_turn = true;
-  for (const auto& m : moving_) m->go_on(in_turn), in_turn = in_turn && m->has_begun_last();
-  std::erase_if(moving_, [](const auto& m) { return m->is_done(); });
+  for (const Held& h : moving_) h.moving->go_on(in_turn), in_turn = in_turn && h.moving->has_begun_last();
+  std::erase_if(moving_, [this](Held& h) {
+    if (!h.moving->is_done()) return false;
+    if (!h.event.what.empty()) h.event.end = seconds(), events_.push_back(std::move(h.event));
+    return true;
+  });
+}
+
+double World::seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+void World::hold(std::shared_ptr<Moving> moving, const Call* call) {
+  const double now = notes_events_ ? seconds() : 0;
+  moving_.push_back({std::move(moving), {notes_events_ && call ? call->what() : "", true, now, now}});
+}
+
+// Powers of two before and behind: what one tells reaches all in as many steps as there are powers.
+std::vector<int> World::neighbours() const {
+  std::vector<int> ranks;
+  for (int d = 1; d < size_; d *= 2)
+    for (const int r : {(rank_ + d) % size_, (rank_ - d + size_) % size_})
+      if (r != rank_ && std::find(ranks.begin(), ranks.end(), r) == ranks.end()) ranks.push_back(r);
+  return ranks;
 }
 
 // --- The world -------------------------------------------------------------------------------------------------------
@@ -183,11 +198,12 @@ void end_by_exit() {
 
 }  // namespace
 
-World::World(const SessionOptions& options, const Where& where) : process_(getpid()), timeout_(options.timeout) {
+World::World(const SessionOptions& options, const Where& where) : forks_(fork_count()), timeout_(options.timeout) {
   constexpr std::string_view op = "distribute::Session";
   if (world) fail(op, "there is one already, and a process has one at a time", where);
   if (!(options.timeout > 0)) fail(op, fmt::format("timeout is {} and must be positive", options.timeout), where);
   if (ranks_started() > 1) {
+    const ForkDelay begins_to_count_forks;
     static bool ended = false;
     if (std::exchange(ended, true))
       fail(op, "this process has ended one, and MPI cannot begin again. keep one until main() ends", where);
@@ -197,10 +213,8 @@ World::World(const SessionOptions& options, const Where& where) : process_(getpi
     if (mpi.begin(&rank_, &size_) != 0) fail(op, "MPI_Init_thread failed", where);
     mpi_ = &mpi;
     control_ = mpi.group(nullptr, 0);
-    for (int r = 0; r < size_; ++r) {
-      peers_.push_back(r == rank_ ? nullptr : std::make_unique<Peer>());
-      if (r != rank_) listen(r);
-    }
+    mail_ = std::make_unique<Mail>(mpi, control_);
+    peers_.resize(size_t(size_));
     terminate_before = std::set_terminate(end_by_exception);
     static const int registered = std::atexit(end_by_exit);
     (void)registered;
@@ -210,9 +224,8 @@ World::World(const SessionOptions& options, const Where& where) : process_(getpi
 
 World::~World() { world = nullptr; }
 
-bool World::is_own() const { return getpid() == process_; }
-
 Members& World::members(const Dims& ranks, std::string_view op) {
+  if (ranks.empty() && all_) return *all_;
   std::vector<int> key;
   for (const Dim r : ranks) key.push_back(int(int64_t(r)));
   const auto [at, is_new] = groups_.try_emplace(key);
@@ -222,9 +235,17 @@ Members& World::members(const Dims& ranks, std::string_view op) {
       for (int r = 0; r < size_; ++r) key.push_back(r);
     m.ranks = key;
     m.me = int(std::find(key.begin(), key.end(), rank_) - key.begin());
+    if (!ranks.empty()) m.among = fmt::format(" among ranks {}", to_string(Shape(ranks)));
   }
   if (m.me == m.size()) fail(op, fmt::format("rank {} is none of the group's, {}", rank_, to_string(Shape(ranks))));
+  if (ranks.empty()) all_ = &m;
   return m;
+}
+
+int World::tag_with(int rank) {
+  int& tag = peer(rank).tag;
+  tag = (tag + 1) % tags;
+  return 2 + tag;  // 0: notes, 1: what moves while its call lasts
 }
 
 void* World::channel(Members& m, Channel what) {
@@ -237,66 +258,160 @@ void* World::channel(Members& m, Channel what) {
 
 // --- Agreeing --------------------------------------------------------------------------------------------------------
 
-void World::agree(const Call& call, const Members& m) {
-  std::vector<int> places;
-  for (int i = 0; i < m.size(); ++i)
-    if (i != m.me) places.push_back(i);
-  agree(call, m, places);
-}
+namespace {
+constexpr auto patience = std::chrono::seconds(5);  // of a rank that has failed, with the others
 
-void World::agree(const Call& call, const Members& m, std::span<const int> places) {
+// For as long as something is in a place.
+template <class T>
+struct While {
+  T& place;
+  const T before;
+  While(T& p, T value) : place(p), before(std::exchange(p, value)) {}
+  ~While() { place = before; }
+};
+}  // namespace
+
+void World::require_whole(const Call& call) const {
   if (!broken_.empty())
     fail(call.op,
          fmt::format("ranks have disagreed before, and nothing can be called any more. the error was: {}", broken_));
-  const Note mine = Note::of(Note::Kind::call, call.what, call.place);
-  for (const int i : places) send(m.ranks[size_t(i)], mine);
-  const auto missing = [&] {
-    std::vector<int> ranks;
-    for (const int i : places)
-      if (peers_[size_t(m.ranks[size_t(i)])]->calls.empty()) ranks.push_back(m.ranks[size_t(i)]);
-    return ranks;
-  };
-  // One that says something else is told of at once, whoever is missing.
-  const auto differs = [&]() -> int {
-    for (const int i : places) {
-      const Peer& p = *peers_[size_t(m.ranks[size_t(i)])];
-      if (p.calls.empty() ? p.left.has_value() : p.calls.front().hash != Note::hash_of(call.expects))
-        return m.ranks[size_t(i)];
-    }
-    return -1;
-  };
-  wait(call, [&] { return differs() >= 0 || missing().empty(); }, missing);
-  if (const int r = differs(); r >= 0) {
-    const Peer& p = *peers_[size_t(r)];
-    fail_mismatch(call, r, p.calls.empty() ? *p.left : p.calls.front());
-  }
-  for (const int i : places) peers_[size_t(m.ranks[size_t(i)])]->calls.pop_front();
 }
 
+// Notes how long something took.
+struct World::Noted {
+  World& world;
+  Event event;
+  Noted(World& w, const Call& call) : world(w), event{} {
+    if (world.notes_events_) event = {call.what(), false, seconds(), 0};
+  }
+  ~Noted() {
+    if (world.notes_events_ && !event.what.empty()) event.end = seconds(), world.events_.push_back(std::move(event));
+  }
+};
+
+void World::agree(const Call& call, const Members& m, std::span<const char> mine, char* all) {
+  require_whole(call);
+  const Noted noted(*this, call);
+  const While<const Call*> now(current_, &call);
+  const int n = m.size();
+  const size_t each = mine.size();
+  const uint64_t hash = call.hash();
+  if (carried_.size() < each * size_t(n)) carried_.resize(each * size_t(n));
+  char* const held = carried_.data();  // of the members from this one on
+  if (each > 0) std::memcpy(held, mine.data(), each);
+  for (int d = 1, round = 0; d < n; d *= 2, ++round) {
+    const size_t bytes = size_t(std::min(d, n - d)) * each;
+    mail_->tell(m.ranks[size_t((m.me - d + n) % n)], NoteKind::call, round, hash, {held, bytes});
+    hear(call, m.ranks[size_t((m.me + d) % n)], hash + uint64_t(round), {held + size_t(d) * each, bytes});
+  }
+  for (int i = 0; each > 0 && i < n; ++i)
+    std::memcpy(all + size_t((m.me + i) % n) * each, held + size_t(i) * each, each);
+}
+
+void World::agree_with(int rank, const Call& call, std::span<const char> mine, std::span<char> theirs) {
+  require_whole(call);
+  const While<const Call*> now(current_, &call);
+  mail_->tell(rank, NoteKind::call, 0, call.hash(), mine);
+  hear(call, rank, call.expected(), theirs);
+}
+
+// The next call of a rank, which must be this one. `expected`: its hash and round.
+void World::hear(const Call& call, int rank, uint64_t expected, std::span<char> out) {
+  Peer& p = peer(rank);
+  constexpr int soon = 500;  // polls without a look at the clock
+  for (int i = 0; i < soon && p.calls.empty(); ++i) progress();
+  const auto done = [&] { return !p.calls.empty() || is_bad_news(); };
+  if (!done()) wait(call, done, [&] { return std::vector<int>{rank}; });
+  if (p.calls.empty()) fail_by_news(call);
+  const Note& note = p.calls.front();
+  if (note.hash + uint64_t(note.number) != expected) {
+    ask(rank, patience);
+    fail_mismatch(call, p.said ? *p.said : Said{rank, Said::Does::call, 0, "something else", "nobody knows where"});
+  }
+  if (!out.empty()) std::memcpy(out.data(), note.text.data(), std::min(out.size(), note.text.size()));
+  p.calls.pop_front();
+}
+
+void World::finish_or_fail(const Call& call, const Callback<bool()>& done) {
+  const Noted noted(*this, call);
+  const While<const Call*> now(current_, &call);
+  wait(call, [&] { return done() || is_bad_news(); }, [] { return std::vector<int>(); });
+  if (!done()) fail_by_news(call);
+}
 void World::finish(void* request, const Call& call) {
-  bool done = false;
-  wait(call, [&] { return done = done || mpi_->test(request) != 0; }, [] { return std::vector<int>(); });
+  bool is_done = false;
+  finish_or_fail(call, [&] { return is_done = is_done || mpi_->test(request) != 0; });
 }
-
 void World::finish(const Moving& moving, const Call& call) {
-  wait(call, [&] { return moving.is_done(); }, [] { return std::vector<int>(); });
+  finish_or_fail(call, [&] { return moving.is_done(); });
 }
 
-void World::fail_mismatch(const Call& call, int rank, const Note& other) {
-  std::string does;
-  switch (other.kind) {
-    case Note::Kind::ended: does = fmt::format("has ended its Session ({})", other.place); break;
-    case Note::Kind::threw:
-      does = other.what[0] ? fmt::format("has failed: {}", other.what) : "has left by an exception";
-      break;
-    default: does = fmt::format("calls {} ({})", other.what, other.place);
+void World::wait_for(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for) {
+  require_whole(call);
+  const While<const Call*> now(current_, &call);
+  bool is_done = false;
+  wait(call, [&] { return is_bad_news() || (is_done = done()); }, waits_for);
+  if (!is_done) fail_by_news(call);
+}
+void World::end_together(const Call& call) {
+  const While<bool> patient(is_patient_, true);
+  agree(call, members({}, call.op));
+}
+
+// --- Mismatches ------------------------------------------------------------------------------------------------------
+
+std::optional<World::Said> World::said_here() const {
+  if (current_) return Said{rank_, Said::Does::call, current_->hash(), current_->what(), current_->place};
+  return last_;
+}
+
+void World::answer(int rank) {
+  if (const std::optional<Said> here = said_here()) mail_->tell(rank, NoteKind::tells, 0, 0, here->text());
+}
+
+// Asks a rank what it calls. It is in that call, and so it answers soon.
+void World::ask(int rank, Clock::duration most) {
+  const Clock::time_point begun = Clock::now();
+  mail_->tell(rank, NoteKind::asks, 0, 0, said_here()->text());
+  while (!peer(rank).said && Clock::now() - begun < most) {
+    progress();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+}
+
+void World::tell_broken(const Said& one, const Said& other) {
+  if (std::exchange(told_, true)) return;
+  for (const int r : neighbours()) mail_->tell(r, NoteKind::broken, 0, 0, one.text() + other.text());
+}
+
+void World::fail_by_news(const Call& call) {
+  if (asked_by_ >= 0) {
+    answer(asked_by_);
+    fail_mismatch(call, *peer(asked_by_).asked);
+  }
+  const auto& [one, other] = *news_;  // the one that does not do what this rank does
+  const bool takes_one = other.rank == rank_ || (one.rank != rank_ && one.hash != call.expected());
+  fail_mismatch(call, takes_one ? one : other);
+}
+
+void World::fail_mismatch(const Call& call, const Said& other) {
+  last_ = said_here();
+  std::string does;
+  switch (other.does) {
+    case Said::Does::ends: does = fmt::format("has ended its Session ({})", other.place); break;
+    case Said::Does::threw:
+      does = other.what.empty() ? "has left by an exception" : fmt::format("has failed: {}", other.what);
+      break;
+    case Said::Does::call: does = fmt::format("calls {} ({})", other.what, other.place);
+  }
+  tell_broken(*last_, other);
   fail_broken(call, fmt::format("rank {} calls {} ({}), while rank {} {}. all ranks of a group must make the same "
                                 "calls in the same order",
-                                rank_, call.what, call.place, rank, does));
+                                rank_, call.what(), call.place, other.rank, does));
 }
 
 void World::fail_broken(const Call& call, const std::string& message) {
+  last_ = said_here();
   broken_ = fmt::format("{}: [{}] {}", call.place, call.op, message);
   throw Error(broken_);
 }
@@ -315,124 +430,139 @@ void give_way(std::chrono::steady_clock::duration waited, bool data_moves) {
   std::this_thread::sleep_for(microseconds(waited < microseconds(20000) ? 50 : 500));
 }
 
-constexpr auto tell_after = std::chrono::milliseconds(1000);
-constexpr auto circle_stands = std::chrono::milliseconds(1000);
-constexpr auto patience = std::chrono::seconds(5);  // of a rank that has failed, with the others
+constexpr auto ask_after = std::chrono::milliseconds(1000);
 }  // namespace
 
 void World::wait(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for) {
   const Clock::time_point begun = Clock::now();
-  Clock::time_point circle_since = begun;
-  std::string circle_seen;
-  std::vector<int> said;
+  Clock::time_point asked = begun;
   const struct Waits {
-    std::atomic<bool>& flag;
-    explicit Waits(std::atomic<bool>& f) : flag(f) { flag = true; }
-    ~Waits() { flag = false; }
-  } waits(is_waiting_);
+    World& world;
+    explicit Waits(World& w) : world(w) { world.is_waiting_ = true; }
+    ~Waits() { world.is_waiting_ = false, world.waits_in_ = nullptr, world.circle_.clear(); }
+  } waits(*this);
+  const bool data_moves = waits_for().empty();
   for (;;) {
     progress();
-    if (done()) break;
-    const auto waited = Clock::now() - begun;
-    give_way(waited, waited > std::chrono::microseconds(50) && waits_for().empty());
-    if (waited < tell_after) continue;
-    if (std::vector<int> now = waits_for(); !now.empty() && now != said) tell_of_waiting(call, now), said = now;
-    check_circle(call, circle_seen, circle_since);
-    if (std::chrono::duration<double>(waited).count() > timeout_) {
-      std::string ranks;
-      for (const int r : waits_for()) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", r);
-      fail_broken(call, fmt::format("rank {} has waited {:.0f} s for {}, which has neither called anything nor ended. "
-                                    "Session({{.timeout = seconds}}) waits longer",
-                                    rank_, timeout_, ranks.empty() ? "MPI" : "rank " + ranks));
-    }
+    if (done()) return;
+    const Clock::time_point now = Clock::now();
+    give_way(now - begun, data_moves);
+    if (now - asked < ask_after) continue;
+    asked = now;
+    const std::vector<int> ranks = waits_for();
+    ask_for_circle(call, ranks);
+    if (!circle_.empty()) fail_broken(call, fmt::format("ranks wait for one another: {}", circle_));
+    if (!is_patient_ && std::chrono::duration<double>(now - begun).count() > timeout_) fail_waiting(call, ranks);
   }
-  if (std::exchange(told_, false)) tell_all(Note::of(Note::Kind::goes_on, "", ""));
 }
 
-void World::tell_of_waiting(const Call& call, const std::vector<int>& ranks) {
-  Note note = Note::of(Note::Kind::waits, call.what, call.place);
-  note.number = ++waits_;
-  note.waited_for_count = std::min(int(ranks.size()), Note::most_waited_for);
-  std::copy_n(ranks.begin(), note.waited_for_count, note.waited_for);
-  told_ = true;
-  if (!peers_[size_t(rank_)]) peers_[size_t(rank_)] = std::make_unique<Peer>();
-  peers_[size_t(rank_)]->waits = note;
-  tell_all(note);
+void World::fail_waiting(const Call& call, const std::vector<int>& ranks) {
+  const std::string whom = stands_at_ >= 0 ? fmt::format("rank {}", stands_at_)
+                           : ranks.empty() ? std::string("MPI")
+                                           : fmt::format("rank {}", ranks.front());
+  fail_broken(call, fmt::format("rank {} has waited {:.0f} s for {}, which has neither called anything nor ended. "
+                                "Session({{.timeout = seconds}}) waits longer",
+                                rank_, timeout_, whom));
 }
 
-// Who waits for whom from this rank back to it, or nothing. Each waits for all that it names, so one circle is enough.
-std::string World::circle() const {
-  std::vector<int> from(size_t(size_), -1), stack { rank_ };
-  const auto note_of = [&](int r) { return peers_[size_t(r)] ? peers_[size_t(r)]->waits : std::nullopt; };
-  const auto told = [&](int last) {
-    std::vector<int> path{last};
-    while (path.back() != rank_) path.push_back(from[size_t(path.back())]);
-    std::string text;
-    for (size_t i = path.size(); i-- > 0;) {
-      const Note note = *note_of(path[i]);
-      text += fmt::format("{}rank {} calls {} ({})", text.empty() ? "" : ", which waits for ", path[i], note.what,
-                          note.place);
-    }
-    return text + fmt::format(", which waits for rank {}", rank_);
-  };
-  while (!stack.empty()) {
-    const int r = stack.back();
-    stack.pop_back();
-    const std::optional<Note> note = note_of(r);
-    for (int k = 0; note && k < note->waited_for_count; ++k) {
-      const int next = note->waited_for[k];
-      if (next == rank_) return told(r);
-      if (from[size_t(next)] < 0) from[size_t(next)] = r, stack.push_back(next);
-    }
+// --- Who waits for whom ----------------------------------------------------------------------------------------------
+
+// A note goes from each that waits to the one that it waits for. Notes of two ranks arrive in order, so that where it comes
+// back, none of those it has passed can have gone on meanwhile.
+void World::ask_for_circle(const Call& call, const std::vector<int>& ranks) {
+  if (!waits_in_) ++waits_, stands_at_ = -1;
+  waits_in_ = &call, waits_for_ = ranks;
+  const Said here{rank_, Said::Does::call, 0, call.what(), call.place};
+  for (const int r : ranks) mail_->tell(r, NoteKind::waits, waits_, uint64_t(rank_), here.text());
+}
+
+void World::take_waits(const Note& note) {
+  const int origin = int(note.hash);
+  if (!waits_in_ || waits_for_.empty()) return;  // this one does not wait, and the origin asks again
+  std::vector<Said> way = Said::all_of(note.text);
+  if (origin == rank_) {
+    if (note.number != waits_) return;
+    for (const Said& s : way)
+      circle_ +=
+          fmt::format("{}rank {} calls {} ({})", circle_.empty() ? "" : ", which waits for ", s.rank, s.what, s.place);
+    circle_ += fmt::format(", which waits for rank {}", rank_);
+    return;
   }
-  return "";
-}
-
-// A circle that stands for a second is one: what could have broken it has had the time to arrive.
-void World::check_circle(const Call& call, std::string& seen, Clock::time_point& since) {
-  const std::string now = told_ ? circle() : "";
-  if (now != seen) seen = now, since = Clock::now();
-  if (now.empty() || Clock::now() - since < circle_stands) return;
-  fail_broken(call, fmt::format("ranks wait for one another: {}", now));
+  for (const Said& s : way)
+    if (s.rank == rank_) return;  // a circle without the origin, which others find
+  const Said here{rank_, Said::Does::call, 0, waits_in_->what(), waits_in_->place};
+  const std::string text = note.text + here.text();
+  if (text.size() > Mail::most) return;
+  for (const int r : waits_for_) {
+    mail_->tell(r, NoteKind::waits, note.number, note.hash, text);
+    mail_->tell(origin, NoteKind::stands, note.number, uint64_t(r), {});
+  }
 }
 
 // --- Ending ----------------------------------------------------------------------------------------------------------
 
-bool World::all_left() const {
-  for (int r = 0; r < size_; ++r)
-    if (r != rank_ && !peers_[size_t(r)]->left) return false;
-  return true;
+// On several ranks, one that does not agree with this one's end.
+void World::print_call(const Said& said, bool& bad, std::vector<int>& printed) const {
+  bad = true;
+  if (said.does != Said::Does::call || std::find(printed.begin(), printed.end(), said.rank) != printed.end()) return;
+  printed.push_back(said.rank);
+  const std::string line =
+      fmt::format("rank {}: {}: [distribute::Session] rank {} ends its Session, while rank {} calls {} ({})\n", rank_,
+                  last_->place, rank_, said.rank, said.what, said.place);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+// Waits until a rank has ended too: false where something is wrong, and it does not soon.
+bool World::end_with(int rank, uint64_t hash, bool& bad, Clock::time_point begun, std::vector<int>& printed) {
+  Peer& p = peer(rank);
+  for (bool asks = true;;) {
+    progress();
+    while (!p.calls.empty()) {
+      const bool ends = p.calls.front().hash + uint64_t(p.calls.front().number) == hash;
+      p.calls.pop_front();
+      if (ends) return true;
+      bad = true;
+      if (std::exchange(asks, false)) mail_->tell(rank, NoteKind::asks, 0, 0, last_->text());
+    }
+    for (Peer& other : peers_) {
+      if (other.asked) print_call(*other.asked, bad, printed);
+      if (other.said) print_call(*other.said, bad, printed);
+    }
+    if (news_) bad = true;
+    if (bad && Clock::now() - begun > patience) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
 }
 
 void World::leave(bool thrown, const std::string& place) {
   if (alone() || !is_own()) return;
-  tell_all(Note::of(thrown ? Note::Kind::threw : Note::Kind::ended, "", place));
-  const Clock::time_point begun = Clock::now();
+  Call end;
+  end.op = end.other_op = "the end of the Session", end.place = place;
   bool bad = thrown || !broken_.empty();
+  const auto does = thrown ? Said::Does::threw : Said::Does::ends;
+  if (!last_ || !bad) last_ = Said{rank_, does, end.hash(), "", place};
   if (thrown) std::fprintf(stderr, "rank %d leaves its Session (%s) by an exception\n", rank_, place.c_str());
+  if (thrown) tell_broken(*last_, *last_);
+  for (int r = 0; r < size_; ++r)
+    if (peer(r).asked) answer(r);
   // A rank that has failed waits for the others for a while, so that each can say what it saw.
-  while (!all_left() && !(bad && Clock::now() - begun > patience)) {
-    progress();
-    for (int r = 0; r < size_ && !bad; ++r) {
-      const Peer* p = r == rank_ ? nullptr : peers_[size_t(r)].get();
-      if (!p || (p->calls.empty() && !(p->left && p->left->kind == Note::Kind::threw))) continue;
-      bad = true;
-      if (p->calls.empty()) break;
-      const std::string line =
-          fmt::format("rank {}: {}: [distribute::Session] rank {} ends its Session, while rank {} calls {} ({})\n",
-                      rank_, place, rank_, r, p->calls.front().what, p->calls.front().place);
-      std::fwrite(line.data(), 1, line.size(), stderr);
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  const Clock::time_point begun = Clock::now();
+  bool all_left = true;
+  std::vector<int> printed;
+  for (int d = 1, round = 0; d < size_; d *= 2, ++round) {
+    mail_->tell((rank_ - d + size_) % size_, NoteKind::call, round, end.hash(), {});
+    all_left &= end_with((rank_ + d) % size_, end.hash() + uint64_t(round), bad, begun, printed);
   }
   if (bad) {
     std::fflush(nullptr);
     // What is thrown is printed by who catches it; the job must not end well.
-    if (thrown && moving_.empty() && all_left()) return mpi_->end();
-    mpi_->abort(1);
-    _exit(1);
+    if (!thrown || !moving_.empty() || !all_left) {
+      mpi_->abort(1);
+      _exit(1);
+    }
   }
-  while (!sending_.empty() || !moving_.empty()) progress();
+  while (!mail_->is_sent() || !moving_.empty()) progress();
+  mail_->stop();
   mpi_->end();
 }
 
@@ -442,9 +572,15 @@ void World::end_job(const std::string& message) {
   const std::string line = fmt::format("rank {}: {}\n", rank_, message);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
-  tell_all(Note::of(Note::Kind::threw, message, ""));
+  if (!last_) last_ = Said{rank_, Said::Does::threw, 0, message, ""};
+  const std::vector<int> others = neighbours();
+  tell_broken(*last_, *last_);
+  for (const int r : others) mail_->tell(r, NoteKind::is_gone, 0, 0, {});
+  const auto all_gone = [&] {
+    return std::all_of(others.begin(), others.end(), [&](int r) { return peer(r).is_gone; });
+  };
   const Clock::time_point begun = Clock::now();
-  while (!all_left() && Clock::now() - begun < std::chrono::milliseconds(500)) {
+  while (!all_gone() && Clock::now() - begun < patience) {
     progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

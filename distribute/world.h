@@ -1,9 +1,10 @@
-// The World: what a Session holds. How ranks agree on a call before any of them moves data, and how they wait.
+// The World: what a Session holds. How ranks agree on a call before any of them uses its data, and how they wait.
 //
-// Before each call, a rank sends every other member of the group a note of what it calls, and where, and waits for
-// theirs (World::agree). Notes of two ranks arrive in order, so the calls that any two have in common are compared one by
-// one, whatever groups they are in. A rank that ends, or throws, says so by a last note. One that has waited for a
-// second tells all ranks for whom, so that each can see whether they wait in a circle.
+// All members of a group learn in a few rounds that each makes the call (World::agree): in round k a rank sends a note to
+// the one 2^k places before it and hears from the one 2^k behind, and so what is known doubles. A note is a hash of the
+// call; short tensors travel with it. Notes of two ranks arrive in order, so the first that is not what a rank expects
+// shows a mismatch; only then do ranks tell each other what they call, in words, and all others what they found. Who waits
+// for a second sends a note along the chain of those that wait; if it comes back, they wait in a circle.
 //
 // One thread at a time is in here. Start at World::agree.
 #pragma once
@@ -13,13 +14,17 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "rill/distribute/mail.h"
 #include "rill/distribute/mpi/plug_in.h"
 #include "rill/distribute/session.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill::distribute {
 
@@ -38,6 +43,14 @@ struct Mpi {
   decltype(&rill_mpi_all_gather_blocks) all_gather_blocks = nullptr;
   decltype(&rill_mpi_all_to_all_blocks) all_to_all_blocks = nullptr;
   decltype(&rill_mpi_test) test = nullptr;
+  decltype(&rill_mpi_tell) tell = nullptr;
+  decltype(&rill_mpi_listen) listen = nullptr;
+  decltype(&rill_mpi_listen_again) listen_again = nullptr;
+  decltype(&rill_mpi_heard) heard = nullptr;
+  decltype(&rill_mpi_stop_listening) stop_listening = nullptr;
+  decltype(&rill_mpi_window) window = nullptr;
+  decltype(&rill_mpi_window_run) window_run = nullptr;
+  decltype(&rill_mpi_window_end) window_end = nullptr;
   std::string why;  // it cannot be used
 
   static const Mpi& get();
@@ -47,16 +60,26 @@ struct Mpi {
 struct Members {
   std::vector<int> ranks;
   int me = 0;
+  std::string among;       // " among ranks [0,1]"; nothing where they are all
   void* channels[3] = {};  // MPI's communicators, each made at the first call that moves data by it
   int size() const { return int(ranks.size()); }
 };
 
-// A call as other ranks are told of it.
+// A call as other ranks are told of it: by a hash, and in words where somebody must read it.
 struct Call {
-  std::string op;       // "all_reduce"
-  std::string what;     // "all_reduce of f32[3] (sum)"
-  std::string expects;  // what the others' must be: the same, or its counterpart
-  std::string place;    // the user's line
+  std::string_view op;        // "all_reduce"
+  std::string_view other_op;  // what the others must call: the same, or its counterpart
+  Spec spec;
+  std::string detail;  // " (sum)"
+  std::string among;   // of the members
+  std::string place;   // the user's line
+
+  std::string what() const;  // "all_reduce of f32[3] (sum)"
+  uint64_t hash() const { return hash_of(op); }
+  uint64_t expected() const { return op == other_op ? hash() : hash_of(other_op); }
+
+ private:
+  uint64_t hash_of(std::string_view op) const;
 };
 
 // What MPI's communicators are for. Calls that go on while others begin have two of their own, for MPI wants the calls on
@@ -91,21 +114,44 @@ class World {
 
   // Those of a group (Group::ranks). Throws where this rank is none of them.
   Members& members(const Dims& ranks, std::string_view op);
-  // Tells the members with these places of a call, and waits until they have said that they make it too. Throws where one
-  // says something else.
-  void agree(const Call& call, const Members& members, std::span<const int> places);
-  void agree(const Call& call, const Members& members);
+  // Tells the members of a call, and waits until all make it. Throws where one says something else. `mine`, of equally
+  // many bytes on all, travels along: `all` gets those of all members, in the order of their places.
+  void agree(const Call& call, const Members& members, std::span<const char> mine = {}, char* all = nullptr);
+  // The same between two ranks, where each may give something and get what the other gives.
+  void agree_with(int rank, const Call& call, std::span<const char> mine = {}, std::span<char> theirs = {});
+  // Whether what `n` members give of so many bytes each can travel along.
+  static bool is_carried(int64_t bytes, int64_t n) { return bytes * n <= int64_t(Mail::most); }
+
   // The group's communicator, of which all members must ask at once; and that of all ranks.
   void* channel(Members& members, Channel what = Channel::calls);
   void* channel_of_all() { return control_; }
+  // A tag that both ranks give what moves between them in a call, on the communicator of all ranks; there is none other
+  // of that number, nor of tag + tags, while it moves. Both must ask for each call of theirs on which they have agreed.
+  int tag_with(int rank);
+  static constexpr int tags = 16000;
   // Waits until what MPI was asked for is done.
   void finish(void* request, const Call& call);
   // Holds it until it is done, and lets it go on whenever somebody is in here.
-  void hold(std::shared_ptr<Moving> moving) { moving_.push_back(std::move(moving)); }
+  void hold(std::shared_ptr<Moving> moving, const Call* call = nullptr);
   void finish(const Moving& moving, const Call& call);
   void progress();
+  // Until something has come true that is no note's to tell; `waits_for`: whose doing it is.
+  void wait_for(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
+  // All ranks, however long it takes.
+  void end_together(const Call& call);
+  bool is_broken() const { return !broken_.empty(); }
   // Whether some thread waits, and so lets all go on.
   bool is_waiting() const { return is_waiting_.load(std::memory_order_relaxed); }
+
+  // What is noted for a Timeline: waiting, and what moves; in seconds of a clock that ranks of one machine share.
+  struct Event {
+    std::string what;
+    bool moves;
+    double begin, end;
+  };
+  static double seconds();
+  bool begin_events() { return notes_events_ ? false : (notes_events_ = true); }
+  std::vector<Event> end_events() { return notes_events_ = false, std::exchange(events_, {}); }
 
   // The Session ends, by an exception or not. All ranks come here.
   void leave(bool thrown, const std::string& place);
@@ -113,41 +159,83 @@ class World {
   [[noreturn]] void end_job(const std::string& message);
 
   // Whether this is the process that made it, and no child of fork().
-  bool is_own() const;
+  bool is_own() const { return fork_count() == forks_; }
 
   UserCodeMutex mutex;  // held while ranks wait for each other, which a fork() does not
 
  private:
-  struct Note;
-  struct Pending;
-  struct Peer;
+  // What a rank does, in words.
+  struct Said {
+    enum class Does : int { call, ends, threw };
+    int rank = 0;
+    Does does = Does::call;
+    uint64_t hash = 0;
+    std::string what = {}, place = {};
+    std::string text() const;
+    static std::vector<Said> all_of(const std::string& text);
+  };
+  struct Peer {
+    std::deque<Note> calls;           // that it has told of, and this rank has not made
+    std::optional<Said> asked, said;  // with what it has asked this rank; what it has answered
+    bool is_gone = false;
+    int tag = 0;
+  };
   using Clock = std::chrono::steady_clock;
 
-  void send(int rank, const Note& note);
-  void tell_all(const Note& note);
-  void listen(int rank);
-  void take(int rank);
+  Peer& peer(int rank) { return peers_[size_t(rank)]; }
+  std::vector<int> neighbours() const;  // who is told of what all must know
+  void take(int rank, Note& note);
+  void take_waits(const Note& note);
+  void require_whole(const Call& call) const;
+  void hear(const Call& call, int rank, uint64_t expected, std::span<char> out);
   // Polls until `done`. What it waits for is said by `waits_for`, ranks of the job.
   void wait(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
-  void tell_of_waiting(const Call& call, const std::vector<int>& ranks);
-  std::string circle() const;
-  void check_circle(const Call& call, std::string& seen, Clock::time_point& since);
-  [[noreturn]] void fail_mismatch(const Call& call, int rank, const Note& other);
+  void ask_for_circle(const Call& call, const std::vector<int>& ranks);
+  [[noreturn]] void fail_waiting(const Call& call, const std::vector<int>& ranks);
+  std::optional<Said> said_here() const;
+  void answer(int rank);
+  void ask(int rank, Clock::duration patience);
+  void tell_broken(const Said& one, const Said& other);
+  void finish_or_fail(const Call& call, const Callback<bool()>& done);
+  bool is_bad_news() const { return asked_by_ >= 0 || news_.has_value(); }
+  [[noreturn]] void fail_by_news(const Call& call);
+  [[noreturn]] void fail_mismatch(const Call& call, const Said& other);
   [[noreturn]] void fail_broken(const Call& call, const std::string& message);
-  bool all_left() const;
+  bool end_with(int rank, uint64_t hash, bool& bad, Clock::time_point begun, std::vector<int>& printed);
+  void print_call(const Said& said, bool& bad, std::vector<int>& printed) const;
 
   const Mpi* mpi_ = nullptr;  // null: alone
-  const int process_;
+  const uint64_t forks_;
   int rank_ = 0, size_ = 1;
   const double timeout_;
-  void* control_ = nullptr;  // where notes go, with tag 0
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::list<Pending> sending_;
-  std::list<std::shared_ptr<Moving>> moving_;  // in the order in which they began
+  bool is_patient_ = false;  // waits without a bound
+  void* control_ = nullptr;  // where notes go
+  std::unique_ptr<Mail> mail_;
+  Note arriving_;
+  std::vector<Peer> peers_;
+  std::vector<char> carried_;  // what has come of the call that goes on
+  struct Noted;
+  struct Held {
+    std::shared_ptr<Moving> moving;
+    Event event;  // where they are noted
+  };
+  std::list<Held> moving_;  // in the order in which they began
+  bool notes_events_ = false;
+  std::vector<Event> events_;
   std::map<std::vector<int>, Members> groups_;
-  std::string broken_;  // the error after which nothing can be called
-  int64_t waits_ = 0;   // how often others were told of waiting
-  bool told_ = false;   // that this rank waits
+  Members* all_ = nullptr;  // those of all ranks, for they are asked for most
+  std::string broken_;      // the error after which nothing can be called
+
+  const Call* current_ = nullptr;              // on which ranks agree now
+  std::optional<Said> last_;                   // with what this rank has failed, or its end
+  int asked_by_ = -1;                          // one that calls something else than this rank
+  std::optional<std::pair<Said, Said>> news_;  // of a mismatch anywhere
+  bool told_ = false;                          // that news
+  const Call* waits_in_ = nullptr;             // for more than a second; for whom, and how far that is known
+  std::vector<int> waits_for_;
+  int32_t waits_ = 0;  // its number
+  int stands_at_ = -1;
+  std::string circle_;
   std::atomic<bool> is_waiting_ = false;
 };
 

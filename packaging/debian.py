@@ -129,17 +129,27 @@ def programs(package):
 
 
 def shared_libraries(tree, package, names):
-    """The packages that this one's programs need, as a control file lists them; what is in ours itself is left out."""
+    """The packages that this one's programs need, as a control file lists them, and those that only programs of several
+    processes do; what is in ours itself is left out."""
     found = list(programs(package))
     if not found:
-        return ""
+        return "", ""
     (tree / "debian").mkdir(exist_ok=True)
     (tree / "debian/control").write_text("Source: rill\n\nPackage: rill\nArchitecture: any\n")
     libraries = tree / names.library / "usr/lib" / names.triplet
     text = say("dpkg-shlibdeps", "-O", f"-x{names.library}", f"-S{tree / names.library}", f"-l{libraries}",
                f"-l{libraries}/rill-{names.upstream}", "--ignore-missing-info", "--warnings=0",
-               *[word for file in found for word in ("-e", file)], cwd=tree)
-    return text.split("=", 1)[1]
+               *[word for file in found for word in ("-dRecommends" if is_for_many(file) else "-dDepends", "-e", file)],
+               cwd=tree)
+    fields = dict(line.split("=", 1) for line in text.split("\n"))
+    many = fields.get("shlibs:Recommends", "")
+    launcher = ", mpich" if "libmpich" in many else ", openmpi-bin"  # mpirun
+    return fields.get("shlibs:Depends", ""), many and f"Recommends: {many}{launcher}\n"
+
+
+def is_for_many(file):
+    """Whether librill opens it in jobs of several processes alone."""
+    return file.name == "librill_mpi.so"
 
 
 def last_commit(what):
@@ -195,7 +205,8 @@ def write_control(tree, package, names, lines, what, about):
         (control / "shlibs").write_text("".join(
             f"{name} {names.so} {names.library} (>= {names.upstream})\n" for name in libraries))
         (control / "triggers").write_text("activate-noawait ldconfig\n")
-    lines = lines.format(shlibs=shared_libraries(tree, package, names))
+    needed, recommended = shared_libraries(tree, package, names)
+    lines = lines.format(shlibs=needed) + recommended
     (control / "control").write_text(
         f"Package: {package.name}\nSource: rill\nVersion: {names.version}\nArchitecture: {names.architecture}\n"
         f"Maintainer: {maintainer()}\nInstalled-Size: {size}\nPriority: optional\n{lines}"

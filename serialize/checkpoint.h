@@ -47,11 +47,30 @@ class Trackable {
   std::function<void(const std::string& name, VariablePaths& paths)> name_;
 };
 
+// One of several processes that write one checkpoint in a folder that all of them see: each calls save() at the same
+// moment of its program, and it returns when all is there. What they have alike is written by one of them each; for
+// ranks, train::written_by_all() says the rest.
+struct CheckpointPart {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int index = 0, count = 1;             // which of how many processes; a data file each
+  uint64_t run = 0;                     // the same number for all, and one that no other run of these files has
+  std::vector<std::string> first = {};  // patterns of paths that may differ: those of process 0 count
+  std::vector<std::string> own = {};    // patterns of paths that not all have: who has one writes it
+};
+// Of a tensor that lies in pieces on several processes: its whole shape, and where the piece begins.
+struct CheckpointSlice {
+  Shape whole;
+  std::vector<int64_t> start;
+};
+
 struct SaveCheckpointOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int shards = 1;                                 // how many data files
   std::vector<std::string> only = {};             // patterns of paths (path_matches()); none: all
   std::map<std::string, std::string> names = {};  // other names in the file, by path
+  CheckpointPart part = {};                       // of several processes
+  // What this process has a piece of, by its name in the file; the pieces of all make it whole.
+  std::map<std::string, CheckpointSlice> slices = {};
 };
 
 struct RestoreOptions {
@@ -62,6 +81,8 @@ struct RestoreOptions {
   std::vector<std::string> only = {};  // patterns of the paths to restore; then other entries are not extra
   // Names in the file, by path, where they differ. An optimizer's slots go by the name of their Variable.
   std::map<std::string, std::string> names = {};
+  // What has a piece here of what the file has whole, however it was written: by the names in the file.
+  std::map<std::string, CheckpointSlice> slices = {};
 };
 
 // What restoring found.

@@ -124,7 +124,15 @@ ReplayScope::ReplayScope(const std::string& place, const std::string& function)
 }
 ReplayScope::~ReplayScope() { replayed = outer_, replayed_function = outer_function_; }
 
-std::string place_of(const Where& where) { return replayed ? *replayed : to_string(caller_or(where)); }
+std::string place_of(const Where& where) {
+  if (replayed) return *replayed;
+  // A loop asks for the same line over and over.
+  thread_local Where last;
+  thread_local std::string text;
+  const Where here = caller_or(where);
+  if (here.file_name() != last.file_name() || here.line() != last.line()) text = to_string(here), last = here;
+  return text;
+}
 
 namespace {
 // Whether a file is rill's own or the standard library's, through which the user's call came: std::optional::emplace,

@@ -4,6 +4,7 @@ program tests/api/checkpoints.cpp is rill's side. Runs in the environment .deps/
 makes; skipped where there is none.
 """
 import os
+import shutil
 import subprocess
 import tempfile
 
@@ -168,7 +169,21 @@ def managers(folder):
     assert rill("manage", f"{folder}.moved", "run", 2) == [f"{folder}.moved/run-6"]
 
 
-checks = (every_dtype, many_and_large, parts, objects, keras_model, managers)
+def several_ranks(folder):
+    """One checkpoint that three ranks have written, a data file each, with pieces of one tensor."""
+    ranks = f"{BUILD}/tests/distribute_program"
+    if not (shutil.which("mpirun") and os.path.exists(ranks) and os.path.exists(f"{BUILD}/librill_mpi.so")):
+        return
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    subprocess.run(["mpirun", "-n", "3", ranks, "shared_checkpoint", folder], env=os.environ | allowed, check=True, timeout=120)
+    assert len([name for name in os.listdir(folder) if "-of-00003" in name]) == 3
+    found = {name: value for name, (_, value) in tensors_of(f"{folder}/all").items()}
+    np.testing.assert_array_equal(found["table"], np.arange(21, dtype=np.float32).reshape(7, 3))
+    np.testing.assert_array_equal(found["big"], np.full(1000, 2.0))
+    assert [float(found[f"own{rank}"][1]) for rank in range(3)] == [0, 1, 2] and found["note"] == b"of rank 0"
+
+
+checks = (every_dtype, many_and_large, parts, objects, keras_model, managers, several_ranks)
 with tempfile.TemporaryDirectory() as temporary:
     for check in checks:
         place = f"{temporary}/{check.__name__}"

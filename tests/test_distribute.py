@@ -28,15 +28,20 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
+CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes", "shards_wrongly", "ring", "tokens", "experts",
-         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
+         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
+         "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
+         "server_sums", "server_staleness", "server_training", "server_mistakes"]
+FILES = {"loop", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator", "timeline"}  # those that write
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
     "returns_early": ["rank 1 (ends|has ended) its Session", "all_reduce"],
     "other_order": ["all_reduce", "all_gather"],
+    "one_of_many": [rf"rank {r} calls all_reduce.* while rank 2 calls all_gather" for r in (0, 1, 3, 4)],
+    "one_of_many_ends": ["rank 2 (ends|has ended) its Session", "all_reduce"],
     "other_shape": [r"f32\[3\]", r"f32\[4\]"],
     "other_rank_of_tensor": [r"f32\[4\]", r"f32\[2,2\]"],
     "other_dtype": [r"f32\[3\]", r"f64\[3\]"],
@@ -62,13 +67,14 @@ MISTAKES = {
     "lost_before_the_next": [r"the all_reduce that began at .*program\.cpp:\d+ was never waited for"],
     "other_micro_batches": [r"stage 0 has 4 micro-batches \(1F1B\), and stage 1 has 2 \(1F1B\)"],
     "other_stages": [r"send of i64\[14\] among ranks", r"among ranks \[0,1,2\]"],
+    "worker_throws": ["rank 1: this worker has had enough", r"rank 0 calls pull of .* while rank 1"],
     "stops": ["has waited 3 s for rank 1"],
     "dies": ["signal 9"],
 }
-RANKS = {"circle_of_sends": 3, "other_stages": 3}
+RANKS = {"circle_of_sends": 3, "other_stages": 3, "one_of_many": 5, "one_of_many_ends": 5}
 # Those that no rank can catch, or of which one rank is gone.
 UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
-            "never_waited_for", "other_micro_batches", "other_stages", "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape"}
+            "never_waited_for", "other_micro_batches", "other_stages", "nobody_receives", "worker_throws", "one_step_more", "one_of_many_ends", "branch_by_rank", "forgets_the_tape"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 faults = []
@@ -103,7 +109,7 @@ for case in CASES:
         if asked and case not in asked:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case in ("loop", "gathered_state") else []))
+            status, output, seconds = run(ranks, PROGRAM, case, *([folder] if case in FILES else []))
         check(status == 0, f"{case} on {ranks}", output)
         print(f"{case} on {ranks}: {seconds:.1f} s")
         if found := re.search(r"bits \w+ loss \S+", output):
@@ -127,6 +133,13 @@ for mistake, says in MISTAKES.items():
     status, output, seconds = run(ranks, PROGRAM, mistake, "caught", limit=SECONDS)
     for rank in range(ranks):
         check(f"caught on rank {rank}:" in output, f"{mistake}: rank {rank} has no error", output)
+
+if not asked or "kills" in asked:
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "distribute"))
+    import kills
+    found, done = kills.check(str(PROGRAM), 6, int(time.time()), ENV, ranks_of=(2, 4))
+    print(f"kills: {done}")
+    check(not found, "kills", "\n".join(found))
 
 RILL = BUILD / "command/rill"
 if RILL.exists() and (not asked or "launch" in asked):

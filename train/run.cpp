@@ -20,6 +20,7 @@
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/train/folders.h"
 #include "rill/train/progress.h"
+#include "rill/train/ranks.h"
 #include "rill/train/signals.h"
 #include "rill/train/snapshot.h"
 #include "rill/train/texts.h"
@@ -39,9 +40,7 @@ class CoreRun final : public Run {
     epochs = options.epochs;
     if (core.options_.distribute) rank = distribute::rank();
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
-    if (!options.resume.empty())
-      manager_ = std::make_unique<CheckpointManager>(
-          checkpoint(), options.resume, CheckpointManagerOptions{.max_to_keep = options.keep, .prefix = "run"});
+    if (!options.resume.empty()) manager_ = make_manager({});
   }
 
   History train() {
@@ -112,10 +111,23 @@ class CoreRun final : public Run {
     void name_variables(VariablePaths& paths) const { run->name_state(paths); }
   };
 
-  // Of several ranks one writes and shows.
-  bool is_first() const { return rank == 0; }
+  std::unique_ptr<CheckpointManager> make_manager(const SaveCheckpointOptions& save) {
+    return std::make_unique<CheckpointManager>(
+        checkpoint(), options_.resume,
+        CheckpointManagerOptions{
+            .max_to_keep = options_.keep, .asynchronous = core_.options_.distribute, .prefix = "run", .save = save});
+  }
+  // All ranks write: what is trained is alike on them, and the rest is the first one's.
+  SaveCheckpointOptions written_by_all() const {
+    SaveCheckpointOptions save;
+    save.part.first = {"random", "random/*", "run/*"};
+    for (const auto& [path, v] : core_.variables())
+      if (!v.trainable()) save.part.first.push_back("model/" + path);
+    return train::written_by_all(std::move(save));
+  }
 
   void begin_alike() {
+    if (manager_) manager_ = make_manager(written_by_all());
     distribute::broadcast(core_.variables());
     if (nn::Optimizer* o = optimizer()) {
       const NamedVariables model = core_.variables();
@@ -309,7 +321,7 @@ class CoreRun final : public Run {
     if (manager_ && signalled) end_signalled();
   }
   void end_signalled() {
-    if (save())
+    if (save() && tell_of_failure([&] { manager_->wait(); }) && rank == 0)
       std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
                    (long long)step);
     end();
@@ -317,9 +329,12 @@ class CoreRun final : public Run {
   }
   // A disk that is full is told, and training goes on: the checkpoint before stands.
   bool save() {
-    if (!is_first()) return true;
+    return tell_of_failure([&] { manager_->wait(); }) & tell_of_failure([&] { manager_->save(step); });
+  }
+  template <class F>
+  bool tell_of_failure(const F& write) {
     try {
-      manager_->save(step);
+      write();
       return true;
     } catch (const Error& e) {
       std::fprintf(stderr, "rill: the run could not be saved: %s\n", e.what());

@@ -10,4 +10,5 @@
 #include "rill/train/history.h"
 #include "rill/train/loop.h"
 #include "rill/train/monitored.h"
+#include "rill/train/ranks.h"
 #include "rill/train/search.h"

@@ -25,6 +25,8 @@ MPI_Datatype type_of(int size) {
 
 MPI_Comm comm_of(void* group) { return *static_cast<MPI_Comm*>(group); }
 
+constexpr int tag_of_short = 0;
+
 template <class Begin>
 void* begun(const Begin& begin) {
   auto* request = new MPI_Request(MPI_REQUEST_NULL);
@@ -122,5 +124,58 @@ int rill_mpi_test(void* request) {
   MPI_Test(r, &done, MPI_STATUS_IGNORE);
   if (done) delete r;
   return done;
+}
+
+void* rill_mpi_tell(void* group, const void* in, int bytes, int to) {
+  MPI_Request request;
+  MPI_Isend(in, bytes, MPI_BYTE, to, tag_of_short, comm_of(group), &request);
+  int done = 0;
+  MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  return done ? nullptr : new MPI_Request(request);
+}
+void* rill_mpi_listen(void* group, void* out, int bytes) {
+  auto* r = new MPI_Request(MPI_REQUEST_NULL);
+  MPI_Recv_init(out, bytes, MPI_BYTE, MPI_ANY_SOURCE, tag_of_short, comm_of(group), r);
+  MPI_Start(r);
+  return r;
+}
+void rill_mpi_listen_again(void* request) { MPI_Start(static_cast<MPI_Request*>(request)); }
+int rill_mpi_heard(void* request, int* from, int* bytes) {
+  MPI_Status status;
+  int done = 0;
+  MPI_Test(static_cast<MPI_Request*>(request), &done, &status);
+  if (done) *from = status.MPI_SOURCE, MPI_Get_count(&status, MPI_BYTE, bytes);
+  return done;
+}
+void rill_mpi_stop_listening(void* request) {
+  auto* r = static_cast<MPI_Request*>(request);
+  MPI_Cancel(r);
+  MPI_Wait(r, MPI_STATUS_IGNORE);
+  MPI_Request_free(r);
+  delete r;
+}
+
+void* rill_mpi_window(void* group, int64_t bytes) {
+  auto* window = new MPI_Win(MPI_WIN_NULL);
+  void* base = nullptr;
+  constexpr int64_t page = 4096;  // MPICH 4.0 lets the memory of neighbours overlap where it ends elsewhere
+  MPI_Win_allocate(MPI_Aint((bytes / page + 1) * page), 1, MPI_INFO_NULL, comm_of(group), &base, window);
+  MPI_Win_lock_all(0, *window);
+  return window;
+}
+void* rill_mpi_window_run(void* window, int change, int number, const void* in, void* out, int64_t count, int rank,
+                          int64_t at) {
+  const MPI_Datatype type = number == 0 ? MPI_FLOAT : number == 1 ? MPI_DOUBLE : MPI_INT64_T;
+  const MPI_Op op = change == 0 ? MPI_NO_OP : change == 1 ? MPI_SUM : MPI_REPLACE;
+  return begun([&](MPI_Request* r) {
+    MPI_Rget_accumulate(in, int(count), type, out, int(count), type, rank, MPI_Aint(at), int(count), type, op,
+                        *static_cast<MPI_Win*>(window), r);
+  });
+}
+void rill_mpi_window_end(void* window) {
+  auto* w = static_cast<MPI_Win*>(window);
+  MPI_Win_unlock_all(*w);
+  MPI_Win_free(w);
+  delete w;
 }
 }

@@ -36,6 +36,23 @@ void* rill_mpi_all_to_all_blocks(void* group, const void* in, const int* counts,
                                  const int* out_counts, const int* out_places, int size);
 // Whether it is done; then the request is gone.
 int rill_mpi_test(void* request);
+
+// Short messages, which are sent and heard over and over. The first gives null where MPI has taken it at once: then `in`
+// may be written over, else when the request is done.
+void* rill_mpi_tell(void* group, const void* in, int bytes, int to);
+// Hears one from any rank into `out`, and after rill_mpi_listen_again() another one. Those of one rank come in order.
+void* rill_mpi_listen(void* group, void* out, int bytes);
+void rill_mpi_listen_again(void* request);
+int rill_mpi_heard(void* request, int* from, int* bytes);
+void rill_mpi_stop_listening(void* request);
+
+// Memory of each rank's that others reach by themselves, of so many bytes. All ask for it, and end it, at once, and these
+// two wait inside MPI. Numbers: 0 f32, 1 f64, 2 i64; `change`: 0 none, 1 adds, 2 sets. Gives a request, after which `out`
+// has what was there before, and it is changed there.
+void* rill_mpi_window(void* group, int64_t bytes);
+void* rill_mpi_window_run(void* window, int change, int number, const void* in, void* out, int64_t count, int rank,
+                          int64_t at);
+void rill_mpi_window_end(void* window);
 }
 
 #pragma GCC visibility pop

@@ -146,7 +146,8 @@ ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) con
 }
 
 void Checkpoint::save(const std::string& prefix, const SaveCheckpointOptions& options, Where where) const {
-  write_bundle(prefix, values(options, where), options.shards, "save", where);
+  if (options.part.count > 1) write_bundle_part(prefix, values(options, where), options, "save", where);
+  else write_bundle(prefix, values(options, where), options.shards, "save", where);
 }
 
 void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards, Where where) {
@@ -231,7 +232,11 @@ class Restore {
       const Spec& here = v.state().spec;
       const bool known = file_.is_known(entry);
       const Spec there = known ? file_.spec(entry) : Spec();
-      if (!known || there.dtype != here.dtype || there.shape != here.shape)
+      const auto slice = options_.slices.find(entry);
+      const bool fits = slice == options_.slices.end()
+                            ? there.shape == here.shape
+                            : there.shape == slice->second.whole && lies_in(here.shape, slice->second);
+      if (!known || there.dtype != here.dtype || !fits)
         report_.misshapen.push_back(fmt::format("{}: {} here, {} in the file", path, to_string(here),
                                                 known ? to_string(there) : std::string("no dtype of rill's")));
       else {
@@ -255,7 +260,7 @@ class Restore {
                        ".allow_misshapen, or give other .names",
                        prefix_, to_string(refused).substr(to_string(refused).find("; ") + 2)),
            where_);
-    for (const auto& [entry, v] : entries_) found_.push_back({v, file_.read(entry).to(v.device())});
+    for (const auto& [entry, v] : entries_) found_.push_back({v, value_of(entry, v.shape()).to(v.device())});
     std::vector<VariableState*> states;
     for (const Found& f : found_) states.push_back(&f.variable.state());
     const LockVariables lock(std::move(states));  // nothing below throws
@@ -265,6 +270,22 @@ class Restore {
   }
 
  private:
+  static bool lies_in(const Shape& shape, const CheckpointSlice& slice) {
+    bool lies = shape.size() == slice.whole.size() && slice.start.size() == shape.size();
+    for (size_t d = 0; lies && d < shape.size(); ++d)
+      lies = slice.start[d] >= 0 && slice.start[d] + int64_t(shape[d]) <= int64_t(slice.whole[d]);
+    return lies;
+  }
+  // All of an entry, or the piece of it that is asked for.
+  Tensor value_of(const std::string& entry, const Shape& shape) const {
+    Tensor t = file_.read(entry);
+    const auto slice = options_.slices.find(entry);
+    for (size_t d = 0; slice != options_.slices.end() && d < shape.size(); ++d) {
+      const int64_t start = slice->second.start[d];
+      t = moveaxis(moveaxis(t, int64_t(d), 0)(rill::slice(start, start + int64_t(shape[d]))), 0, int64_t(d));
+    }
+    return t.contiguous();
+  }
   // Whether the optimizer at `scope` had not made a slot that the file has not: it had taken no step, or it has slots
   // in the file and all of them are known here. Otherwise the slot may be there under another name.
   bool was_zeros(const std::string& scope) {

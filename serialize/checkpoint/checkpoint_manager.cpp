@@ -176,12 +176,20 @@ struct CheckpointManager::Impl {
     }
   }
 
+  void write_values(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) const {
+    const std::string prefix = in_folder(absolute_folder, name);
+    if (options.save.part.count > 1) write_bundle_part(prefix, values, options.save, "save", where);
+    else write_bundle(prefix, values, options.save.shards, "save", where);
+  }
+
+  // Of several processes, the first has the list.
   void write(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
+    if (options.save.part.index > 0) return write_values(name, values, where);
     if (!std::exchange(cleaned, true)) clean(), remove_unlisted(where);  // first, for the room that it makes
     make_folders(absolute_folder, "save", where);
     UnlistedMark mark(in_folder(absolute_folder, name));
     try {
-      write_bundle(in_folder(absolute_folder, name), values, options.save.shards, "save", where);
+      write_values(name, values, where);
     } catch (...) {
       mark.remove();  // what was there is there still
       throw;

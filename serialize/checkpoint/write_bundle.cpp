@@ -8,11 +8,16 @@
 // A prefix whose files are links, "best" to another checkpoint, becomes a checkpoint of its own: that other one is not
 // ours to change.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
 #include "rill/ops/ops.h"
 #include "rill/serialize/checkpoint/bundle.h"
@@ -43,18 +48,41 @@ std::string encode_strings(const Tensor& t, uint32_t& sum) {
   return lengths + rest;
 }
 
+// Entries of one name are pieces of one tensor, or the same.
+TableEntries joined(TableEntries entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  TableEntries all;
+  for (auto& [name, bytes] : entries) {
+    if (all.empty() || all.back().first != name) {
+      all.emplace_back(name, bytes);
+      continue;
+    }
+    proto::BundleEntryProto whole, more;
+    if (!parse(all.back().second, whole) || !parse(bytes, more) || whole.slices_size() == 0) continue;
+    for (const proto::TensorSliceProto& slice : more.slices()) {
+      const auto same = [&](const auto& s) { return bytes_of(s) == bytes_of(slice); };
+      if (std::none_of(whole.slices().begin(), whole.slices().end(), same)) *whole.add_slices() = slice;
+    }
+    all.back().second = bytes_of(whole);
+  }
+  return all;
+}
+
 class Writer {
  public:
-  Writer(const std::string& prefix, int shards, std::string_view op, const Where& where)
-      : prefix_(prefix), shards_(shards), op_(op), where_(where), sizes_(size_t(shards)) {
+  // Of all shards, or of one, which other processes write the others of.
+  Writer(const std::string& prefix, int shards, std::string_view op, const Where& where, int only = -1)
+      : prefix_(prefix), shards_(shards), only_(only), op_(op), where_(where), sizes_(size_t(shards)) {
     replaces_ = shards_at(prefix) == shards;  // others have other names
-    const int n = shards + (replaces_ ? 1 : 0);
-    for (int i = 0; i < n; ++i)
-      files_.push_back(std::make_unique<FileWriter>(shard_name(prefix, i, n), op, where, Links::replace));
+    for (int i = 0; i < names(); ++i)
+      files_.push_back(only >= 0 && i != only
+                           ? nullptr
+                           : std::make_unique<FileWriter>(shard_name(prefix, i, names()), op, where, Links::replace));
   }
 
   void add(const std::string& name, const Tensor& t) {
-    const size_t shard = size_t(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
+    const size_t shard =
+        only_ >= 0 ? size_t(only_) : size_t(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
     const Tensor host = t.to(Device()).contiguous();
     proto::BundleEntryProto entry;
     entry.set_dtype(to_proto(host.dtype()));
@@ -76,12 +104,38 @@ class Writer {
     entries_.emplace_back(name, bytes_of(entry));
   }
 
-  void finish() {
-    const std::string bytes = index(int(files_.size()));
+  // A piece of a tensor, and what the whole is.
+  void add_slice(const std::string& name, const Tensor& t, const CheckpointSlice& slice) {
+    proto::BundleEntryProto whole;
+    whole.set_dtype(to_proto(t.dtype()));
+    *whole.mutable_shape() = to_proto(slice.whole);
+    proto::TensorSliceProto& place = *whole.add_slices();
+    for (size_t d = 0; d < slice.start.size(); ++d) {
+      proto::TensorSliceProto::Extent& extent = *place.add_extent();
+      if (t.shape()[d] == slice.whole[d]) continue;  // all of the axis
+      extent.set_start(slice.start[d]), extent.set_length(t.shape()[d]);
+    }
+    add(slice_key(name, place), t);
+    entries_.emplace_back(name, bytes_of(whole));
+  }
+
+  const TableEntries& entries() const { return entries_; }
+  // Those of another process.
+  void take(const TableEntries& entries) { entries_.insert(entries_.end(), entries.begin(), entries.end()); }
+
+  // Gives the data files their names.
+  void place() {
     for (size_t i = 0; i < files_.size(); ++i) {
+      if (!files_[i]) continue;
       files_[i]->commit();
       placed_.push_back(shard_name(prefix_, int(i), int(files_.size())));
     }
+  }
+  // They are another process's from here on.
+  void let_go() { placed_.clear(); }
+
+  void finish() {
+    const std::string bytes = index(int(files_.size()));
     write_file(prefix_ + ".index", bytes, op_, where_, Links::replace);
     placed_.clear();
     if (replaces_) rename_shards();
@@ -104,12 +158,15 @@ class Writer {
     }
   }
 
+  int names() const { return shards_ + (replaces_ ? 1 : 0); }
+
   std::string index(int shards) const {
     proto::BundleHeaderProto header;
     header.set_num_shards(shards);
     header.mutable_version()->set_producer(1);
     TableEntries all{{"", bytes_of(header)}};
-    all.insert(all.end(), entries_.begin(), entries_.end());
+    const TableEntries joined_entries = joined(entries_);
+    all.insert(all.end(), joined_entries.begin(), joined_entries.end());
     return write_table(all, op_, where_);
   }
 
@@ -138,7 +195,7 @@ class Writer {
   }
 
   std::string prefix_;
-  int shards_;
+  int shards_, only_;
   std::string op_;
   Where where_;
   bool replaces_ = false;
@@ -148,6 +205,29 @@ class Writer {
   TableEntries entries_;
 };
 
+}  // namespace
+
+namespace {
+void require_named(const std::string& name, const Tensor& t, std::string_view op, const Where& where) {
+  if (name.empty() || name[0] == '\0') fail(op, "a tensor without a name cannot be saved", where);
+  require_defined(op, t, "'" + name + "'", where);
+}
+
+// That a piece lies in the whole.
+void require_slice(const std::string& name, const std::map<std::string, Tensor>& tensors, const CheckpointSlice& slice,
+                   std::string_view op, const Where& where) {
+  const auto at = tensors.find(name);
+  if (at == tensors.end()) fail(op, fmt::format("there is no '{}' to be a piece", name), where);
+  const Shape& shape = at->second.shape();
+  bool lies = shape.ndim() == slice.whole.ndim() && slice.start.size() == shape.size();
+  for (size_t d = 0; lies && d < shape.size(); ++d)
+    lies = slice.start[d] >= 0 && slice.start[d] + int64_t(shape[d]) <= int64_t(slice.whole[d]);
+  if (!lies)
+    fail(op,
+         fmt::format("'{}' is {} and no piece of {} from [{}] on", name, to_string(at->second.spec()),
+                     to_string(slice.whole), fmt::join(slice.start, ",")),
+         where);
+}
 }  // namespace
 
 void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards,
@@ -162,11 +242,132 @@ void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>
   const FolderLock lock(folder);  // two that write one prefix would mix their shards
   Writer writer(prefix, shards, op, where);
   for (const auto& [name, t] : tensors) {
-    if (name.empty() || name[0] == '\0') fail(op, "a tensor without a name cannot be saved", where);
-    require_defined(op, t, "'" + name + "'", where);
+    require_named(name, t, op, where);
     writer.add(name, t);
   }
+  writer.place();
   writer.finish();
+}
+
+// --- By several processes ----------------------------------------------------------------------------------------------
+
+namespace {
+
+bool matches(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return path_matches(name, p); });
+}
+
+// What this process writes: of what all have alike the largest first, each to who has least.
+std::map<std::string, Tensor> share_of(const std::map<std::string, Tensor>& tensors, const SaveCheckpointOptions& o) {
+  std::map<std::string, Tensor> share;
+  std::vector<std::pair<int64_t, const std::string*>> alike;
+  for (const auto& [name, t] : tensors) {
+    const bool is_first = matches(name, o.part.first), is_own = matches(name, o.part.own) || o.slices.contains(name);
+    if (is_own || (is_first && o.part.index == 0)) share.emplace(name, t);
+    const int64_t bytes = t.dtype() == DType::string ? 0 : int64_t(t.size()) * int64_t(size_of(t.dtype()));
+    if (!is_first && !is_own) alike.emplace_back(-bytes, &name);
+  }
+  std::stable_sort(alike.begin(), alike.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int64_t> load(size_t(o.part.count));
+  for (const auto& [bytes, name] : alike) {
+    const size_t least = size_t(std::min_element(load.begin(), load.end()) - load.begin());
+    load[least] += 1 - bytes;
+    if (int(least) == o.part.index) share.emplace(*name, tensors.at(*name));
+  }
+  return share;
+}
+
+// By which process `i` tells process 0 that its data file is there, with its entries, or that it could not be written, with
+// the reason. Process 0 takes them away when the bundle is whole. A killed run's are removed as other unfinished files are.
+std::string told_name(const std::string& prefix, uint64_t run, int i) {
+  const std::filesystem::path path(prefix);
+  const uint64_t number = (run ^ std::hash<std::string>()(path.filename().string())) >> 1;
+  return (path.parent_path() / fmt::format(".rill-{}-{}.part", number, i)).string();
+}
+
+// Until a file is there, or is gone. A process that dies ends the job, and so it is long.
+void wait_for_file(const std::string& path, bool there, std::string_view op, const Where& where) {
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; (access(path.c_str(), F_OK) == 0) != there; ++i) {
+    if (std::chrono::steady_clock::now() - begun > std::chrono::minutes(10))
+      fail(op,
+           fmt::format("another process, which writes a part of this checkpoint, has {} '{}' for ten minutes",
+                       there ? "not written" : "left", path),
+           where);
+    usleep(i < 50 ? 200 : 5000);
+  }
+}
+
+void write_share(Writer& writer, const std::map<std::string, Tensor>& tensors, const SaveCheckpointOptions& o,
+                 std::string_view op, const Where& where) {
+  for (const auto& [name, slice] : o.slices) require_slice(name, tensors, slice, op, where);
+  for (const auto& [name, t] : share_of(tensors, o)) {
+    require_named(name, t, op, where);
+    const auto slice = o.slices.find(name);
+    slice == o.slices.end() ? writer.add(name, t) : writer.add_slice(name, t, slice->second);
+  }
+  writer.place();
+}
+
+// What the others have written, of process 0. Throws what they could not.
+void take_shares(TableEntries& entries, const std::string& prefix, const CheckpointPart& part, std::string_view op,
+                 const Where& where) {
+  std::string faults;
+  for (int i = 1; i < part.count; ++i) {
+    const std::string path = told_name(prefix, part.run, i);
+    wait_for_file(path, true, op, where);
+    TableEntries theirs = read_table(read_file(path, op, where), path, op, where);
+    if (theirs.empty()) continue;
+    if (!theirs[0].second.empty()) faults += fmt::format("; process {} could not write it: {}", i, theirs[0].second);
+    entries.insert(entries.end(), theirs.begin() + 1, theirs.end());
+  }
+  if (!faults.empty()) fail(op, faults.substr(2), where);
+}
+
+// Whatever goes wrong here, the others are waited for and told that it is over.
+void write_first(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
+                 const SaveCheckpointOptions& options, std::string_view op, const Where& where) {
+  const CheckpointPart& part = options.part;
+  std::exception_ptr fault;
+  const auto attempt = [&](const auto& f) {
+    try {
+      f();
+    } catch (...) {
+      if (!fault) fault = std::current_exception();
+    }
+  };
+  std::optional<Writer> writer;
+  TableEntries theirs;
+  attempt([&] { write_share(writer.emplace(prefix, part.count, op, where, 0), tensors, options, op, where); });
+  attempt([&] { take_shares(theirs, prefix, part, op, where); });
+  if (!fault) attempt([&] { writer->take(theirs), writer->finish(); });
+  for (int i = 1; i < part.count; ++i) unlink(told_name(prefix, part.run, i).c_str());
+  if (fault) std::rethrow_exception(fault);
+}
+
+}  // namespace
+
+void write_bundle_part(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
+                       const SaveCheckpointOptions& options, std::string_view op, const Where& where) {
+  const CheckpointPart& part = options.part;
+  if (part.index < 0 || part.index >= part.count || part.count > 9999)
+    fail(op, fmt::format("process {} of {} makes no sense", part.index, part.count), where);
+  make_folders(std::filesystem::path(prefix).parent_path().string(), op, where);
+  if (part.index == 0) return write_first(prefix, tensors, options, op, where);
+  const std::string told = told_name(prefix, part.run, part.index);
+  try {
+    Writer writer(prefix, part.count, op, where, part.index);
+    write_share(writer, tensors, options, op, where);
+    TableEntries all{{"", ""}};
+    const TableEntries own = joined(writer.entries());
+    all.insert(all.end(), own.begin(), own.end());
+    write_file(told, write_table(all, op, where), op, where);
+    writer.let_go();
+  } catch (const Error& e) {
+    write_file(told, write_table({{"", e.what()}}, op, where), op, where);
+    throw;
+  }
+  wait_for_file(told, false, op, where);
 }
 
 }  // namespace rill

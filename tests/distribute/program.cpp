@@ -54,6 +54,22 @@ void values() {
   distribute::barrier();
 }
 
+// Sums that are added up in several pieces, the last of which is shorter, of parts that are not of one length.
+void long_sums() {
+  for (const DType d : {f32, f64, bf16}) {
+    std::vector<Tensor> all, wide;
+    for (int64_t r = 0; r < n; ++r) {
+      all.push_back(random::normal({700001}, {.key = random::Key(uint64_t(r))}).astype(d));
+      wide.push_back(is_half(d) ? all.back().astype(f32) : all.back());
+    }
+    const Tensor sum = tree(wide, 0, wide.size());
+    EXPECT(holds([](const Tensor& v) { return distribute::all_reduce(v); }, all[size_t(me)], sum.astype(d)));
+    const Index parts = slice(0, 700001 / n * n), mine = slice(700001 / n * me, 700001 / n * (me + 1));
+    EXPECT(same(distribute::reduce_scatter(all[size_t(me)](parts)), sum.astype(d)(mine)));
+    EXPECT(same(distribute::all_gather(all[size_t(me)]), stack(all)));
+  }
+}
+
 void dtypes() {
   for (const DType d : {i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128}) {
     std::vector<Tensor> all;
@@ -269,6 +285,12 @@ const Cases mistakes = {
        if (me == 0) distribute::all_reduce(ones({3})), distribute::all_gather(ones({3}));
        else distribute::all_gather(ones({3})), distribute::all_reduce(ones({3}));
      }},
+    // Ranks that hear of it from others alone say it as well.
+    {"one_of_many", [] { me == 2 ? distribute::all_gather(ones({3})) : distribute::all_reduce(ones({3})); }},
+    {"one_of_many_ends",
+     [] {
+       if (me != 2) distribute::all_reduce(ones({100000}));
+     }},
     {"other_shape", [] { distribute::all_reduce(ones({3 + me})); }},
     {"other_rank_of_tensor", [] { distribute::all_gather(me ? ones({2, 2}) : ones({4})); }},
     {"other_dtype", [] { distribute::all_reduce(ones({3}, {.dtype = me ? f64 : f32})); }},
@@ -354,6 +376,16 @@ const Cases mistakes = {
        const distribute::Pipeline pipe({.group = me == 1 ? Group({1, 2}) : Group({0, 1, 2})});
        pipe.forward([](const Tensor& x) { return x; }, ones({8, 2}));
      }},
+    {"worker_throws",
+     [] {
+       Variable v(ones({3}), "v");
+       distribute::ParameterServer server({v}, {.staleness = 1});
+       for (;;) {
+         server.pull();
+         if (me == 1) throw std::runtime_error("this worker has had enough");
+         server.push();
+       }
+     }},
     {"stops",
      [] {
        if (me == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
@@ -367,8 +399,15 @@ const Cases mistakes = {
 };
 
 const Cases cases = {
-    {"values", values}, {"dtypes", dtypes},           {"texts", texts}, {"groups", groups},
-    {"forks", forks},   {"derivatives", derivatives}, {"jax", jax},     {"compositions", compositions},
+    {"values", values},
+    {"long_sums", long_sums},
+    {"dtypes", dtypes},
+    {"texts", texts},
+    {"groups", groups},
+    {"forks", forks},
+    {"derivatives", derivatives},
+    {"jax", jax},
+    {"compositions", compositions},
 };
 
 // A mistake that every rank catches: each has a message of its own.
@@ -400,6 +439,8 @@ int main(int argc, char** argv) {
   if (cases.contains(name)) cases.at(name)();
   else if (training_cases.contains(name)) training_cases.at(name)();
   else if (parallel_cases.contains(name)) parallel_cases.at(name)();
+  else if (checkpoint_cases.contains(name)) checkpoint_cases.at(name)();
+  else if (server_cases.contains(name)) server_cases.at(name)();
   else if (catches) caught(mistakes.at(name));
   else mistakes.at(name)();
 }

@@ -1,0 +1,59 @@
+// Mail: the notes that ranks send each other, each a few numbers and a short text or tensor. Notes of two ranks arrive in
+// order. What notes mean is in world.cpp.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rill::distribute {
+
+struct Mpi;
+
+enum class NoteKind : int32_t {
+  call,     // that its rank makes a call, by `hash`; with what the call carries
+  asks,     // as it calls something else: what does that one call? With its own call
+  tells,    // the answer
+  broken,   // two calls that did not agree, or what a rank died of; passed on to all
+  waits,    // who waits for whom, from the rank on that asks for it; passed on to the one that is waited for
+  stands,   // to that rank: how far it has come
+  is_gone,  // the last of a rank that has failed
+};
+
+struct Note {
+  NoteKind kind = NoteKind::call;
+  int32_t number = 0;
+  uint64_t hash = 0;
+  std::string text = {};
+};
+
+class Mail {
+ public:
+  static constexpr size_t most = 8192;  // bytes of a text
+
+  Mail(const Mpi& mpi, void* channel);
+  Mail(const Mail&) = delete;
+  ~Mail();
+  void tell(int rank, NoteKind kind, int32_t number, uint64_t hash, std::span<const char> text);
+  // Whether one has come; then it is in `note`, and who sent it in `from`.
+  bool hear(int& from, Note& note);
+  // Lets go of what MPI has sent; whether that is all.
+  bool is_sent();
+  // After the last note of all.
+  void stop();
+
+ private:
+  struct Head;
+  struct Letter {
+    std::unique_ptr<char[]> bytes;
+    void* request = nullptr;
+  };
+  const Mpi& mpi_;
+  void* channel_;
+  std::vector<Letter> inbox_, sending_;
+  std::vector<std::unique_ptr<char[]>> spare_;
+  size_t next_ = 0;  // of the inbox: where the next one comes
+};
+
+}  // namespace rill::distribute
