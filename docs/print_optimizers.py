@@ -38,7 +38,7 @@ NAMES = {
 TITLE = """# Optimizers
 
 Each rule, its options beside those that all have, and what torch, Keras and optax call it. `g` is the gradient, `w` the
-parameter, `t` counts steps from 1. Numbers are held to theirs step by step (`tests/test_optimizers.cpp`), in f64 and f32. How
+parameter, `t` counts steps from 1. Numbers are held to theirs step by step (`tests/nn/test_optimizers.cpp`), in f64 and f32. How
 they are used: [layers, optimizers, training](nn.md#optimizers). Printed by `./dev docs`; do not edit.
 
 | optimizer | rule | options and defaults | torch | Keras | optax | what differs |

@@ -1,6 +1,6 @@
 // Two sets of the Statistical Reference Datasets for nonlinear regression of the U.S. National Institute of Standards
 // and Technology (https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml), with the certified parameters and residual
-// sums of squares: what examples/least_squares.cpp fits and tests/test_least_squares.cpp checks.
+// sums of squares: what examples/least_squares.cpp fits and tests/matrices/test_least_squares.cpp checks.
 #pragma once
 #include <rill/rill.h>
 

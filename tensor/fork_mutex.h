@@ -3,7 +3,7 @@
 //
 // A child has one thread, and the locks as they were: one that another thread held would stay locked for ever. So
 // fork() waits until no other thread holds a ForkMutex (fork_mutex.cpp), whichever and however many there are. Hence
-// there is no list of them and no order in which to lock them. tests/test_layers.py looks for other mutexes.
+// there is no list of them and no order in which to lock them. tests/scripts/test_layers.py looks for other mutexes.
 #pragma once
 #include <cstdint>
 #include <mutex>

@@ -16,12 +16,12 @@ TESTS = ROOT / "tests"
 THIS = "tests/check_lists.py"
 # What a name in each list of tests/meson.build stands for.
 LISTS = {
-    "core_tests": "tests/test_{}.cpp",
-    "catch_tests": "tests/test_{}.cpp",
-    "gpu_tests": "tests/test_{}.cpp",
-    "api_tests": "tests/api/{}.cpp",
-    "python_tests": "tests/test_{}.py",
-    "documents": "{}",
+    "core_tests": "tests/{0}/test_{1}.cpp",
+    "catch_tests": "tests/{0}/test_{1}.cpp",
+    "gpu_tests": "tests/{0}/test_{1}.cpp",
+    "api_tests": "tests/api/{1}.cpp",
+    "python_tests": "tests/scripts/test_{1}.py",
+    "documents": "{2}",
 }
 # Pages with C++ that is not run, and why.
 PAGES_LEFT_OUT = {}
@@ -46,7 +46,7 @@ def in_lists():
     for name, value in re.findall(r"^\s*(\w+) \+?= ([^\n]*\[.*?\].*?)$", without_comments(TESTS / "meson.build"), re.M | re.S):
         if name in LISTS:
             items = [item for inside in re.findall(r"\[(.*?)\]", value, re.S) for item in re.findall(r"'([^']+)'", inside)]
-            found += [LISTS[name].format(item) for item in items]
+            found += [LISTS[name].format(*item.rpartition("/")[::2], item) for item in items]
     return found
 
 
@@ -57,7 +57,7 @@ def by_path(builds):
 
 
 def unlisted(known):
-    tests = [relative(path) for pattern in ("**/*.cpp", "test_*.py") for path in sorted(TESTS.glob(pattern))]
+    tests = [relative(path) for pattern in ("**/*.cpp", "scripts/test_*.py") for path in sorted(TESTS.glob(pattern))]
     faults = [f"{file}: no list of tests/meson.build names it" for file in tests
               if file not in known and not file.startswith(OTHER_PROJECTS)]
     pages = [relative(page) for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "\n```cpp" in read(page)]
@@ -71,7 +71,7 @@ def unlisted(known):
 def never_asked_for():
     """Hidden test cases whose name or tag stands nowhere but in their own first line."""
     texts = [read(path) for path in TESTS.rglob("*") if path.suffix in (".cpp", ".h", ".py", ".build", ".md")]
-    for path in sorted(TESTS.glob("test_*.cpp")):
+    for path in sorted(TESTS.glob("*/test_*.cpp")):
         for line, name, tag in re.findall(r'^(TEST_CASE\("([^"]+)", "\[(\.\w*)\]"\))', read(path), re.M):
             words = [f'"{name}"', f"'{name}'"] + ([f"[{tag}]", f"[{tag[1:]}]"] if tag != "." else [])
             if not any(word in text.replace(line, "") for text in texts for word in words):

@@ -15,7 +15,7 @@ PYTHON = [sys.executable, "-B"]
 CHECKS = {
     "formatting": ["./dev", "fmt", "--check"],
     "lists of tests": [*PYTHON, "tests/check_lists.py"],
-    "layers": [*PYTHON, "tests/test_layers.py"],
+    "layers": [*PYTHON, "tests/scripts/test_layers.py"],
 }
 # Pages that a script prints from the sources. (docs/ops.md comes from the built records: `./dev docs --check`.)
 PRINTED = {

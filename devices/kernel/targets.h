@@ -7,7 +7,7 @@
 // arithmetic (VBMI2, Zen 4, Sapphire Rapids) and the scalable vectors of SVE, which a struct cannot hold.
 //
 // Sources must be compiled with -ffp-contract=off: the compiler would otherwise fuse a*b+c on the targets that
-// have FMA, and only there. tests/test_math.cpp fails where that flag is missing.
+// have FMA, and only there. tests/ops/test_math.cpp fails where that flag is missing.
 #pragma once
 
 // 23 and 24 SVE2_128, 25 SVE_256, 26 SVE2, 27 SVE. A source that defines HWY_DISABLED_TARGETS itself leaves them out

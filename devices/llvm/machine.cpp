@@ -19,7 +19,7 @@ namespace {
 // repeated and dead instructions, and replaces one by an operand or a constant where it always gives that. Code
 // generation, which cannot be left out, then meets maxima and minima as the processor's own instructions (Ops::better).
 // What InstCombine was good for, the emitter does itself (Emitter::half_arithmetic).
-// tests/test_elementwise_bits.cpp looks at all of it.
+// tests/devices/test_elementwise_bits.cpp looks at all of it.
 //
 // What was tried on 14 kernels (softmax, layer_norm + gelu, tanh(x*y+z)*0.5+x, ...): without any pass up to 14 %
 // slower, with InstCombine no faster. No list takes less time to compile, as code generation is nine tenths of it (a

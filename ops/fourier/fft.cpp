@@ -24,7 +24,8 @@ namespace {
 const ReadableAttrs readable_fft{std::type_identity<FftParams>()};
 const ReadableAttrs readable_real_fft{std::type_identity<RealFftParams>()};
 
-constexpr std::string_view known_results = "complex numbers are tested against numpy and torch (tests/test_fft.cpp)";
+constexpr std::string_view known_results =
+    "complex numbers are tested against numpy and torch (tests/matrices/test_fft.cpp)";
 
 extern const Op fft_op, rfft_op, irfft_op;
 

@@ -210,7 +210,8 @@ Tensors eig_vjp(const VjpArgs& args) {
   return {like_operand(g, args.in[0])};
 }
 
-constexpr std::string_view complex_results = "its results are complex; tests/test_linear_algebra.cpp has a test";
+constexpr std::string_view complex_results =
+    "its results are complex; tests/matrices/test_linear_algebra.cpp has a test";
 
 const Op eig_op({
     .name = "eig",

@@ -12,7 +12,7 @@
 #include "rill/serialize/messages.h"
 #include "rill/serialize/records.h"
 #include "rill/serialize/save.h"
-#include "rill/serialize/tensorflow/interpreter.h"
+#include "rill/serialize/tensorflow/in/interpreter.h"
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 

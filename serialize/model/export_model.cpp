@@ -8,7 +8,7 @@
 
 #include "rill/serialize/files.h"
 #include "rill/serialize/model/write_model.h"
-#include "rill/serialize/onnx/export_model.h"
+#include "rill/serialize/onnx/out/export_model.h"
 #include "rill/serialize/rill_file/package.h"
 #include "rill/serialize/tensorflow/saved_model.h"
 #include "rill/trace/passes.h"

@@ -5,7 +5,7 @@
 
 #include "rill/serialize/files.h"
 #include "rill/serialize/model.h"
-#include "rill/serialize/onnx/importer.h"
+#include "rill/serialize/onnx/in/importer.h"
 #include "rill/serialize/rill_file/package.h"
 #include "rill/serialize/tensorflow/saved_model.h"
 

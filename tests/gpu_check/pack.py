@@ -24,7 +24,7 @@ import tarfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MOST_BYTES = 64_000_000
-GPU_TESTS = sorted(p.stem for p in ROOT.glob("tests/test_gpu*.cpp") if p.stem != "test_gpu_plan")  # that needs no GPU
+GPU_TESTS = sorted(p.stem for p in ROOT.glob("tests/gpu/test_gpu*.cpp"))
 PROGRAMS = [f"tests/{name}" for name in GPU_TESTS] + [
     "tests/test_ops", "tests/test_random_programs", "tests/fuzz_api", "tests/oracle", "tests/gpu_probe",
     "examples/mnist", "examples/least_squares"]
@@ -81,7 +81,7 @@ def cases_of(program):
     listed = subprocess.run([program, "--list-test-names-only"], text=True, stdout=subprocess.PIPE).stdout.splitlines()
     if not any(listed):  # Catch2 3
         listed = run(program, "--list-tests", "--verbosity", "quiet").splitlines()
-    source = (ROOT / f"tests/{pathlib.Path(program).name}.cpp").read_text()
+    source = next(ROOT.glob(f"tests/*/{pathlib.Path(program).name}.cpp")).read_text()
     hidden = set(re.findall(r'TEST_CASE\("([^"]*)", "\[\.', source))
     return [name for name in map(str.strip, listed) if name and name not in hidden]
 

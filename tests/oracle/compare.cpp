@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "../same.h"
+#include "same.h"
 
 namespace oracle {
 

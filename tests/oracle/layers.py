@@ -1,4 +1,4 @@
-"""Writes numbers of the layers of the table (tests/layer_table.h) that torch and Keras give: layers.py OUT.npz.
+"""Writes numbers of the layers of the table (tests/support/layer_table.h) that torch and Keras give: layers.py OUT.npz.
 
 For each case of a row, "torch/Conv2D grouped", the arrays: x, the weights by their paths in rill's layout, y of inference,
 and, where training is not noise, "training", what the layer gives then. test_layer_table.cpp compares. The weights are

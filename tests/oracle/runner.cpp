@@ -18,9 +18,9 @@
 #include <limits>
 #include <set>
 
-#include "../guarded_device.h"
 #include "cases.h"
 #include "compare.h"
+#include "guarded_device.h"
 #include "transforms.h"
 
 namespace oracle {

@@ -1,5 +1,5 @@
 // Every defect and every surprise of oneDNN that rill works around: what happens, in which versions, where it is
-// reported, and which test of tests/test_onednn.cpp calls oneDNN itself and so shows when the workaround may go. "Seen
+// reported, and which test of tests/devices/test_onednn.cpp calls oneDNN itself and so shows when the workaround may go. "Seen
 // in 3.2" says which version was tried, not that later ones are right. Start at the list; a workaround that is one
 // expression elsewhere is named there.
 //
@@ -10,7 +10,7 @@
 //    added: f16 and bf16 on AMX, and f32. Seen in 3.2; no report found. multiplies_padding(). Test: "padding beside
 //    infinities".
 // 3. The weight gradient of bf16 on AMX leaves a window's column that meets nothing but padding as the memory was. Seen
-//    in 3.2; no report found. clear_unmet(). Test: tests/test_precision.cpp, "a convolution's window that reaches into
+//    in 3.2; no report found. clear_unmet(). Test: tests/ops/test_precision.cpp, "a convolution's window that reaches into
 //    padding alone", with that call taken out; oneDNN by itself has not shown it yet.
 // 4. A primitive divides its work among the threads that it was made for; where fewer run it, weight gradients lose parts
 //    or wait for ever. By design: uxlfoundation/oneDNN#1201. detail::LibraryThreads (devices/threads.h) and the number
@@ -21,7 +21,7 @@
 // 6. Strides along axes of one element, which say nothing, decide between a kernel and the reference. Seen in 3.2; by
 //    design. normalised() in conv.cpp, build_matmul() in gemm_halves.cpp. Test: the same.
 // 7. A product whose right operand is packed may be added up in another order than the plain one. Seen in 3.2; by
-//    design. adds_up_like(). Test: "names of implementations", and tests/test_packing.cpp.
+//    design. adds_up_like(). Test: "names of implementations", and tests/devices/test_packing.cpp.
 // 8. Its relu loses NaN, and its tanh has other bits than rill's. By design. trace/fusion/epilogues.cpp runs activations
 //    with rill's kernels. Test: "relu of NaN".
 // 9. Kernels of 16 bits multiply channels by pairs. Beside the last of an odd number stands what follows in memory, another
@@ -29,7 +29,7 @@
 //    found. multiplies_neighbours(). Test: "an infinity behind an odd number of channels".
 // 10. A convolution of bf16 in groups, along an axis that is padded and both strided and dilated, writes outside its
 //    workspace where the last window leaves much of the input: garbage. Seen in 3.2 on AVX-512 with bf16; no report found.
-//    overruns_workspace() refuses all that are strided and dilated. Test: tests/test_conv_fuzz.cpp, seed 2541, with that
+//    overruns_workspace() refuses all that are strided and dilated. Test: tests/ops/test_conv_fuzz.cpp, seed 2541, with that
 //    call taken out.
 //
 // What rill reads from the names of implementations, is_reference() and adds_up_like(), is held against what they do by

@@ -1,0 +1,81 @@
+// Whether a trace is right for every size that its signature leaves open, which a model has to be. Its guards say what
+// the code found when it looked at a number behind an open size: each is proved to hold for all sizes, or the model is
+// refused. Start at Exporter::check_guards.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "rill/serialize/onnx/out/exporter.h"
+#include "rill/trace/graph/guard_proof.h"
+#include "rill/trace/graph/instantiate.h"
+
+namespace rill::onnx_out {
+
+namespace {
+
+// Not 1: products of batches look whether a size is 1, to repeat it, and what ONNX does with a size of 1 is the same.
+constexpr int64_t always_tried[] = {2, 3, 5, 6, 7, 16, 33, 10007};
+
+// What the code itself compared has to come out the same for every size. Inside of rill's functions, whose guards have
+// the place of their call or come after the `traced` ones, from rules that write nodes, sizes of 0 and 1 are looked for
+// in order to say that there is nothing to index, or to repeat, which the operators do by themselves; and where two
+// sizes differ that must agree, they throw.
+const DimTable::Guard* first_unproved(const DimTable& dims, size_t traced) {
+  GuardProof of_all(dims, 0), of_several(dims, 2);
+  for (size_t i = 0; i < dims.guards().size(); ++i) {
+    const DimTable::Guard& g = dims.guards()[i];
+    if (g.costs || of_all.always(g)) continue;
+    if (i < traced && g.place.empty()) return &g;
+    if (of_several.always_of_as_many(g)) continue;
+    const bool agree = g.test == Dim::Test::equal && g.outcome && dims.knows(g.a) && dims.knows(g.b);
+    if (!agree) return &g;
+    of_all.take_for_equal(g.a, g.b);
+    of_several.take_for_equal(g.a, g.b);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Exporter::refuse_sizes(const std::string& reason) const {
+  fail("export_model",
+       fmt::format("'{}' looks at the number behind an open size, and is not right for every one: {}. compute with "
+                   "sizes instead of comparing them, or give that size in the signature",
+                   graph_.name, reason),
+       where_);
+}
+
+// A trace whose code looked at the number behind an open size may be right for some sizes only, which a model cannot
+// say.
+void Exporter::check_guards() const {
+  if (!dims_) return;
+  if (const DimTable::Guard* g = first_unproved(*dims_, traced_guards_)) refuse_sizes(NotOpen(*dims_, *g).what());
+}
+
+// That shapes are for other sizes what the trace says is what rules of shapes promise (tests/trace/test_infer_sizes.cpp). It
+// is looked at all the same, which runs nothing else.
+void Exporter::try_sizes() const {
+  if (!dims_ || dims_->guards().empty()) return;
+  std::vector<int64_t> traced;
+  for (const auto& [symbol, place] : symbols_) traced.push_back(place.traced);
+  const bool independent = std::set<int64_t>(traced.begin(), traced.end()).size() == traced.size();
+  const auto check = [&](const std::vector<int64_t>& sizes) {
+    try {
+      instantiate(graph_, *dims_, sizes, true);
+    } catch (const NotOpen& e) {
+      if (!e.guard && !e.is_wrong) refuse_sizes(e.what());
+    }
+  };
+  for (const int64_t n : always_tried) {
+    if (n < 100 || std::pow(double(n), double(traced.size())) < 1e9)  // their product must not be too large
+      check(std::vector<int64_t>(traced.size(), n));
+    for (size_t i = 0; independent && i < traced.size(); ++i) {
+      std::vector<int64_t> sizes = traced;
+      sizes[i] = n;
+      check(sizes);
+    }
+  }
+}
+
+}  // namespace rill::onnx_out
