@@ -15,6 +15,7 @@ import tempfile
 import time
 import zipfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "scripts"))
 from formats_environment import BUILD, ROOT, needed
 
 with needed():
