@@ -3,7 +3,9 @@
 // behave as GNU OpenMP's do (its source, libgomp: parallel.c, loop.c, iter.c). Start at redirect_openmp_calls().
 #include "rill/devices/openmp_calls.h"
 
-#if defined(RILL_HAVE_ONEDNN) && defined(__linux__) && defined(__LP64__)
+#include <cstddef>  // says which C library this is
+
+#if defined(RILL_HAVE_ONEDNN) && defined(__GLIBC__) && defined(__LP64__)
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <link.h>

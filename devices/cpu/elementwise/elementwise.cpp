@@ -355,6 +355,8 @@ bool lies_like(const Tensor& t, const Tensor& out) {
 
 }  // namespace
 
+// Stores past the caches, by way of a block in the first one, gained nothing here: of 2^24 numbers, add took 2.10 ms for
+// 2.18, exp 1.46 for 1.39 (AVX-512); with AVX2 3.78 for 3.98, and 2.99 for 2.71.
 void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   Tensor& out = args.output();
   const int64_t n = out.size();
