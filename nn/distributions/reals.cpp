@@ -58,8 +58,9 @@ Tensor uniform_kl(D p, D q) {
 // --- Laplace, Cauchy -------------------------------------------------------------------------------------------------
 
 Tensor laplace_cdf(D d, const Tensor& x) {
-  const Tensor z = standard(d, x), tail = 0.5 * exp(-abs(z));
-  return rill::where(z < 0, tail, 1 - tail);
+  const Tensor z = standard(d, x), left = z < 0;
+  const Tensor tail = 0.5 * exp(rill::where(left, z, -z));  // -|z|, whose slope at 0 would be 0
+  return rill::where(left, tail, 1 - tail);
 }
 Tensor laplace_quantile(D d, const Tensor& p) {
   const Tensor lower = p < 0.5;
@@ -106,7 +107,7 @@ Tensor t_cdf(D narrow, const Tensor& x) {
   const Distribution& d = narrow;
   const Tensor df = d.at(0), half = number(d, 0.5), all = t_standard(d, x);
   const Tensor far_out = t_far_out(df, all);
-  const Tensor z = rill::where(far_out, sign(all), all), t = rill::where(equal(z, 0), 1e-150, z);
+  const Tensor z = rill::where(far_out, sign(all), all), t = z + rill::where(equal(z, 0), 1e-150, 0);
   const Tensor square_t = square(t), middle = logical_and(square_t < df, logical_not(far_out));
   const Tensor near = betainc(half, 0.5 * df, rill::where(middle, square_t / (df + square_t), 0.5));
   const Tensor far = betainc(0.5 * df, half, rill::where(middle, 0.5, df / (df + square_t)));

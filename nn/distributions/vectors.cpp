@@ -105,10 +105,10 @@ Tensor von_mises_cdf(D d, const Tensor& x) {
   static const std::array<std::vector<double>, 2> rule = legendre_rule();
   const Tensor k = d.at(1), z = clip(x, -pi, pi) - d.at(0);
   const auto from_loc = [&](const Tensor& angle) {
-    const Tensor most = minimum(9 / sqrt(k), pi), end = minimum(abs(angle), most);
+    const Tensor most = minimum(9 / sqrt(k), pi), end = maximum(minimum(angle, most), -most);
     const Tensor nodes = tensor(rule[0], {.dtype = d.dtype()}), weights = tensor(rule[1], {.dtype = d.dtype()});
     const Tensor heights = bump(expand_dims(k, -1), expand_dims(end, -1) * nodes);
-    return sign(angle) * end * sum(heights * weights, -1) / (2 * pi * i0e(k));
+    return end * sum(heights * weights, -1) / (2 * pi * i0e(k));
   };
   // From -pi, which may lie on either side of what is around loc.
   const auto whole_turns = [&](const Tensor& angle) {

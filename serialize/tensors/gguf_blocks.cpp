@@ -2,6 +2,7 @@
 // m, of which the number is d q + m.
 #include "rill/serialize/tensors/gguf_blocks.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace rill {
@@ -101,6 +102,49 @@ void decode_q6_k(const uint8_t* in, float* out) {
   }
 }
 
+// --- Numbers from a table, of 4 bits ---------------------------------------------------------------------------------
+
+constexpr int8_t uneven[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t twice_e2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+void look_up_nibbles(const uint8_t* in, const int8_t* table, float d, float* out) {
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * float(table[in[i] & 15]);
+    out[i + 16] = d * float(table[in[i] >> 4]);
+  }
+}
+void decode_iq4_nl(const uint8_t* in, float* out) { look_up_nibbles(in + 2, uneven, half(in), out); }
+// 8 scales of 6 bits around 32.
+void decode_iq4_xs(const uint8_t* in, float* out) {
+  const float d = half(in);
+  for (int part = 0; part < 8; ++part) {
+    const int low = in[4 + part / 2] >> (part % 2 * 4) & 15, top = (in[2] | in[3] << 8) >> (part * 2) & 3;
+    look_up_nibbles(in + 8 + part * 16, uneven, d * float((low | top << 4) - 32), out + part * 32);
+  }
+}
+// OCP's microscaling: a power of two for 32 numbers, which the table has twice as large.
+void decode_mxfp4(const uint8_t* in, float* out) {
+  look_up_nibbles(in + 1, twice_e2m1, std::ldexp(1.f, in[0] - 128), out);
+}
+
+// --- -1, 0 and 1 -----------------------------------------------------------------------------------------------------
+
+// Five to a byte, which is the fraction 0.abcde of base 3; the last 16 numbers four to a byte.
+void decode_tq1_0(const uint8_t* in, float* out) {
+  const float d = half(in + 52);
+  const auto digit = [](uint8_t byte, int which) {
+    for (; which > 0; --which) byte = uint8_t(byte * 3);
+    return float((byte * 3 >> 8) - 1);
+  };
+  for (int i = 0; i < 160; ++i) out[i] = d * digit(in[i % 32], i / 32);
+  for (int i = 0; i < 80; ++i) out[160 + i] = d * digit(in[32 + i % 16], i / 16);
+  for (int i = 0; i < 16; ++i) out[240 + i] = d * digit(in[48 + i % 4], i / 4);
+}
+void decode_tq2_0(const uint8_t* in, float* out) {
+  const float d = half(in + 64);
+  for (int i = 0; i < 256; ++i) out[i] = d * float((in[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
+}
+
 constexpr GgufType types[] = {{0, DType::f32, 1, 4},
                               {1, DType::f16, 1, 2},
                               {2, DType::f32, 32, 18, decode_q4_0},
@@ -113,12 +157,17 @@ constexpr GgufType types[] = {{0, DType::f32, 1, 4},
                               {12, DType::f32, 256, 144, decode_q4_k},
                               {13, DType::f32, 256, 176, decode_q5_k},
                               {14, DType::f32, 256, 210, decode_q6_k},
+                              {20, DType::f32, 32, 18, decode_iq4_nl},
+                              {23, DType::f32, 256, 136, decode_iq4_xs},
                               {24, DType::i8, 1, 1},
                               {25, DType::i16, 1, 2},
                               {26, DType::i32, 1, 4},
                               {27, DType::i64, 1, 8},
                               {28, DType::f64, 1, 8},
-                              {30, DType::bf16, 1, 2}};
+                              {30, DType::bf16, 1, 2},
+                              {34, DType::f32, 256, 54, decode_tq1_0},
+                              {35, DType::f32, 256, 66, decode_tq2_0},
+                              {39, DType::f32, 32, 17, decode_mxfp4}};
 
 }  // namespace
 

@@ -431,6 +431,19 @@ TEST_CASE("distributions: a traced function takes and gives them", "[distributio
   CHECK(f(ds::Exponential(tensor({0.5f, 0.25f}))).to_vector<float>() == std::vector<float>{3, 5});
 }
 
+TEST_CASE("distributions: the slope of a cdf is the density, in the middle too", "[distributions]") {
+  const Tensor zero = tensor(0.), one = tensor(1.);
+  for (const ds::Distribution& d : std::vector<ds::Distribution>{
+           ds::Normal(zero, one), ds::Cauchy(zero, one), ds::Logistic(zero, one), ds::Gumbel(zero, one),
+           ds::Laplace(zero, one), ds::StudentT(tensor(3.)), ds::VonMises(zero, tensor(2.))}) {
+    INFO(d.family());
+    for (const double x : {-2., 0., 0.5}) {
+      const Tensor slope = grad([&](const Tensor& v) { return d.cdf(v); })(tensor(x));
+      CHECK(slope.item<double>() == Approx(d.prob(tensor(x)).item<double>()).epsilon(1e-12));
+    }
+  }
+}
+
 // mpmath, with 40 digits.
 TEST_CASE("distributions: Student's far left", "[distributions]") {
   for (const auto& [df, t, wanted] : std::vector<std::array<double, 3>>{{1, -1e30, 3.1830988618379067e-31},

@@ -219,15 +219,18 @@ def ggufs(folder):
         for i, shape in enumerate([(3, 4), (5,), (2, 3, 4)]):
             expected[f"{dtype}.{i}"] = array(dtype, shape)
             writer.add_tensor(f"{dtype}.{i}", expected[f"{dtype}.{i}"])
-    for kind in (kinds.Q4_0, kinds.Q4_1, kinds.Q5_0, kinds.Q5_1, kinds.Q8_0, kinds.Q2_K, kinds.Q3_K, kinds.Q4_K, kinds.Q5_K,
-                 kinds.Q6_K):
+    packed = [kinds.Q4_0, kinds.Q4_1, kinds.Q5_0, kinds.Q5_1, kinds.Q8_0, kinds.Q2_K, kinds.Q3_K, kinds.Q4_K, kinds.Q5_K,
+              kinds.Q6_K, kinds.IQ4_NL, kinds.IQ4_XS, kinds.TQ1_0, kinds.TQ2_0, kinds.MXFP4]
+    for kind in packed:
         block, size = gguf.GGML_QUANT_SIZES[kind]
         raw = random.integers(0, 256, (3, 512 // block * size), dtype=np.uint8)
         # Scales are halves: all of their bits but those that would make them infinite or NaN.
         places = {kinds.Q2_K: (80, 82), kinds.Q3_K: (108,), kinds.Q6_K: (208,), kinds.Q4_1: (0, 2), kinds.Q5_1: (0, 2),
-                  kinds.Q4_K: (0, 2), kinds.Q5_K: (0, 2)}.get(kind, (0,))
+                  kinds.Q4_K: (0, 2), kinds.Q5_K: (0, 2), kinds.TQ1_0: (52,), kinds.TQ2_0: (64,), kinds.MXFP4: ()}.get(kind, (0,))
         for place in places:
             raw[:, place + 1::size] &= 0xBF
+        if kind == kinds.MXFP4:  # an exponent
+            raw[:, ::size] &= 0x7F
         writer.add_tensor(kind.name, raw, raw_dtype=kind)
         expected[kind.name] = quants.dequantize(raw, kind)
     writer.write_header_to_file()
@@ -239,7 +242,7 @@ def ggufs(folder):
         with np.load(f"{folder}/b.npz") as back:
             assert set(back.files) == set(expected)
             for name, x in expected.items():
-                if name.startswith("Q"):
+                if name in [kind.name for kind in packed]:
                     assert back[name].shape == x.shape and np.allclose(back[name], x, rtol=3e-7, atol=0), name
                 else:
                     assert same(back[name], x), name
