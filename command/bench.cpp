@@ -55,7 +55,7 @@ int bench(const BenchSettings& settings) {
   table.add({bold("a call"), summary_of(times)});
   if (settings.batch > 1)
     table.add({"throughput", fmt::format("{:.4g} items/s", double(settings.batch) / median_of(times))});
-  if (const std::string instead = model.without_one_trace(); !instead.empty()) table.add({"it", instead});
+  if (const std::string instead = model.without_one_trace(); !instead.empty()) table.add({"a call", "it " + instead});
   table.add({"peak memory", bytes_text(double(rill::memory_stats("cpu:0").peak))});
   print("{}", table.text());
   if (settings.profile) print_profile(model, inputs);

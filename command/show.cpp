@@ -143,6 +143,7 @@ void print_ops(const Contents& c) {
   print("\n{}\n", bold("ops"));
   if (!c.no_graph.empty()) {
     print("  there is no graph to show: {}\n", c.no_graph);
+    if (!c.instead.empty()) print("  it {}\n", c.instead);
     return;
   }
   std::vector<std::pair<std::string, int64_t>> sorted(c.ops.begin(), c.ops.end());

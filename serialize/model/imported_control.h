@@ -101,14 +101,11 @@ auto perhaps_unsound(size_t which, F&& run) {
     throw UnsoundBranch{which, e.what()};
   }
 }
-// In place of a branch that is wrong for these sizes: an error where it is chosen, and results like those of the others.
-inline Tensors failing_branch(const std::string& why, const Tensors& others) {
+// Throws where a branch that is wrong for these sizes is chosen: the other can be run without asking again.
+inline void assert_not_chosen(const Tensor& is_chosen, const std::string& why) {
   std::string text;
   for (const char ch : why) text += ch == '{' || ch == '}' ? std::string(2, ch) : std::string(1, ch);
-  assert_that(tensor(false), "the branch that is chosen is wrong: " + text);
-  Tensors out;
-  for (const Tensor& t : others) out.push_back(zeros(t.shape(), t.dtype()));
-  return out;
+  assert_that(logical_not(is_chosen), "the branch that is chosen is wrong: " + text);
 }
 
 // One of several branches by the integer `which`, or the first where the bool is true: each is run by run(i).
@@ -132,14 +129,13 @@ auto chosen(const Call& c, const Tensor& which, size_t branches, F run) {
     why = wrong.why;
     // It may be right for other sizes, where they are open; and a file cannot say that a branch is wrong.
     if (which.dtype() == DType::boolean && !AllSizes::lives() && !OpenDims::now()) {
-      Tensors other;
+      assert_not_chosen(wrong.which == 0 ? which : logical_not(which), why);
       try {
-        other = all[1 - wrong.which]();  // for its shapes: nothing reads it
-      } catch (const UnsoundBranch&) {
-        c.needs_values("its condition, since both branches are wrong: " + why);
+        return run(1 - wrong.which);
+      } catch (const Error& e) {
+        if (is_kind<NeedsValues>(e)) throw;
+        c.needs_values("its condition, since both branches are wrong: " + why + "; and " + e.what());
       }
-      all[wrong.which] = [&why, other] { return failing_branch(why, other); };
-      return choose();
     }
   }
   c.needs_values("its condition, since a branch that may not be chosen is wrong: " + why);

@@ -1,6 +1,7 @@
 // `rill`, the program, and files: convert, inspect, diff, freeze and optimize, kinds of files, names and numbers in
 // them.
 #include <cmath>
+#include <cstdlib>
 #include <regex>
 
 #include "command_helpers.h"
@@ -43,6 +44,16 @@ TEST_CASE("optimize merges equal nodes, for every size") {
     const Tensor x = random::normal({n, 3});
     CHECK(allclose(once({{"x", x}}).at("y"), f(x)));
   }
+}
+
+TEST_CASE("show and bench say where each combination of sizes has a trace") {
+  const Workplace at;
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  std::filesystem::copy(std::string(root ? root : ".") + "/tests/fixtures/onnx/rooted.onnx", at / "rooted.onnx");
+  CHECK(has(at.rill("show rooted.onnx").out, "it has a trace for each combination of sizes: "));
+  CHECK(has(at.rill("bench rooted.onnx --shape x=9 --seconds 0.01").out,
+            "it has a trace for each combination of sizes: "));
+  CHECK_FALSE(has(at.rill("show mlp.onnx").out, "it has a trace"));
 }
 
 TEST_CASE("inspect") {
