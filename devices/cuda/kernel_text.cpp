@@ -240,7 +240,7 @@ class Writer {
       if (!kernel::is_number(i.kind)) largest = std::max(largest, size_of(i.dtype));
     for (const kernel::Output& o : k_.outputs) largest = std::max(largest, size_of(o.dtype));
     size_t count = std::min<size_t>(8, 16 / largest), instructions = 0;
-    for (const Inst& i : k_.body) instructions += i.code == Code::patch ? 100 : 1;
+    for (const Inst& i : k_.body) instructions += i.code == Code::patch ? 1000 : 1;
     while (count > 1 && count * instructions > 512) count /= 2;
     return int(count);
   }
