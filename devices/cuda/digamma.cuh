@@ -47,6 +47,7 @@ inline Pair log(Pair x) {
   // 1 + z / 3 + z^2 / 5 + ..., z = s^2: the first terms with all their digits.
   const Pair z = multiply(s, s);
   f64 rest = 0;
+#pragma unroll 1
   for (int k = 31; k >= 7; k -= 2) rest = (rest + 1.0 / k) * z.high;
   Pair y = multiply(z, add(divide(of(1), of(5)), of(rest)));
   y = multiply(z, add(divide(of(1), of(3)), y));
@@ -54,8 +55,8 @@ inline Pair log(Pair x) {
   return add(multiply(ln2, of(exponent)), of(2 * part.high, 2 * part.low));
 }
 
-// As Digamma::positive of math_scalar.h has it, for x > 2^-60.
-inline Pair digamma(Pair x) {
+// As Digamma::positive of math_scalar.h has it, for x > 2^-60. Out of line, for it is called twice.
+__attribute__((noinline)) static Pair digamma(Pair x) {
   const Pair d = add(x, of(-0x1.762d86356be3fp+0, -0x1.b86a722197829p-54));
   if (abs_of(d.high) < 0.02) {
     const f64 c[] = {0.01053879161661217538812405, -0.01542476490594895913880032, 0.02259764823221810465962483,
@@ -69,6 +70,7 @@ inline Pair digamma(Pair x) {
   }
   if (x.high > 0x1p100) return log(x);
   Pair y = of(0);
+#pragma unroll 1
   for (; x.high < 16; x = add(x, of(1))) y = add(y, negative(divide(of(1), x)));
   const Pair z = divide(of(1), multiply(x, x));
   const f64 rest = 1 / 120.0 - z.high * (1 / 252.0 - z.high * (1 / 240.0 - z.high * (1 / 132.0 - z.high * (691 / 32760.0 -
@@ -81,6 +83,7 @@ inline Pair digamma(Pair x) {
 inline Pair cotangent(f64 f) {
   const Pair pi = of(0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53), t = multiply(pi, of(f)), z = multiply(t, t);
   Pair cosine = of(1), sine = t, term = of(1), odd = t;
+#pragma unroll 1
   for (int k = 1; k < 14; ++k) {
     term = negative(divide(multiply(term, z), of((2 * k - 1) * (2 * k))));
     odd = negative(divide(multiply(odd, z), of((2 * k) * (2 * k + 1))));

@@ -240,38 +240,38 @@ class Writer {
       if (!kernel::is_number(i.kind)) largest = std::max(largest, size_of(i.dtype));
     for (const kernel::Output& o : k_.outputs) largest = std::max(largest, size_of(o.dtype));
     size_t count = std::min<size_t>(8, 16 / largest), instructions = 0;
-    for (const Inst& i : k_.body) instructions += i.code == Code::patch ? 100 : 1;
+    for (const Inst& i : k_.body) instructions += i.code == Code::patch ? 1000 : 1;
     while (count > 1 && count * instructions > 512) count /= 2;
     return int(count);
   }
 
+  // The loop over packs. `done`: how many points it has taken, all but what is left over of a single row.
   void packed_points(int count) {
-    std::string dense = "s.axes == 0";
-    for (size_t i = 0; i < k_.inputs.size(); ++i) {
-      if (kernel::is_number(k_.inputs[i].kind)) continue;
-      const bool moves = !kernel::is_row_level(k_.inputs[i].kind);
-      if (moves)
+    std::string dense = fmt::format("(s.axes == 0 || n % {} == 0)", count);
+    for (size_t i = 0; i < k_.inputs.size(); ++i)
+      if (!kernel::is_number(k_.inputs[i].kind) && !kernel::is_row_level(k_.inputs[i].kind))
         dense += fmt::format(" && (s.point[{0}] == 0 || rill::is_packed<{1}, {2}>(s, {0}))", i,
                              type_name(k_.inputs[i].dtype), count);
-    }
     for (size_t o = 0; o < k_.outputs.size(); ++o)
       dense += fmt::format(" && rill::is_packed<{}, {}>(s, {})", type_name(k_.outputs[o].dtype), count,
                            k_.inputs.size() + o);
     begin(fmt::format("if ({})", dense));
-    for (size_t i = 0; i < operands_; ++i) line(fmt::format("const i64 at{} = 0;", i));
+    begin(fmt::format("for (u32 q = first; q < all / {}; q += threads)", count));
+    line(fmt::format("const u32 point = q * {}, row = s.axes == 0 ? 0 : point / n;", count));
+    line("const i64 start = point - row * n;");
+    offsets();
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (row_level_[i]) value(i, "");
-    begin(fmt::format("for (u32 q = first; q < all / {}; q += threads)", count));
     const auto moving = [&](size_t i) { return is_load(i) && !row_level_[i]; };
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (moving(i))
-        line(fmt::format("const rill::Pack<{0}, {1}> in{2} = rill::load_pack<{0}, {1}>(s, {3}, q);", name_of_input(i),
-                         count, i, k_.body[i].imm));
+        line(fmt::format("const rill::Pack<{0}, {1}> in{2} = rill::load_pack<{0}, {1}>({3}, s.point[{4}] != 0);",
+                         name_of_input(i), count, i, address(k_.body[i].imm, " + start * s.point"), k_.body[i].imm));
     for (size_t o = 0; o < k_.outputs.size(); ++o)
       line(fmt::format("rill::Pack<{}, {}> out{};", type_name(k_.outputs[o].dtype), count, o));
     line("#pragma unroll");
     begin(fmt::format("for (int j = 0; j < {}; ++j)", count));
-    line(fmt::format("const i64 p = q * {} + j;", count));
+    line("const i64 p = start + j;");
     for (size_t i = 0; i < k_.body.size(); ++i) {
       if (row_level_[i]) continue;
       if (moving(i)) line(fmt::format("const {0} v{1} = rill::element<{0}>(in{1}.v[j]);", name_of(i), i));
@@ -280,7 +280,7 @@ class Writer {
     for (size_t o = 0; o < k_.outputs.size(); ++o) line(fmt::format("out{}.v[j] = v{};", o, k_.outputs[o].value));
     end();
     for (size_t o = 0; o < k_.outputs.size(); ++o)
-      line(fmt::format("rill::store_pack(s, {}, q, out{});", k_.inputs.size() + o, o));
+      line(fmt::format("rill::store_pack({}, out{});", address(k_.inputs.size() + o, " + start * s.point"), o));
     end();
     line(fmt::format("done = all / {0} * {0};", count));
     end();

@@ -449,25 +449,25 @@ template <class T, int count>
 struct alignas(count * sizeof(T)) Pack {
   typename Raw<T>::Of v[count];
 };
-// Whether operand k of a Space without axes can be moved so.
+// Whether operand k can be moved so: its rows are dense, and begin where packs do.
 template <class T, int count>
 RILL bool is_packed(const Space& s, int k) {
-  return s.point[k] == i64(sizeof(T)) && u64(s.base[k]) % (count * sizeof(T)) == 0;
+  const i64 bytes = count * sizeof(T);
+  bool all = s.point[k] == i64(sizeof(T)) && i64(s.base[k]) % bytes == 0;
+  for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % bytes == 0;
+  return all;
 }
-// Pack number q; an operand that does not move has one element.
+// The pack that begins at `from`; of an operand that does not move along the row, its one element.
 template <class T, int count>
-RILL Pack<T, count> load_pack(const Space& s, int k, u32 q) {
-  typedef typename Raw<T>::Of E;
-  if (s.point[k] != 0) return RILL_AT((const Pack<T, count>*)s.base[k])[q];
+RILL Pack<T, count> load_pack(const char* from, bool moves) {
+  if (moves) return *RILL_AT((const Pack<T, count>*)from);
   Pack<T, count> x;
 #pragma unroll
-  for (int j = 0; j < count; ++j) x.v[j] = *RILL_AT((const E*)s.base[k]);
+  for (int j = 0; j < count; ++j) x.v[j] = *RILL_AT((const typename Raw<T>::Of*)from);
   return x;
 }
 template <class T, int count>
-RILL void store_pack(const Space& s, int k, u32 q, Pack<T, count> x) {
-  RILL_AT((Pack<T, count>*)s.base[k])[q] = x;
-}
+RILL void store_pack(char* to, Pack<T, count> x) { *RILL_AT((Pack<T, count>*)to) = x; }
 template <class T, class E> RILL T element(E x) { return x; }
 template <> inline bool element<bool, u8>(u8 x) { return x != 0; }
 

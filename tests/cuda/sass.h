@@ -3,6 +3,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,6 @@ namespace sass {
 struct Loops {
   int count = 0;
   int loads = 0;    // the most in one of them
-  int wide = 0;     // the most of 16 bytes
   int local = 0;    // those that use a thread's local memory: arrays, and what did not fit the registers
   int divided = 0;  // those that divide 64-bit integers, by a call of a function
 };
@@ -59,22 +59,24 @@ inline Loops loops(const std::string& nvdisasm, const std::string& cubin) {
     const auto label = labels.find(code[i].substr(at, code[i].find_first_of(")`;", at) - at));
     if (label != labels.end() && label->second < i) back.emplace_back(label->second, i);
   }
+  const auto count = [&](const std::pair<size_t, size_t>& loop, const char* what) {
+    int n = 0;
+    for (size_t i = loop.first; i <= loop.second; ++i) n += code[i].find(what) != std::string::npos;
+    return n;
+  };
   Loops all;
-  for (const auto& [begin, end] : back) {
-    bool innermost = true;
-    for (const auto& [b, e] : back) innermost = innermost && !(begin <= b && e <= end && (b != begin || e != end));
-    const auto count = [&, begin = begin, end = end](const char* what) {
-      int n = 0;
-      for (size_t i = begin; i <= end; ++i) n += code[i].find(what) != std::string::npos;
-      return n;
-    };
-    const int loads = count(" LDG");
-    if (!innermost || loads < 2) continue;  // one load: a loop over a row's pieces, or axes
+  for (const auto& loop : back) {
+    bool innermost = true;  // of those that load: a loop over axes may be inside
+    for (const auto& other : back)
+      if (other != loop && loop.first <= other.first && other.second <= loop.second)
+        innermost = innermost && count(other, " LDG") == 0;
+    const int loads = count(loop, " LDG");
+    if (!innermost || loads < 2) continue;  // one load: a loop over a row's pieces
     ++all.count;
     all.loads = std::max(all.loads, loads);
-    all.wide = std::max(all.wide, count(" LDG.E.128"));
-    all.local += count(" LDL") + count(" STL") > 0;
-    all.divided += count("div_s64") + count("div_u64") + count("rem_s64") + count("rem_u64") > 0;
+    all.local += count(loop, " LDL") + count(loop, " STL") > 0;
+    all.divided +=
+        count(loop, "div_s64") + count(loop, "div_u64") + count(loop, "rem_s64") + count(loop, "rem_u64") > 0;
   }
   return all;
 }
