@@ -30,8 +30,9 @@ ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFI
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 CASES = ["values", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
-         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes", "shards_wrongly", "ring", "tokens", "experts",
-         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
+         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
+         "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
+         "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop"]
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"
 MISTAKES = {
@@ -68,7 +69,8 @@ MISTAKES = {
 RANKS = {"circle_of_sends": 3, "other_stages": 3}
 # Those that no rank can catch, or of which one rank is gone.
 UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
-            "never_waited_for", "other_micro_batches", "other_stages", "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape"}
+            "nobody_receives", "one_step_more", "branch_by_rank", "forgets_the_tape",
+            "never_waited_for", "other_micro_batches", "other_stages"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 faults = []
