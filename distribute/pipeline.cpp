@@ -1,5 +1,5 @@
 // See pipeline.h. All stages walk over the same table, tick by tick: first each does its work, then what was made in the
-// tick is handed on, by sends and receives in one order that all know. So nobody waits in a circle. Start at Run::run.
+// tick is handed on, by sends and receives in one order that all know. So nobody waits in a circle. Start at StageRun::run.
 #include "rill/distribute/pipeline.h"
 
 #include <fmt/format.h>
@@ -36,12 +36,12 @@ std::vector<Work> works(Schedule schedule, int64_t stage, int64_t stages, int64_
 }
 
 // Which ticks each stage has been through with a micro-batch, forward and back.
-struct Done {
+struct Passed {
   std::vector<int64_t> forward, backward;
 };
 
 // Whether what the work takes was made before this tick.
-bool is_ready(const Work& w, size_t stage, const std::vector<Done>& done, int64_t tick) {
+bool is_ready(const Work& w, size_t stage, const std::vector<Passed>& done, int64_t tick) {
   const auto before = [&](int64_t at) { return at >= 0 && at < tick; };
   const size_t m = size_t(w.micro_batch);
   if (w.kind == Kind::forward) return stage == 0 || before(done[stage - 1].forward[m]);
@@ -57,7 +57,7 @@ PipelineTable pipeline_table(Schedule schedule, int64_t stages, int64_t micro_ba
          where);
   PipelineTable table{schedule, micro_batches, std::vector<std::vector<Work>>(size_t(stages))};
   const std::vector<int64_t> never(size_t(micro_batches), -1);
-  std::vector<Done> done(size_t(stages), Done{never, never});
+  std::vector<Passed> done(size_t(stages), Passed{never, never});
   std::vector<std::vector<Work>> to_do;
   std::vector<size_t> next(size_t(stages), 0);
   for (int64_t s = 0; s < stages; ++s) to_do.push_back(works(schedule, s, stages, micro_batches));
@@ -154,9 +154,9 @@ std::vector<Transfer> transfers(const PipelineTable& table, int64_t tick) {
 }
 
 // One run over the table, of this rank's stage.
-class Run {
+class StageRun {
  public:
-  Run(const PipelineTable& table, const PipelineOptions& options, int64_t me, const Where& where)
+  StageRun(const PipelineTable& table, const PipelineOptions& options, int64_t me, const Where& where)
       : table_(table), options_(options), me_(me), where_(where), held_(size_t(options.micro_batches)) {}
 
   // Forward and back give what goes to the neighbour.
@@ -221,9 +221,9 @@ class Run {
 };
 
 // The equal parts of a batch, along the first axis.
-class Parts {
+class MicroBatches {
  public:
-  Parts(const Tensor& whole, int64_t n, std::string_view what, const Where& where) : whole_(whole) {
+  MicroBatches(const Tensor& whole, int64_t n, std::string_view what, const Where& where) : whole_(whole) {
     require_defined(pipeline_op, whole, what, where);
     if (whole.ndim() == 0 || whole.dim(0) % n != 0)
       fail(pipeline_op,
@@ -274,7 +274,7 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
                                                            const Tensor& y, Where where) const {
   CallerScope caller(where);
   const int64_t n = options_.micro_batches;
-  std::optional<Parts> xs, ys;
+  std::optional<MicroBatches> xs, ys;
   if (is_first()) xs.emplace(x, n, "x", where);
   if (is_last()) ys.emplace(y, n, "y", where);
   std::vector<InFlight> flying{size_t(n)};
@@ -300,20 +300,20 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
     for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], g[i]);
     return xs ? Tensor() : g.back().defined() ? g.back() : zeros_like(f.in);
   };
-  Run(table_, options_, stage_, where).run(forward, backward);
+  StageRun(table_, options_, stage_, where).run(forward, backward);
   return {from_last(total, where), std::move(sums)};
 }
 
 Tensor Pipeline::forward(const Stage& stage, const Tensor& x, Where where) const {
   CallerScope caller(where);
-  std::optional<Parts> xs;
+  std::optional<MicroBatches> xs;
   if (is_first()) xs.emplace(x, options_.micro_batches, "x", where);
   std::vector<Tensor> given(size_t(options_.micro_batches));
   const auto run = [&](int64_t m, const Tensor& in) {
     given[size_t(m)] = stage(xs ? (*xs)(m) : in);
     return is_last() ? std::as_const(given[size_t(m)]) : std::exchange(given[size_t(m)], Tensor());
   };
-  Run(table_, options_, stage_, where).run(run, nullptr);
+  StageRun(table_, options_, stage_, where).run(run, nullptr);
   return from_last(is_last() ? concat(given) : Tensor(), where);
 }
 

@@ -18,13 +18,13 @@ constexpr std::string_view ring_op = "ring_attention";
 
 // softmax(scores) v over the keys so far, without the division: the largest score, the sum of exp(score - largest), and
 // the same of each times its value. [..., queries, 1] and [..., queries, e].
-struct Running {
+struct SoftmaxSoFar {
   Tensor largest, sum, values;
 };
 
 // One block of keys more. `seen` [queries, keys] where not all are. Scores are not kept for the way back.
-Running with_block(const Running& before, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& seen,
-                   double scale) {
+SoftmaxSoFar with_block(const SoftmaxSoFar& before, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& seen, double scale) {
   const auto step = recompute([scale](const Tensor& largest, const Tensor& sum, const Tensor& values, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& seen) {
     const Tensor scores = rill::where(seen, matmul(q, swapaxes(k, -1, -2)) * scale,
@@ -38,7 +38,7 @@ Running with_block(const Running& before, const Tensor& q, const Tensor& k, cons
   return {largest, sum, values};
 }
 
-void check(const Tensor& q, const Tensor& k, const Tensor& v, const Where& where) {
+void check_tokens(const Tensor& q, const Tensor& k, const Tensor& v, const Where& where) {
   const char* names[] = {"q", "k", "v"};
   const Tensor* all_three[] = {&q, &k, &v};
   for (int i = 0; i < 3; ++i) {
@@ -62,7 +62,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Where& where
 Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingAttentionOptions& options,
                       Where where) {
   CallerScope caller(where);
-  check(q, k, v, where);
+  check_tokens(q, k, v, where);
   const Group& group = options.group;
   const int64_t n = group.size(where), me = group.rank(where);
   const DType wide = is_half(q.dtype()) ? f32 : q.dtype();
@@ -71,7 +71,7 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
   const Tensor query = q.astype(wide), place = iota({tokens});
   const Tensor none_yet = zeros_like(sum(query, {-1}, true));
   Tensor keys = k.astype(wide), values = v.astype(wide);
-  Running now{none_yet + -std::numeric_limits<double>::infinity(), none_yet, zeros_like(values)};
+  SoftmaxSoFar now{none_yet + -std::numeric_limits<double>::infinity(), none_yet, zeros_like(values)};
   for (int64_t step = 0; step < n; ++step) {
     // They were the tokens of a rank further back; the first are this one's, of which each sees itself.
     const int64_t from = (me - step + n) % n;
@@ -95,7 +95,7 @@ int64_t checked_axis(std::string_view op, const Tensor& x, Axis axis, const Wher
   if (a < -ndim || a >= ndim) fail(op, fmt::format("there is no axis {} in {}", a, to_string(x.spec())), where);
   return a < 0 ? a + ndim : a;
 }
-Tensor joined(const Tensor& part, int64_t axis, const Group& group) {
+Tensor joined_tokens(const Tensor& part, int64_t axis, const Group& group) {
   Shape shape = part.shape();
   shape[size_t(axis)] = shape[size_t(axis)] * group.size();
   return moveaxis(all_gather(part, group), 0, axis).reshape(shape);
@@ -109,7 +109,7 @@ Tensor summed_part(const Tensor& whole, int64_t axis, const Group& group) {
 Tensor gather_tokens(const Tensor& part, Axis axis, const Group& group, Where where) {
   CallerScope caller(where);
   const int64_t a = checked_axis("gather_tokens", part, axis, where);
-  return joined(part, a, group);  // whose rule is the sum over ranks, of which this one gets its part
+  return joined_tokens(part, a, group);  // whose rule is the sum over ranks, of which this one gets its part
 }
 
 Tensor scatter_tokens(const Tensor& whole, Axis axis, const Group& group, Where where) {

@@ -23,7 +23,7 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // A layout on its way to another.
-struct Change {
+struct LayoutChange {
   AxisCuts now, target;
   std::vector<std::string> sums;
   int64_t bytes = 0;  // of this rank's part
@@ -132,7 +132,7 @@ Shape ShardedTensor::shape() const {
 }
 
 std::vector<LayoutStep> ShardedTensor::plan(const Layout& layout, Where where) const {
-  Change change{cuts_, checked(layout, where), sums_, int64_t(part_.size()) * int64_t(size_of(part_.dtype()))};
+  LayoutChange change{cuts_, checked(layout, where), sums_, int64_t(part_.size()) * int64_t(size_of(part_.dtype()))};
   const Shape whole = shape();
   for (size_t i = 0; i < change.target.size(); ++i)
     if (const auto& axis = change.target[i]; axis && int64_t(whole[i]) % mesh_.size(*axis) != 0)

@@ -147,6 +147,7 @@ void overlap_in_graphs() {
   const Tensor x = own({8, 16}, me);
   const std::vector<Tensor> traced = step(x), eager = gradients(x);
   for (size_t i = 0; i < layers.size(); ++i) EXPECT(same(traced[i], eager[i]));
+  if (n == 1) return;  // nothing need travel
   // What runs, once it is compiled.
   std::vector<std::string> names;
   for (const KernelProfile& k : profile(step, {.runs = 1}, x).kernels) names.push_back(k.name);
@@ -345,13 +346,14 @@ void shards_wrongly() {
   EXPECT(says([&] { distribute::Shards(std::vector<Block>(1)); }, "has no value yet"));
   const distribute::Shards shards(model);
   EXPECT(says([&] { (void)shards.run(2, model[0], ones({1, 8})); }, "there is no unit 2: there are 2"));
-  EXPECT(says(
-      [&] {
-        distribute::GradientTape tape;
-        const Tensor loss = sum(shards.run(1, model[1], ones({1, 8})));
-        tape.gradient(loss, shards.variables(), {.unconnected = Unconnected::none});
-      },
-      "is a part of a parameter (distribute::Shards), whose gradient is a mean over the ranks already"));
+  if (n > 1)
+    EXPECT(says(
+        [&] {
+          distribute::GradientTape tape;
+          const Tensor loss = sum(shards.run(1, model[1], ones({1, 8})));
+          tape.gradient(loss, shards.variables(), {.unconnected = Unconnected::none});
+        },
+        "is a part of a parameter (distribute::Shards), whose gradient is a mean over the ranks already"));
   // Read outside of a unit, eagerly and traced: NaN.
   const Variable v = variables(model).values()[0];
   EXPECT(all(isnan(function("f", [&](const Tensor& x) { return x + v; })(zeros(v.shape())))).item<bool>());

@@ -30,8 +30,9 @@ ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFI
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
-         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes", "shards_wrongly", "ring", "tokens", "experts",
-         "layouts", "transformer", "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
+         "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
+         "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
+         "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
          "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
          "server_sums", "server_staleness", "server_training", "server_mistakes"]
 FILES = {"loop", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator", "timeline"}  # those that write
@@ -74,7 +75,8 @@ MISTAKES = {
 RANKS = {"circle_of_sends": 3, "other_stages": 3, "one_of_many": 5, "one_of_many_ends": 5}
 # Those that no rank can catch, or of which one rank is gone.
 UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "stops", "returns_early", "not_in_the_group",
-            "never_waited_for", "other_micro_batches", "other_stages", "nobody_receives", "worker_throws", "one_step_more", "one_of_many_ends", "branch_by_rank", "forgets_the_tape"}
+            "nobody_receives", "worker_throws", "one_step_more", "one_of_many_ends", "branch_by_rank", "forgets_the_tape",
+            "never_waited_for", "other_micro_batches", "other_stages"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 faults = []
