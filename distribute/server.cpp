@@ -275,15 +275,14 @@ ParameterServer::ParameterServer(const std::vector<Variable>& variables, const S
   s.ranks = int(distribute::size(where)), s.me = int(distribute::rank(where));
   barrier({}, where);  // all make it now
   s.world = world && !world->alone() ? world : nullptr;
-  s.place(options.servers, options.where, where);
-  for (const Variable& v : variables) {
-    s.pulled.push_back(Variable(v.value(where), VariableOptions{.name = "pulled", .trainable = false}));
-  }
   {
     const Alone alone(s, server_op, place_of(where));
-    for (size_t i = 0; i < variables.size(); ++i)
-      if (s.kept[i].rank == s.me)
-        s.run(alone.call(), Change::set, i, dense(variables[i].value(where).astype(s.kept[i].spec.dtype)));
+    s.place(options.servers, options.where, where);
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const Tensor value = variables[i].value(where);
+      s.pulled.push_back(Variable(value, VariableOptions{.name = "pulled", .trainable = false}));
+      if (s.kept[i].rank == s.me) s.run(alone.call(), Change::set, i, dense(value.astype(s.kept[i].spec.dtype)));
+    }
     const bool all_serve = options.servers.ranks().empty() || options.servers.size(where) == s.ranks;
     const bool works =
         options.workers.ranks().empty() ? all_serve || !is_in(options.servers, s.me) : is_in(options.workers, s.me);

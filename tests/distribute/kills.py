@@ -78,8 +78,8 @@ def kill_one(ranks, program, folder, env, draw, span):
     return True, None
 
 
-def check(program, kills, seed, env, ranks_of=(2, 3, 4)):
-    """Faults, and how many kills there were."""
+def check(program, kills, seed, env, ranks_of=(2, 3, 4), tell=lambda done: None):
+    """Faults, and how many kills there were; `tell` is told of these now and then."""
     draw, faults, done = random.Random(seed), [], 0
     undisturbed = {}
     for ranks in ranks_of:
@@ -103,6 +103,7 @@ def check(program, kills, seed, env, ranks_of=(2, 3, 4)):
         if job.returncode != 0 or expected not in text_of(output):
             faults.append(f"after kill {done}, on {ranks} ranks: {expected} expected:\n{text_of(output)[-2000:]}")
         shutil.rmtree(folder, ignore_errors=True)
+        tell(done)
     return faults, done
 
 
@@ -110,6 +111,7 @@ if __name__ == "__main__":
     OPTIONS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     FAULTS, DONE = check(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200,
-                         int(sys.argv[3]) if len(sys.argv) > 3 else 1, os.environ | OPTIONS)
+                         int(sys.argv[3]) if len(sys.argv) > 3 else 1, os.environ | OPTIONS,
+                         tell=lambda done: print(f"{done} kills", flush=True))
     print(*FAULTS, f"{DONE} kills, {len(FAULTS)} faults", sep="\n")
     sys.exit(1 if FAULTS else 0)
