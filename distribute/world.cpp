@@ -325,6 +325,7 @@ void World::hear(const Call& call, int rank, uint64_t expected, std::span<char> 
   if (p.calls.empty()) fail_by_news(call);
   const Note& note = p.calls.front();
   if (note.hash + uint64_t(note.number) != expected) {
+    if (is_bad_news()) fail_by_news(call);  // one that has failed by now, and so ends
     ask(rank, patience);
     fail_mismatch(call, p.said ? *p.said : Said{rank, Said::Does::call, 0, "something else", "nobody knows where"});
   }
@@ -385,7 +386,7 @@ void World::tell_broken(const Said& one, const Said& other) {
 }
 
 void World::fail_by_news(const Call& call) {
-  if (asked_by_ >= 0) {
+  if (asked_by_ >= 0 && (!news_ || peer(asked_by_).asked->hash != call.expected())) {
     answer(asked_by_);
     fail_mismatch(call, *peer(asked_by_).asked);
   }
@@ -555,6 +556,7 @@ void World::leave(bool thrown, const std::string& place) {
   }
   if (bad) {
     std::fflush(nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads what the others have said
     // What is thrown is printed by who catches it; the job must not end well.
     if (!thrown || !moving_.empty() || !all_left) {
       mpi_->abort(1);
@@ -584,6 +586,7 @@ void World::end_job(const std::string& message) {
     progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads what the others have said
   mpi_->abort(1);
   _exit(1);
 }

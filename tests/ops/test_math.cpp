@@ -4,7 +4,7 @@
 //
 //   RILL_MATH_SAMPLES=N      numbers per function (default 2^17)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "test_math.cpp"
+#define HWY_TARGET_INCLUDE "ops/test_math.cpp"
 #include "rill/devices/kernel/targets.h"
 // After targets.h:
 #include <hwy/foreach_target.h>
