@@ -38,8 +38,11 @@ T* rill_at(T* p) {
 struct Dim3 {
   unsigned x, y, z;
 };
-// Found at a fixed distance from the thread's pointer, not by a call for each use.
+// Found at a fixed distance from the thread's pointer, not by a call for each use. (A library that has kernels with shared
+// memory beside them has no room there, and defines it as __thread alone.)
+#ifndef RILL_THREAD
 #define RILL_THREAD __thread __attribute__((tls_model("initial-exec")))
+#endif
 extern "C" {
 extern RILL_THREAD Dim3 gridDim, blockDim, blockIdx, threadIdx;
 }

@@ -85,7 +85,8 @@ class Library {
  public:
   explicit Library(const std::vector<Recorded>& kernels) {
     const char* root = std::getenv("RILL_SOURCE_ROOT");
-    std::string text = "#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.cpp\"\n";
+    std::string text =
+        "#define RILL_THREAD __thread\n#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.cpp\"\n";
     text += cuda::prelude();
     for (size_t i = 0; i < kernels.size(); ++i) text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
     put_file(folder_ / "kernels.cpp", text);

@@ -21,6 +21,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "child.h"
 #include "clouds.h"
@@ -130,7 +131,11 @@ train::Callback full_disk(int64_t from, int64_t to) {
     rlimit limit = {};
     getrlimit(RLIMIT_FSIZE, &limit);
     if (run.step == from) limit.rlim_cur = 64;
-    if (run.step == to) limit.rlim_cur = limit.rlim_max;
+    if (run.step == to) {
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(500));  // what is written in the background has failed by now
+      limit.rlim_cur = limit.rlim_max;
+    }
     setrlimit(RLIMIT_FSIZE, &limit);
   });
 }
