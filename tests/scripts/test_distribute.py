@@ -137,7 +137,7 @@ for mistake, says in MISTAKES.items():
         check(f"caught on rank {rank}:" in output, f"{mistake}: rank {rank} has no error", output)
 
 if not asked or "kills" in asked:
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "distribute"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distribute"))
     import kills
     found, done = kills.check(str(PROGRAM), 6, int(time.time()), ENV, ranks_of=(2, 4))
     print(f"kills: {done}")

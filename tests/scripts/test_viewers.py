@@ -184,7 +184,7 @@ def netron(out):
         with open(f"{folder}/package.json", "w", encoding="utf-8") as file:
             file.write('{"type": "module"}')
         files = [f"{out}/{name}" for name in ("mlp.onnx", "mlp.pb", "mlp.dot")]
-        done = subprocess.run([node, f"{ROOT}/tests/netron_nodes.mjs", folder, *files], capture_output=True, text=True,
+        done = subprocess.run([node, f"{ROOT}/tests/scripts/netron_nodes.mjs", folder, *files], capture_output=True, text=True,
                               check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     model, graph_def, dot = json.loads(done.stdout)
