@@ -61,7 +61,7 @@ class Running {
   int me() const { return world_ ? members_->me : 0; }
   int size() const { return world_ ? members_->size() : 1; }
   const Mpi& mpi() const { return world_->mpi(); }
-  void* channel(Channel what = Channel::calls) { return world_->channel(*members_, what); }
+  void* channel() { return world_->channel(*members_); }
   World& world() { return *world_; }
   const Call& call() const { return call_; }
   const std::vector<int>& ranks() const { return members_->ranks; }
@@ -126,15 +126,6 @@ struct Cut {
   }
 };
 
-// Block i of `in` goes to rank i; gives those of this rank, one after the other.
-std::unique_ptr<char[]> exchange(Running& run, const char* in, const Cut& cut, int size) {
-  const Cut mine = Cut::same(cut.counts[size_t(run.me())], run.size());
-  auto blocks = room(int64_t(mine.counts[0]) * run.size() * size);
-  run.finish(run.mpi().all_to_all_blocks(run.channel(), in, cut.counts.data(), cut.places.data(), blocks.get(),
-                                         mine.counts.data(), mine.places.data(), size));
-  return blocks;
-}
-
 Shape gathered(const Tensor& x, int64_t n) {
   Shape shape{Dim(n)};
   for (const Dim d : x.shape()) shape.push_back(d);
@@ -155,23 +146,38 @@ Tensor dense(const Tensor& t) {
 
 namespace {
 
+// What moves while the program goes on, and its result.
+class MovingTensor : public Moving {
+ public:
+  const Tensor& wait() {
+    if (is_done()) return out_;
+    const std::unique_lock lock(world_->mutex);
+    world_->finish(*this, call_);
+    return out_;
+  }
+
+ protected:
+  explicit MovingTensor(Tensor out) : out_(std::move(out)) {}
+  MovingTensor(Running& run, const Tensor& x, Tensor out)
+      : x_(x), out_(std::move(out)), call_(run.call()), world_(&run.world()) {}
+
+  Tensor x_, out_;
+  Call call_;
+  World* world_ = nullptr;
+};
+
 constexpr int64_t least_piece = 256 << 10;  // bytes: what is added while it is in the cache, and while others move
 constexpr int64_t most_pieces = 32;
 constexpr int pieces_ahead = 2;  // that may come before the one that is added next
 
 // Each rank adds up its part of all ranks' tensors, piece by piece, and sends each piece to all, or keeps it.
-class AddUp final : public Moving {
+class AddUp final : public MovingTensor {
  public:
   // Done: alone, or by notes.
-  explicit AddUp(const Tensor& x) : out_(x) {}
+  explicit AddUp(const Tensor& x) : MovingTensor(x) {}
   // Where a part is kept, `out` is that part.
   AddUp(Running& run, const Tensor& x, Tensor out, Cut cut, Reduce reduce, bool keeps)
-      : x_(x),
-        out_(std::move(out)),
-        call_(run.call()),
-        world_(&run.world()),
-        ranks_(run.ranks()),
-        cut_(std::move(cut)) {
+      : MovingTensor(run, x, std::move(out)), ranks_(run.ranks()), cut_(std::move(cut)) {
     me_ = run.me(), n_ = run.size(), size_ = width(x), reduce_ = reduce, keeps_ = keeps;
     const int64_t largest = *std::max_element(cut_.counts.begin(), cut_.counts.end());
     each_ = std::max<int64_t>(least_piece / size_, (largest + most_pieces - 1) / most_pieces);
@@ -180,24 +186,16 @@ class AddUp final : public Moving {
     for (int i = 0; i < n_; ++i) tags_.push_back(i == me_ ? 0 : world_->tag_with(ranks_[size_t(i)]));
     for (int64_t k = 0; k < pieces_of(me_) && k < pieces_ahead; ++k) receive_piece(k);
     for (int d = 1; d < n_; ++d) send_parts((me_ + d) % n_);
-    go_on(true);
+    go_on();
   }
 
-  void go_on(bool) override {
+  void go_on() override {
     while (world_ && added_ < pieces_of(me_) && take_done(coming_[added_ % pieces_ahead])) add_piece();
     take_done(going_);
     take_done(sums_);
     if (is_done()) x_ = Tensor(), blocks_.reset();
   }
-  bool has_begun_last() const override { return true; }  // pieces have tags, and so no turns
   bool is_done() const override { return !world_ || (added_ == pieces_of(me_) && going_.empty() && sums_.empty()); }
-
-  const Tensor& wait() {
-    if (is_done()) return out_;
-    const std::unique_lock lock(world_->mutex);
-    world_->finish(*this, call_);
-    return out_;
-  }
 
  private:
   using Requests = std::deque<void*>;
@@ -251,9 +249,6 @@ class AddUp final : public Moving {
     if (k + pieces_ahead < pieces_of(me_)) receive_piece(k + pieces_ahead);
   }
 
-  Tensor x_, out_;
-  Call call_;
-  World* world_ = nullptr;
   std::vector<int> ranks_, tags_;
   Cut cut_;
   Reduce reduce_ = Reduce::sum;
@@ -385,74 +380,156 @@ void broadcast_texts(Running& run, Tensor& x, int64_t root) {
 
 }  // namespace
 
-// --- The others ------------------------------------------------------------------------------------------------------
+// --- Begun, and waited for at once or later ------------------------------------------------------------------------------------------------------
 
-Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
-  const auto& a = attrs.as<ReduceAttrs>();
-  const Tensor x = a.size == 1 ? dense(*in[0]) : operand(*in[0]);
+namespace {
+
+// What moves in one part: requests of MPI that are begun at once.
+class OnePart final : public MovingTensor {
+ public:
+  OnePart(Running& run, const Tensor& x, const Tensor& out) : MovingTensor(run, x, out) {}
+  void go_on() override {
+    std::erase_if(requests, [&](void* r) { return world_->mpi().test(r) != 0; });
+    if (requests.empty()) x_ = Tensor();
+  }
+  bool is_done() const override { return requests.empty(); }
+
+  std::vector<void*> requests;
+  Cut cut;  // lives as long as they
+};
+
+Rest rest_of(Running& run, const std::shared_ptr<OnePart>& part) {
+  run.world().hold(part);
+  return [part] { return part->wait(); };
+}
+Rest at_once(const Tensor& out) {
+  return [out] { return out; };
+}
+
+Rest begin_reduce_scatter(const Tensor& x, const ReduceAttrs& a) {
   Running run(Running::later, "reduce_scatter", "reduce_scatter", a, x.spec(), detail_of(a.reduce));
-  if (run.alone() || run.size() == 1) return {x};
+  if (run.alone() || run.size() == 1) return at_once(x);
   Shape shape = x.shape();
   shape[0] = shape[0] / a.size;
   Tensor out = empty_like(x, std::move(shape));
   if (run.is_carried(x)) {
     add_up_carried(run, x, a.reduce, run.me() * count_of(out), out);
-    return {out};
+    return at_once(out);
   }
   run.agree();
   const auto moving = std::make_shared<AddUp>(run, x, out, Cut::same(count_of(out), run.size()), a.reduce, true);
   run.world().hold(moving, &run.call());
-  return {moving->wait()};
+  return [moving] { return moving->wait(); };
 }
 
-namespace {
 // Every rank's tensor, from it to all others.
-void gather_blocks(Running& run, const Tensor& x, Tensor& out) {
-  const int64_t bytes = int64_t(elements_of(x).size());
-  std::vector<void*> requests;
+Rest begin_all_gather(const Tensor& x, const GroupAttrs& a) {
+  Running run(Running::later, "all_gather", "all_gather", a, x.spec(), "");
+  Tensor out = empty_like(x, gathered(x, a.size));
+  if (run.is_carried(x)) {
+    run.agree(x, bytes_of(out));
+    return at_once(out);
+  }
+  run.agree();
+  const int64_t bytes = count_of(x) * width(x);
+  std::memcpy(bytes_of(out) + run.me() * bytes, bytes_of(x), size_t(bytes));
+  if (run.alone()) return at_once(out);
+  const auto part = std::make_shared<OnePart>(run, x, out);
   for (int i = 0; i < run.size(); ++i)
     if (i != run.me()) {
-      const int tag = run.world().tag_with(run.ranks()[size_t(i)]);
-      requests.push_back(run.mpi().receive(run.world().channel_of_all(), bytes_of(out) + i * bytes, count_of(x),
-                                           width(x), run.ranks()[size_t(i)], tag));
-      requests.push_back(run.mpi().send(run.world().channel_of_all(), bytes_of(x), count_of(x), width(x),
-                                        run.ranks()[size_t(i)], tag));
+      const int rank = run.ranks()[size_t(i)], tag = run.world().tag_with(rank);
+      void* const channel = run.world().channel_of_all();
+      part->requests.push_back(run.mpi().receive(channel, bytes_of(out) + i * bytes, count_of(x), width(x), rank, tag));
+      part->requests.push_back(run.mpi().send(channel, bytes_of(x), count_of(x), width(x), rank, tag));
     }
-  std::memcpy(bytes_of(out) + run.me() * bytes, bytes_of(x), size_t(bytes));
-  for (void* request : requests) run.finish(request);
+  return rest_of(run, part);
 }
+
+std::string from_root(int64_t root) { return fmt::format(" from place {}", root); }
+
+Rest begin_broadcast(Tensor x, const RootAttrs& a) {
+  Running run("broadcast", a, x.spec(), from_root(a.root));
+  if (run.alone()) return at_once(x);
+  const auto part = std::make_shared<OnePart>(run, x, x);
+  part->requests = {run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root))};
+  return rest_of(run, part);
+}
+
+Rest begin_all_to_all(const Tensor& x, const GroupAttrs& a) {
+  Running run("all_to_all", a, x.spec(), "");
+  if (run.alone()) return at_once(x);
+  Tensor out = empty_like(x, x.shape());
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  const Cut& cut = part->cut = Cut::same(count_of(x) / run.size(), run.size());
+  part->requests = {run.mpi().all_to_all_blocks(run.channel(), bytes_of(x), cut.counts.data(), cut.places.data(),
+                                                bytes_of(out), cut.counts.data(), cut.places.data(), width(x))};
+  return rest_of(run, part);
+}
+
+Rest begin_permute(const Tensor& x, const PermuteAttrs& a) {
+  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
+  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
+  const int64_t to = a.to[size_t(run.me())];
+  if (to == run.me()) return at_once(x);
+  Tensor out = empty_like(x, x.shape());
+  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
+  if (run.alone()) return at_once(out);
+  const auto part = std::make_shared<OnePart>(run, x, out);
+  if (from != a.to.end()) part->requests.push_back(run.receive(out, from - a.to.begin()));
+  if (to >= 0) part->requests.push_back(run.send(x, to));
+  return rest_of(run, part);
+}
+
 }  // namespace
+
+Rest begin(std::string_view name, const Tensor& given, AttrsView attrs) {
+  const Tensor x = dense(given);
+  if (name == "all_gather") return begin_all_gather(x, attrs.as<GroupAttrs>());
+  if (name == "reduce_scatter") return begin_reduce_scatter(x, attrs.as<ReduceAttrs>());
+  if (name == "broadcast") return begin_broadcast(x, attrs.as<RootAttrs>());
+  if (name == "all_to_all") return begin_all_to_all(x, attrs.as<GroupAttrs>());
+  if (name == "permute_ranks") return begin_permute(x, attrs.as<PermuteAttrs>());
+  return [begun = begin_all_reduce(x, attrs.as<ReduceAttrs>())] { return begun.wait(); };
+}
+
+Tensors call_reduce_scatter(Operands in, AttrsView attrs) {
+  const auto& a = attrs.as<ReduceAttrs>();
+  return {begin_reduce_scatter(a.size == 1 ? dense(*in[0]) : operand(*in[0]), a)()};
+}
 
 Tensors call_all_gather(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<GroupAttrs>();
   const Tensor x = operand(*in[0]);
-  Running run(Running::later, "all_gather", "all_gather", a, x.spec(), "");
+  if (!is_text(x)) return {begin_all_gather(x, a)()};
+  Running run("all_gather", a, x.spec(), "");
   Tensor out = empty_like(x, gathered(x, a.size));
-  if (!is_text(x) && run.is_carried(x)) {
-    run.agree(x, bytes_of(out));
-    return {out};
-  }
-  run.agree();
-  if (is_text(x)) gather_texts(run, x, out);
-  else if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
-  else gather_blocks(run, x, out);
+  gather_texts(run, x, out);
   return {out};
 }
 
 Tensors call_broadcast(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
   Tensor x = dense(*in[0]);
-  Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
-  if (is_text(x)) broadcast_texts(run, x, a.root);
-  else if (!run.alone())
-    run.finish(run.mpi().broadcast(run.channel(), bytes_of(x), count_of(x), width(x), int(a.root)));
+  if (!is_text(x)) return {begin_broadcast(x, a)()};
+  Running run("broadcast", a, x.spec(), from_root(a.root));
+  broadcast_texts(run, x, a.root);
   return {x};
 }
+
+Tensors call_all_to_all(Operands in, AttrsView attrs) {
+  return {begin_all_to_all(dense(*in[0]), attrs.as<GroupAttrs>())()};
+}
+
+Tensors call_permute(Operands in, AttrsView attrs) {
+  return {begin_permute(dense(*in[0]), attrs.as<PermuteAttrs>())()};
+}
+
+// --- The others --------------------------------------------------------------------------------------------------------
 
 Tensors call_scatter(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
   const Tensor x = dense(*in[0]);
-  Running run("scatter", a, x.spec(), fmt::format(" from place {}", a.root));
+  Running run("scatter", a, x.spec(), from_root(a.root));
   Shape shape;
   for (size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
   Tensor out = empty_like(x, std::move(shape));
@@ -473,33 +550,6 @@ Tensors call_gather(Operands in, AttrsView attrs) {
   if (run.me() != a.root) std::memset(bytes_of(out), 0, size_t(count_of(out) * width(x)));
   if (run.alone()) std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
   else run.finish(run.mpi().gather(run.channel(), bytes_of(x), bytes_of(out), count_of(x), width(x), int(a.root)));
-  return {out};
-}
-
-Tensors call_all_to_all(Operands in, AttrsView attrs) {
-  const auto& a = attrs.as<GroupAttrs>();
-  const Tensor x = dense(*in[0]);
-  Running run("all_to_all", a, x.spec(), "");
-  if (run.alone()) return {x};
-  Tensor out = empty_like(x, x.shape());
-  const auto blocks = exchange(run, bytes_of(x), Cut::same(count_of(x) / run.size(), run.size()), width(x));
-  std::memcpy(bytes_of(out), blocks.get(), size_t(count_of(x) * width(x)));
-  return {out};
-}
-
-Tensors call_permute(Operands in, AttrsView attrs) {
-  const auto& a = attrs.as<PermuteAttrs>();
-  const Tensor x = dense(*in[0]);
-  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
-  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
-  const int64_t to = a.to[size_t(run.me())];
-  if (to == run.me()) return {x};
-  Tensor out = empty_like(x, x.shape());
-  void* coming = nullptr;
-  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
-  else coming = run.receive(out, from - a.to.begin());
-  if (to >= 0) run.finish(run.send(x, to));
-  if (coming) run.finish(coming);
   return {out};
 }
 
@@ -526,127 +576,6 @@ Tensors call_receive(Operands, AttrsView attrs) {
 Tensors call_barrier(Operands, AttrsView attrs) {
   Running run("barrier", attrs.as<GroupAttrs>(), Spec{Shape{}, DType::boolean, false, Device()}, "");
   return {};
-}
-
-// --- Begun, and waited for later --------------------------------------------------------------------------------------
-
-namespace {
-
-// What moves in one part: requests of MPI that are begun at once, and what is done when they are through.
-class OnePart final : public Moving {
- public:
-  OnePart(Running& run, const Tensor& x, const Tensor& out)
-      : x_(x), out_(out), call_(run.call()), mpi_(&run.mpi()), world_(&run.world()) {}
-  void go_on(bool) override {
-    std::erase_if(requests, [&](void* r) { return mpi_->test(r) != 0; });
-    if (!requests.empty() || is_done_) return;
-    if (end) end();
-    x_ = Tensor(), blocks.reset(), is_done_ = true;
-  }
-  bool has_begun_last() const override { return true; }
-  bool is_done() const override { return is_done_; }
-  Tensor wait() {
-    if (is_done_) return out_;
-    const std::unique_lock lock(world_->mutex);
-    world_->finish(*this, call_);
-    return out_;
-  }
-
-  std::vector<void*> requests;
-  Cut cut, mine;  // live as long as the requests
-  std::unique_ptr<char[]> blocks;
-  Callback<void()> end;
-
- private:
-  Tensor x_, out_;
-  Call call_;
-  const Mpi* mpi_ = nullptr;
-  World* world_ = nullptr;
-  bool is_done_ = false;
-};
-
-Rest rest_of(Running& run, const std::shared_ptr<OnePart>& part) {
-  run.world().hold(part);
-  return [part] { return part->wait(); };
-}
-
-Rest begin_reduce_scatter(const Tensor& x, const ReduceAttrs& a) {
-  Running run("reduce_scatter", a, x.spec(), fmt::format(" ({})", name(a.reduce)));
-  if (run.alone() || run.size() == 1) return [x] { return x; };
-  Shape shape = x.shape();
-  shape[0] = shape[0] / a.size;
-  Tensor out = empty_like(x, std::move(shape));
-  const auto part = std::make_shared<OnePart>(run, x, out);
-  const int64_t count = count_of(out), n = run.size();
-  part->cut = part->mine = Cut::same(count, int(n));
-  part->blocks = room(count * n * width(x));
-  part->end = [blocks = part->blocks.get(), out, count, n, reduce = a.reduce]() mutable {
-    reduce_blocks(blocks, int(n), count, out.dtype(), reduce, bytes_of(out));
-  };
-  part->requests = {run.mpi().all_to_all_blocks(run.channel(Channel::first_parts), bytes_of(x), part->cut.counts.data(),
-                                                part->cut.places.data(), part->blocks.get(), part->mine.counts.data(),
-                                                part->mine.places.data(), width(x))};
-  return rest_of(run, part);
-}
-
-Rest begin_all_gather(const Tensor& x, const GroupAttrs& a) {
-  Running run("all_gather", a, x.spec(), "");
-  Tensor out = empty_like(x, gathered(x, a.size));
-  if (run.alone()) {
-    std::memcpy(bytes_of(out), bytes_of(x), size_t(count_of(x) * width(x)));
-    return [out] { return out; };
-  }
-  const auto part = std::make_shared<OnePart>(run, x, out);
-  part->requests = {
-      run.mpi().all_gather(run.channel(Channel::first_parts), bytes_of(x), bytes_of(out), count_of(x), width(x))};
-  return rest_of(run, part);
-}
-
-Rest begin_broadcast(Tensor x, const RootAttrs& a) {
-  Running run("broadcast", a, x.spec(), fmt::format(" from place {}", a.root));
-  if (run.alone()) return [x] { return x; };
-  const auto part = std::make_shared<OnePart>(run, x, x);
-  part->requests = {
-      run.mpi().broadcast(run.channel(Channel::first_parts), bytes_of(x), count_of(x), width(x), int(a.root))};
-  return rest_of(run, part);
-}
-
-Rest begin_all_to_all(const Tensor& x, const GroupAttrs& a) {
-  Running run("all_to_all", a, x.spec(), "");
-  if (run.alone()) return [x] { return x; };
-  Tensor out = empty_like(x, x.shape());
-  const auto part = std::make_shared<OnePart>(run, x, out);
-  part->cut = Cut::same(count_of(x) / run.size(), run.size());
-  part->requests = {run.mpi().all_to_all_blocks(run.channel(Channel::first_parts), bytes_of(x), part->cut.counts.data(),
-                                                part->cut.places.data(), bytes_of(out), part->cut.counts.data(),
-                                                part->cut.places.data(), width(x))};
-  return rest_of(run, part);
-}
-
-Rest begin_permute(const Tensor& x, const PermuteAttrs& a) {
-  Running run("permute", a, x.spec(), fmt::format(" to {}", to_string(Shape(a.to))));
-  const auto from = std::find(a.to.begin(), a.to.end(), Dim(run.me()));
-  const int64_t to = a.to[size_t(run.me())];
-  if (to == run.me()) return [x] { return x; };
-  Tensor out = empty_like(x, x.shape());
-  if (from == a.to.end()) std::memset(bytes_of(out), 0, size_t(count_of(x) * width(x)));
-  if (run.alone()) return [out] { return out; };
-  const auto part = std::make_shared<OnePart>(run, x, out);
-  if (from != a.to.end()) part->requests.push_back(run.receive(out, from - a.to.begin()));
-  if (to >= 0) part->requests.push_back(run.send(x, to));
-  return rest_of(run, part);
-}
-
-}  // namespace
-
-Rest begin(std::string_view name, const Tensor& given, AttrsView attrs) {
-  const Tensor x = dense(given);
-  if (name == "all_gather") return begin_all_gather(x, attrs.as<GroupAttrs>());
-  if (name == "reduce_scatter") return begin_reduce_scatter(x, attrs.as<ReduceAttrs>());
-  if (name == "broadcast") return begin_broadcast(x, attrs.as<RootAttrs>());
-  if (name == "all_to_all") return begin_all_to_all(x, attrs.as<GroupAttrs>());
-  if (name == "permute_ranks") return begin_permute(x, attrs.as<PermuteAttrs>());
-  return [begun = begin_all_reduce(x, attrs.as<ReduceAttrs>())] { return begun.wait(); };
 }
 
 }  // namespace rill::distribute

@@ -145,10 +145,4 @@ void reduce_parts(const char* const* parts, int n, int64_t count, DType dtype, R
   }
 }
 
-void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out) {
-  std::vector<const char*> each;
-  for (int i = 0; i < n; ++i) each.push_back(parts + int64_t(i) * count * int64_t(size_of(dtype)));
-  reduce_parts(each.data(), n, count, dtype, reduce, out);
-}
-
 }  // namespace rill::distribute

@@ -9,7 +9,5 @@ namespace rill::distribute {
 // out[i] = the sum (or what `reduce` says) over the i-th elements of the n parts, of `count` elements each. `out` may be
 // one of them.
 void reduce_parts(const char* const* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out);
-// Of parts that follow each other.
-void reduce_blocks(const char* parts, int n, int64_t count, DType dtype, Reduce reduce, char* out);
 
 }  // namespace rill::distribute

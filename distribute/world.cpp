@@ -143,8 +143,7 @@ void World::progress() {
   for (int from; mail_->hear(from, arriving_);) take(from, arriving_);
   mail_->is_sent();
   if (moving_.empty()) return;
-  bool in_turn = true;
-  for (const Held& h : moving_) h.moving->go_on(in_turn), in_turn = in_turn && h.moving->has_begun_last();
+  for (const Held& h : moving_) h.moving->go_on();
   std::erase_if(moving_, [this](Held& h) {
     if (!h.moving->is_done()) return false;
     if (!h.event.what.empty()) h.event.end = seconds(), events_.push_back(std::move(h.event));
@@ -248,12 +247,10 @@ int World::tag_with(int rank) {
   return 2 + tag;  // 0: notes, 1: what moves while its call lasts
 }
 
-void* World::channel(Members& m, Channel what) {
+void* World::channel(Members& m) {
   const bool all = m.size() == size_ && std::is_sorted(m.ranks.begin(), m.ranks.end());
-  void*& made = m.channels[int(what)];
-  if (!made && all) made = what == Channel::calls ? control_ : mpi_->group(nullptr, 0);
-  if (!made) made = mpi_->group(m.ranks.data(), m.size());
-  return made;
+  if (!m.channel) m.channel = all ? control_ : mpi_->group(m.ranks.data(), m.size());
+  return m.channel;
 }
 
 // --- Agreeing --------------------------------------------------------------------------------------------------------

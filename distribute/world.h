@@ -60,8 +60,8 @@ struct Mpi {
 struct Members {
   std::vector<int> ranks;
   int me = 0;
-  std::string among;       // " among ranks [0,1]"; nothing where they are all
-  void* channels[3] = {};  // MPI's communicators, each made at the first call that moves data by it
+  std::string among;        // " among ranks [0,1]"; nothing where they are all
+  void* channel = nullptr;  // MPI's communicator, made at the first call that moves data by it
   int size() const { return int(ranks.size()); }
 };
 
@@ -82,17 +82,11 @@ struct Call {
   uint64_t hash_of(std::string_view op) const;
 };
 
-// What MPI's communicators are for. Calls that go on while others begin have two of their own, for MPI wants the calls on
-// one in the same order on all ranks, and when such a call comes to its last part is another moment on each.
-enum class Channel { calls, first_parts, last_parts };
-
 // A call on which ranks have agreed, and whose data moves while the program goes on.
 class Moving {
  public:
   virtual ~Moving() = default;
-  // As far as it gets without waiting. Its last part begins `in_turn` alone: behind those of all that began before it.
-  virtual void go_on(bool in_turn) = 0;
-  virtual bool has_begun_last() const = 0;
+  virtual void go_on() = 0;  // as far as it gets without waiting
   virtual bool is_done() const = 0;
 };
 
@@ -123,7 +117,7 @@ class World {
   static bool is_carried(int64_t bytes, int64_t n) { return bytes * n <= int64_t(Mail::most); }
 
   // The group's communicator, of which all members must ask at once; and that of all ranks.
-  void* channel(Members& members, Channel what = Channel::calls);
+  void* channel(Members& members);
   void* channel_of_all() { return control_; }
   // A tag that both ranks give what moves between them in a call, on the communicator of all ranks; there is none other
   // of that number, nor of tag + tags, while it moves. Both must ask for each call of theirs on which they have agreed.
