@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rill/autodiff/transforms.h"
+#include "rill/distribute/parts.h"
 #include "rill/nn/layers/common.h"
+#include "rill/nn/layers/expert_choice.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scopes.h"
 
@@ -22,18 +23,13 @@ nn::Initializer own_experts(const nn::Initializer& whole, const Group& group) {
   return [whole, group](const Shape& part, const nn::Fans& fans) {
     Shape shape = part;
     shape[0] = shape[0] * group.size();
-    const Dim first = part[0] * group.rank();
-    return whole(shape, fans)(slice(first, first + part[0]));
+    return own_part(whole(shape, fans), 0, group, Where());
   };
 }
 
 // Gradients of an expert are sums over the tokens of all ranks.
 nn::Param averaged(const nn::Param& p, int64_t ranks) {
-  return p.through([ranks](const Tensor& value) {
-    return custom_gradient([ranks](const Tensor& v) {
-      return std::pair(identity(v), [ranks](const Tensor& g) { return g / double(ranks); });
-    })(value);
-  });
+  return p.through([ranks](const Tensor& value) { return with_mean_gradient(value, ranks); });
 }
 
 int64_t checked_experts(int64_t experts, const ParallelExpertsOptions& o, const Where& where) {
@@ -47,14 +43,6 @@ int64_t checked_experts(int64_t experts, const ParallelExpertsOptions& o, const 
     fail(experts_op, fmt::format("capacity is {} and must be positive", *o.capacity), where);
   return experts;
 }
-
-// Where each token goes.
-struct Routes {
-  Tensor experts;  // [tokens, top]
-  Tensor goes;     // whether its expert takes it
-  Tensor slot;     // its place among experts * room; one behind all others where it does not go
-  Dim room;        // of an expert, for tokens of this rank
-};
 
 Dim room_for(const Tensor& chosen, int64_t experts, const ParallelExpertsOptions& o, const Where& where) {
   const Dim tokens = chosen.shape()[0];
@@ -99,36 +87,11 @@ nn::RoutedTokens ParallelExperts::route(const Tensor& x, const nn::Call& call, W
   const int64_t width = nn::known_size(x, -1, "ParallelExperts", where);
   const Tensor rows = reshape(call.in(x), {-1, width});
   const Tensor chances = softmax(matmul(rows, router({width, experts}, call)), -1);  // [tokens, experts]
-  const TopK best = topk(chances, options.top);
-  const Tensor sent = one_hot(best.indices, experts, {.dtype = chances.dtype()});  // [tokens, top, experts]
-  Tensor chosen = sum(sent, 1);
-  const Tensor counts = stop_gradient(chosen).astype(i64);
-  const Tensor before = cumsum(counts, 0) - counts;  // how many tokens before this one an expert was chosen by
-  if (options.capacity) {
-    const Tensor limit =
-        floor(Tensor(rows.shape()[0]).astype(f64) * (*options.capacity * double(options.top) / double(experts)));
-    chosen = rill::where(less(before, limit.astype(i64)), chosen, zeros_like(chosen));
-  }
-  Tensor weights = chances * chosen;
-  if (options.normalize) weights = weights / sum(best.values, -1, true);
-
-  Routes to;
-  to.room = room_for(chosen, experts, options, where);
-  to.experts = best.indices.astype(i64);
-  to.goes = take_along_axis(chosen, to.experts, -1) > 0;
-  to.slot = rill::where(to.goes, to.experts * Tensor(to.room) + take_along_axis(before, to.experts, -1),
-                        Tensor(to.room * experts));
-  const Tensor sources = broadcast_to(expand_dims(iota({rows.shape()[0]}), -1), to.slot.shape());
-  const Tensor token_at =
-      full({to.room * experts + 1}, 0, {.dtype = i64}).at(reshape(to.slot, {-1})).set(reshape(sources, {-1}));
-  const Tensor own = take(rows, slice_axis(token_at, 0, 0, to.room * experts), Axis(0));
-  const Tensor made = reshape(made_of(reshape(own, {experts, to.room, width}), width, call), {-1, width});
-  const Tensor back = take(made, rill::where(to.goes, to.slot, 0), Axis(0));  // [tokens, top, width]
-  const Tensor share = rill::where(to.goes, take_along_axis(weights, to.experts, -1), 0);
-  // What stands in place of a token that was not taken may be NaN.
-  const Tensor y = sum(rill::where(expand_dims(to.goes, -1), back * expand_dims(share, -1), 0), 1);
-  const Tensor balance = sum(rill::mean(sent(all, 0), 0) * rill::mean(chances, 0)) * double(experts);
-  return {run.give(reshape(y, x.shape())), balance};
+  const nn::detail::ExpertChoice c =
+      nn::detail::choose_experts(chances, options.top, options.normalize, options.capacity, true);
+  const Tensor y = nn::detail::through_rooms(rows, c, room_for(c.taken, experts, options, where),
+                                             [&](const Tensor& rooms) { return made_of(rooms, width, call); });
+  return {run.give(reshape(y, x.shape())), c.balance};
 }
 
 }  // namespace rill::distribute

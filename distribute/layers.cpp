@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "rill/autodiff/transforms.h"
+#include "rill/distribute/parts.h"
 #include "rill/distribute/ring.h"
 #include "rill/nn/layer.h"
 #include "rill/nn/layers/common.h"
@@ -36,9 +37,7 @@ nn::Initializer part_of(const nn::Initializer& whole, size_t axis, const Group& 
   return [whole, axis, group](const Shape& part) {
     Shape shape = part;
     shape[axis] = shape[axis] * group.size();
-    const Dim first = part[axis] * group.rank();
-    const Tensor all = whole(shape);
-    return axis == 0 ? all(slice(first, first + part[0])) : all(rill::all, slice(first, first + part[axis]));
+    return own_part(whole(shape), axis, group, Where());
   };
 }
 

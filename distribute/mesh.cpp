@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/distribute/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
@@ -75,8 +76,7 @@ Tensor shard(const Tensor& x, const Mesh& mesh, const Layout& layout, Where wher
       fail("distribute::shard",
            fmt::format("axis {} of {} is no multiple of {}, the ranks along '{}'", i, to_string(x.spec()), n, *axis),
            where);
-    const Dim first = whole / n * mesh.rank(*axis, where);
-    part = moveaxis(moveaxis(part, int64_t(i), 0)(slice(first, first + whole / n)), 0, int64_t(i));
+    part = own_part(part, i, mesh.group(*axis, where), where);
   }
   return part;
 }
@@ -88,10 +88,7 @@ Tensor gather(const Tensor& x, const Mesh& mesh, const Layout& layout, Where whe
   Tensor whole = x;
   for (size_t i = 0; i < layout.axes().size(); ++i) {
     const auto& axis = layout.axes()[i].axis;
-    if (!axis) continue;
-    Shape shape = whole.shape();
-    shape[i] = shape[i] * mesh.size(*axis, where);
-    whole = moveaxis(all_gather(whole, mesh.group(*axis, where), where), 0, int64_t(i)).reshape(shape);
+    if (axis) whole = joined_parts(whole, i, mesh.group(*axis, where), where);
   }
   return whole;
 }

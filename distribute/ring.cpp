@@ -8,6 +8,7 @@
 
 #include "rill/autodiff/recompute.h"
 #include "rill/distribute/async.h"
+#include "rill/distribute/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
@@ -48,8 +49,7 @@ void check_tokens(const Tensor& q, const Tensor& k, const Tensor& v, const Where
            fmt::format("{} is {}, and must be floating, [..., tokens, d]", names[i], to_string(all_three[i]->spec())),
            where);
   }
-  const auto sizes = [](const Tensor& t) { return t.shape(); };
-  const bool fit = q.ndim() == k.ndim() && k.ndim() == v.ndim() && sizes(q) == sizes(k) && k.dim(-2) == v.dim(-2);
+  const bool fit = k.ndim() == v.ndim() && q.shape() == k.shape() && k.dim(-2) == v.dim(-2);
   if (!fit)
     fail(ring_op,
          fmt::format("q is {}, k {} and v {}. q and k must have one shape, and v as many tokens", to_string(q.spec()),
@@ -88,34 +88,25 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
 
 namespace {
 
-// Its axis becomes the first, and comes back.
-int64_t checked_axis(std::string_view op, const Tensor& x, Axis axis, const Where& where) {
+size_t checked_axis(std::string_view op, const Tensor& x, Axis axis, const Where& where) {
   require_defined(op, x, "x", where);
   const int64_t a = int64_t(axis), ndim = x.ndim();
   if (a < -ndim || a >= ndim) fail(op, fmt::format("there is no axis {} in {}", a, to_string(x.spec())), where);
-  return a < 0 ? a + ndim : a;
-}
-Tensor joined_tokens(const Tensor& part, int64_t axis, const Group& group) {
-  Shape shape = part.shape();
-  shape[size_t(axis)] = shape[size_t(axis)] * group.size();
-  return moveaxis(all_gather(part, group), 0, axis).reshape(shape);
-}
-Tensor summed_part(const Tensor& whole, int64_t axis, const Group& group) {
-  return moveaxis(reduce_scatter(moveaxis(whole, axis, 0), Reduce::sum, group), 0, axis);
+  return size_t(a < 0 ? a + ndim : a);
 }
 
 }  // namespace
 
 Tensor gather_tokens(const Tensor& part, Axis axis, const Group& group, Where where) {
   CallerScope caller(where);
-  const int64_t a = checked_axis("gather_tokens", part, axis, where);
-  return joined_tokens(part, a, group);  // whose rule is the sum over ranks, of which this one gets its part
+  const size_t a = checked_axis("gather_tokens", part, axis, where);
+  return joined_parts(part, a, group, where);  // whose rule is the sum over ranks, of which this one gets its part
 }
 
 Tensor scatter_tokens(const Tensor& whole, Axis axis, const Group& group, Where where) {
   CallerScope caller(where);
-  const int64_t a = checked_axis("scatter_tokens", whole, axis, where);
-  return summed_part(whole, a, group);
+  const size_t a = checked_axis("scatter_tokens", whole, axis, where);
+  return summed_part(whole, a, group, where);
 }
 
 }  // namespace rill::distribute

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "rill/distribute/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
@@ -20,6 +21,19 @@ int64_t place_in(const AxisCuts& cuts, const std::string& mesh_axis) {
 }
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What a step makes of a layout.
+void change_layout(AxisCuts& cuts, std::vector<std::string>& sums, const LayoutStep& s) {
+  std::erase(sums, s.mesh_axis);
+  if (s.from >= 0) cuts[size_t(s.from)].reset();
+  if (s.to >= 0) cuts[size_t(s.to)] = s.mesh_axis;
+}
+
+Layout layout_of(const AxisCuts& cuts) {
+  std::vector<Layout::Along> axes;
+  for (const auto& c : cuts) axes.push_back(c ? Layout::Along(*c) : Layout::Along(std::nullopt));
+  return Layout(std::move(axes));
 }
 
 // A layout on its way to another.
@@ -43,25 +57,12 @@ struct LayoutChange {
     return step(4, "all_gather", bytes * (n - 1));
   }
   void make(const LayoutStep& s, int64_t n) {
-    std::erase(sums, s.mesh_axis);
-    if (s.from >= 0) now[size_t(s.from)].reset();
-    if (s.to >= 0) now[size_t(s.to)] = s.mesh_axis;
+    change_layout(now, sums, s);
     if (s.what == "slice" || s.what == "reduce_scatter") bytes /= n;
     if (s.what == "all_gather") bytes *= n;
   }
 };
 
-// Axis `from` of the front moves to `to`, where it is cut or merged.
-Tensor own_part(const Tensor& x, size_t axis, const Group& group) {
-  const Dim part = x.shape()[axis] / group.size(), first = part * group.rank();
-  return moveaxis(moveaxis(x, int64_t(axis), 0)(slice(first, first + part)), 0, int64_t(axis));
-}
-Tensor merged_in_front(const Tensor& x, size_t axis) {
-  Shape shape;
-  for (size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
-  shape[axis] = shape[axis] * x.shape()[0];
-  return moveaxis(x, 0, int64_t(axis)).reshape(shape);
-}
 Tensor split_to_front(const Tensor& x, size_t axis, int64_t n) {
   Shape shape;
   for (size_t i = 0; i < x.shape().size(); ++i) {
@@ -118,11 +119,7 @@ ShardedTensor::Cuts ShardedTensor::checked(const Layout& layout, const Where& wh
   return cuts;
 }
 
-Layout ShardedTensor::layout() const {
-  std::vector<Layout::Along> axes;
-  for (const auto& c : cuts_) axes.push_back(c ? Layout::Along(*c) : Layout::Along(std::nullopt));
-  return Layout(std::move(axes));
-}
+Layout ShardedTensor::layout() const { return layout_of(cuts_); }
 
 Shape ShardedTensor::shape() const {
   Shape shape = part_.shape();
@@ -165,20 +162,18 @@ ShardedTensor ShardedTensor::to(const Layout& layout, Where where) const {
 ShardedTensor ShardedTensor::after(const LayoutStep& step, const Where& where) const {
   const Group group = mesh_.group(step.mesh_axis, where);
   ShardedTensor next = *this;
-  std::erase(next.sums_, step.mesh_axis);
+  change_layout(next.cuts_, next.sums_, step);
   const size_t from = size_t(step.from), to = size_t(step.to);
-  if (step.from >= 0) next.cuts_[from].reset();
-  if (step.to >= 0) next.cuts_[to] = step.mesh_axis;
   if (step.what == "slice") {
-    next.part_ = own_part(part_, to, group);
+    next.part_ = own_part(part_, to, group, where);
   } else if (step.what == "all_reduce") {
     next.part_ = all_reduce(part_, Reduce::sum, group, where);
   } else if (step.what == "reduce_scatter") {
-    next.part_ = moveaxis(reduce_scatter(moveaxis(part_, int64_t(to), 0), Reduce::sum, group, where), 0, int64_t(to));
+    next.part_ = summed_part(part_, to, group, where);
   } else if (step.what == "all_gather") {
-    next.part_ = merged_in_front(all_gather(part_, group, where), from);
+    next.part_ = joined_parts(part_, from, group, where);
   } else {
-    next.part_ = merged_in_front(all_to_all(split_to_front(part_, to, group.size(where)), group, where), from);
+    next.part_ = merged_from_front(all_to_all(split_to_front(part_, to, group.size(where)), group, where), from);
   }
   return next;
 }
@@ -198,22 +193,17 @@ ShardedTensor matmul(const ShardedTensor& a, const ShardedTensor& b, Where where
     for (const auto& along : lies.axes()) all.push_back(along.axis);
     return all;
   };
-  const auto layout = [](const AxisCuts& cuts) {
-    std::vector<Layout::Along> axes;
-    for (const auto& c : cuts) axes.push_back(c ? Layout::Along(*c) : Layout::Along(std::nullopt));
-    return Layout(std::move(axes));
-  };
   AxisCuts left = cuts(a), right = cuts(b);
   // The inner axis is cut alike, as the left one is, unless only the right one is and can be followed.
   const bool follows = !left.back() && right[0] && place_in(left, *right[0]) < 0;
   if (follows) left.back() = right[0];
   else right[0] = left.back();
   if (right[1] && place_in(left, *right[1]) >= 0) right[1].reset();
-  const ShardedTensor x = a.to(layout(left), where), y = b.to(layout(right), where);
+  const ShardedTensor x = a.to(layout_of(left), where), y = b.to(layout_of(right), where);
   std::vector<std::string> sums;
   if (left.back()) sums.push_back(*left.back());
   left.back() = right[1];
-  return ShardedTensor(rill::matmul(x.part(), y.part(), where), a.mesh(), layout(left), sums, where);
+  return ShardedTensor(rill::matmul(x.part(), y.part(), where), a.mesh(), layout_of(left), sums, where);
 }
 
 }  // namespace rill::distribute

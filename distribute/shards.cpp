@@ -11,6 +11,7 @@
 #include <set>
 
 #include "rill/autodiff/transforms.h"
+#include "rill/distribute/parts.h"
 #include "rill/distribute/pending.h"
 #include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
@@ -64,12 +65,6 @@ std::vector<Tensor> parts_of(const Unit& unit) {
   for (const Parameter& p : unit.parameters) parts.push_back(p.part.value());
   return parts;
 }
-// x, whose gradient is divided by n: that of a mean over ranks.
-Tensor with_mean_gradient(const Tensor& x, int64_t n) {
-  return custom_gradient(
-      [n](const Tensor& v) { return std::pair(identity(v), [n](const Tensor& g) { return g / double(n); }); })(x);
-}
-
 // What other Variables held when a unit first ran, the random generator above all, for when it runs again.
 using FirstReadings = std::map<const VariableState*, Tensor>;
 

@@ -48,8 +48,7 @@ class MixtureOfExperts {
 
  private:
   Tensor each(const Tensor& rows, int64_t width, const Call& call) const;
-  Tensor dispatched(const Tensor& rows, const Tensor& taken, const Tensor& place, const Tensor& indices,
-                    const Tensor& weights, int64_t width, const Call& call) const;
+  Dim room_for(const Tensor& taken) const;
 };
 
 }  // namespace rill::nn
