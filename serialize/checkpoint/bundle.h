@@ -68,10 +68,13 @@ bool is_shard_name(std::string_view name, std::string_view prefix);
 void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards,
                   std::string_view op, const Where& where);
 
-// The same by several processes, of which each writes a data file and process 0 the index, when all data files are there.
+// As the options say: by several processes, each writes a data file and process 0 the index, when all data files are there.
 // Returns when the bundle is whole. Each throws what it could not write; process 0 also what others could not.
-void write_bundle_part(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
-                       const SaveCheckpointOptions& options, std::string_view op, const Where& where);
+void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
+                  const SaveCheckpointOptions& options, std::string_view op, const Where& where);
+
+// Whether a tensor of this shape lies in the whole.
+bool lies_in(const Shape& shape, const CheckpointSlice& slice);
 
 // The key of a part of a tensor, by an encoding that sorts as its numbers do (TensorFlow's OrderedCode).
 std::string slice_key(const std::string& name, const proto::TensorSliceProto& slice);

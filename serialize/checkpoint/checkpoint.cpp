@@ -146,8 +146,7 @@ ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) con
 }
 
 void Checkpoint::save(const std::string& prefix, const SaveCheckpointOptions& options, Where where) const {
-  if (options.part.count > 1) write_bundle_part(prefix, values(options, where), options, "save", where);
-  else write_bundle(prefix, values(options, where), options.shards, "save", where);
+  write_bundle(prefix, values(options, where), options, "save", where);
 }
 
 void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards, Where where) {
@@ -270,12 +269,6 @@ class Restore {
   }
 
  private:
-  static bool lies_in(const Shape& shape, const CheckpointSlice& slice) {
-    bool lies = shape.size() == slice.whole.size() && slice.start.size() == shape.size();
-    for (size_t d = 0; lies && d < shape.size(); ++d)
-      lies = slice.start[d] >= 0 && slice.start[d] + int64_t(shape[d]) <= int64_t(slice.whole[d]);
-    return lies;
-  }
   // All of an entry, or the piece of it that is asked for.
   Tensor value_of(const std::string& entry, const Shape& shape) const {
     Tensor t = file_.read(entry);

@@ -177,9 +177,7 @@ struct CheckpointManager::Impl {
   }
 
   void write_values(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) const {
-    const std::string prefix = in_folder(absolute_folder, name);
-    if (options.save.part.count > 1) write_bundle_part(prefix, values, options.save, "save", where);
-    else write_bundle(prefix, values, options.save.shards, "save", where);
+    write_bundle(in_folder(absolute_folder, name), values, options.save, "save", where);
   }
 
   // Of several processes, the first has the list.

@@ -213,16 +213,18 @@ void require_named(const std::string& name, const Tensor& t, std::string_view op
   require_defined(op, t, "'" + name + "'", where);
 }
 
+void require_prefix(const std::string& prefix, std::string_view op, const Where& where) {
+  if (prefix.empty() || prefix.ends_with('/'))
+    fail(op, "'" + prefix + "' is no name of a checkpoint: files are called that and .index, .data-00000-of-00001",
+         where);
+}
+
 // That a piece lies in the whole.
 void require_slice(const std::string& name, const std::map<std::string, Tensor>& tensors, const CheckpointSlice& slice,
                    std::string_view op, const Where& where) {
   const auto at = tensors.find(name);
   if (at == tensors.end()) fail(op, fmt::format("there is no '{}' to be a piece", name), where);
-  const Shape& shape = at->second.shape();
-  bool lies = shape.ndim() == slice.whole.ndim() && slice.start.size() == shape.size();
-  for (size_t d = 0; lies && d < shape.size(); ++d)
-    lies = slice.start[d] >= 0 && slice.start[d] + int64_t(shape[d]) <= int64_t(slice.whole[d]);
-  if (!lies)
+  if (!lies_in(at->second.shape(), slice))
     fail(op,
          fmt::format("'{}' is {} and no piece of {} from [{}] on", name, to_string(at->second.spec()),
                      to_string(slice.whole), fmt::join(slice.start, ",")),
@@ -230,11 +232,16 @@ void require_slice(const std::string& name, const std::map<std::string, Tensor>&
 }
 }  // namespace
 
+bool lies_in(const Shape& shape, const CheckpointSlice& slice) {
+  bool lies = shape.size() == slice.whole.size() && slice.start.size() == shape.size();
+  for (size_t d = 0; lies && d < shape.size(); ++d)
+    lies = slice.start[d] >= 0 && slice.start[d] + int64_t(shape[d]) <= int64_t(slice.whole[d]);
+  return lies;
+}
+
 void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards,
                   std::string_view op, const Where& where) {
-  if (prefix.empty() || prefix.ends_with('/'))
-    fail(op, "'" + prefix + "' is no name of a checkpoint: files are called that and .index, .data-00000-of-00001",
-         where);
+  require_prefix(prefix, op, where);
   if (shards < 1 || shards > 9999) fail(op, fmt::format("{} shards make no sense. give 1 to 9999", shards), where);
   write_table({}, op, where);  // throws in a build without leveldb, before anything is made
   const std::string folder = std::filesystem::path(prefix).parent_path().string();
@@ -347,9 +354,11 @@ void write_first(const std::string& prefix, const std::map<std::string, Tensor>&
 
 }  // namespace
 
-void write_bundle_part(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
-                       const SaveCheckpointOptions& options, std::string_view op, const Where& where) {
+void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
+                  const SaveCheckpointOptions& options, std::string_view op, const Where& where) {
   const CheckpointPart& part = options.part;
+  if (part.count <= 1) return write_bundle(prefix, tensors, options.shards, op, where);
+  require_prefix(prefix, op, where);
   if (part.index < 0 || part.index >= part.count || part.count > 9999)
     fail(op, fmt::format("process {} of {} makes no sense", part.index, part.count), where);
   make_folders(std::filesystem::path(prefix).parent_path().string(), op, where);
