@@ -79,10 +79,22 @@ std::vector<int> passes_of(const Kernel& k) {
   return pass;
 }
 
+RowPasses passes_in(const Kernel& k, const std::vector<int>& pass) {
+  RowPasses r;
+  for (size_t i = 0; i < k.body.size(); ++i)
+    if (kernel::is_reduction(k.body[i].code)) ++r.folds, r.passes = std::max(r.passes, pass[i]);
+  for (const kernel::Output& o : k.outputs) (o.per_row ? r.stores_rows : r.stores_points) = true;
+  return r;
+}
+
 class Writer {
  public:
   explicit Writer(const Kernel& k)
-      : k_(k), row_level_(kernel::row_level(k)), operands_(k.inputs.size() + k.outputs.size()), pass_(passes_of(k)) {
+      : k_(k),
+        row_level_(kernel::row_level(k)),
+        operands_(k.inputs.size() + k.outputs.size()),
+        pass_(passes_of(k)),
+        passes_(passes_in(k, pass_)) {
     require_known(k, operands_);
   }
 
@@ -109,7 +121,7 @@ class Writer {
     line("const rill::Turn t(s, me, turn);");
     line("const u32 row = u32(t.row);");
     offsets();
-    const RowPasses r = row_passes(k_);
+    const RowPasses& r = passes_;
     for (int pass = 0; pass <= r.passes; ++pass) {
       for (size_t i = 0; i < k_.body.size(); ++i)
         if (row_level_[i] && pass_[i] == pass && !kernel::is_reduction(k_.body[i].code)) value(i, "");
@@ -143,7 +155,7 @@ class Writer {
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds_in(pass, i)) folds.push_back(i);
     for (const size_t i : folds) line(fmt::format("{} v{};", name_of(i), i));
-    const bool is_last = pass + 1 == row_passes(k_).passes;
+    const bool is_last = pass + 1 == passes_.passes;
     const int first = numbered_;  // of the folds, in the order of the passes
     numbered_ += int(folds.size());
     const auto each = [&](const char* text) {
@@ -175,7 +187,7 @@ class Writer {
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds_in(pass, i)) needed[size_t(k_.body[i].in[0])] = true;
     for (const kernel::Output& o : k_.outputs)
-      if (pass == row_passes(k_).passes && !o.per_row) needed[size_t(o.value)] = true;
+      if (pass == passes_.passes && !o.per_row) needed[size_t(o.value)] = true;
     for (size_t i = k_.body.size(); i-- > 0;)
       for (int j = 0; needed[i] && !row_level_[i] && j < kernel::operand_count(k_.body[i].code); ++j)
         needed[size_t(k_.body[i].in[j])] = true;
@@ -224,7 +236,7 @@ class Writer {
       if (folds_in(pass, i))
         line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
                          k_.body[i].in[0]));
-    for (size_t o = 0; pass == row_passes(k_).passes && o < k_.outputs.size(); ++o)
+    for (size_t o = 0; pass == passes_.passes && o < k_.outputs.size(); ++o)
       if (!k_.outputs[o].per_row) store(o, " + p * s.point");
     for (int open = 0; open < 3; ++open) end();
     for (size_t i = 0; i < k_.body.size(); ++i)
@@ -347,6 +359,7 @@ class Writer {
   const std::vector<bool> row_level_;
   const size_t operands_;
   std::vector<int> pass_;  // by instruction
+  RowPasses passes_;
   std::string text_;
   int depth_ = 0, numbered_ = 0;
 };
@@ -358,14 +371,7 @@ bool takes_rows(const Kernel& k) {
          std::any_of(k.outputs.begin(), k.outputs.end(), [](const kernel::Output& o) { return o.per_row; });
 }
 
-RowPasses row_passes(const Kernel& k) {
-  RowPasses r;
-  const std::vector<int> pass = passes_of(k);
-  for (size_t i = 0; i < k.body.size(); ++i)
-    if (kernel::is_reduction(k.body[i].code)) ++r.folds, r.passes = std::max(r.passes, pass[i]);
-  for (const kernel::Output& o : k.outputs) (o.per_row ? r.stores_rows : r.stores_points) = true;
-  return r;
-}
+RowPasses row_passes(const Kernel& k) { return passes_in(k, passes_of(k)); }
 
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors) {
   constexpr int64_t block_points = 1024, warps = 8;  // points of the tree's blocks; warps of a block of threads
