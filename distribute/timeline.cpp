@@ -12,22 +12,14 @@
 #include "rill/distribute/collectives.h"
 #include "rill/distribute/world.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/json_string.h"
 
 namespace rill::distribute {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += uint8_t(c) < 0x20 ? ' ' : c;
-  }
-  return out + "\"";
-}
-
 std::string named(const char* what, int rank, size_t track, const std::string& name) {
   return fmt::format("{{\"ph\":\"M\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", what, rank,
-                     track, quoted(name));
+                     track, json_string(name));
 }
 
 // The events of a rank, those that move at the same time on tracks of their own.
@@ -47,7 +39,7 @@ std::string json_of(const std::vector<World::Event>& events, int rank, double be
       free_from[track - 1] = e.end;
     }
     text += fmt::format(",\n{{\"ph\":\"X\",\"name\":{},\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
-                        quoted(e.what), rank, track, (e.begin - begun) * 1e6, (e.end - e.begin) * 1e6);
+                        json_string(e.what), rank, track, (e.begin - begun) * 1e6, (e.end - e.begin) * 1e6);
   }
   return text;
 }

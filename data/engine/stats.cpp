@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "rill/serialize/files.h"
+#include "rill/tensor/json_string.h"
 
 namespace rill::data {
 
@@ -155,16 +156,6 @@ std::string to_string(const PassStats& s) {
 
 namespace {
 
-// Strings of JSON: names of stages and places of sources.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (uint8_t(c) >= 0x20) out += c;
-  }
-  return out + '"';
-}
-
 // A track a stage, on which somebody waits for it, and one below it for each thread that calls its functions.
 class Tracks {
  public:
@@ -183,7 +174,7 @@ class Tracks {
       const std::string of = track.second < 0 ? "" : fmt::format(": functions, thread {}", track.second);
       out += fmt::format(
           ",\n{{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": {}, \"args\": {{\"name\": {}}}}}",
-          number, quoted(std::string(size_t(2 * stage.depth), ' ') + stage.name + of));
+          number, json_string(std::string(size_t(2 * stage.depth), ' ') + stage.name + of));
       out += fmt::format(
           ",\n{{\"name\": \"thread_sort_index\", \"ph\": \"M\", \"pid\": 1, \"tid\": {0}, \"args\": {{\"sort_index\": "
           "{0}}}}}",
@@ -194,8 +185,8 @@ class Tracks {
       out += fmt::format(
           ",\n{{\"name\": {}, \"cat\": \"{}\", \"ph\": \"X\", \"ts\": {:.3f}, \"dur\": {:.3f}, \"pid\": 1, "
           "\"tid\": {}, \"args\": {{\"source\": {}}}}}",
-          quoted(stage.name), s.is_function ? "function" : "stage", 1e6 * s.start, 1e6 * s.seconds,
-          numbers_.at({s.stage, s.is_function ? s.thread : -1}), quoted(rill::to_string(stage.where)));
+          json_string(stage.name), s.is_function ? "function" : "stage", 1e6 * s.start, 1e6 * s.seconds,
+          numbers_.at({s.stage, s.is_function ? s.thread : -1}), json_string(rill::to_string(stage.where)));
     }
     return out + "\n]}\n";
   }
