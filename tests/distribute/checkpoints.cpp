@@ -156,9 +156,8 @@ void killed() {
                    {.loss = mean_squared_error, .optimizer = nn::Adam({.learning_rate = 0.01}), .distribute = true});
   const train::History history = loop.fit(examples().shuffle({.seed = 3}).batch(16),
                                           {.epochs = 12, .progress = false, .resume = folder, .save_every_steps = 3});
-  uint64_t bits = 14695981039346656037u;
-  for (const auto& [path, v] : variables(net))
-    for (const float x : v.value().to_vector<float>()) bits = (bits ^ std::bit_cast<uint32_t>(x)) * 1099511628211u;
+  uint64_t bits = 0;
+  for (const auto& [path, v] : variables(net)) bits = bits_with(bits, v.value());
   if (me == 0) std::printf("epochs %d bits %llx\n", int(history.size()), static_cast<unsigned long long>(bits));
   std::fflush(stdout);
 }

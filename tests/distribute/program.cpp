@@ -436,11 +436,8 @@ int main(int argc, char** argv) {
   n = distribute::size(), me = distribute::rank();
   if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
-  if (cases.contains(name)) cases.at(name)();
-  else if (training_cases.contains(name)) training_cases.at(name)();
-  else if (parallel_cases.contains(name)) parallel_cases.at(name)();
-  else if (checkpoint_cases.contains(name)) checkpoint_cases.at(name)();
-  else if (server_cases.contains(name)) server_cases.at(name)();
-  else if (catches) caught(mistakes.at(name));
+  for (const Cases* list : {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases})
+    if (list->contains(name)) return list->at(name)(), 0;
+  if (catches) caught(mistakes.at(name));
   else mistakes.at(name)();
 }

@@ -101,15 +101,6 @@ void server_training() {
 
 // Mistakes, each of which is told where it is made.
 void server_mistakes() {
-  const auto says = [](const std::function<void()>& f, const std::string& text) {
-    try {
-      f();
-    } catch (const Error& e) {
-      if (std::string(e.what()).find(text) == std::string::npos) std::fprintf(stderr, "%s\n", e.what());
-      return std::string(e.what()).find(text) != std::string::npos;
-    }
-    return false;
-  };
   Variable v(zeros({2}), "v"), counts(zeros({2}, {.dtype = i32}), "counts");
   EXPECT(says([&] { ParameterServer server({v, counts}); }, "parameter 1 must have a value, of f16, bf16, f32 or f64"));
   EXPECT(says([&] { ParameterServer server({v}, {.where = {n}}); }, "parameter 0 goes to server"));

@@ -140,12 +140,7 @@ void same_bits() {
   for (const auto& [x, y] : examples().batch(32).shard(n, me, {.within_batch = true}).repeat(3)) loss = step(x, y);
   EXPECT(distribute::is_same(net));
   uint64_t bits = 0;
-  for (const Variable& v : all)
-    for (const float f : v.to_vector<float>()) {
-      uint32_t b;
-      std::memcpy(&b, &f, 4);
-      bits = bits * 1099511628211u + b;
-    }
+  for (const Variable& v : all) bits = bits_with(bits, v.value());
   if (me == 0)
     std::printf("bits %016llx loss %.9g\n", static_cast<unsigned long long>(bits), double(loss.item<float>()));
 }
