@@ -105,7 +105,7 @@ Tensor dct_matrix(int64_t count, int64_t n, Where where = Where::current());
 struct ResampleOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   int64_t zero_crossings = 6;              // of the sinc at each side: more are sharper and slower
-  double rolloff = 0.99;                   // the cutoff, as a share of the lower half rate
+  double rolloff = 0.99;                   // the cutoff, as a fraction of the lower half rate
   std::optional<double> kaiser_beta = {};  // Kaiser's window in place of Hann's
 };
 // x at another sample rate, by a windowed sinc in polyphase form (Smith, Digital Audio Resampling), as
@@ -122,8 +122,8 @@ Tensor pre_emphasis(const Tensor& x, double factor = 0.97, Where where = Where::
 
 // --- Spectrograms changed --------------------------------------------------------------------------------------------
 
-// A complex stft [..., frequencies, frames] played `rate` times as fast at the same pitch, by a phase vocoder (Flanagan,
-// Golden 1966): ceil(frames / rate) frames. `hop_length`: the stft's; default: n_fft / 4.
+// A complex stft [..., frequencies, frames] played `rate` times as fast at the same pitch, by a phase vocoder
+// (Flanagan, Golden 1966): ceil(frames / rate) frames. `hop_length`: the stft's; default: n_fft / 4.
 Tensor time_stretch(const Tensor& stft, double rate, int64_t hop_length = 0, Where where = Where::current());
 
 struct SpecAugmentOptions {

@@ -5,9 +5,9 @@
 //   adam.apply_gradients(gradients, variables(stage).values());
 //   std::cout << pipe.table();
 //
-// What a stage gives is sent to the next, and its gradient comes back. The loss and the gradients are those of the whole
-// batch, each stage's of its own parameters: the mean over the micro-batches, added up in their order, and the same bits
-// by both schedules and eagerly as in a traced function.
+// What a stage gives is sent to the next, and its gradient comes back. The loss and the gradients are those of the
+// whole batch, each stage's of its own parameters: the mean over the micro-batches, added up in their order, and the
+// same bits by both schedules and eagerly as in a traced function.
 //
 //   gpipe   all micro-batches forward, then all back (Huang et al.: GPipe, 2019)
 //   1F1B    each stage goes back with one as soon as it can, and so holds no more of them than stages are left behind it
@@ -42,7 +42,7 @@ struct PipelineTable {
   std::vector<std::vector<Work>> stages;  // by stage and tick
 
   int64_t ticks() const { return int64_t(stages[0].size()); }
-  // The share of ticks at which a stage waits, of all: (stages - 1) / (micro_batches + stages - 1).
+  // The fraction of ticks at which a stage waits: (stages - 1) / (micro_batches + stages - 1).
   double bubbles() const;
   // How many micro-batches a stage holds at most, between their way forward and back.
   int64_t held(int64_t stage) const;
@@ -74,10 +74,10 @@ class Pipeline {
 
   using Stage = Callback<Tensor(const Tensor& x)>;
   using Loss = Callback<Tensor(const Tensor& output, const Tensor& y)>;
-  // The loss of the batch, on all stages, and its gradients by this stage's variables, undefined where it has no part in
-  // the loss. `x` [batch, ...] is looked at by the first stage, `y` [batch, ...] by the last; `loss` gives the mean over a
-  // micro-batch, a number. Throws where the batch is no multiple of the micro-batches, stages have other numbers of them,
-  // and a stage gives no floating tensor.
+  // The loss of the batch, on all stages, and its gradients by this stage's variables, undefined where it has no part
+  // in the loss. `x` [batch, ...] is looked at by the first stage, `y` [batch, ...] by the last; `loss` gives the mean
+  // over a micro-batch, a number. Throws where the batch is no multiple of the micro-batches, stages have other numbers
+  // of them, and a stage gives no floating tensor.
   std::pair<Tensor, std::vector<Tensor>> gradients(const Stage& stage, const Loss& loss,
                                                    const std::vector<Variable>& variables, const Tensor& x,
                                                    const Tensor& y, Where where = Where::current()) const;

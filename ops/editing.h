@@ -16,11 +16,11 @@ namespace rill {
 
 // `values` behind `x` along `axis`; both flattened where there is no axis.
 Tensor append(const Tensor& x, const Tensor& values, std::optional<Axis> axis = {}, Where where = Where::current());
-// `values` before the elements at `places` along `axis` (numpy's insert); `x` is flattened where there is no axis.
-// Places count in `x` as it is given, and its size is one of them. One place takes all of `values` along the axis;
-// several take one each, or share the one. `values` is cast to x's dtype and broadcast. Throws for places out of
+// Inserts `values` before the elements at `indices` along `axis` (numpy's insert); without an axis `x` is flattened.
+// Indices refer to `x` as it is given, and may equal its size. A single index takes all of `values` along the axis;
+// several take one each, or all the same one. `values` is cast to x's dtype and broadcast. Throws for indices out of
 // bounds.
-Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor& values, std::optional<Axis> axis = {},
+Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor& values, std::optional<Axis> axis = {},
               Where where = Where::current());
 // The vector `x` without the zeros at its front and its back, or at one of them. Not inside `function`: the size
 // depends on values.
@@ -29,8 +29,8 @@ struct TrimZerosOptions {
   bool front = true, back = true;
 };
 Tensor trim_zeros(const Tensor& x, const TrimZerosOptions& options = {}, Where where = Where::current());
-// Without the elements at `places` along `axis`: numpy's delete, a word that C++ keeps for itself.
-Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<Axis> axis = {},
+// Removes the elements at `indices` along `axis`: numpy's delete, which is a keyword of C++.
+Tensor erase(const Tensor& x, const std::vector<int64_t>& indices, std::optional<Axis> axis = {},
              Where where = Where::current());
 // Vectors as the columns of a matrix, beside matrices.
 Tensor column_stack(const std::vector<Tensor>& x, Where where = Where::current());
@@ -61,7 +61,7 @@ Tensor select(const std::vector<Tensor>& conditions, const std::vector<Tensor>& 
 Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where where = Where::current());
 // `value`, cast to x's dtype, where `mask` is true, else `x`.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value, Where where = Where::current());
-// The places of `x` where `mask` is true take the elements of `source` in row-major order. `mask` broadcasts to x's
+// Replaces the elements of `x` where `mask` is true by those of `source`, in row-major order. `mask` broadcasts to x's
 // shape. Throws where `source` has too few elements (inside `function`, when it is called).
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Where where = Where::current());
 // The last two axes' diagonal with `lower` diagonals below it and `upper` above, zeros elsewhere; negative: all of
@@ -94,11 +94,13 @@ std::vector<Tensor> triu_indices(int64_t rows, int64_t k = 0, int64_t columns = 
 // The indices along each of `ndim` axes of n of the elements on the diagonal: the same vector for each.
 std::vector<Tensor> diag_indices(Dim n, int64_t ndim = 2, Where where = Where::current());
 // Vectors of indices, one an axis, shaped so that they broadcast to a grid: with at = ix_({rows, columns}), x(at[0],
-// at[1]) are all elements in those rows and columns. A mask, a vector of bools, stands for the places where it is true.
+// at[1]) are all elements in those rows and columns. A mask, a vector of bools, stands for the indices where it is
+// true.
 std::vector<Tensor> ix_(const std::vector<Tensor>& indices, Where where = Where::current());
-// The index along each axis of `shape` (i64) for places in row-major order, and back. Throws where one is out of bounds
-// (inside `function`, when it is called), and where a size is negative or i64 cannot count the places.
-std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where = Where::current());
+// The index along each axis of `shape` (i64) of indices into the flattened array, and back. Throws for one that is out
+// of bounds (inside `function`, when it is called), for a negative size, and for a shape of more elements than i64 can
+// count.
+std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& shape, Where where = Where::current());
 Tensor ravel_multi_index(const std::vector<Tensor>& indices, const Shape& shape, Where where = Where::current());
 
 // --- Bits ------------------------------------------------------------------------------------------------------------

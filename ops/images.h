@@ -49,13 +49,13 @@ struct GridSampleOptions {
   bool align_corners = false;  // -1 and 1 are the middles of the first and last pixels, not the outer edges
   Layout layout = Layout::nhwc;
 };
-// x, of two or three axes of space, at the places `grid` [batch, out..., 2 or 3], which are from -1 to 1 along each
-// axis of space: the last axis of space comes first in a place, (x, y) or (x, y, z), as in torch. Space of the result
+// Samples x, of two or three axes of space, at the positions `grid` [batch, out..., 2 or 3], which go from -1 to 1
+// along each axis of space. The last axis of space comes first, (x, y) or (x, y, z), as in torch. Space of the result
 // has the sizes `out`. Gradients by both; nearest has none by the grid.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {},
                    Where where = Where::current());
 // The grid [batch, size..., n] for an image whose n axes of space are of the sizes `size`, moved by the matrices
-// `theta` [batch, n, n + 1]: each place, with a 1 behind it, times the matrix.
+// `theta` [batch, n, n + 1]: each position, with a 1 appended, times the matrix.
 Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false, Where where = Where::current());
 
 // --- Channels and space (patches.cpp) --------------------------------------------------------------------------------
@@ -76,11 +76,11 @@ struct PatchOptions {
   Dims dilation = {};  // empty: 1
   Layout layout = Layout::nhwc;
 };
-// The window of pixels around each place: [batch, out space..., window * channels] with a pixel's channels side by
-// side, or (nchw) [batch, channels * window, places], as torch's unfold gives it.
+// The window of pixels around each position: [batch, out space..., window * channels] with a pixel's channels side by
+// side, or (nchw) [batch, channels * window, positions], as torch's unfold gives it.
 Tensor unfold(const Tensor& x, const Dims& window, const PatchOptions& options = {}, Where where = Where::current());
-// Its transpose: patches added up where they lie in an image with space `size`. nhwc patches may have their places in
-// one axis, too.
+// Its transpose: patches added up where they lie in an image with space `size`. nhwc patches may have their positions
+// in one axis, too.
 Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const PatchOptions& options = {},
             Where where = Where::current());
 
@@ -103,7 +103,7 @@ struct UnpoolOptions {
   Dims padding = {};  // at both ends; empty: 0
   Layout layout = Layout::nhwc;
 };
-// Zeros, with the elements of x put where `indices` say. Of places that are named twice the last one counts. Throws
+// Zeros, with the elements of x put where `indices` say. Where an index is repeated, the last one counts. Throws
 // where an index is not that of a pixel of the result.
 Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, const UnpoolOptions& options = {},
                   Where where = Where::current());

@@ -18,8 +18,8 @@ namespace rill {
 // The general form (devices/params/shape_params.h has the attributes): `indices` broadcast to one shape.
 Tensor gather(const Tensor& x, const std::vector<Tensor>& indices, const GatherAttrs& attrs,
               Where where = Where::current());
-// A copy of `x` in which the places that gather would read are set to, added, ... `updates`, which broadcasts to what
-// gather would give and is cast to x's dtype.
+// A copy of `x` in which the elements that gather would read are set to, increased by, ... `updates`, which broadcasts
+// to what gather would give and is cast to x's dtype.
 Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
                ScatterMode mode, Where where = Where::current());
 
@@ -29,10 +29,10 @@ Tensor take(const Tensor& x, const Tensor& indices, std::optional<Axis> axis = {
 // out[.., i, ..] = x[.., indices[.., i, ..], ..]: what argsort and argmax(keepdims) give indices for. `indices` has as
 // many axes as `x`; sizes off the axis are equal or 1.
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, Axis axis, Where where = Where::current());
-// A copy of `x` with `values` at the places that take_along_axis would read.
+// A copy of `x` with `values` in place of the elements that take_along_axis would read.
 Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, Axis axis,
                       ScatterMode mode = ScatterMode::set, Where where = Where::current());
-// x[indices[..., 0], indices[..., 1], ...]: the last axis of `indices` [.., k] names a place along the first k axes.
+// x[indices[..., 0], indices[..., 1], ...]: the last axis of `indices` [.., k] indexes the first k axes.
 Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where = Where::current());
 // `updates` [n, ...] added up into `segments` rows: row s is the sum of those i with ids[i] == s. Ids may be in any
 // order; each must be in [0, segments).
@@ -40,7 +40,7 @@ Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where
 
 // Where `x` is not zero: one i64 vector an axis. Not inside `function`: the size depends on values.
 std::vector<Tensor> nonzero(const Tensor& x, Where where = Where::current());
-// Its places in the flattened `x`: one i64 vector. Not inside `function` either.
+// The same as indices into the flattened `x`: one i64 vector. Not inside `function` either.
 Tensor flatnonzero(const Tensor& x, Where where = Where::current());
 // nonzero(x) as one i64 [count, ndim] tensor.
 Tensor argwhere(const Tensor& x, Where where = Where::current());

@@ -1,5 +1,6 @@
-// Losses that torch.nn or Keras or papers have beside those of nn_ops.h and losses.h: with weights, masks and reductions,
-// of rare classes, of overlap, of likeness. Included by rill.h. Composed of public functions (neural/likeness_losses.cpp).
+// Losses that torch.nn or Keras or papers have beside those of nn_ops.h and losses.h: with weights, masks and
+// reductions, of rare classes, of overlap, of likeness. Included by rill.h. Composed of public functions
+// (neural/likeness_losses.cpp).
 //
 // Each gives a loss an element or an example, to take the mean() of, where nothing else is said. Operands have one
 // shape; integers and bools become f32; f16 and bf16 are computed in f32 and rounded once.
@@ -24,7 +25,7 @@ struct CrossEntropyOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<Tensor> weights = {};     // of the classes
   std::optional<int64_t> ignored = -100;  // a label whose loss is 0, and which does not count in the mean
-  double smoothing = 0;                   // the share of a label that is spread over all classes, in [0, 1]
+  double smoothing = 0;                   // the fraction of a label that is spread over all classes, in [0, 1]
   Reduction reduction = Reduction::mean;
 };
 // torch's cross_entropy: of logits [..., classes] and integers [...]. The mean is divided by the sum of the weights of
@@ -43,8 +44,8 @@ struct FocalOptions {
 // Focal loss, 2017): torchvision's sigmoid_focal_loss, whose alpha is 0.25, and Keras's BinaryFocalCrossentropy.
 Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& labels, const FocalOptions& options = {},
                           Where where = Where::current());
-// -alpha sum_i labels_i (1 - p_i)^gamma log(p_i) over the last axis, for p = softmax(logits) and labels of logits' shape:
-// Keras's CategoricalFocalCrossentropy, whose alpha is 0.25. Without alpha it is 1.
+// -alpha sum_i labels_i (1 - p_i)^gamma log(p_i) over the last axis, for p = softmax(logits) and labels of logits'
+// shape: Keras's CategoricalFocalCrossentropy, whose alpha is 0.25. Without alpha it is 1.
 Tensor softmax_focal_loss(const Tensor& logits, const Tensor& labels, const FocalOptions& options = {},
                           Where where = Where::current());
 struct OverlapOptions {
@@ -72,8 +73,8 @@ Tensor categorical_hinge_loss(const Tensor& x, const Tensor& labels, Where where
 Tensor log_cosh_loss(const Tensor& prediction, const Tensor& target, Where where = Where::current());
 // max(q e, (q - 1) e) for e = target - prediction, whose minimum is at the quantile q, in (0, 1).
 Tensor quantile_loss(const Tensor& prediction, const Tensor& target, double q, Where where = Where::current());
-// 100 |e / target|, where |target| counts as 1e-7 at least; and (log(1 + target) - log(1 + prediction))^2, where numbers
-// below 0 count as 0. Keras's MAPE and MSLE without the mean.
+// 100 |e / target|, where |target| counts as 1e-7 at least; and (log(1 + target) - log(1 + prediction))^2, where
+// numbers below 0 count as 0. Keras's MAPE and MSLE without the mean.
 Tensor percentage_error(const Tensor& prediction, const Tensor& target, Where where = Where::current());
 Tensor squared_log_error(const Tensor& prediction, const Tensor& target, Where where = Where::current());
 

@@ -224,7 +224,7 @@ Tensor toeplitz(const Tensor& c, const std::optional<Tensor>& r = {}, Where wher
 // Equal along each diagonal that rises: the first column c, [..., m], and the last row r, [..., n] (default: zeros), of
 // which the first element is not read.
 Tensor hankel(const Tensor& c, const std::optional<Tensor>& r = {}, Where where = Where::current());
-// Each column is the one before it, rolled by one place; the first is c, [..., n].
+// Each column is the one before it, rolled by one; the first is c, [..., n].
 Tensor circulant(const Tensor& c, Where where = Where::current());
 // The matrix whose eigenvalues are the roots of the polynomial with these coefficients, the highest power first: [n]
 // gives [n - 1, n - 1]. Throws for fewer than two; a first one of 0 gives infinities or NaN.

@@ -3,8 +3,8 @@
 // bring it.
 //
 // A part of a path is the name of a struct's field or a map's key; else the thing's own name (a layer's `name`, what a
-// Variable was made with); else its place in a container. A name that is taken gets a number: dense, dense_1, dense_2.
-// A Variable that stands in several places has the first one's path.
+// Variable was made with); else its index in a container. A name that is taken gets a number: dense, dense_1, dense_2.
+// A Variable that occurs more than once has the path of its first occurrence.
 //
 // How a type of yours gives its Variables, in the order in which it is asked:
 //   * its fields are named in it, RILL_LAYER(Net, encoder, decoder), or beside it, RILL_FIELDS(Net, encoder, decoder),
@@ -431,8 +431,8 @@ std::string describe(Model&& model) {
   return to_string(variables(model));
 }
 
-// Names, inside of a struct or class, the fields that are layers or hold Variables: the one list from which variables(),
-// checkpoints, summaries, nn::clone() and nn::cast() come. An aggregate of up to 16 fields needs none.
+// Names, inside of a struct or class, the fields that are layers or hold Variables: the one list from which
+// variables(), checkpoints, summaries, nn::clone() and nn::cast() come. An aggregate of up to 16 fields needs none.
 //
 //   class Block {
 //    public:

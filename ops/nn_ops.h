@@ -203,7 +203,7 @@ struct OneHotOptions {
   double on = 1, off = 0;
   DType dtype = DType::f32;
 };
-// A new axis of size `depth` with `on` at the place that each of `indices` names, `off` elsewhere; an index that is not
+// A new axis of size `depth` with `on` at each of `indices`, `off` elsewhere; an index that is not
 // in [0, depth) gives a row of `off`. Throws unless `indices` are integers.
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(one_hot, OneHotOptions, (const Tensor& indices, Dim depth), indices, depth)

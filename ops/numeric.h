@@ -19,10 +19,10 @@ namespace rill {
 struct InterpOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<double> left = {},
-                        right = {};   // the result before the first and behind the last place (default: fp there)
+                        right = {};   // the result before the first and after the last point (default: fp there)
   std::optional<double> period = {};  // x and xp are taken modulo this, and xp need not ascend
 };
-// The function that has the values `fp` at the ascending places `xp` (vectors) and is linear between them, at `x`.
+// Linear interpolation at `x` of the function with values `fp` at the ascending points `xp` (vectors).
 // Computed in f64 where an operand is f64, else in f32. Throws where xp and fp differ in size or are empty.
 Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpOptions& options = {},
               Where where = Where::current());
@@ -32,7 +32,7 @@ struct TrapezoidOptions {
   double dx = 1;  // between neighbours
   Axis axis = -1;
 };
-// The integral along an axis of what is sampled in `y`, by the trapezoidal rule: at places dx apart, or at `x`, a
+// The integral along an axis of what is sampled in `y`, by the trapezoidal rule: at points dx apart, or at `x`, a
 // vector along the axis or of y's shape.
 Tensor trapezoid(const Tensor& y, const TrapezoidOptions& options = {}, Where where = Where::current());
 Tensor trapezoid(const Tensor& y, const Tensor& x, Axis axis = -1, Where where = Where::current());
@@ -43,7 +43,7 @@ Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, Axis axis = -1, Wh
 struct GradientOfSamples {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::vector<Tensor> spacing =
-      {};              // a scalar for all, or for each axis a scalar or the vector of its places; default 1
+      {};              // a scalar for all, or for each axis a scalar or the vector of its points; default 1
   Axes axis = {};      // default: all
   int edge_order = 1;  // of the differences at both ends, 1 or 2
 };
@@ -83,7 +83,7 @@ struct PolyDivision {
 PolyDivision polydiv(const Tensor& u, const Tensor& v, Where where = Where::current());
 // The coefficients of the product of all (x - root), 1 first; of a square matrix: its characteristic polynomial.
 Tensor poly(const Tensor& roots, Where where = Where::current());
-// The places where the polynomial is 0, complex: eigenvalues of its companion matrix. Not inside `function`, for there
+// The roots of the polynomial, complex: eigenvalues of its companion matrix. Not inside `function`, for there
 // are fewer where the first coefficients are 0.
 Tensor roots(const Tensor& p, Where where = Where::current());
 // The m-th derivative, and the m-th integral with zeros as its constants.

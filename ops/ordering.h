@@ -1,4 +1,4 @@
-// Order statistics: partitions, the k-th and the most frequent element, sorting by several keys, and places and
+// Order statistics: partitions, the k-th and the most frequent element, sorting by several keys, and indices and
 // running sums that leave NaN out. Included by ops.h. reductions.h has sort, argsort, topk and unique.
 #pragma once
 #include <optional>
@@ -40,7 +40,7 @@ inline ModeResult mode(const Tensor& x, const LineOptions& options, Where where 
   return mode(x, options.axis, options.keepdims, where);
 }
 
-// The i64 place of the first largest, smallest element along `axis` that is not NaN; of the flattened operand where
+// The i64 index of the first largest, smallest element along `axis` that is not NaN; of the flattened operand where
 // there is no axis. Throws where there are NaNs alone (inside `function`, when it is called).
 Tensor nanargmax(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());
 template <int = 0>

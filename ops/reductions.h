@@ -1,9 +1,9 @@
 // Reductions, arg-reductions, cumulative ops, sorting, statistics. Included by ops.h.
 //
 // A reduction takes its axes as one axis, a list, or {.axis = ..., .keepdims = ...}; without any it reduces all of
-// them. keepdims leaves each reduced axis with size 1, so that the result broadcasts against the operand. Every function
-// here that takes (x, axis) takes its other options behind it, too: sum(x, 0, {.keepdims = true}). The axis is then named
-// once: {.axis = ...} there throws.
+// them. keepdims leaves each reduced axis with size 1, so that the result broadcasts against the operand. Every
+// function here that takes (x, axis) takes its other options behind it, too: sum(x, 0, {.keepdims = true}). The axis is
+// then named once: {.axis = ...} there throws.
 //
 // Rounding: f16 and bf16 are added up in f32. Results depend on the shape and axes alone, not on threads, strides or
 // the instruction set. NaN propagates, except through the functions named nan*.
@@ -203,8 +203,8 @@ Tensor norm(const Tensor&, N) {
 }
 
 // Which of n sorted elements, or what between two of them, is the quantile of q: numpy's methods. `linear` looks at
-// place q (n - 1), from 0; `lower`, `higher`, `nearest` (a half: the even one) and `midpoint` take the elements beside
-// it. The others are numbers 1 to 6, 8 and 9 of Hyndman, Fan: Sample Quantiles in Statistical Packages (1996).
+// position q (n - 1), from 0; `lower`, `higher`, `nearest` (a half: the even one) and `midpoint` take the elements
+// beside it. The others are numbers 1 to 6, 8 and 9 of Hyndman, Fan: Sample Quantiles in Statistical Packages (1996).
 enum class QuantileMethod : uint8_t {
   linear,
   lower,
@@ -374,7 +374,7 @@ TopK topk(const Tensor& x, int64_t k, Axis axis, const TopKOptions& options, Whe
   return topk(x, k, detail::with_axis(options, axis, "topk", where), where);
 }
 
-// For each of `values` the i64 place in the ascending vector `sorted` that keeps it ascending: before equal elements,
+// For each of `values` the i64 index in the ascending vector `sorted` that keeps it ascending: before equal elements,
 // or after them where `right`. Both are promoted to one dtype. NaN belongs at the end. Of `sorted` [..., n] with more
 // axes each row is a vector for the same row of `values` [..., m].
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false, Where where = Where::current());

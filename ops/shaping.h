@@ -54,7 +54,7 @@ Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Wher
 
 // Without its axes of size 1, or without those of `axes`, which must be of size 1.
 Tensor squeeze(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
-// With new axes of size 1 at these places of the output.
+// With new axes of size 1 at these indices of the output's shape.
 Tensor expand_dims(const Tensor& x, const Axes& axes, Where where = Where::current());
 Tensor swapaxes(const Tensor& x, Axis a, Axis b, Where where = Where::current());  // axes a and b exchanged
 // As torch has it: does not compile, and says what does.
@@ -63,7 +63,7 @@ auto transpose(const Tensor& x, I, I) {
   static_assert(!sizeof(I), "axes stand in braces: transpose(x, {1, 0}); swapaxes(x, 0, 1) exchanges two");
   return x;
 }
-// Axes `from` moved to the places `to`; the others keep their order.
+// Axes `from` moved to the positions `to`; the others keep their order.
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
 // One axis in place of axes first..last (both included).
 Tensor flatten(const Tensor& x, Axis first = 0, Axis last = -1, Where where = Where::current());
@@ -86,7 +86,7 @@ Tensor fliplr(const Tensor& x, Where where = Where::current());
 Tensor flipud(const Tensor& x, Where where = Where::current());
 // k quarter turns from the first of `axes` towards the second.
 Tensor rot90(const Tensor& x, int64_t k = 1, const Axes& axes = {0, 1}, Where where = Where::current());
-// Shifted cyclically by `shift` places along each of `axes`; of the flattened `x`
+// Shifted cyclically by `shift` elements along each of `axes`; of the flattened `x`
 // where `axes` is empty. One shift serves all axes.
 Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where where = Where::current());
 
@@ -152,12 +152,12 @@ Tensor vstack(const std::vector<Tensor>& x, Where where = Where::current());
 Tensor dstack(const std::vector<Tensor>& x, Where where = Where::current());
 // `parts` equal parts. Throws where the axis does not divide.
 std::vector<Tensor> split(const Tensor& x, int64_t parts, Axis axis = 0, Where where = Where::current());
-// Cut before each of `places`: {2, 5} gives [0,2), [2,5) and the rest.
-std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, Axis axis = 0,
+// Cut before each of `indices`: {2, 5} gives [0,2), [2,5) and the rest.
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& indices, Axis axis = 0,
                              Where where = Where::current());
 // `parts` parts, the first of them one longer where the axis does not divide.
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis = 0, Where where = Where::current());
-// numpy's: `parts` equal parts along the second axis (the first of vectors); the first; the third. At places:
+// numpy's: `parts` equal parts along the second axis (the first of vectors); the first; the third. At indices:
 // split_at(). Throws where there is no such axis, or it does not divide.
 std::vector<Tensor> hsplit(const Tensor& x, int64_t parts, Where where = Where::current());
 std::vector<Tensor> vsplit(const Tensor& x, int64_t parts, Where where = Where::current());

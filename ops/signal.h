@@ -53,11 +53,11 @@ RILL_TAKES_DTYPE(kaiser, TensorOptions, (int64_t n, double beta), n, beta)
 
 struct PolyfitOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::optional<Tensor> weights = {};  // of the differences, one for each place
+  std::optional<Tensor> weights = {};  // of the differences, one for each point
   std::optional<double> rtol = {};     // singular values up to it times the largest count as 0; default: n epsilon
 };
 // The coefficients, the highest power first, of the polynomial of degree `degree` that is nearest to the values y [n],
-// or [n, k] for k of them, at the places x [n]: [degree + 1] or [degree + 1, k], by least squares. Integers become f32.
+// or [n, k] for k of them, at the points x [n]: [degree + 1] or [degree + 1, k], by least squares. Integers become f32.
 Tensor polyfit(const Tensor& x, const Tensor& y, int64_t degree, const PolyfitOptions& options = {},
                Where where = Where::current());
 

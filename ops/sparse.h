@@ -26,7 +26,7 @@ class SparseTensor {
   // Undefined, as Tensor() is.
   SparseTensor() = default;
   // values[e] stands at indices[e, 0], indices[e, 1], .... `indices`: integers [n, ndim], which become i64; `values`:
-  // [n], of any dtype but string. Places may come in any order; elements that stand at one place are added up. Throws
+  // [n], of any dtype but string. Indices may come in any order; elements with the same index are added up. Throws
   // where the shapes do not go together or an index is outside of `shape` (inside `function`: when it is used).
   SparseTensor(const Tensor& indices, const Tensor& values, const Shape& shape, Where where = Where::current());
   // The elements of `x` that are not zero, in row-major order. Not inside `function`.
@@ -35,7 +35,7 @@ class SparseTensor {
   static SparseTensor from_csr(const CsrParts& parts, Where where = Where::current());
 
   bool defined() const { return values_.defined(); }  // false for an undefined one, of which all else throws
-  // The places of the listed elements: i64 [nnz, ndim].
+  // The indices of the listed elements: i64 [nnz, ndim].
   const Tensor& indices(Where where = Where::current()) const { return checked(where).indices_; }
   // The listed elements: [nnz].
   const Tensor& values(Where where = Where::current()) const { return checked(where).values_; }
@@ -45,17 +45,17 @@ class SparseTensor {
   int ndim(Where where = Where::current()) const { return int(checked(where).shape_.size()); }  // the number of axes
   // How many elements are listed, zeros and duplicates among them.
   Size nnz(Where where = Where::current()) const { return checked(where).values_.size(); }
-  // Whether each place is known to be listed once, in row-major order.
+  // Whether the indices are known to be distinct and in row-major order.
   bool is_coalesced(Where where = Where::current()) const { return checked(where).coalesced_; }
 
-  // All of it. Elements that stand at one place are added up in order.
+  // As a dense tensor. Elements with the same index are added up in order.
   Tensor to_dense(Where where = Where::current()) const;
-  // Each place once, in row-major order, with the sum of its elements in the order in which they stood (of bools: any).
+  // With distinct indices in row-major order; elements with the same index are added up in their order (bools: any).
   // Zeros stay. Not inside `function`, unless is_coalesced().
   SparseTensor coalesce(Where where = Where::current()) const;
   // A matrix as scipy's CSR. Elements of a row keep their order.
   CsrParts to_csr(Where where = Where::current()) const;
-  // Other elements at the same places: `values` is [nnz], or broadcasts to that.
+  // Other elements at the same indices: `values` is [nnz], or broadcasts to that.
   SparseTensor with_values(const Tensor& values, Where where = Where::current()) const;
   // The elements converted.
   SparseTensor astype(DType dtype, Where where = Where::current()) const;
@@ -107,7 +107,7 @@ Tensor matmul(const SparseTensor& a, const Tensor& b, Where where = Where::curre
 Tensor matmul(const Tensor& a, const SparseTensor& b, Where where = Where::current());
 // Two sparse matrices; the result is coalesced. Not inside `function`.
 SparseTensor matmul(const SparseTensor& a, const SparseTensor& b, Where where = Where::current());
-// sum_j a[rows[e], j] b[columns[e], j] for each e: the elements of a b^T at these places. a: [m, n]; b: [k, n]; rows,
+// sum_j a[rows[e], j] b[columns[e], j] for each e: the elements of a b^T at these indices. a: [m, n]; b: [k, n]; rows,
 // columns: integers [count].
 Tensor sampled_matmul(const Tensor& a, const Tensor& b, const Tensor& rows, const Tensor& columns,
                       Where where = Where::current());
@@ -125,7 +125,7 @@ SparseTensor negative(const SparseTensor& a, Where where = Where::current());
 SparseTensor multiply(const SparseTensor& a, const Tensor& b, Where where = Where::current());
 SparseTensor multiply(const Tensor& a, const SparseTensor& b, Where where = Where::current());
 SparseTensor divide(const SparseTensor& a, const Tensor& b, Where where = Where::current());
-// Of two sparse tensors of one shape: the places that both list. Coalesced. Not inside `function`.
+// The product of two sparse tensors of one shape: the indices that both list. Coalesced. Not inside `function`.
 SparseTensor multiply(const SparseTensor& a, const SparseTensor& b, Where where = Where::current());
 
 // Sums and means of all elements, listed or not, over `axes`, or over all of them. Dense.

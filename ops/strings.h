@@ -47,7 +47,7 @@ Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit un
 
 // a's strings followed by b's. [traced]
 Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current());
-// The strings at each place joined, with `separator` between them; operands broadcast. [traced]
+// Joins the strings elementwise, with `separator` between them; operands broadcast. [traced]
 Tensor join(const std::vector<Tensor>& parts, std::string_view separator = "", Where where = Where::current());
 // The strings along `axis` joined, of the flattened tensor where there is none; "" of no strings.
 Tensor reduce_join(const Tensor& x, std::optional<Axis> axis = {}, std::string_view separator = "",
@@ -64,7 +64,7 @@ Tensor upper(const Tensor& x, Where where = Where::current());
 Tensor strip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
 Tensor lstrip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
 Tensor rstrip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
-// The first `count` occurrences of `part` replaced, all where count is negative. An empty part occurs at every place.
+// The first `count` occurrences of `part` replaced, all where count is negative. An empty part occurs everywhere.
 // [traced]
 Tensor replace(const Tensor& x, std::string_view part, std::string_view by, int64_t count = -1,
                Where where = Where::current());
@@ -99,7 +99,8 @@ Tensor lower_utf8(const Tensor& x, Where where = Where::current());
 Tensor upper_utf8(const Tensor& x, Where where = Where::current());
 // UTF-8 text as it is compared without regard to case. [traced] Throws as normalize() does.
 Tensor case_fold(const Tensor& x, Where where = Where::current());
-// UTF-8 text without accents and other marks on letters, composed: "é" becomes "e". [traced] Throws as normalize() does.
+// UTF-8 text without accents and other marks on letters, composed: "é" becomes "e". [traced] Throws as normalize()
+// does.
 Tensor strip_accents(const Tensor& x, Where where = Where::current());
 
 struct NgramOptions {
@@ -138,7 +139,7 @@ Tensor as_string(const Tensor& x, const FormatOptions& options = {}, Where where
 Tensor fingerprint(const Tensor& x, Where where = Where::current());
 // fingerprint modulo `buckets`: i64 in [0, buckets), tf.strings.to_hash_bucket_fast. [traced]
 Tensor to_hash_bucket(const Tensor& x, int64_t buckets, Where where = Where::current());
-// A bucket for the strings and integers at each place together, i64 in [0, buckets): tf.sparse.cross_hashed, whose
+// A bucket for each element's strings and integers together, i64 in [0, buckets): tf.sparse.cross_hashed, whose
 // `key` is the default here. Operands broadcast. [traced]
 Tensor to_cross_bucket(const std::vector<Tensor>& parts, int64_t buckets, uint64_t key = 0xDECAFCAFFE,
                        Where where = Where::current());

@@ -13,7 +13,7 @@
 namespace rill {
 
 namespace detail {
-// Whether a callable holds nothing: a null pointer, an empty std::function or Callback.
+// Whether a callable is empty: a null pointer, an empty std::function or Callback.
 template <class F>
 bool is_empty_callable(const F& f) {
   if constexpr (std::is_function_v<F>) return false;
@@ -21,7 +21,7 @@ bool is_empty_callable(const F& f) {
   else return false;
 }
 [[noreturn]] void fail_empty_callable(std::string_view op, std::string_view what, const Where& where);
-// Throws where `f`, which the caller knows as `what`, holds nothing.
+// Throws if `f`, which the caller knows as `what`, is empty.
 template <class F>
 void require_callable(std::string_view op, const F& f, std::string_view what, const Where& where) {
   if (is_empty_callable(f)) fail_empty_callable(op, what, where);
@@ -53,7 +53,7 @@ class Callback<R(A...)> {
 
   R operator()(A... a) const { return call_(f_.get(), std::forward<A>(a)...); }
   explicit operator bool() const { return bool(f_); }
-  // For a Callback alone, not for what converts to one.
+  // For a Callback only, not for what converts to one.
   template <class C>
     requires std::is_same_v<C, Callback>
   friend bool operator==(const C& c, std::nullptr_t) {

@@ -1,11 +1,11 @@
-// Tests of sizes whose outcome makes a computation cheaper, and no other.
+// Tests of sizes whose outcome affects only the cost of a computation.
 #pragma once
 #include "rill/tensor/dim_table.h"
 
 namespace rill {
 
-// Whether two sizes are equal, where what is done with those that differ is right for equal ones as well, and only costs
-// more. So a model that was traced for sizes that differ takes all.
+// Whether two sizes are equal, where the code for unequal sizes is right for equal ones as well, but slower. A model
+// traced with unequal sizes then accepts all.
 inline bool saves_if_equal(Dim a, Dim b) {
   if (a.hint() == b.hint()) return a == b;
   const CostDims right_for_all;

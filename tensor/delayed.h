@@ -1,5 +1,5 @@
-// What TensorRep::trace holds for a tensor whose call waits until somebody reads it (ops/call_replay.h): no trace's
-// number. Its strides are those that it will have.
+// The value of TensorRep::trace for a tensor whose call waits until its elements are read (ops/call_replay.h). No trace
+// has this serial number. The tensor's strides are those that it will have.
 #pragma once
 #include <cstdint>
 

@@ -52,7 +52,7 @@ void Device::fail_index(DeviceKind kind, int index, const Where& where) {
 }
 
 std::string to_string(Device d) {
-  const int kind = int(d.kind());  // which a cast may have made of any number: errors name that
+  const int kind = int(d.kind());  // a cast may have made it from any number, which errors name
   return kind < device_kind_count ? fmt::format("{}:{}", kind_names[kind], d.index())
                                   : fmt::format("DeviceKind({}):{}", kind, d.index());
 }

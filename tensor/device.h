@@ -1,5 +1,5 @@
-// Device: the name of a place where tensors are stored and ops run, "cpu:0". A small value; devices/registry.h says
-// which devices there are.
+// Device: the name of a device that stores tensors and runs ops, "cpu:0". A small value; devices/registry.h lists the
+// existing devices.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -39,8 +39,8 @@ class Device {
   uint8_t index_ = 0;
 };
 
-// A device or none, as options have it: {.device = "ref:0"}. Unlike a plain std::optional, it hands on the caller's
-// line to a Device that is made of text.
+// An optional device, for option structs: {.device = "ref:0"}. Unlike std::optional, it passes the caller's line to a
+// Device made from text.
 class MaybeDevice : public std::optional<Device> {
  public:
   using std::optional<Device>::optional;

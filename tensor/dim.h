@@ -1,10 +1,10 @@
 // Dim: a size, or an integer computed from sizes. It is symbolic while a function with open sizes is traced.
 //
-// Outside of such a trace a Dim is a plain int64_t. Inside, it carries both the concrete value of the current call and
-// a symbolic expression: "size 0 of argument 0", "that times 4". Arithmetic on Dims gives symbolic Dims. Code that uses
-// the concrete value (converts it to an int64_t, compares it, loops up to it) adds a guard to the trace: the trace is
-// used only for sizes for which the guard has the same outcome, and other sizes are traced again. So one trace serves
-// as many sizes as it soundly can. dim_table.h has the expressions.
+// Outside of such a trace a Dim is a plain int64_t. Inside, it has both the concrete value of the current call and a
+// symbolic expression: "size 0 of argument 0", "that times 4". Arithmetic on Dims gives symbolic Dims. Code that uses
+// the concrete value (converts it to an int64_t, compares it, loops up to it) adds a guard to the trace. The trace then
+// serves only sizes with the same outcome; others are traced again. So one trace serves as many sizes as it soundly
+// can. dim_table.h has the expressions.
 //
 #pragma once
 #include <concepts>
@@ -25,19 +25,20 @@ class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral I>
-    requires(!std::same_as<I, bool>)  // which would be a size of 0 or 1
+    requires(!std::same_as<I, bool>)  // a bool would be a size of 0 or 1
   constexpr Dim(I n) : bits_(int64_t(n)) {
     if constexpr (std::unsigned_integral<I> && sizeof(I) == sizeof(int64_t)) {
-      // Beyond all sizes and places, and not -1, which sizes and places give a meaning.
+      // Beyond every size and index, and not -1, which means something as a size or an index.
       if (bits_ < 0) [[unlikely]]
         bits_ = std::numeric_limits<int64_t>::max();
     } else if constexpr (sizeof(I) == sizeof(int64_t)) {
-      // What would look like an open number is far below any size; it stays one that every check rejects.
+      // A number with the bit pattern of an open size is far below zero; it becomes another one that every check
+      // rejects.
       if (is_open()) [[unlikely]]
         bits_ = std::numeric_limits<int64_t>::min();
     }
   }
-  // The number. A trace with open sizes remembers that it was looked at.
+  // The number. In a trace with open sizes, looking at it adds a guard.
   constexpr operator int64_t() const {
     if (is_open()) [[unlikely]]
       return look();
@@ -46,13 +47,13 @@ class Dim {
 
   // Whether this is an expression of open sizes.
   constexpr bool is_open() const { return bits_ < 0 && uint64_t(bits_) >> 61 == 5; }
-  // The value in the call that is traced, seen by nobody: for what is made anew for each size (infer rules).
+  // The value in the call that is traced, without a guard: for code that runs again for each size (infer rules).
   constexpr int64_t hint() const { return is_open() ? int64_t(uint64_t(bits_) << tag_bits) >> tag_bits : bits_; }
 
-  // The number of a Dim that is known not to be open, as the sizes of tensors with elements are.
+  // The number of a Dim that cannot be open, such as a size of a tensor with elements.
   constexpr int64_t plain() const { return bits_; }
 
-  // For dim_table.cpp: a number of expressions, and whether a value fits beside it.
+  // For dim_table.cpp: the index of an expression, and whether a value fits beside it.
   static constexpr uint32_t last_number = (1u << 19) - 1;
   static constexpr bool fits(int64_t value) { return int64_t(uint64_t(value) << tag_bits) >> tag_bits == value; }
   static constexpr Dim open(uint32_t number, int64_t value) {
@@ -68,7 +69,7 @@ class Dim {
   // How {fmt} prints it.
   friend constexpr int64_t format_as(Dim d) { return d; }
 
-  // Of plain numbers, as C++ has it, but that what overflows wraps. Throws rill::Error for a division by 0.
+  // On plain numbers as in C++, but overflow wraps. Division by 0 throws rill::Error.
   static constexpr int64_t apply(Op op, int64_t a, int64_t b) {
     switch (op) {
       case Op::add: return int64_t(uint64_t(a) + uint64_t(b));
@@ -84,7 +85,7 @@ class Dim {
     }
   }
 
-  // They give Sizes. (Size is a template's argument because it is not defined yet.)
+  // The results are Sizes. (Size is a template argument because it is not defined yet.)
 #define RILL_DIM_FUNCTION(function, name)             \
   template <DimOrSize A, DimOrSize B, class S = Size> \
   friend constexpr S function(A a, B b) {             \
@@ -107,7 +108,7 @@ class Dim {
   RILL_DIM_OPERATOR(/, divide)
   RILL_DIM_OPERATOR(%, remainder)
 #undef RILL_DIM_OPERATOR
-  // The smaller and the larger of two; std::min and std::max compare, so that their outcome becomes part of the trace.
+  // The smaller and the larger of two, without a guard; std::min and std::max would compare, and add one.
   RILL_DIM_FUNCTION(smaller, smaller)
   RILL_DIM_FUNCTION(larger, larger)
 #undef RILL_DIM_FUNCTION
@@ -132,7 +133,7 @@ class Dim {
     return before;
   }
 
-  // A trace remembers the outcome.
+  // Adds a guard to the trace.
 #define RILL_DIM_TEST(symbol, test)                     \
   friend constexpr bool operator symbol(Dim a, Dim b) { \
     if (any_open(a, b)) [[unlikely]]                    \
@@ -166,7 +167,7 @@ class Dim {
       return compute(op, a, b);
     return apply(op, a.bits_, b.bits_);
   }
-  // One test for sizes, which are not negative.
+  // One comparison suffices for sizes, which are not negative.
   static constexpr bool any_open(Dim a, Dim b) { return (a.bits_ | b.bits_) < 0 && (a.is_open() || b.is_open()); }
 
   static constexpr int value_bits = 42, tag_bits = 64 - value_bits;
@@ -175,13 +176,13 @@ class Dim {
   static Dim compute(Op op, Dim a, Dim b);
   static bool decide(Test test, Dim a, Dim b);
 
-  // The number; or, where the three highest bits are 101, the number of an expression (19 bits) and its value (42).
+  // The number; or, if the three highest bits are 101, the index of an expression (19 bits) and its value (42 bits).
   int64_t bits_ = 0;
 };
 std::ostream& operator<<(std::ostream& out, Dim d);
 
-// What x.dim(0), x.size() and arithmetic give: a Dim that no integer becomes by itself. So C++ knows what
-// `c ? x.dim(0) : n` is, the integer; of Dims, which integers become and which become integers, it could be either.
+// The type of x.dim(0), x.size() and of arithmetic: a Dim to which integers do not convert. So `c ? x.dim(0) : n` is an
+// integer to C++; with Dims, which convert both ways, it would be ambiguous.
 class Size : public Dim {
  public:
   constexpr Size() = default;

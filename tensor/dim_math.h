@@ -1,4 +1,5 @@
-// The C++ library's functions of numbers, for sizes: sqrt(x.dim(0)), pow(0.9, n), min(x.dim(0), rows). Included by dim.h.
+// The C++ library's functions of numbers, for sizes: sqrt(x.dim(0)), pow(0.9, n), min(x.dim(0), rows). Included by
+// dim.h.
 //
 // The library has sqrt for float, double, long double and every integer type, and a class that becomes an integer fits
 // the first three equally well, so that std::sqrt(n) is ambiguous. What is here takes a Dim as the library takes an

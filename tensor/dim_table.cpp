@@ -15,7 +15,7 @@ namespace {
 thread_local constinit DimTable* open_dims = nullptr;
 std::atomic<uint32_t> next_number{0};
 
-// C++'s arithmetic; none where it has no result.
+// C++'s arithmetic; nothing where it is undefined.
 std::optional<int64_t> arithmetic(Dim::Op op, int64_t a, int64_t b) {
   int64_t r = 0;
   switch (op) {
@@ -40,7 +40,7 @@ bool outcome(Dim::Test test, int64_t a, int64_t b) {
 
 Dim::Op opposite(Dim::Op op) { return op == Dim::Op::add ? Dim::Op::subtract : Dim::Op::add; }
 
-// What a Dim is, for the maps.
+// A Dim as a key of the maps.
 std::string key(Dim d) { return d.is_open() ? "#" + std::to_string(d.number()) : std::to_string(d.hint()); }
 
 }  // namespace
@@ -127,7 +127,7 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   for (const auto& [n, x] : {std::pair(a, b), std::pair(b, a)}) {
     if ((op != smaller && op != larger) || n.is_open() || n.plain() > 0) continue;
     if (is_never_negative(x)) return op == smaller ? n : x;
-    // Of 0 - y, where y is not negative.
+    // 0 - y, where y is not negative.
     if (const Expression* e = inside(x); e && is(n, 0) && e->op == subtract && is(e->a, 0) && is_never_negative(e->b))
       return op == smaller ? x : n;
   }
@@ -153,7 +153,7 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
 
 void DimTable::guard(Dim::Test test, Dim a, Dim b, bool was) {
   const Where where = caller_or(Where());
-  // The same test by the user's code and inside of a function are two: who asks says what hangs on it.
+  // The same test in the user's code and inside a function are two guards: only one of them may affect results.
   std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b) + (where.line() ? " inside" : "") +
                      (costs_ ? " costs" : "");
   if (!seen_.emplace(std::move(what), was).second) return;

@@ -1,9 +1,9 @@
-// DimTable: the symbolic sizes of one trace: the expressions that its Dims refer to by number, and the guards, which
-// record what the callable found when it used a concrete value. DimValues evaluates both for other sizes.
+// DimTable: the symbolic sizes of one trace. It has the expressions, to which Dims refer by index, and the guards,
+// which record the outcome each time the callable used a concrete value. DimValues evaluates both for other sizes.
 //
 // A table is installed on a thread while the callable runs (OpenDims). Infer rules run again for each size, so they
-// need no guards (InferDims). Numbers of expressions are not reused in a process (until half a million have been used),
-// so a Dim that outlives its trace is a constant to other traces, as any C++ number is.
+// need no guards (InferDims). Indices of expressions are not reused within a process (until half a million have been
+// used), so a Dim that outlives its trace is a constant to other traces, as any C++ number is.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,17 +19,17 @@
 
 namespace rill {
 
-// What traced code does with Dims, by its name in an expression or a guard: of open ones, `calculate` gives an
-// expression of this thread's table, and `test` adds a guard to it.
+// Operations on Dims, by their names in expressions and guards. On open ones, `calculate` makes an expression of this
+// thread's table, and `test` adds a guard to it.
 Dim calculate(Dim::Op op, Dim a, Dim b);
 bool test(Dim::Test which, Dim a, Dim b);
-// The size of one axis of what two shapes broadcast to; none where they do not. An open size beside a number other than
-// 1 is that or 1, and gives that, whatever it is in this call.
+// The size of an axis after broadcasting, or nothing if the sizes do not broadcast. An open size beside a number other
+// than 1 must be that number or 1, so the result is that number, whatever the size is in this call.
 std::optional<Dim> broadcast_sizes(Dim a, Dim b);
 
 class DimTable {
  public:
-  // One size of a value of a graph: of output `output` of node `node` of the trace with that serial number.
+  // A size of a graph's value: of output `output` of node `node` of the trace with this serial number.
   struct Place {
     uint32_t trace = 0;
     int32_t node = 0, output = 0, axis = 0;
@@ -39,43 +39,43 @@ class DimTable {
     Dim::Test test;
     Dim a, b;
     bool outcome;
-    std::string place;   // the user's line, where it is known
-    bool costs = false;  // the trace is right whichever way it is, and may be slow, or large, where it does not hold
+    std::string place;   // the user's line, if known
+    bool costs = false;  // the outcome affects only speed or memory, not results
   };
 
   enum class Kind : uint8_t { symbol, place, computed };
   struct Expression {
     Kind kind;
     Dim::Op op = Dim::Op::add;
-    Dim a{}, b{};  // what is computed with
+    Dim a{}, b{};  // the operands
     int32_t symbol = 0;
     Place place{};
     std::string name = {};
-    bool never_negative = true;  // whatever the open sizes are, as far as is known
+    bool never_negative = true;  // for all open sizes, as far as is known
   };
 
   DimTable();
   DimTable(const DimTable&) = delete;
   uint64_t serial() const { return serial_; }  // of its own, in a process
 
-  // A size that is open; `name` says which ("x.dim(0)").
+  // Adds an open size; `name` is how messages call it ("x.dim(0)").
   Dim add_symbol(int64_t value, std::string name);
-  // A size that an infer rule has computed, and computes again for other sizes.
+  // Adds a size that an infer rule computes again for other sizes.
   Dim size_at(const Place& place, int64_t value);
 
-  // A guard of a trace that was read from a file.
+  // Adds a guard of a trace that was read from a file.
   void add_guard(Guard g) { guards_.push_back(std::move(g)); }
 
-  // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
+  // Whether an infer rule has computed with an open size, or looked at one, since InferDims began.
   bool computed() const { return computed_; }
-  // Whether it is known to be 0 or more, whatever the open sizes are.
+  // Whether it is known to be 0 or more for all open sizes.
   bool is_never_negative(Dim d) const { return knows(d) ? at(d).never_negative : d.hint() >= 0; }
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
-  // What a Dim that it knows stands for.
+  // The expression of a Dim of this table.
   const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
-  // Calls visit(part, its expression) for what `d` is computed of, operands first, and then for `d` itself; not for
-  // what done(part) holds of, as it must of each part once visit() has had it. Chains may be longer than the stack is
-  // deep.
+  // Calls visit(part, its expression) for the parts of `d`, operands first, and last for `d` itself. Parts for which
+  // done(part) is true are skipped; it must be true once visit() has seen a part. Not recursive, for chains may be
+  // longer than the stack is deep.
   template <class Done, class Visit>
   void visit_parts(Dim d, const Done& done, const Visit& visit) const {
     const auto waits = [&](Dim part) { return knows(part) && !done(part); };
@@ -94,9 +94,9 @@ class DimTable {
     }
   }
   const std::vector<Guard>& guards() const { return guards_; }
-  // "(x.dim(0) - 1) / 2"; what is too long to read, or written with many of the same parts, ends in "...".
+  // "(x.dim(0) - 1) / 2"; long expressions are cut, and end in "...".
   std::string text(Dim d) const;
-  // Whether text() gives all of it.
+  // Whether text() is the whole expression.
   bool has_whole_text(Dim d) const;
   // "x.dim(0) == 4 (train.cpp:12)".
   std::string text(const Guard& g) const;
@@ -115,8 +115,8 @@ class DimTable {
   void guard(Dim::Test test, Dim a, Dim b, bool outcome);
 
   std::vector<Expression> expressions_;
-  std::unordered_map<uint32_t, uint32_t> index_;  // from the number in a Dim
-  std::unordered_map<std::string, Dim> known_;    // computed ones, by what they are
+  std::unordered_map<uint32_t, uint32_t> index_;  // keyed by the index in a Dim
+  std::unordered_map<std::string, Dim> known_;    // computed sizes, keyed by their expression
   std::unordered_map<std::string, bool> seen_;    // guards
   std::vector<Guard> guards_;
   int symbols_ = 0;
@@ -124,7 +124,7 @@ class DimTable {
   const uint64_t serial_;
 };
 
-// The table of this thread's trace is `table` while this lives; none where that is null.
+// While it lives, `table`, which may be null, is the table of this thread's trace.
 class OpenDims {
  public:
   explicit OpenDims(DimTable* table);
@@ -137,7 +137,7 @@ class OpenDims {
   DimTable* outer_;
 };
 
-// While this lives, an infer rule runs: nothing that it looks at is remembered.
+// While it lives, an infer rule runs, and nothing adds guards.
 class InferDims {
  public:
   explicit InferDims(DimTable& table) : table_(table), outer_(table.inferring_) {
@@ -152,9 +152,9 @@ class InferDims {
   bool outer_;
 };
 
-// In an infer rule: sizes that are computed while this lives are expressions, as in code that is traced; those that the
-// rule computes without it become "size of this value", and so do all others of its results. For arithmetic alone: what
-// is looked at or tested meanwhile becomes a guard.
+// For infer rules: while it lives, arithmetic on sizes makes expressions, as in traced code. Sizes that a rule computes
+// without it become "size of this value", and so do all other sizes of its results. Only for arithmetic: looking at a
+// size or testing it adds a guard.
 class ExactDims {
  public:
   ExactDims() : table_(OpenDims::now()), outer_(table_ && std::exchange(table_->inferring_, false)) {}
@@ -168,9 +168,9 @@ class ExactDims {
   bool outer_;
 };
 
-// While this lives, tests of sizes choose between ways that are all right for every size, by what they cost. A call with
-// sizes for which the answer is another gets a trace of its own, as after any test; but a model, which cannot ask, may
-// have the one for all of them.
+// While it lives, tests of sizes choose between algorithms that are all correct for every size, by their cost. A call
+// with another outcome gets its own trace, as after any test; but an exported model, which cannot trace again, may use
+// one algorithm for all sizes.
 class CostDims {
  public:
   CostDims() : table_(OpenDims::now()), outer_(table_ && std::exchange(table_->costs_, true)) {}
@@ -184,16 +184,16 @@ class CostDims {
   bool outer_;
 };
 
-// What the expressions of a table come to, as numbers or as Dims of another table, each found once.
+// Evaluates the expressions of a table, as numbers or as Dims of another table; each only once.
 template <class V>
 class DimMemo {
  public:
   explicit DimMemo(const DimTable& table) : table_(table) {}
-  // None where a part of it has no value so far. `leaf(e)` is a symbol's or place's value, `join(op, a, b)` what is
-  // computed of two; both may have none.
+  // The value of an expression, or nothing if a part has no value yet. `leaf(e)` is the value of a symbol or of a size
+  // of a value, `join(op, a, b)` the result of an operation; both may return nothing.
   template <class Leaf, class Join>
   std::optional<V> of(Dim d, const Leaf& leaf, const Join& join) {
-    unknown_.clear();  // more may be known by now
+    unknown_.clear();  // they may be known by now
     const auto done = [&](Dim part) { return known_.count(part.number()) || unknown_.count(part.number()); };
     table_.visit_parts(d, done, [&](Dim part, const DimTable::Expression& e) {
       std::optional<V> value;
@@ -214,20 +214,21 @@ class DimMemo {
 
   const DimTable& table_;
   std::unordered_map<uint32_t, V> known_;
-  std::unordered_set<uint32_t> unknown_;  // as far as this call of of() has seen
+  std::unordered_set<uint32_t> unknown_;  // found during this call of of()
 };
 
-// The expressions of a table for other sizes.
+// Evaluates the expressions and guards of a table for other sizes.
 class DimValues {
  public:
   using SizeAt = Callback<std::optional<int64_t>(const DimTable::Place&)>;
-  // `sizes`: of the symbols, in the order in which they were added. `size_at` gives sizes that infer rules compute.
+  // `sizes`: those of the symbols, in the order in which they were added. `size_at` returns sizes that infer rules
+  // compute.
   DimValues(const DimTable& table, std::span<const int64_t> sizes, SizeAt size_at)
       : memo_(table), sizes_(sizes.begin(), sizes.end()), size_at_(std::move(size_at)) {}
 
-  // None where it cannot be told, or cannot be computed (a division by zero).
+  // Nothing if it is not known yet, or cannot be computed (a division by zero).
   std::optional<int64_t> of(Dim d);
-  // Whether it comes out as it was seen.
+  // Whether the guard has the recorded outcome.
   bool holds(const DimTable::Guard& g);
 
  private:

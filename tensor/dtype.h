@@ -1,4 +1,4 @@
-// What a tensor's elements are: the DType enumeration, its facts (size, kind, C++ type) and promotion.
+// The type of a tensor's elements: the DType enumeration, its properties (size, kind, C++ type) and promotion.
 // Promotion follows JAX's lattice ("type promotion semantics" in its documentation), with one change that numpy users
 // expect: C++ scalars are *weak*, they take the dtype of the tensor beside them.
 #pragma once
@@ -74,7 +74,7 @@ struct Float8E5M2 {
 };
 template <class T>
 inline constexpr bool is_float8_type = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2>;
-// Of 16 or 8 bits: what is converted by way of float.
+// The floats of 16 or 8 bits, which are converted by way of float.
 template <class T>
 inline constexpr bool is_small_float_type = is_half_type<T> || is_float8_type<T>;
 
@@ -92,9 +92,9 @@ inline constexpr DTypeInfo dtype_info[dtype_count] = {
     {"f8_e4m3fn", 1, 'f'}, {"f8_e5m2", 1, 'f'}};
 }  // namespace detail
 
-// "f32", "bool", ... as they appear in messages and files.
+// "f32", "bool", ...: the name in messages and files.
 constexpr std::string_view name(DType d) { return detail::dtype_info[int(d)].name; }
-// Bytes one element takes in memory.
+// Bytes per element.
 constexpr size_t size_of(DType d) { return detail::dtype_info[int(d)].size; }
 constexpr bool is_bool(DType d) { return d == DType::boolean; }                           // bool
 constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind == 'i'; }  // i8 to i64

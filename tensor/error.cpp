@@ -58,14 +58,14 @@ std::string plain_name(std::string_view text) {
   return name;
 }
 
-// What stands between the place and the message: "[op]", "[Embedding] at 'words', in [gather]".
+// The text between the line and the message: "[op]", "[Embedding] at 'words', in [gather]".
 std::string context(std::string_view op, std::string_view function, std::string_view scope) {
   const auto member = [](std::string_view whole, std::string_view part, bool last) {
     if (whole.size() <= part.size() || !(last ? whole.ends_with(part) : whole.starts_with(part))) return false;
     const char between = whole[last ? whole.size() - part.size() - 1 : part.size()];
     return between == '.' || between == ':';
   };
-  // Of Variable.assign either part says enough.
+  // Either part of Variable.assign is enough.
   const bool same = function == op || member(function, op, true) || member(function, op, false);
   std::string text = function.empty() || same ? "" : fmt::format("[{}]", function);
   if (!scope.empty()) text += fmt::format("{}at '{}'", text.empty() ? "" : " ", scope);
@@ -111,7 +111,7 @@ std::string called_function() {
 }
 
 NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
-  scope_name.reserve(outer_length_ + 1 + name.size());  // where it throws, nothing has changed
+  scope_name.reserve(outer_length_ + 1 + name.size());  // if this throws, nothing has changed
   if (!scope_name.empty() && !name.empty()) scope_name += '/';
   scope_name += name;
 }
@@ -135,8 +135,8 @@ std::string place_of(const Where& where) {
 }
 
 namespace {
-// Whether a file is rill's own or the standard library's, through which the user's call came: std::optional::emplace,
-// say, cannot hand on who called it. Naming no line is better than one of those.
+// Whether a file belongs to rill or to the standard library. A call may come through one: std::optional::emplace, say,
+// cannot pass on its caller. No line is better than such a line.
 bool is_inside(std::string_view file) {
   if (file.find("/c++/") != file.npos || file.find("include/rill/") != file.npos) return true;
   constexpr std::string_view here = "tensor/error.cpp", mine = __FILE__;
@@ -151,7 +151,7 @@ bool is_inside(std::string_view file) {
 }  // namespace
 
 std::string to_string(const Where& where) {
-  if (where.line() == 0) return "";  // nobody's: Where()
+  if (where.line() == 0) return "";  // Where() has no line
   std::string_view file = where.file_name();
   if (is_inside(file)) return "";
   if (size_t at = file.rfind('/'); at != file.npos) file.remove_prefix(at + 1);
@@ -160,7 +160,7 @@ std::string to_string(const Where& where) {
 
 void fail(std::string_view op, std::string message, const Where& where) {
   const std::string place = place_of(where);
-  // Without a place, whoever knows it adds the context as well: fail_placed(), fail_at().
+  // Without a line, the caller that adds it adds the context as well: fail_placed(), fail_at().
   const std::string named = place.empty() ? fmt::format("[{}]", op) : context(op, called_function(), scope_name);
   throw Error(with_place(place, named + " " + message));
 }

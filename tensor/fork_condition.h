@@ -1,5 +1,5 @@
-// A condition variable for a ForkMutex (fork_mutex.h). A child of fork() gets a standard one in whatever state other
-// threads had it, with waiters that are not there: it may hang. This one starts afresh in a child.
+// A condition variable for a ForkMutex (fork_mutex.h). In a child of fork() a standard one may hang, because it
+// inherits waiters that do not exist there. This one starts afresh in a child.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rill {
 
-// All of it, notify_one and notify_all too, is for threads that hold the mutex.
+// All members, notify_one and notify_all included, must be called with the mutex held.
 class ForkCondition {
  public:
   ForkCondition();
@@ -25,7 +25,7 @@ class ForkCondition {
   void wait(std::unique_lock<ForkMutex>& lock, Ready ready) {
     here().wait(lock, std::move(ready));
   }
-  // Whether it was ready in time.
+  // Returns whether `ready` became true in time.
   template <class Time, class Ready>
   bool wait_until(std::unique_lock<ForkMutex>& lock, const Time& time, Ready ready) {
     return here().wait_until(lock, time, std::move(ready));
@@ -33,10 +33,10 @@ class ForkCondition {
 
  private:
   std::condition_variable_any& here();
-  union {  // no destructor runs on the state that came along from another process
+  union {  // no destructor runs on state inherited from another process
     std::condition_variable_any changed_;
   };
-  uint64_t fork_;  // fork_count() of the process that changed_ is of
+  uint64_t fork_;  // fork_count() of the process that made changed_
 };
 
 }  // namespace rill

@@ -1,8 +1,8 @@
 // How fork() waits until the library's mutexes are free. Start at before_fork.
 //
-// Each thread says before it takes a mutex that it may hold one (Holder::inside). One that holds none while a fork() is
-// going on waits until it is over; one that holds a mutex may take more, for others may need it to go on. So the threads
-// leave one by one, and no order of the mutexes is needed.
+// Before a thread locks a mutex it announces that it may hold one (Holder::inside). During a fork() a thread that holds
+// none waits; one that holds a mutex may lock more, because others may depend on its progress. So the threads release
+// their mutexes one by one, and no locking order is needed.
 #include "rill/tensor/fork_mutex.h"
 
 #include <pthread.h>
@@ -18,16 +18,16 @@
 namespace rill {
 namespace {
 
-// Of one thread. They are never freed: a thread that ends leaves its own to another.
+// The state of one thread. Never freed: a new thread reuses that of one that has ended.
 struct Holder {
   std::atomic<bool> inside = false;
   std::atomic<bool> used = true;
-  int depth = 0;  // how many mutexes it holds
+  int depth = 0;  // number of mutexes that it holds
   Holder* next = nullptr;
 };
 
 std::atomic<Holder*> holders = nullptr;
-std::atomic<const void*> forking = nullptr;  // this_thread() of the one that forks
+std::atomic<const void*> forking = nullptr;  // this_thread() of the thread that forks
 std::atomic<uint64_t> forks = 0;
 constinit std::mutex one_fork;  // held from before a fork() until after it
 thread_local constinit Holder* own = nullptr;
@@ -42,8 +42,8 @@ constexpr size_t most_handlers = 8;
 constinit Handlers handlers[most_handlers] = {};
 constinit std::atomic<size_t> handler_count = 0;
 
-// Where the thread that forks holds a mutex itself, another may wait for that and not let go of its own: there the wait
-// has an end.
+// If the forking thread holds a mutex itself, another may wait for that one and never release its own, so the wait has
+// a limit then.
 void before_fork() {
   for (size_t i = handler_count; i-- > 0;) handlers[i].before();
   one_fork.lock();
@@ -71,9 +71,9 @@ void give_back(void* holder) {
   static_cast<Holder*>(holder)->used.store(false, std::memory_order_release);
 }
 
-// The first that is asked for sets up what fork() does: not before, as an allocator must have told pthread_atfork()
-// about its locks by then, which it takes after us. By a key of pthread's a holder is given back after all
-// thread_locals are gone, whose destructors may take mutexes.
+// The first call registers the handlers of fork(). It must not happen earlier: an allocator has to register with
+// pthread_atfork() first, so that it locks after us. A pthread key returns the holder after all thread_locals are
+// destroyed, whose destructors may lock mutexes.
 Holder* make_own() {
   static pthread_key_t key = [] {
     pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
@@ -93,11 +93,11 @@ Holder* make_own() {
   return own;
 }
 
-// Whether this thread may take a mutex: false where it holds none and a fork() waits.
+// Whether this thread may lock a mutex: false if it holds none and a fork() is waiting.
 bool enter() {
   Holder* h = own ? own : make_own();
   if (h->depth++ > 0) return true;
-  h->inside.store(true);  // before it looks, as before_fork() looks after it has told
+  h->inside.store(true);  // store, then load; before_fork() does the same, so one sees the other
   const void* thread = forking.load();
   if (!thread || thread == this_thread()) [[likely]]
     return true;
@@ -131,9 +131,9 @@ struct UserCodeMutex::State {
   ForkCondition changed;
   std::thread::id owner;
   int depth = 0;
-  uint64_t fork = fork_count();  // of the process that used it last
+  uint64_t fork = fork_count();  // fork count of the process that used it last
 
-  // In a child, what the threads left behind that it has not.
+  // In a child, resets the state left by threads that do not exist there.
   void look_for_fork() {
     if (std::exchange(fork, fork_count()) == fork_count()) return;
     if (owner != std::this_thread::get_id()) owner = {}, depth = 0;

@@ -1,9 +1,9 @@
-// ForkMutex: the mutex that everything in the library uses, so that a child of fork() finds all of them free and what
-// they guard as a whole.
+// ForkMutex: the mutex used throughout the library. A child of fork() finds all of them free, and the data they guard
+// consistent.
 //
-// A child has one thread, and the locks as they were: one that another thread held would stay locked for ever. So
-// fork() waits until no other thread holds a ForkMutex (fork_mutex.cpp), whichever and however many there are. Hence
-// there is no list of them and no order in which to lock them. tests/scripts/test_layers.py looks for other mutexes.
+// A child has one thread and inherits the locks: one that another thread held would stay locked for ever. So fork()
+// waits until no other thread holds any ForkMutex (fork_mutex.cpp). There is no list of them, and no order in which to
+// lock them. tests/scripts/test_layers.py looks for other mutexes.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -23,7 +23,7 @@ class ForkMutex {
   std::mutex mutex_;
 };
 
-// For work that must not be cut by a fork() and holds no ForkMutex: what takes locks of another library.
+// For work that a fork() must not interrupt though it holds no ForkMutex, as it takes locks of another library.
 class ForkDelay {
  public:
   ForkDelay();
@@ -31,8 +31,8 @@ class ForkDelay {
   ForkDelay(const ForkDelay&) = delete;
 };
 
-// A recursive mutex that is held while the user's code runs, which may take for ever: fork() does not wait for it. In a
-// child it is free unless the thread that forked holds it; so it may guard nothing but who runs that code.
+// A recursive mutex that is held while the user's code runs. That may take for ever, so fork() does not wait for it. In
+// a child it is free unless the forking thread holds it. It may guard only who runs that code, and no data.
 class UserCodeMutex {
  public:
   UserCodeMutex();
@@ -46,10 +46,10 @@ class UserCodeMutex {
   State* state_;
 };
 
-// How many times a process on the way to this one has forked: 0 in the first.
+// The number of forks between the first process and this one.
 uint64_t fork_count();
-// Runs around each fork(): `before` in the thread that forks, while others still run and may take locks; `after` in
-// both processes. Those that were added later run `before` earlier.
+// Adds handlers of fork(): `before` runs in the thread that forks, while others still run and may take locks; `after`
+// runs in both processes. The `before` of handlers added later runs first.
 void at_fork(void (*before)(), void (*after)(bool is_child));
 
 }  // namespace rill

@@ -1,4 +1,4 @@
-// Which tensors a thread has made since a given moment. Each thread takes tensor ids in blocks, so a larger id alone
+// IdMark: tells which tensors a thread has made since a given moment. Threads take tensor ids in blocks, so a larger id
 // does not mean a later tensor: another thread may have made it long before.
 #pragma once
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rill {
 
-// Lives on the stack of the thread that it speaks of.
+// Lives on the stack of its thread.
 class IdMark {
  public:
   IdMark();
@@ -18,12 +18,12 @@ class IdMark {
   bool made_since(uint64_t id) const;
 
  private:
-  uint64_t first_, last_;  // what was left of the thread's block
-  size_t later_;           // where the blocks begin that it has taken since
+  uint64_t first_, last_;  // the rest of the thread's block of ids
+  size_t later_;           // index of the first block that the thread has taken since
 };
 
-// For errors, which say when and where a tensor was made: ids that this thread gives later are not smaller than
-// next_id_here(); and whether this thread gave an id, as far back as it remembers (some millions of tensors).
+// For errors that say when and where a tensor was made. Ids that this thread gives later are at least next_id_here();
+// the other tells whether this thread gave an id, for its last few million tensors.
 uint64_t next_id_here();
 bool made_here(uint64_t id);
 

@@ -16,7 +16,7 @@ struct ReduceOptions;
 
 inline constexpr std::nullopt_t none = std::nullopt;
 
-// Half open, as in Python: slice(start, stop, step); `none` leaves an end open, negative ends count from the back.
+// Half open, as in Python: slice(start, stop, step). `none` omits an end; negative ends count from the back.
 struct Slice {
   std::optional<Dim> start, stop;
   int64_t step = 1;
@@ -64,7 +64,7 @@ class Index {
   enum class Kind : uint8_t { absent, integer, slice, newaxis, ellipsis, tensor };
   Index() = default;
   template <std::integral I>
-    requires(!std::same_as<I, bool>)  // what no i64 holds is beyond any axis
+    requires(!std::same_as<I, bool>)  // a number too large for i64 is out of range for every axis
   Index(I i) : kind(Kind::integer), start(Dim(i > I(0) && int64_t(i) < 0 ? INT64_MAX : int64_t(i))) {}
   Index(Dim i) : kind(Kind::integer), start(i) {}
   Index(All) : kind(Kind::slice) {}
@@ -72,7 +72,7 @@ class Index {
   Index(NewAxis) : kind(Kind::newaxis) {}
   Index(Ellipsis) : kind(Kind::ellipsis) {}
   Index(const Tensor& t) : kind(Kind::tensor), tensor(&t) {}  // bool mask, or integers
-  // Python's x[[0, 1]], x[None] and x[":"]: none compiles, and each says what does.
+  // Python's x[[0, 1]], x[None] and x[":"]: deleted, with messages that say what to write.
   template <is_axis I, is_axis... More>
   Index(I, I, More...) {
     static_assert(!sizeof(I), "indices in a list are a tensor: x(tensor({0, 1}))");

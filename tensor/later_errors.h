@@ -1,5 +1,5 @@
-// Errors that are found after the call that they belong to has returned, as those of kernels on a GPU are: their place
-// is remembered when the call is made, and told when they are found.
+// Errors that appear after the call that caused them has returned, such as those of kernels on a GPU: the caller's line
+// is stored when the call is made, and reported with the error.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace rill {
 
-// While it lives, what this thread starts is called from `where`, or by a node of a graph.
+// While it lives, work that this thread starts is attributed to `where`, or to a node of a graph.
 class StartedFrom {
  public:
   explicit StartedFrom(const Where& where) : where_(&where), outer_(std::exchange(now_, this)) {}
@@ -19,8 +19,8 @@ class StartedFrom {
   ~StartedFrom() { now_ = outer_; }
   StartedFrom(const StartedFrom&) = delete;
 
-  // "file.cpp:12: [Embedding] in [op] ", how an error of `op` that this thread starts now would begin; without a place
-  // where nobody knows one.
+  // How an error of `op`, started by this thread now, would begin: "file.cpp:12: [Embedding] in [op] "; without a line
+  // if none is known.
   static std::string beginning(std::string_view op);
 
  private:
@@ -30,7 +30,7 @@ class StartedFrom {
   const StartedFrom* outer_;
 };
 
-// Throws `text` as it is: no call that finds it takes it for its own.
+// Throws `text` unchanged: the call that happens to find the error adds nothing.
 [[noreturn]] void fail_later(const std::string& text);
 
 }  // namespace rill

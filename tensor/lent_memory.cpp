@@ -15,7 +15,7 @@ Ref<Buffer> lend(const void* data, size_t bytes, Device device, MemoryOwner owne
   auto* kept = new MemoryOwner(std::move(owner));
   auto* b = new Buffer;
   b->device = device;
-  b->data = const_cast<void*>(data);  // only read: may_write()
+  b->data = const_cast<void*>(data);  // never written; see may_write()
   b->bytes = bytes;
   b->release = give_lent_back;
   b->owner = kept;

@@ -1,6 +1,6 @@
-// Memory that somebody else owns and lends to tensors, which read it where it lies: MemoryOwner keeps it alive, lend()
-// makes a Buffer of it. rill never writes into lent memory, so what asks whether a buffer may be overwritten asks
-// may_write() and not Tensor::exclusive() alone.
+// Memory that the user owns and tensors read in place: MemoryOwner keeps it alive, lend() makes a Buffer of it. rill
+// never writes into lent memory, so code that wants to overwrite a buffer must ask may_write(), not Tensor::exclusive()
+// alone.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -15,10 +15,9 @@ namespace rill {
 
 class Tensor;
 
-// What keeps memory alive for as long as a tensor reads it, and lets it go afterwards, on whatever thread that is. Any
-// object: a std::shared_ptr to the memory, or a std::vector that was moved in, is destroyed when the last tensor is
-// gone; a callable without parameters is called then, and must not throw. An empty one, or nullptr, means that the
-// memory outlives every tensor.
+// Keeps memory alive while a tensor reads it. An object, such as a std::shared_ptr to the memory or a std::vector moved
+// in, is destroyed after the last tensor, on whichever thread that is; a callable without parameters is called then,
+// and must not throw. An empty owner, or nullptr, means that the memory outlives every tensor.
 class MemoryOwner {
  public:
   MemoryOwner() = default;
@@ -57,10 +56,10 @@ class MemoryOwner {
   Shared<void> kept_;
 };
 
-// The `bytes` bytes at `data`, on `device`, as a buffer that no op writes into.
+// Makes a buffer of the `bytes` bytes at `data` on `device`. No op writes into it.
 Ref<Buffer> lend(const void* data, size_t bytes, Device device, MemoryOwner owner);
-bool is_lent(const Buffer& b);  // whether lend() made it
-// Whether the elements of `t` may be overwritten: nobody else sees them, and they are rill's own.
+bool is_lent(const Buffer& b);  // whether lend() made the buffer
+// Whether the elements of `t` may be overwritten: no one else sees them, and the memory is rill's own.
 bool may_write(const Tensor& t);
 
 }  // namespace rill

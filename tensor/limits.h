@@ -1,6 +1,6 @@
-// How large a tensor may be. It is checked in two places: where the specs of an op's results are accepted (infer() in
-// ops/apply.cpp) and where tensors are made from the user's numbers. All other code may multiply sizes, strides and
-// bytes without a check for overflow.
+// Limits of a tensor's size. They are checked where the specs of an op's results are inferred (infer() in
+// ops/apply.cpp), and where tensors are made from the user's numbers. All other code may multiply sizes, strides and
+// bytes without checking for overflow.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -12,31 +12,31 @@
 
 namespace rill {
 
-// The bytes of a dense tensor, more than a process can address. It holds for views as well (a broadcast one has fewer
-// bytes than elements), and for tensors without elements, whose sizes of 0 count as 1: offsets stay in range as well.
+// The largest number of bytes of a dense tensor, more than a process can address. It applies to views too (a broadcast
+// one has fewer bytes than elements), and to empty tensors, whose sizes of 0 count as 1, so that offsets stay in range.
 inline constexpr int64_t max_tensor_bytes = int64_t(1) << 47;
 inline constexpr int max_tensor_axes = 64;
-// The longest list of tensors that one call makes of one.
+// The largest number of tensors that one call splits a tensor into.
 inline constexpr int64_t max_tensors = int64_t(1) << 22;
 
-// Whether all sizes are zero or more and the tensor keeps to those limits.
+// Whether all sizes are zero or more, and the tensor is within the limits.
 inline bool has_sound_size(const Spec& s) {
   int64_t bytes = int64_t(size_of(s.dtype));
-  for (Dim d : s.shape)  // of a trace, for the sizes that it is made with; infer() checks others
+  for (Dim d : s.shape)  // in a trace, the sizes of the current call; infer() checks others
     if (const int64_t n = d.hint(); n < 0 || __builtin_mul_overflow(bytes, n > 1 ? n : 1, &bytes)) return false;
   return bytes <= max_tensor_bytes && s.shape.ndim() <= max_tensor_axes;
 }
-// Throws where `d` is none of the dtypes, which a cast to DType can make.
+// Throws if `d` is not a dtype, but a number cast to DType.
 void require_dtype(std::string_view op, DType d, const Where& where);
-// What is wrong with one that has not.
+// Describes which limit a spec exceeds.
 std::string describe_size(const Spec& s);
-// Throws where it has not.
+// Throws if a spec exceeds a limit.
 void require_sound_size(std::string_view op, const Spec& s, const Where& where);
-// Throws where `count` numbers or tensors are more than max_tensor_bytes or memory, or max_tensors, allow.
+// Throws if `count` numbers exceed max_tensor_bytes or memory, or `count` tensors exceed max_tensors.
 void require_few_numbers(std::string_view op, int64_t count, const Where& where);
 void require_few_tensors(std::string_view op, int64_t count, const Where& where);
 
-// Saturating: what is too large stays too large to be accepted, and what it is multiplied by 0 is 0.
+// Saturating, so that a product that is too large is rejected later; times 0 it is 0.
 constexpr int64_t multiply_sizes(int64_t a, int64_t b) {
   int64_t product = 0;
   if (!__builtin_mul_overflow(a, b, &product)) return product;
@@ -48,7 +48,7 @@ constexpr int64_t add_sizes(int64_t a, int64_t b) {
   return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// Of open sizes, which stay open.
+// For open sizes; the result is open.
 template <class A, class B>
   requires(DimOrSize<A> || DimOrSize<B>)
 constexpr Dim multiply_sizes(A a, B b) {

@@ -1,5 +1,5 @@
-// NamedMap: what a file holds, by name. It is a std::map, whose at() says which names there are where the one asked for
-// is not among them, as rill::Error and with the caller's line.
+// NamedMap: the contents of a file, by name. A std::map whose at() throws rill::Error with the caller's line and the
+// existing names where a name is missing.
 #pragma once
 #include <map>
 #include <string>
@@ -28,7 +28,7 @@ class NamedMap : public std::map<std::string, T> {
   NamedMap() = default;
   NamedMap(Map all) : Map(std::move(all)) {}
 
-  // What is there under `name`. Throws rill::Error, with the names that there are, where nothing is.
+  // The value of `name`. Throws rill::Error, with the existing names, if there is none.
   const T& at(const std::string& name, Where where = Where::current()) const {
     if (const auto found = this->find(name); found != this->end()) return found->second;
     std::vector<std::string> names;

@@ -1,5 +1,6 @@
-// Members that numpy, torch and TensorFlow have and rill spells otherwise: none compiles, and each says what does.
-// The base of Tensor and Variable, whose x.sum() is sum(x) here: a line a name.
+// Members of numpy's, torch's and TensorFlow's arrays that rill spells otherwise, such as x.sum(), which is sum(x)
+// here. None compiles; the compiler's message says what to write. A base of Tensor and Variable, with one line per
+// name.
 #pragma once
 #include <concepts>
 #include <initializer_list>
@@ -24,8 +25,8 @@ struct Arg {
   Arg(std::initializer_list<Arg>) {}
 };
 
-// The result is deduced, so that compilers instantiate the body, and say what it asserts, at the call; and a Tensor, so
-// that they say nothing else. Each name costs every program some of its compile time: these are the frequent ones.
+// The return type is deduced, so that compilers instantiate the body at the call, and print its assertion. It is a
+// Tensor, so that they print nothing else. Each name costs every program compile time, so only frequent ones are here.
 #define RILL_WRITTEN(name, cure)                                 \
   template <class T = Tensor>                                    \
   auto name(Arg = {}, Arg = {}, ...) const {                     \
@@ -35,7 +36,7 @@ struct Arg {
 #define RILL_FUNCTION(name) RILL_WRITTEN(name, #name "(x)")
 
 struct OtherNames {
-  // Those that lack the type of what they give.
+  // Calls that lack the type of the result.
   template <int n = 0>
   auto item() const {
     static_assert(n, "item() is told the C++ type of the number: x.item<float>()");
@@ -52,7 +53,7 @@ struct OtherNames {
     return static_cast<const float*>(nullptr);
   }
 
-  // Those that are given what they do not take.
+  // Calls with an argument that the member does not take.
   template <is_axis I>
   auto size(I) const {
     static_assert(!sizeof(I), "size() is the number of all elements; the size of one axis is x.dim(axis)");
@@ -112,7 +113,7 @@ struct OtherNames {
 };
 #undef RILL_FUNCTION
 
-// Functions that are given numbers where a shape stands, as in zeros(3, 4).
+// Functions called with numbers instead of a shape, as in zeros(3, 4).
 #define RILL_SIZES_STAND_IN_BRACES(name, call)                                \
   template <is_axis I, class... More>                                         \
   auto name(I, const More&...) {                                              \

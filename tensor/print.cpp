@@ -50,8 +50,8 @@ Decimal parse_scientific(std::string_view text) {
   return d;
 }
 
-// The fewest digits from which `v` is read back exactly as `dtype`; of 8-bit floats, whose largest number would be 450
-// and not 448, as f32.
+// The fewest digits from which `v` can be read back exactly as `dtype`. 8-bit floats are printed as f32: their largest
+// number would be 450 instead of 448.
 Decimal shortest(double v, DType dtype) {
   char text[64];
   if (dtype == DType::f64 || dtype == DType::f32 || is_float8(dtype)) {
@@ -62,13 +62,13 @@ Decimal shortest(double v, DType dtype) {
   for (int p = 0;; ++p) {
     std::string s = fmt::format("{:.{}e}", v, p);
     double again = 0;
-    std::from_chars(s.data(), s.data() + s.size(), again);  // which knows no locale
+    std::from_chars(s.data(), s.data() + s.size(), again);  // independent of the locale
     double rounded = dtype == DType::f16 ? double(float(Half(float(again)))) : double(float(BFloat16(float(again))));
     if (rounded == v || p == 17) return parse_scientific(s);
   }
 }
 
-// `v` with at most `precision` digits behind the point, shorter where fewer say it all.
+// `v` with at most `precision` digits after the point, fewer if they are exact.
 Decimal rounded_fraction(double v, DType dtype, int precision) {
   Decimal d = shortest(v, dtype);
   if (int(d.digits.size()) - d.point <= precision) return d;
@@ -108,7 +108,7 @@ Sides positional(const Decimal& d, bool plus) {
 Sides scientific(const Decimal& d, bool plus) {
   return {(d.negative ? "-" : plus ? "+" : "") + d.digits.substr(0, 1), d.digits.substr(1)};
 }
-// With so many digits behind the point, as printf rounds.
+// Rounded to that many digits after the point, as printf does.
 Sides fixed(double v, size_t digits, bool plus) {
   const std::string text = fmt::format("{:.{}f}", v, digits);
   const size_t point = std::min(text.find('.'), text.size());
@@ -124,7 +124,7 @@ std::string exponent_text(const Decimal& d, int digits) {
 
 class FloatFormat {
  public:
-  // `sign` in place of that of the options: imaginary parts always carry theirs.
+  // `sign` overrides that of the options, because imaginary parts always have a sign.
   FloatFormat(const std::vector<double>& seen, DType dtype, const PrintOptions& options, char sign)
       : dtype_(dtype), plus_(sign == '+'), mode_(options.float_mode) {
     if (mode_ != FloatMode::unique) precision_ = options.precision;
@@ -158,8 +158,8 @@ class FloatFormat {
       return fmt::format("{:>{}}", s, left_ + right_ + 1);
     }
     Decimal d = decimal(v);
-    // numpy fills up with digits, not zeros. The shortest digits stay: beside a power of two they are not always those
-    // that rounding to so many gives, which may then be another number's.
+    // numpy pads with further digits, not zeros. The shortest digits are kept: next to a power of two, rounding to as
+    // many digits may give others, which belong to another number.
     if (scientific_ && d.digits.size() <= fraction_) d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));
     Sides s = sides(d);
     if (!scientific_ && (mode_ == FloatMode::fixed || mode_ == FloatMode::maxprec_equal))
@@ -169,7 +169,7 @@ class FloatFormat {
   }
 
  private:
-  // Whole numbers from here on are longer than the digits that tell an f32 or f16 from its neighbours.
+  // Integers from here on have more digits than an f32 or f16 needs.
   double large() const { return dtype_ == DType::f32 ? 1e6 : dtype_ == DType::f16 ? 1e3 : 1e8; }
   // In the dtype's own arithmetic, as numpy decides.
   void choose_notation(const std::vector<double>& seen, bool suppress) {
@@ -232,7 +232,7 @@ std::string quoted(const std::string& s) {
   return quote + one_line(s, std::string{quote, '\\'}) + quote;
 }
 
-// Columns that UTF-8 text takes: its code points.
+// The width of UTF-8 text, in code points.
 size_t columns(std::string_view s) {
   size_t n = 0;
   for (char c : s) n += (uint8_t(c) & 0xC0) != 0x80;
@@ -241,7 +241,7 @@ size_t columns(std::string_view s) {
 
 // --- Words -----------------------------------------------------------------------------------------------------------
 
-using Word = std::function<std::string(size_t)>;  // of the element at this row-major position
+using Word = std::function<std::string(size_t)>;  // of the element at a row-major position
 
 struct Shown {
   const Tensor& t;
@@ -249,11 +249,11 @@ struct Shown {
   bool summary = options.threshold < t.size();
 };
 
-// Whether the middle of an axis is left out.
+// Whether the middle of an axis is omitted.
 bool is_cut(const Shown& s, int64_t n) { return s.summary && s.options.edge_items <= (n - 1) / 2; }
 
-// Calls f(position) for the elements that decide on the width of all, in order: those that are shown, and, as in numpy,
-// all of an axis that shows none at its edges.
+// Calls f(position) for the elements that determine the common width, in order: those shown, and, as in numpy, all
+// elements of an axis of which none is shown at the edges.
 template <class F>
 void for_each_shown(const Shown& s, size_t axis, size_t base, F&& f) {
   const Shape& shape = s.t.shape();
@@ -377,7 +377,7 @@ struct Layout {
     return out + "]";
   }
 
-  // Where the elements behind the gap begin: at the last at least, as in numpy.
+  // Index of the first element after the gap: the last element at least, as in numpy.
   int64_t last_edge(int64_t n) const { return n - std::max<int64_t>(shown.options.edge_items, 1); }
 };
 
@@ -387,7 +387,7 @@ void check(const PrintOptions& o, std::string_view call, const Where& where) {
   const auto reject = [&](std::string_view what, int64_t n) {
     fail(call, fmt::format("{} is {}. it must be 0 or more", what, n), where);
   };
-  constexpr int most_digits = 1100;  // behind the point of any double, all of them
+  constexpr int most_digits = 1100;  // enough for all digits of any double
   if (o.precision < 0 || o.precision > most_digits)
     fail(call, fmt::format("precision is {}. it must be from 0 to {}", o.precision, most_digits), where);
   if (o.threshold < 0) reject("threshold", o.threshold);

@@ -13,8 +13,8 @@ namespace rill {
 class Count {
  public:
   void up() { __atomic_fetch_add(&n_, 1, __ATOMIC_RELAXED); }
-  // Whether that was the last one. The sole owner needs no locked instruction: nobody else can raise a count that only
-  // it holds.
+  // Returns whether that was the last reference. The sole owner needs no locked instruction: no one else can raise the
+  // count of an object that only it refers to.
   bool down() { return now() == 1 || __atomic_fetch_sub(&n_, 1, __ATOMIC_ACQ_REL) == 1; }
   uint32_t now() const { return __atomic_load_n(&n_, __ATOMIC_ACQUIRE); }
 
@@ -54,9 +54,9 @@ class Ref {
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
-  // Whether nobody else holds the object.
+  // Whether this is the only reference.
   bool unique() const { return p_ && p_->refs.now() == 1; }
-  // How many hold it; another thread may change that at any time, unless they are known.
+  // The number of references. Another thread may change it at any time.
   uint32_t holders() const { return p_->refs.now(); }
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
 

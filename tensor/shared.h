@@ -55,7 +55,7 @@ class Shared {
   T* operator->() const { return p_; }
   std::add_lvalue_reference_t<T> operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
-  // As Ref's.
+  // Whether this is the only reference.
   uint32_t holders() const { return held_.holders(); }
   friend bool operator==(const Shared& a, const Shared& b) { return a.p_ == b.p_; }
 

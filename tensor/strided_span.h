@@ -1,6 +1,6 @@
-// StridedSpan<T, rank>: elements seen where they lie, by one index an axis: what std::mdspan with layout_stride is,
-// which it converts to where the standard library has one. It owns nothing; strided_span() in ops/buffers.h makes one
-// of a tensor.
+// StridedSpan<T, rank>: a view of elements in memory, indexed by one number per axis, like std::mdspan with
+// layout_stride. It converts to that where the standard library has it. It owns nothing; strided_span() in
+// ops/buffers.h makes one from a tensor.
 #pragma once
 #include <array>
 #include <concepts>
@@ -33,13 +33,13 @@ class StridedSpan {
   // The element [0, ..., 0] is at `data`; sizes and strides are counted in elements.
   StridedSpan(T* data, const Numbers& sizes, const Numbers& strides) : data_(data), sizes_(sizes), strides_(strides) {}
 
-  // The element at these indices, each of which is in [0, size of its axis); nothing checks that.
+  // The element at these indices, each in [0, size of its axis). Unchecked.
   template <std::integral... I>
     requires(sizeof...(I) == size_t(rank))
   T& operator()(I... i) const {
     return data_[offset({int64_t(i)...})];
   }
-  // The same, and throws where an index is out of range.
+  // The same, but throws if an index is out of range.
   T& at(const Numbers& i, Where where = Where::current()) const {
     for (size_t k = 0; k < size_t(rank); ++k)
       if (i[k] < 0 || i[k] >= sizes_[k]) detail::fail_span_index(i[k], int(k), sizes_[k], where);
@@ -56,7 +56,7 @@ class StridedSpan {
   }
 
 #ifdef __cpp_lib_mdspan
-  // As the standard's. It knows no negative strides: reversed axes have to be copied first.
+  // As the standard's, which has no negative strides: copy reversed axes first.
   operator std::mdspan<T, std::dextents<int64_t, size_t(rank)>, std::layout_stride>() const {
     using Extents = std::dextents<int64_t, size_t(rank)>;
     return {data_, std::layout_stride::mapping<Extents>(Extents(sizes_), strides_)};

@@ -1,4 +1,4 @@
-// Construction and destruction of TensorRep, and the members of Tensor that need no op.
+// TensorRep's construction and destruction, and the members of Tensor that need no op.
 #include "rill/tensor/tensor.h"
 
 #include "rill/tensor/delayed.h"
@@ -18,12 +18,12 @@ namespace {
 struct FreeRep {
   FreeRep* next;
 };
-// Plain words, so that reaching them costs no guard; the list is handed back when its thread ends (RepListOwner).
+// Plain thread-locals, so that access needs no guard; RepListOwner frees the list when its thread ends.
 thread_local constinit FreeRep* free_reps = nullptr;
 thread_local constinit int free_rep_count = 0;
 thread_local constinit bool thread_is_ending = false;
 #ifdef RILL_SANITIZED
-constexpr int max_free_reps = 0;  // sanitizers see what uses a rep too late
+constexpr int max_free_reps = 0;  // so that sanitizers see uses after free
 #else
 constexpr int max_free_reps = 4096;
 #endif
@@ -45,17 +45,17 @@ thread_local RepListOwner rep_list_owner;
 std::atomic<uint64_t> next_id_block{1};
 constexpr uint64_t ids_a_block = 1 << 16;
 thread_local constinit uint64_t next_id = 0, last_id = 0;
-// For IdMark: the number of marks on this thread, and the blocks of ids taken while there are any.
+// For IdMark: the number of marks on this thread, and the blocks of ids taken while there is one.
 thread_local constinit int marks = 0;
 std::vector<uint64_t>& blocks_since_mark() {
   static thread_local std::vector<uint64_t> blocks;
   return blocks;
 }
-// The numbers of the blocks that this thread took last, in a ring.
+// A ring of the blocks that this thread took last.
 constexpr size_t remembered_blocks = 64;
 thread_local constinit uint32_t recent_blocks[remembered_blocks] = {};
 thread_local constinit size_t blocks_taken = 0;
-[[gnu::noinline]] void begin_id_block() {  // rare, and out of line it keeps new_id small
+[[gnu::noinline]] void begin_id_block() {  // rare; out of line to keep new_id small
   next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
   last_id = next_id + ids_a_block;
   recent_blocks[blocks_taken++ % remembered_blocks] = uint32_t(next_id / ids_a_block);
@@ -109,7 +109,7 @@ void TensorRep::operator delete(void* p) {
 void TensorRep::destroy(TensorRep* r) { delete r; }
 
 namespace {
-// A tensor with elements has plain sizes.
+// For a tensor with elements, which has plain sizes.
 void close(Shape& shape) {
   for (Dim& d : shape)
     if (d.is_open()) [[unlikely]]
@@ -142,7 +142,7 @@ Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offse
 }
 
 Tensor make_alias(const Tensor& t) {
-  static_cast<void>(t.spec());  // throws where there is none
+  static_cast<void>(t.spec());  // throws if undefined
   const TensorRep& r = *t.rep();
   auto* rep = new TensorRep;
   rep->id = new_id();
@@ -167,7 +167,7 @@ Tensor make_stand_in(Spec spec) {
 // --- Tensor ----------------------------------------------------------------------------------------------------------
 
 void Tensor::fail_undefined(const Where& where, std::string_view member) {
-  // Where a composite function looks at an operand, its name is the one that the user knows.
+  // Inside a composite function, the error has the name of that function, which the user called.
   if (const std::string function = called_function(); !function.empty())
     fail(function, "an operand is an undefined tensor. assign a value to it first", where);
   fail(member, "the tensor is undefined. assign a value to it before using it", where);
@@ -198,7 +198,7 @@ void Tensor::look_at_sizes() const {
 
 bool Tensor::is_contiguous(Where where) const {
   const TensorRep& r = checked(where);
-  if (r.trace && r.trace != delayed_trace) return true;  // as stand-ins are, whatever their sizes
+  if (r.trace && r.trace != delayed_trace) return true;  // values of a graph count as dense, whatever their sizes
   int64_t expected = 1;
   for (size_t i = r.spec.shape.size(); i-- > 0;) {
     const int64_t n = r.spec.shape[i].plain();

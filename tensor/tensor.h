@@ -1,9 +1,9 @@
 // Tensor: an immutable n-dimensional array, a value as cheap to copy as a pointer.
 //
-// A Tensor points to a TensorRep, which says what it is (Spec: shape, dtype, device), where its elements lie (Buffer,
-// offset, strides) and, while a tape or a trace records, the number by which it is known there. Views share buffers
-// freely because nobody can write through a Tensor; a buffer is written in place only when its count says that nobody
-// else can see it. Start reading at TensorRep; the arithmetic is in ops/ops.h.
+// A Tensor points to a TensorRep, which has its Spec (shape, dtype, device), its memory (Buffer, offset, strides) and,
+// while a tape or a trace records, its index there. Views may share buffers because no one can write through a Tensor;
+// a buffer is written in place only if its reference count shows that it has one owner. Start reading at TensorRep; the
+// arithmetic is in ops/ops.h.
 #pragma once
 #include <concepts>
 #include <initializer_list>
@@ -23,11 +23,11 @@
 
 namespace rill {
 
-// What an op needs to know of an operand before it sees any element.
+// What an op knows of an operand before it looks at elements.
 struct Spec {
   Shape shape;
   DType dtype = DType::f32;
-  bool weak = false;  // came from a C++ scalar: gives way in promotion
+  bool weak = false;  // of a C++ scalar, which yields in promotion
   Device device;
   friend bool operator==(const Spec&, const Spec&) = default;
 };
@@ -37,12 +37,12 @@ std::string to_string(const Spec& s);
 struct TensorRep {
   Count refs;
 
-  // Under which number a tape knows this tensor: written once, when the op that makes it is recorded.
+  // The tensor's index on a tape: written once, when the op that makes it is recorded.
   uint32_t tape_node = 0;
-  // In a trace: which graph value this stands for. Such a tensor has a spec and no buffer.
+  // The graph value that this tensor stands for, in a trace. Such a tensor has a spec and no buffer.
   int32_t trace_value = -1;
-  uint32_t trace = 0;  // the trace's serial number; 0: a real tensor
-  uint64_t tape = 0;   // the tape's serial number; 0: none
+  uint32_t trace = 0;  // serial number of the trace; 0: a real tensor
+  uint64_t tape = 0;   // serial number of the tape; 0: none
 
   uint64_t id = 0;  // never used twice in a process
   Spec spec;
@@ -50,7 +50,7 @@ struct TensorRep {
   char* data = nullptr;  // the first element, inside buffer->data
   Ref<Buffer> buffer;
 
-  static void destroy(TensorRep* r);  // what Ref calls for the last reference
+  static void destroy(TensorRep* r);  // called by the last Ref
   static void* operator new(size_t bytes);
   static void operator delete(void* p);
 };
@@ -64,7 +64,7 @@ class RowIterator;
 
 class Tensor : public detail::OtherNames {
  public:
-  // An undefined tensor: nothing but assigning to it and defined() is allowed.
+  // An undefined tensor: it can be assigned to, and asked whether it is defined(); everything else throws.
   Tensor() = default;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
@@ -75,10 +75,10 @@ class Tensor : public detail::OtherNames {
     static_assert(!sizeof(T),
                   "assigning to x(i) changes nothing, for tensors never change: write x = x.at(i).set(value)");
   }
-  // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
+  // A weak scalar: of shape {}, on the CPU; it takes the dtype of the tensor that it is combined with.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
-  // Neither compiles; each says what makes a tensor of elements.
+  // Deleted, with a message that says how to make a tensor of elements.
   template <Scalar A, Scalar B, Scalar... More>
   Tensor(A, B, More...) {
     static_assert(!sizeof(A), "a tensor with these elements is tensor({1.f, 2.f}), one of this shape zeros({2, 3})");
@@ -87,12 +87,12 @@ class Tensor : public detail::OtherNames {
   Tensor(const std::vector<T>&) {
     static_assert(!sizeof(T), "a tensor with the elements of a std::vector is tensor(v)");
   }
-  // A size as a weak scalar; while its trace is open, a value that is right for every size.
+  // A size as a weak scalar. While its trace is open, the value follows the size.
   Tensor(Dim size);
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
   bool defined() const { return bool(rep_); }  // false for an undefined tensor, of which all else throws
-  // Calls of these names that lack or have an argument too many: tensor/other_names.h says what to write.
+  // Calls with a missing argument, or one too many; tensor/other_names.h says what to write instead.
   using OtherNames::astype, OtherNames::data, OtherNames::dim, OtherNames::item, OtherNames::reshape, OtherNames::shape,
       OtherNames::size, OtherNames::to_vector;
   // The size of each axis.
@@ -101,7 +101,7 @@ class Tensor : public detail::OtherNames {
   Size dim(Axis axis, Where where = Where::current()) const;
   // The type of the elements.
   DType dtype(Where where = Where::current()) const { return checked(where).spec.dtype; }
-  // Where they are stored.
+  // The device that stores them.
   Device device(Where where = Where::current()) const { return checked(where).spec.device; }
   // The number of axes.
   int ndim(Where where = Where::current()) const { return int(checked(where).spec.shape.size()); }
@@ -109,7 +109,7 @@ class Tensor : public detail::OtherNames {
   Size size(Where where = Where::current()) const { return checked(where).spec.shape.numel(); }
   // Shape, dtype and device.
   const Spec& spec(Where where = Where::current()) const { return checked(where).spec; }
-  // The distances between neighbours along each axis, in elements.
+  // The distance between neighbouring elements along each axis, in elements.
   const Strides& strides(Where where = Where::current()) const {
     if (checked(where).trace) [[unlikely]]
       look_at_sizes();
@@ -117,7 +117,7 @@ class Tensor : public detail::OtherNames {
   }
   // Whether the elements lie row-major without gaps.
   bool is_contiguous(Where where = Where::current()) const;
-  // Inside `function`, a tensor that stands for a value of the graph and has no elements to read.
+  // Whether it stands for a value of a graph that is being traced, and has no elements to read.
   bool is_symbolic(Where where = Where::current()) const { return checked(where).trace != 0; }
 
   // The one element as a C++ value (T = float, int64_t, bool, std::string, ...), converted from any numeric dtype.
@@ -128,7 +128,7 @@ class Tensor : public detail::OtherNames {
     read_item(&out, dtype_of<T>(), where);
     return out;
   }
-  // x.item<float>(i, j): the same of the element at that index, one number for each axis.
+  // x.item<float>(i, j): the same for one element, by one index per axis.
   template <class T>
   T item(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
          Index i7 = {}, Where where = Where::current()) const {
@@ -149,24 +149,25 @@ class Tensor : public detail::OtherNames {
     }
     return out;
   }
-  // The elements where they lie, on a host device, dense and of dtype T; throws otherwise (see contiguous(), astype()).
+  // The elements in memory. Throws unless the tensor is on a host device, dense and of dtype T (see contiguous() and
+  // astype()).
   template <class T>
   std::span<const T> data(Where where = Where::current()) const& {
     return {static_cast<const T*>(host_data(dtype_of<T>(), where)), size_t(size())};
   }
-  // The elements of a temporary are gone at the end of the statement: give the tensor a name first.
+  // Deleted: a temporary's elements are gone at the end of the statement. Name the tensor first.
   template <class T>
   std::span<const T> data(Where where = Where::current()) const&& = delete;
 
   // The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy.
   Tensor reshape(const Shape& shape, Where where = Where::current()) const;
-  // Converted to `dtype`, as C++ would; float to bool is `!= 0`. The same tensor where it is that dtype already.
+  // Converted to `dtype` as C++ converts; float to bool is `!= 0`. The same tensor if it has that dtype already.
   Tensor astype(DType dtype, Where where = Where::current()) const;
-  // Copied to `device`; the same tensor where it is there already.
+  // Copied to `device`; the same tensor if it is there already.
   Tensor to(Device device, Where where = Where::current()) const;
   // astype() under torch's name.
   Tensor to(DType dtype, Where where = Where::current()) const { return astype(dtype, where); }
-  // Dense and row-major: itself, or a copy.
+  // Dense and row-major: the tensor itself, or a copy.
   Tensor contiguous(Where where = Where::current()) const;
   // All axes reversed; a view.
   Tensor T(Where where = Where::current()) const;
@@ -175,10 +176,10 @@ class Tensor : public detail::OtherNames {
   // Throws where an index is out of bounds.
   Tensor operator()(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
                     Index i7 = {}, Where where = Where::current()) const;
-  // x(0), x(1), ..., the slices along the first axis: for (const Tensor& row : x). Throws where there is no axis.
+  // Iterates over the slices along the first axis, x(0), x(1), ...: for (const Tensor& row : x). Throws for a scalar.
   RowIterator begin(Where where = Where::current()) const;
   RowIterator end(Where where = Where::current()) const;
-  // Neither compiles; each says what does.
+  // Deleted, with a message that says what to write.
   template <class I>
   Tensor operator[](const I&) const {
     static_assert(!sizeof(I), "a tensor is indexed with parentheses: x(i), x(i, j), x(slice(0, 2), all)");
@@ -193,7 +194,7 @@ class Tensor : public detail::OtherNames {
     return {};
   }
   // For updates: a.at(0, slice(0, 2)).set(9) is a copy of `a` with that part replaced; `a` itself never changes.
-  // Called on a temporary that nobody else holds, it writes in place.
+  // On a temporary with no other owner, it writes in place.
   IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
                    Index i7 = {}, Where where = Where::current()) const&;
   IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
@@ -203,7 +204,7 @@ class Tensor : public detail::OtherNames {
   const TensorRep* rep() const { return rep_.get(); }
   TensorRep* mutable_rep() { return rep_.get(); }
   const Ref<TensorRep>& ref() const { return rep_; }
-  // Whether writing into this tensor's elements could be seen by nobody else.
+  // Whether no one else can see this tensor's elements, so that they may be overwritten.
   bool exclusive() const { return rep_.unique() && rep_->buffer.unique(); }
   static Tensor scalar(const void* value, DType dtype, bool weak);  // a tensor of shape {}
 
@@ -215,7 +216,7 @@ class Tensor : public detail::OtherNames {
   }
   [[noreturn]] static void fail_undefined(const Where& where, std::string_view member = "tensor");
   void look_at_sizes() const;
-  // For all elements; throws where there are none to read, or more than memory holds.
+  // Before all elements are copied: throws if there are none to read, or more than memory holds.
   template <class V>
   void make_room(V& v, const Where& where) const {
     const size_t n = readable_size(where);
@@ -236,7 +237,7 @@ class Tensor : public detail::OtherNames {
 
 using Tensors = SmallVec<Tensor, 4>;
 
-// Goes along the first axis of a tensor, and gives its slices.
+// Iterates over the slices along the first axis of a tensor.
 class RowIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -259,24 +260,24 @@ class RowIterator {
   Where where_;
 };
 
-// Throws where `t`, which the caller of `op` knows as `what`, is undefined.
+// Throws if `t`, the operand `what` of `op`, is undefined.
 inline void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
   if (!t.defined()) [[unlikely]]
     fail(op, std::string(what) + " is an undefined tensor. assign a value to it first", where);
 }
 
-// What a.at(...) returns: a place in a tensor, waiting for what to put there. `value` broadcasts and is cast to the
-// tensor's dtype. Repeated indices: set keeps the last in index order; add, multiply, min and max take every one.
+// What a.at(...) returns: part of a tensor, to be updated. `value` broadcasts and is cast to the tensor's dtype. Where
+// an index is repeated, set() keeps the last value in index order; add, multiply, min and max apply every one.
 class IndexedTensor {
  public:
   IndexedTensor(Tensor base, std::span<const Index> index, const Where& where);
-  [[nodiscard]] Tensor set(const Tensor& value) &&;       // replaced by `value`
-  [[nodiscard]] Tensor add(const Tensor& value) &&;       // `value` added
-  [[nodiscard]] Tensor multiply(const Tensor& value) &&;  // multiplied by `value`
-  [[nodiscard]] Tensor min(const Tensor& value) &&;       // the smaller of the two
-  [[nodiscard]] Tensor max(const Tensor& value) &&;       // the larger of the two
-  [[nodiscard]] Tensor get() &&;                          // the elements there
-  // Neither compiles; each says what does.
+  [[nodiscard]] Tensor set(const Tensor& value) &&;       // replaces the elements by `value`
+  [[nodiscard]] Tensor add(const Tensor& value) &&;       // adds `value`
+  [[nodiscard]] Tensor multiply(const Tensor& value) &&;  // multiplies by `value`
+  [[nodiscard]] Tensor min(const Tensor& value) &&;       // the smaller of element and `value`
+  [[nodiscard]] Tensor max(const Tensor& value) &&;       // the larger of element and `value`
+  [[nodiscard]] Tensor get() &&;                          // the elements themselves
+  // Deleted, with a message that says what to write.
   template <class T>
   auto operator=(const T&) && {
     static_assert(!sizeof(T), "tensors never change: write x = x.at(i).set(value)");
@@ -287,11 +288,11 @@ class IndexedTensor {
   }
 
  private:
-  SmallVec<Index, 8> index() const;  // of tensors_
+  SmallVec<Index, 8> index() const;  // with pointers to tensors_
 
   Tensor base_;
   SmallVec<Index, 8> index_;
-  SmallVec<Tensor, 4> tensors_;  // those in index_, which may outlive the expression that made them
+  SmallVec<Tensor, 4> tensors_;  // copies of those in index_, whose originals may be gone
   Where where_;
 };
 
@@ -299,10 +300,10 @@ class IndexedTensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& t);
 std::string to_string(const Tensor& t);
 
-// A new tensor over `buffer`, dense; and a view of `base` with these strides and this offset of the first element.
+// A new, dense tensor over `buffer`; a view of `base` with these strides and this offset of the first element.
 Tensor make_tensor(Spec spec, Ref<Buffer> buffer);
 Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offset_elements);
-// The same tensor as a new object, unknown to any tape.
+// The same elements as a new tensor, which no tape knows.
 Tensor make_alias(const Tensor& t);
 // A tensor with a spec and no elements.
 Tensor make_stand_in(Spec spec);

@@ -1,4 +1,4 @@
-// UserScope: where a function of rill's calls back into the user's code.
+// UserScope: marks a call from rill into the user's code.
 #pragma once
 #include <string_view>
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace rill {
 
-// While one of these lives, no CallerScope of outside counts: what happens is the user's doing, at the user's own lines,
-// and a decision by an open size is one that the user's code made.
+// While it lives, enclosing CallerScopes do not count: errors name the user's own lines, and tests of open sizes count
+// as the user's.
 class UserScope {
  public:
   UserScope();
@@ -33,7 +33,7 @@ consteval bool is_of_nn() {
 struct NoScope {
   NoScope() {}  // so that one of these is used, to compilers that look
 };
-// While a layer runs: one of the user's is the user's code; one of rill's is a part of the model that holds it.
+// Lives while a layer runs. A layer of the user's is user code; one of rill's is part of the model that contains it.
 template <class Layer>
 using UserScopeOf = std::conditional_t<is_of_nn<Layer>(), NoScope, UserScope>;
 

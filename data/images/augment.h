@@ -1,5 +1,5 @@
-// Images changed by chance, for training. All draws come from `.key`, or else from the process's generator; the same key
-// gives the same images on every machine. In a pipeline, make a key of each element's number, so that a run that is
+// Images changed by chance, for training. All draws come from `.key`, or else from the process's generator; the same
+// key gives the same images on every machine. In a pipeline, make a key of each element's number, so that a run that is
 // resumed, and one on other threads, sees the same:
 //
 //   ds.enumerate().map([key](int64_t i, const auto& x) { return images::random_crop(x, {24, 24}, {.key = key.fold_in(i)}); })
@@ -83,11 +83,11 @@ Tensor random_erasing(const Tensor& x, const ErasingOptions& options = {}, Where
 
 struct MixOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double alpha = 1;  // the share of the first is drawn from Beta(alpha, alpha), once a batch
+  double alpha = 1;  // the fraction of the first is drawn from Beta(alpha, alpha), once a batch
   std::optional<random::Key> key = {};
 };
 // Each image and its labels [batch, classes] mixed with those before it in the batch (the first one with the last):
-// share x + (1 - share) other. Zhang et al.: mixup, 2018.
+// fraction x + (1 - fraction) other. Zhang et al.: mixup, 2018.
 std::pair<Tensor, Tensor> mixup(const Tensor& x, const Tensor& labels, const MixOptions& options = {},
                                 Where where = Where::current());
 // A rectangle of the image before it in place of its own, labels in proportion to the areas. Yun et al.: CutMix, 2019.

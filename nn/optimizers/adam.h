@@ -40,7 +40,7 @@ struct AdamWOptions {
   bool amsgrad = false;
   RILL_SHARED_OPTIONS(0.01, "adamw")
 };
-// Adam whose weight decay, times the learning rate, is the share by which a parameter shrinks each step (Loshchilov,
+// Adam whose weight decay, times the learning rate, is the fraction by which a parameter shrinks each step (Loshchilov,
 // Hutter: Decoupled weight decay regularization, 2019).
 class AdamW : public Adam {
  public:
@@ -114,8 +114,8 @@ struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99;
   RILL_SHARED_OPTIONS(0, "lion")
 };
-// w -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g (Chen et al.: Symbolic discovery
-// of optimization algorithms, 2023).
+// w -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g (Chen et al.: Symbolic
+// discovery of optimization algorithms, 2023).
 class Lion : public Optimizer {
   RILL_RULE(Lion)
  protected:

@@ -1,6 +1,6 @@
-// What all optimizers have: apply_gradients() is written with public ops and keeps all it remembers (the count of steps,
-// momenta) in Variables, so that a step that is traced by `function` remembers from call to call. Constructors throw
-// where an option makes no sense: a beta or rho outside [0, 1), a negative epsilon, momentum or weight decay.
+// What all optimizers have: apply_gradients() is written with public ops and keeps all it remembers (the count of
+// steps, momenta) in Variables, so that a step that is traced by `function` remembers from call to call. Constructors
+// throw where an option makes no sense: a beta or rho outside [0, 1), a negative epsilon, momentum or weight decay.
 //
 // A step: gradients are divided by the loss scale, accumulated, clipped; weight decay is added to them; then the rule
 // changes each parameter, or the f32 master of one of 16 bits; then averages follow. A rule of your own is a class that
@@ -24,7 +24,7 @@ namespace rill::nn {
 
 // The options that every optimizer has, at the end of its own.
 //
-//   weight_decay     times the parameter, added to its gradient; of rules that say so, the share by which a parameter
+//   weight_decay     times the parameter, added to its gradient; of rules that say so, the fraction by which a parameter
 //                    shrinks at learning rate 1
 //   clip_value       each element of a gradient is brought into [-clip_value, clip_value]; 0: none
 //   clip_each        each gradient is scaled down to this norm; 0: none
@@ -91,10 +91,10 @@ class Optimizer {
   Optimizer& operator=(Optimizer&&) = default;
 
   // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws, before it
-  // changes anything, where the lists differ in length or are empty, a variable stands there twice or is not of floating
-  // or complex numbers, or a gradient is not of its variable's shape and on its device, or complex where the variable is
-  // real. Of variables(model) the gradients are those of the trainable ones, in order; their paths are what group()
-  // goes by. Of a plain list it goes by the Variables' names.
+  // changes anything, where the lists differ in length or are empty, a variable stands there twice or is not of
+  // floating or complex numbers, or a gradient is not of its variable's shape and on its device, or complex where the
+  // variable is real. Of variables(model) the gradients are those of the trainable ones, in order; their paths are what
+  // group() goes by. Of a plain list it goes by the Variables' names.
   //
   // A step is computed in the variable's precision, and at least in f32, whatever the gradient's is. Complex numbers
   // are updated as pairs of real ones, as in torch: all optimizers treat the two parts alike.

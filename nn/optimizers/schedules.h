@@ -68,7 +68,7 @@ Schedule cosine_restarts(double initial, double steps, const RestartOptions& opt
                          Where where = Where::current());
 struct OneCycleOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double rising = 0.3;        // the share of the steps at whose end the rate is highest
+  double rising = 0.3;        // the fraction of the steps at whose end the rate is highest
   double first_divisor = 25;  // it begins at highest / first_divisor
   double last_divisor = 1e4;  // and ends at that / last_divisor
   bool cosine = true;         // else lines

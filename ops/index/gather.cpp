@@ -67,7 +67,7 @@ Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
   require_axes(a, g, places);
   Dims whole = gather_slice_axes(g, x.size());
   if (g.at < 0 || g.at > int64_t(whole.size()))
-    a.reject(fmt::format("the places cannot come behind {} axes: {} are taken whole", g.at, whole.size()));
+    a.reject(fmt::format("the indexed axes cannot come after {} axes: only {} are taken whole", g.at, whole.size()));
   Shape out;
   for (size_t i = 0; i < whole.size(); ++i) {
     if (int64_t(i) == g.at)
@@ -87,7 +87,8 @@ OutSpecs infer_scatter(const InferArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   Shape shape = gathered_shape(a, 2, s.where);
   if (!(a[1].shape == shape))
-    a.reject(fmt::format("the places have shape {} and the updates {}", to_string(shape), to_string(a[1].shape)));
+    a.reject(
+        fmt::format("the indexed elements have shape {} and the updates {}", to_string(shape), to_string(a[1].shape)));
   if (a[1].dtype != a[0].dtype)
     a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
   if (a[0].dtype == DType::string && s.mode != ScatterMode::set) a.reject("strings can only be set");
@@ -275,23 +276,22 @@ bool scatter_may_overwrite(AttrsView, size_t i, const Spec& s) { return i == 0 &
 
 }  // namespace
 
-const Op gather_op(
-    {.name = "gather",
-     .doc = "x's elements (or slices) at the places that index tensors name: x[i0, i1, ...] as in numpy.",
-     .dtypes = every_set,
-     .inputs = -1,
-     .infer = infer_gather,
-     .vjp = vjp_gather,
-     .saves_in = save_all & ~save(0),
-     .linear_in = save(0),
-     .batch = batch_gather,
-     .cpu = cpu::gather,
-     .ref = ref::gather,
-     .samples = gather_samples,
-     .exported = {"Gather", "GatherV2"}});
+const Op gather_op({.name = "gather",
+                    .doc = "x's elements (or slices) at the given indices: x[i0, i1, ...] as in numpy.",
+                    .dtypes = every_set,
+                    .inputs = -1,
+                    .infer = infer_gather,
+                    .vjp = vjp_gather,
+                    .saves_in = save_all & ~save(0),
+                    .linear_in = save(0),
+                    .batch = batch_gather,
+                    .cpu = cpu::gather,
+                    .ref = ref::gather,
+                    .samples = gather_samples,
+                    .exported = {"Gather", "GatherV2"}});
 
 const Op scatter_op({.name = "scatter",
-                     .doc = "A copy of x whose places named by index tensors are set to updates, or have them added.",
+                     .doc = "A copy of x whose elements at the given indices are set to updates, or have them added.",
                      .dtypes = every_set,
                      .inputs = -1,
                      .infer = infer_scatter,
@@ -308,7 +308,7 @@ const Op scatter_op({.name = "scatter",
 
 const Op scatter_reduce_op(
     {.name = "scatter_reduce",
-     .doc = "A copy of x whose places named by index tensors are multiplied by updates, or lowered "
+     .doc = "A copy of x whose elements at the given indices are multiplied by updates, or lowered "
             "(min) or raised (max) to them.",
      .dtypes = real_set | bool_set,
      .inputs = -1,

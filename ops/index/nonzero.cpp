@@ -1,5 +1,5 @@
-// nonzero and argwhere, and the places that a mask picks. A mask is read twice: pieces of it are counted, and then each
-// writes its places where those of the pieces before it end.
+// nonzero and argwhere, and the indices that a mask selects. A mask is read twice: pieces of it are counted, and then
+// each writes its indices after those of the pieces before it.
 #include "rill/ops/index/nonzero.h"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ Tensor argwhere(const Tensor& x, Where where) {
 
 std::vector<Tensor> nonzero(const Tensor& x, Where where) {
   CallerScope caller(where);
-  if (x.ndim() == 0) fail("nonzero", "a tensor of no axes has no places. use reshape(x, {1})", where);
+  if (x.ndim() == 0) fail("nonzero", "a tensor without axes has no indices. use reshape(x, {1})", where);
   const Tensor flat = known_places(x, "nonzero", where);
   EagerScope eager;
   return unravel_index(flat, x.shape());

@@ -4,7 +4,7 @@
 
 namespace rill {
 
-// The places of the true elements of `mask`, which is known, counted in row-major order: i64[how many] on its device.
+// The indices of the true elements of the flattened `mask`, which is known: i64[how many] on its device.
 Tensor flat_nonzero(const Tensor& mask, const Where& where);
 
 }  // namespace rill

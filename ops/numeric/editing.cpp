@@ -48,24 +48,24 @@ Tensor append(const Tensor& x, const Tensor& values, std::optional<Axis> axis, W
   return concat({a, axis ? values : ravel(values)}, at, where);
 }
 
-Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor& values, std::optional<Axis> axis,
+Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor& values, std::optional<Axis> axis,
               Where where) {
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "insert", where);
   const int64_t n = a.shape()[size_t(at)];
   require_operand("insert", values, where);
-  // One place takes all that `values` has along the axis.
-  int64_t count = int64_t(places.size());
+  // A single index takes all of `values` along the axis.
+  int64_t count = int64_t(indices.size());
   const Tensor v = axis ? values : ravel(values);
   if (count == 1 && v.ndim() == a.ndim()) count = v.shape()[size_t(at)];
   require_few_numbers("insert", multiply_sizes(add_sizes(n, count), 4), where);
   std::vector<int64_t> order(size_t(n + count));
   {
-    std::vector<std::pair<int64_t, int64_t>> all;  // the place in x before which it stands, and where it is found
+    std::vector<std::pair<int64_t, int64_t>> all;  // index in x to insert before, and index in the concatenation
     for (int64_t i = 0; i < count; ++i)
-      all.emplace_back(normal_index(places[places.size() == 1 ? 0 : size_t(i)], n, true, "insert", where), n + i);
+      all.emplace_back(normal_index(indices[indices.size() == 1 ? 0 : size_t(i)], n, true, "insert", where), n + i);
     for (int64_t i = 0; i < n; ++i) all.emplace_back(i, n + count);
-    // Stable: inserted ones of one place keep their order, and stand before the element that was there.
+    // Stable: values inserted at one index keep their order, and come before the element there.
     std::stable_sort(all.begin(), all.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
     for (size_t i = 0; i < all.size(); ++i) order[i] = all[i].second == n + count ? all[i].first : all[i].second;
   }
@@ -75,13 +75,13 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor&
   return take(concat({a, spread}, at), vector_of(order, a.device()), at);
 }
 
-Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<Axis> axis, Where where) {
+Tensor erase(const Tensor& x, const std::vector<int64_t>& indices, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "erase", where);
   const int64_t n = a.shape()[size_t(at)];
   require_few_numbers("erase", multiply_sizes(n, 3), where);
   std::vector<bool> gone(size_t(n), false);
-  for (int64_t p : places) gone[size_t(normal_index(p, n, false, "erase", where))] = true;
+  for (int64_t p : indices) gone[size_t(normal_index(p, n, false, "erase", where))] = true;
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < n; ++i)
     if (!gone[size_t(i)]) kept.push_back(i);
@@ -404,11 +404,11 @@ Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where w
   return squeeze(take_along_axis(stack({all.begin() + 1, all.end()}), expand_dims(all[0], 0), 0), 0);
 }
 
-std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where) {
+std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& shape, Where where) {
   CallerScope caller(where);
-  require_integers("unravel_index", places, where);
-  require_bounds("unravel_index", places, count_places("unravel_index", shape, where), where);
-  Tensor rest = astype(places, DType::i64);
+  require_integers("unravel_index", indices, where);
+  require_bounds("unravel_index", indices, count_places("unravel_index", shape, where), where);
+  Tensor rest = astype(indices, DType::i64);
   std::vector<Tensor> out(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
     const Dim n = shape[i];

@@ -39,7 +39,8 @@ long double log_sum_reference(long double x, long double y, long double base) {
   return (x > y ? x : y) + std::log1p(std::exp(-d * base)) / base;
 }
 
-// The share of x in e^x + e^y, or in 2^x + 2^y with `scale` = log 2. Equal infinities have half each, as equal numbers.
+// The fraction of x in e^x + e^y, or in 2^x + 2^y with `scale` = log 2. Equal infinities have half each, as equal
+// numbers.
 Tensor share(const Tensor& x, const Tensor& y, double scale) {
   const Tensor d = where(logical_and(x == y, isinf(x)), 0, x - y);
   return sigmoid(scale == 1 ? d : d * scale);

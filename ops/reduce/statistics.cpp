@@ -270,8 +270,8 @@ Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
   return linear;
 }
 
-// The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly. Where the
-// gap is no number, because an end is infinite or both are huge, each end has its share.
+// The number a fraction t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly. Where
+// the gap is no number, because an end is infinite or both are huge, each end has its share.
 Tensor between(const Tensor& low, const Tensor& high, const Tensor& t) {
   const Tensor difference = high - low, narrow = isfinite(difference);
   const Tensor gap = rill::where(narrow, difference, 0);

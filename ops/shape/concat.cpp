@@ -169,12 +169,12 @@ Tensor dstack(const std::vector<Tensor>& x, Where where) {
   return stack_like(x, "dstack", where, [](const Tensor& t) { return atleast_3d(t); }, 2);
 }
 
-std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, Axis axis, Where where) {
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& indices, Axis axis, Where where) {
   require_operand("split", x, where);
   axis = normal_axis(axis, x, "split", where);
   std::vector<Tensor> out;
   int64_t start = 0;
-  for (int64_t stop : places) {
+  for (int64_t stop : indices) {
     out.push_back(slice_axis(x, axis, start, stop, where));
     start = stop;
   }

@@ -14,8 +14,8 @@ struct SparseParts {
   static SparseTensor take(const SparseTensor& t, const Tensor& picks, bool coalesced);
   // The place of each listed element in the flattened tensor: i64 [nnz].
   static Tensor places(const SparseTensor& t);
-  // Throws where `op`, the size of whose result depends on the places, may not read them. What reads them does so in
-  // an EagerScope: the places of a tensor that a traced function or a vmap finds outside are constants there.
+  // Throws where `op`, the size of whose result depends on the indices, may not read them. What reads them does so in
+  // an EagerScope: the indices of a tensor from outside of a traced function or a vmap are constants there.
   static void require_known_places(const SparseTensor& t, std::string_view op, const Where& where);
   // Where each row of a matrix, whose elements stand row by row, begins: i64 [rows + 1].
   static Tensor row_starts(const SparseTensor& t);

@@ -1,4 +1,4 @@
-// SparseTensor: making one, and what changes or reads its places. Arithmetic is in arithmetic.cpp, products are in
+// SparseTensor: making one, and what changes or reads its indices. Arithmetic is in arithmetic.cpp, products are in
 // products.cpp.
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ void require_shapes(const Tensor& indices, const Tensor& values, const Shape& sh
     fail(op, fmt::format("the shape is {}: it may have less than 2^63 elements", to_string(shape)), where);
 }
 
-// Throws where an index, dense along each axis, is out of range; gives whether the places ascend.
+// Throws where an index, dense along each axis, is out of range; returns whether the indices ascend.
 bool check_places(const Tensor& indices, const Shape& shape, const Where& where) {
   EagerScope eager;
   const Tensor axes = transpose(indices).to(Device()).contiguous();
@@ -68,7 +68,7 @@ bool check_places(const Tensor& indices, const Shape& shape, const Where& where)
   return true;
 }
 
-// The columns of indices that `flat`, the places in a flattened tensor of `shape`, stand for.
+// The columns of indices of `flat`, indices into a flattened tensor of `shape`.
 std::vector<Tensor> columns_of(Tensor flat, const Shape& shape) {
   std::vector<Tensor> out(shape.size());
   for (size_t axis = shape.size(); axis-- > 0;) {
@@ -110,7 +110,7 @@ Tensor SparseParts::places(const SparseTensor& t) {
 void SparseParts::require_known_places(const SparseTensor& t, std::string_view name, const Where& where) {
   if (t.indices(where).is_symbolic())
     fail(name,
-         fmt::format("how many elements the result lists depends on the places of a sparse tensor, which {}. do it "
+         fmt::format("how many elements the result lists depends on the indices of a sparse tensor, which {}. do it "
                      "outside, before the call or after it",
                      EnclosingTrace::why_unknown()),
          where);

@@ -293,7 +293,7 @@ TEST_CASE("traced functions take and give sparse tensors of any number of elemen
         message_of([&] { function("s", [](const SparseTensor& s) { return s(slice(0, 1)); })(a); }),
         message_of([&] { function("m", [](const SparseTensor& s) { return s * s; })(a); }),
         message_of([&] { function("p", [](const SparseTensor& s) { return matmul(s, s.transpose()); })(a); })})
-    CHECK(has(text, "depends on the places of a sparse tensor"));
+    CHECK(has(text, "depends on the indices of a sparse tensor"));
   CHECK(has(message_of([&] { function("d", [](const Tensor& x) { return sparse(x); })(w); }),
             "how many elements are not zero"));
 }

@@ -1,5 +1,5 @@
-// A call of a traced graph under an accumulator of tangents: the graph is traced again with the tangents of its inputs
-// as further inputs, and those of its results as further results, so that one replay computes both.
+// Calls a traced graph under a ForwardAccumulator: the graph is traced again with tangents of its inputs as further
+// inputs and those of its results as further results, so that one run computes both.
 #include "rill/autodiff/forward_impl.h"
 #include "rill/trace/call/graph_call.h"
 #include "rill/trace/graph/tracer.h"
@@ -8,10 +8,10 @@ namespace rill {
 
 struct GraphCall::Forward {
   std::shared_ptr<GraphCall> graph;
-  std::vector<size_t> moved;  // which results have a tangent: its last results
+  std::vector<size_t> moved;  // indices of the results with a tangent; the tangents are its last results
 };
 
-// `moving`: by input, whether it has a tangent.
+// `moving`: for each input, whether it has a tangent.
 GraphCall::Forward& GraphCall::forward(const Wanted& moving) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<Forward>& known = forwards_[moving];
@@ -60,7 +60,7 @@ std::vector<Tensor> GraphCall::call_forward(ForwardAccumulator::Impl& along, std
   const size_t results = all.size() - f.moved.size();
   for (size_t i = 0; i < f.moved.size(); ++i) {
     Tensor& t = all[f.moved[i]];
-    // Passes may have merged values of which only one has a tangent.
+    // Passes may have merged values, only one of which has a tangent.
     if (!known_outside && !t.ref().unique()) t = make_alias(t);
     along.set(t, all[results + i]);
   }

@@ -123,7 +123,7 @@ void detail::require_unwritten(const std::string& before, const std::string& aft
 
 namespace {
 
-// Undefined, or a value of a trace that this thread does not see.
+// Whether it is undefined, or belongs to a trace that is not this thread's.
 const Tensor* first_unusable(const std::vector<Tensor>& leaves) {
   const EnclosingTrace* now = EnclosingTrace::now();
   for (const Tensor& t : leaves)
@@ -132,7 +132,7 @@ const Tensor* first_unusable(const std::vector<Tensor>& leaves) {
   return nullptr;
 }
 
-// In the rows of a vmap: its Variables are read and assigned as those of other ops are.
+// Under vmap, Variables are read and assigned as by single ops.
 std::vector<Tensor> call_on_rows(GraphCall& call, std::vector<Tensor> in, const Where& where) {
   const Graph& g = call.graph();
   for (size_t k = 0; k < in.size(); ++k)

@@ -1,4 +1,4 @@
-// Keys of calls compared, and in words how two differ; see function_key.h.
+// Compares the keys of calls, and describes how two differ; see function_key.h.
 #include "rill/trace/call/function_key.h"
 
 #include <fmt/format.h>

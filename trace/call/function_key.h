@@ -17,13 +17,13 @@ struct FunctionKey {
   std::vector<std::pair<size_t, size_t>> constant_at;  // where each value lies in `constants`
   Device device;
 
-  // Whether all is equal but, perhaps, the tensors' sizes.
+  // Whether the keys are equal, ignoring the tensors' sizes.
   bool matches_but_sizes(const FunctionKey& o) const;
   bool matches(const FunctionKey& o) const;
 };
 
-// Collects the key of a call, by walk(). The tensors are moved out of the arguments, so that the key is the only holder
-// of arguments that the caller moved in; PutBack moves them back where that is needed.
+// Collects the key of a call, by walk(). Tensors are moved out of the arguments, so that the key is the only owner of
+// those that the caller moved in. PutBack moves them back where that is needed.
 class ReadKey final : public LeafVisitor {
  public:
   explicit ReadKey(FunctionKey& key) : key_(key) {}
@@ -49,8 +49,8 @@ class PutBack final : public LeafVisitor {
 
 // "(f32[2,3], i32[])".
 std::string print_specs(const std::vector<Tensor>& leaves);
-// "tensor argument 0 (x) was f32[2,3] and is f32[4,3]": the first thing in which `now` differs from `before`.
-// `signature` names the arguments, where there is one.
+// The first difference between two keys: "tensor argument 0 (x) was f32[2,3] and is f32[4,3]". `signature`, which may
+// be empty, names the arguments.
 std::string difference(const FunctionKey& now, const FunctionKey& before, const std::vector<ArgSpec>& signature);
 
 }  // namespace rill

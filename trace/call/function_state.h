@@ -23,7 +23,7 @@ struct FunctionCore::Instance {
 };
 
 struct FunctionCore::Trace {
-  FunctionKey key;  // its leaves are stand-ins
+  FunctionKey key;  // its leaves have specs, but no data
   int number = 0;
   std::string reason;
   size_t traced_nodes = 0;
@@ -32,10 +32,10 @@ struct FunctionCore::Trace {
   // Where sizes are open:
   OpenPattern open;
   Graph traced;
-  std::shared_ptr<DimTable> dims;  // what its sizes are
+  std::shared_ptr<DimTable> dims;  // its symbolic sizes
   Shared<void> prototype;
-  // The variables that it reads or assigns, whether tapes watched them and where they were; when that was last seen to
-  // be so.
+  // The variables that it reads or assigns, with whether tapes watched them and their device; `freezes` is the value of
+  // freeze_count at which that was last true.
   struct Watched {
     Shared<VariableState> variable;
     bool trained;
@@ -47,7 +47,7 @@ struct FunctionCore::Trace {
   // Gives `core` a trace that was made elsewhere, as if the first call had made it.
   static void adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where);
 
-  // Whether none was frozen, unfrozen or moved since. Called with the mutex held.
+  // Whether none has been frozen, unfrozen or moved since. Called with the mutex held.
   bool watches_as_before() {
     const uint64_t now = freeze_count.load(std::memory_order_relaxed);
     if (freezes == now) return true;
@@ -56,7 +56,7 @@ struct FunctionCore::Trace {
     freezes = now;
     return true;
   }
-  // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
+  // Whether a call with these arguments can use this trace; if so, sets `sizes` to the values of the open sizes.
   bool serves(const FunctionKey& k, OpenPattern::Sizes& sizes) const {
     if (open.empty()) return key.matches(k);
     return key.matches_but_sizes(k) && open.fits(key.leaves, k.leaves, sizes);
@@ -68,15 +68,15 @@ struct FunctionCore::State {
   UserCodeMutex tracing;  // one thread traces at a time; calls with a cached trace do not wait for it
   std::vector<Shared<Trace>> traces;
   Shared<Trace> latest;
-  std::vector<OpenHistory> histories;  // which sizes have changed, where relax_shapes asks
+  std::vector<OpenHistory> histories;  // which sizes have changed, for relax_shapes
   std::vector<Shared<Trace>> refused;  // open patterns that could not be traced; `reason` says why
   int traced = 0;
   uint64_t clock = 0;
   bool warned = false, warned_refusal = false;
 };
 
-// The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
-// VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
+// The graph's inputs, in order: arguments and captured tensors; VariableCall fills in those of variables. Arguments are
+// moved, so that one that the caller has given up has no other owner.
 std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments);
 
 }  // namespace rill

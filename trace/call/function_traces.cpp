@@ -79,7 +79,7 @@ class AddOutputs final : public LeafVisitor {
   const Where& where_;
 };
 
-// For its lifetime, the trace of this thread has the open sizes of `dims`, or none.
+// While it lives, this thread's trace has the open sizes of `dims`, which may be null.
 class OpenScope {
  public:
   explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(listeners().open_sizes, dims != nullptr)) {}
@@ -113,9 +113,10 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
 }
 
 namespace {
-// Values of open sizes to trace with where no call gives them: different ones; equal ones where the callable wants those
-// (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or which can be
-// divided; a small first axis of each argument before longer ones (a batch of pictures, or of sounds).
+// Candidate values of open sizes for a trace without a call. In order: all different; all equal, for callables that
+// need equal sizes (a batch of images and its labels); the sizes of earlier calls; larger ones that a convolution's
+// window fits in; numbers with many divisors; a small first size of each argument and larger others (a batch of images
+// or sounds).
 std::vector<OpenPattern::Sizes> likely_sizes(const OpenPattern& open, const std::vector<Tensor>& leaves,
                                              const std::vector<OpenPattern::Sizes>& called) {
   const size_t count = open.count();
@@ -167,7 +168,7 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
       const bool is_equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; });
       if (!of_equal && is_equal) of_equal = std::current_exception();
       const bool is_other = std::ranges::mismatch(tried, sizes, std::not_equal_to<>()).in1 == tried.end();
-      if (e.what() == std::exchange(before, e.what()) && is_other) break;  // whatever the sizes are
+      if (e.what() == std::exchange(before, e.what()) && is_other) break;  // the same again: sizes are not the cause
       tried = sizes;
     }
   }
@@ -192,7 +193,8 @@ void drop_least_used(std::vector<Shared<Entry>>& entries, int most) {
 }  // namespace
 
 namespace {
-// A trainable variable that the graph reads and that was made since; or null. (An optimizer makes others as it goes.)
+// A trainable variable that the graph reads and that was made since `first` was the next id, or null.
+// (Optimizers make others, which are not trainable.)
 const VariableState* made_since(const Graph& g, uint64_t first) {
   for (const GraphInput& in : g.inputs)
     if (in.kind == GraphInput::Kind::variable && in.variable->id >= first && in.variable->trainable)
@@ -201,7 +203,7 @@ const VariableState* made_since(const Graph& g, uint64_t first) {
 }
 }  // namespace
 
-// A trace for this call and all that its pattern covers. An entry is made only after everything has succeeded.
+// Makes a trace for this call and for all others that its pattern covers. The cache gets an entry only if all succeeds.
 Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, const OpenPattern& open,
                                                      const Where& where) {
   PutBack put_back(key.leaves), put_back_again(key.leaves);
@@ -213,7 +215,7 @@ Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionK
   auto trace_now = [&] { return trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where); };
   Graph graph = trace_now();
   if (made_since(graph, first)) {
-    // A first call may make Variables that later ones find. Whether they do, another trace shows.
+    // A first call may create Variables that later calls reuse. A second trace shows whether they do.
     first = VariableState::next_id();
     if (t->dims) t->dims = std::make_shared<DimTable>();
     body.walk_arguments(put_back_again);
@@ -271,7 +273,7 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
   return instance;
 }
 
-// Sizes that are open in its key are so already, so that an instance is made for the first call of each size.
+// Its key has the open sizes already, so the first call of each size makes an instance.
 void FunctionCore::Trace::adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where) {
   if (t->open.empty()) {
     core.keep(t, core.make_instance(*t, t->key), where);
@@ -283,12 +285,12 @@ void FunctionCore::Trace::adopt(FunctionCore& core, const Shared<Trace>& t, cons
   s.traces.push_back(t);
 }
 
-// Handles a call without an instance: an open trace instantiated for these sizes, a new open trace, or a trace for
-// these sizes alone.
+// Serves a call that no instance fits: instantiates an open trace for these sizes, or makes a new open trace, or a
+// trace for these sizes alone.
 Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey& key, const Where& where) {
   State& s = *state_;
   std::lock_guard one_at_a_time(s.tracing);
-  std::string reason;  // why these sizes need a trace of their own
+  std::string reason;  // why these sizes need their own trace
   std::vector<Shared<Trace>> candidates;
   OpenPattern open;
   {
@@ -326,7 +328,7 @@ Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey&
   return kept({});
 }
 
-// Which sizes to leave open for such a call.
+// The sizes to leave open for a call with this key.
 OpenPattern FunctionCore::wanted_pattern(const FunctionKey& key) {
   OpenPattern::Mask mask;
   if (!options_.signature.empty()) {
@@ -340,7 +342,7 @@ OpenPattern FunctionCore::wanted_pattern(const FunctionKey& key) {
   return OpenPattern(std::move(mask));
 }
 
-// The pattern does not even work for the sizes that were traced.
+// The pattern fails even for the sizes of this call.
 void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, const std::string& reason) {
   auto t = Shared<Trace>::make();
   t->key = key;
@@ -348,7 +350,7 @@ void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, cons
   t->open = tried;
   t->reason = reason;
   {
-    constexpr size_t most = 64;  // as many as histories are kept
+    constexpr size_t most = 64;  // as in sizes_that_change
     std::lock_guard lock(state_->mutex);
     std::vector<Shared<Trace>>& refused = state_->refused;
     if (refused.size() == most) refused.erase(refused.begin());

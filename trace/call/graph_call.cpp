@@ -31,7 +31,7 @@ GraphCall::GraphCall(Graph traced)
 std::vector<GraphCall::Alias> GraphCall::aliases_of(const Graph& g) {
   std::vector<int> input_at(g.nodes().size(), -1);
   for (size_t k = g.inputs.size(); k-- > 0;) input_at[size_t(g.inputs[k].node)] = int(k);
-  std::unordered_map<int64_t, int> first;  // of the outputs, by value
+  std::unordered_map<int64_t, int> first;  // index of the first output with a value, keyed by value
   std::vector<Alias> aliases;
   const auto look = [&](ValueId v) {
     const Node& n = g.nodes()[size_t(v.node)];
@@ -80,7 +80,7 @@ std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const T
   NodeRunner runner;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
-    if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
+    if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // a constant of this trace
     if (n.kind != Node::Kind::op) continue;
     if (exempt && n.op->name == "assert_that") {
       Tensor& holds = values[size_t(n.inputs[0].node)][size_t(n.inputs[0].index)];
@@ -110,7 +110,7 @@ std::vector<Tensor> results_of(const Graph& g, const std::vector<std::vector<Ten
 
 namespace {
 
-// Copies part of a joint graph into one of its own.
+// Copies part of a joint graph into a new graph.
 class Cutter {
  public:
   Cutter(const Graph& joint, std::string name) : joint_(joint) { part_.name = std::move(name); }
@@ -157,12 +157,12 @@ class Cutter {
 // The forward graph and a backward walk after it.
 struct GraphCall::Joint {
   Graph graph;
-  int32_t forward_end;                                               // nodes before it are the forward part
+  int32_t forward_end;                                               // nodes before this index are the forward part
   std::vector<ValueId> inputs, results;                              // of the forward part
-  std::vector<std::pair<int, ValueId>> cotangents, sums, gradients;  // by result; by input
+  std::vector<std::pair<int, ValueId>> cotangents, sums, gradients;  // cotangents by result; the others by input
 };
 
-void take_for(Tensor& t, const Tensor& other) {
+void identify(Tensor& t, const Tensor& other) {
   const Tensor* in[] = {&t, &other};
   listeners().tapes.back()->record(known_as_op, in, {&t, 1}, {}, Where::current());
 }
@@ -181,7 +181,7 @@ GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& a
   }
   for (size_t k = 0; k < inputs.size(); ++k) {
     const size_t first = size_t(arrived.first[k]);
-    if (first != k) take_for(inputs[k], inputs[first]);
+    if (first != k) identify(inputs[k], inputs[first]);
     else if (wanted[k]) tape.watch(inputs[k]);
   }
   std::vector<Tensor> results = interpret(g, inputs);
@@ -216,22 +216,24 @@ GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& a
 
 // --- Cutting it in two -----------------------------------------------------------------------------------------------
 
-// From what the forward graph keeps (residuals), cotangents and sums to sums with the call's own terms added.
+// A backward graph: (residuals kept by the forward graph, cotangents, partial sums) -> sums with the call's terms
+// added.
 struct GraphCall::Backward {
   std::shared_ptr<GraphCall> graph;
-  std::vector<int> residuals;         // its first arguments, by number among the residuals
-  std::vector<int> inputs;            // then inputs of the call, where what it reads is not among the residuals
-  std::vector<int> cotangents, sums;  // then these, by result and by input; then the variables that a rule reads
+  std::vector<int> residuals;  // its first arguments: indices of residuals
+  std::vector<int> inputs;     // then inputs of the call that it reads directly
+  std::vector<int> cotangents,
+      sums;  // then these; last, variables that a rule reads
   std::vector<Shared<VariableState>> read, assigned;
-  std::vector<int> gradients;  // its results, by input; then what variables are assigned
+  std::vector<int> gradients;  // its results, indices of inputs; then the values assigned to variables
 };
 
-// The graph with what its backward needs as further outputs (residuals), and the backward graphs.
+// The forward graph with the values that the backward graphs read (residuals) as further outputs, and those graphs.
 struct GraphCall::Pullback {
   Wanted wanted;
   std::shared_ptr<GraphCall> forward;
   std::vector<ValueId> residuals;             // values of the joint graph
-  std::unordered_map<int64_t, int> index_of;  // among them, by key_of()
+  std::unordered_map<int64_t, int> index_of;  // index in residuals, keyed by key_of()
   std::map<Arrived, std::unique_ptr<Backward>> backward;
   int residual(ValueId v) const {
     const auto at = index_of.find(key_of(v));
@@ -254,7 +256,7 @@ std::vector<char> live_nodes(const Graph& joint, int32_t forward_end, std::vecto
   return live;
 }
 
-// The values of the forward part that the backward part reads, without constants, each once.
+// The values of the forward part that the backward part reads, each once, constants excepted.
 std::vector<ValueId> crossing(const Graph& joint, int32_t forward_end, const std::vector<ValueId>& outputs) {
   std::vector<ValueId> found;
   std::unordered_set<int64_t> known;
@@ -283,7 +285,7 @@ GraphCall::Pullback& GraphCall::pullback(const Wanted& wanted) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<Pullback>& p = pullbacks_[wanted];
   if (p) return *p;
-  // What is kept is what a walk from all results needs; those from fewer need no more.
+  // The residuals are what a backward walk from all results reads; walks from fewer results read no others.
   Arrived all{std::vector<bool>(executable().result_count()), std::vector<bool>(wanted.size()), {}};
   for (size_t k = 0; k < traced_.outputs.size(); ++k)
     all.results[k] = is_differentiable(traced_.spec(traced_.outputs[k]).dtype);
@@ -313,7 +315,7 @@ GraphCall::Backward& GraphCall::backward(Pullback& p, const Arrived& arrived) {
   const std::vector<char> live = live_nodes(j.graph, j.forward_end, outputs);
   auto b = std::make_unique<Backward>();
   Cutter cut(j.graph, traced_.name + "_backward");
-  std::vector<char> again(size_t(j.forward_end), 0);  // forward nodes to run again: what they give was not kept
+  std::vector<char> again(size_t(j.forward_end), 0);  // forward nodes to recompute, whose results were not kept
   for (ValueId v : read) {
     const int k = p.residual(v);
     if (k < 0) again[size_t(v.node)] = 1;
@@ -380,7 +382,7 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
 }
 
 std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
-  // In the rows of a vmap or of a Jacobian's walk: op by op.
+  // Under vmap, or in the batched walk of a Jacobian: op by op.
   if (!executing_eagerly()) {
     const detail::BodyScope body;
     return interpret(listeners().repeats ? silent()->traced_ : traced_, inputs);
@@ -395,7 +397,7 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
   if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(&innermost)) return call_forward(*along, inputs, where);
   if (carried_outside(innermost, in)) return call_on_tape(innermost, inputs, where);
   Pullback& p = pullback(wanted);
-  std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
+  std::vector<Tensor> kept(inputs.begin(), inputs.end());  // held during the call, so that no result overwrites them
   std::vector<Tensor> all = listeners().repeats ? p.forward->silent()->run(inputs) : p.forward->run(inputs), outputs;
   std::vector<int> fresh = p.forward->name_results(kept, all);
   for (int k : fresh) outputs.push_back(all[size_t(k)]);
@@ -405,8 +407,8 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
   return all;
 }
 
-// The tape's entry as above; what is outside of it sees a call of the graph that keeps the residuals, which may then
-// have tangents.
+// The tape gets its entry as above. Listeners outside of it see a call of the graph that returns the residuals, so that
+// these may have tangents.
 std::vector<Tensor> GraphCall::call_on_tape(TapeListener& tape, std::span<const Tensor> inputs, const Where& where) {
   Wanted wanted;
   for (const Tensor& t : inputs) wanted.push_back(is_differentiable(t.dtype()) && tape.watches(t));
@@ -427,8 +429,8 @@ std::vector<Tensor> GraphCall::call_on_tape(TapeListener& tape, std::span<const 
 
 namespace {
 
-// Only under an outer tape: the residuals of the forward part have cotangents of their own, so the forward part, with
-// all its results, is differentiated as a call itself.
+// Only under an outer tape: there the residuals have cotangents, so the forward graph, with all its results, is
+// differentiated as a call of its own.
 void pull_through_residuals(GraphCall& forward, const std::vector<bool>& wanted, std::span<const Tensor> inputs,
                             std::span<const int> numbers, std::span<const Tensor> cotangents,
                             const CotangentSums& sums) {
@@ -440,7 +442,7 @@ void pull_through_residuals(GraphCall& forward, const std::vector<bool>& wanted,
     again.push_back(known_as(inputs[k], inputs[k], Where::current()));
     const size_t first = size_t(sums.first[k]);
     if (first != k) {
-      take_for(again[k], again[first]);
+      identify(again[k], again[first]);
     } else if (wanted[k]) {
       tape.watch(again[k]);
       sources.emplace_back(again[k]);

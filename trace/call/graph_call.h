@@ -19,11 +19,12 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
  public:
   explicit GraphCall(Graph traced);
 
-  // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this
-  // thread that watch an input record the call; else results may take the memory of tensors that `inputs` alone holds.
+  // Runs the graph on one tensor per graph input; returns the outputs, then the values of the assigned variables. Tapes
+  // of this thread that watch an input record the call. If there are none, results may reuse the memory of tensors that
+  // only `inputs` owns.
   std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
 
-  // The same for callers without tapes.
+  // The same, ignoring tapes.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
 
   const Tiers& tiers() const { return *tiers_; }
@@ -31,11 +32,11 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   const Graph& graph() const { return tiers_->eager().graph(); }
 
  private:
-  // Which inputs a gradient may be asked for.
+  // For each input, whether its gradient may be asked for.
   using Wanted = std::vector<bool>;
-  // What a backward walk passes to a call: cotangents of which results, sums of which inputs so far, and which inputs
-  // are the same tensor to it (by input, the first of them). Each combination has a backward graph of its own, so that
-  // there are no additions which an eager walk would not do.
+  // What a backward walk passes to a call: which results have a cotangent, which inputs have a partial sum already, and
+  // which inputs are the same tensor to the tape (for each input, the index of the first). Each combination has its own
+  // backward graph, so that nothing is added that an eager walk would not add.
   struct Arrived {
     std::vector<bool> results, sums;
     std::vector<int32_t> first;
@@ -54,18 +55,18 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   Backward& backward(Pullback& p, const Arrived& arrived);
   Joint differentiate(const Wanted& wanted, const Arrived& arrived) const;
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
-  // The same graph without effects.
+  // A call of the same graph without effects.
   std::shared_ptr<GraphCall> silent();
-  // Sets results that are an input or an earlier result to that tensor, and returns the indices of the others. Those
-  // become tensors that nothing else holds, unless `all_distinct` says that they are already.
+  // Replaces results that are an input or an earlier result by that very tensor, and returns the indices of the others.
+  // Those become tensors that nothing else owns, unless `all_distinct` says that they are.
   std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results,
                                 bool all_distinct = false) const;
 
-  // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
-  // common subexpression's cotangents would be added before they are, say, cast.
+  // As traced, without dead code. Gradients are made of this graph, not of the optimized one, to round as eager
+  // gradients do: with common subexpressions merged, cotangents would be added in another order, before a cast, say.
   Graph traced_;
-  // Which other tensor a result is: an input, an earlier result, or the input that its op says it is known as, by index;
-  // -1 where it is none of them.
+  // The tensor that a result is identical to, by index: an input, an earlier result, or the input that a known_as op
+  // identifies it with; -1: none.
   struct Alias {
     int input = -1, earlier = -1, known_as = -1;
   };
@@ -75,25 +76,25 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   ForkMutex mutex_;  // guards what follows
   std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
   std::map<Wanted, std::shared_ptr<Forward>> forwards_;
-  std::shared_ptr<GraphCall> silent_;  // where it has any of those
+  std::shared_ptr<GraphCall> silent_;  // null if the graph has no effects, or until it is needed
 };
 
-// Runs the nodes of `g` again through apply(), on `inputs` (one for each graph input); returns its results.
-// While tracing, this inlines the graph. What the graph asserts need not hold where `exempt`, a bool scalar, does.
+// Runs the nodes of `g` through apply(), on one tensor per graph input; returns its results. Inside a trace this
+// inlines the graph. Assertions of the graph are skipped where `exempt`, a bool scalar, is true.
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs, const Tensor* exempt = nullptr);
-// Of the values of all nodes those that a call gives: the outputs, then what is assigned.
+// Picks the results of a call from the values of all nodes: the outputs, then the assigned values.
 std::vector<Tensor> results_of(const Graph& g, const std::vector<std::vector<Tensor>>& values);
-// The same, giving every value: by node, then by output.
+// As interpret(), but returns all values, indexed by node and output.
 std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs,
                                                const Tensor* exempt = nullptr);
 
-// Where these tensors are, in order.
+// Pointers to these tensors.
 SmallVec<const Tensor*, 8> pointers(std::span<const Tensor> ts);
-// By operand, whether a tape of this thread may ask for its gradient; empty where none may.
+// For each operand, whether a tape of this thread may ask for its gradient; empty if none may.
 std::vector<bool> watched(Operands in);
 
-// Makes the innermost tape identify `t`, which is new to it, with `other`; nothing is added to the trace.
-void take_for(Tensor& t, const Tensor& other);
+// Makes the innermost tape take `t`, a new tensor, for `other`. Adds nothing to the trace.
+void identify(Tensor& t, const Tensor& other);
 
 }  // namespace rill
 

@@ -1,5 +1,5 @@
-// A graph in place of a callable. The trace is given to a FunctionCore once, at the first call that runs; where a
-// traced function calls it, its nodes are traced again, as a callable's ops would be.
+// A graph instead of a callable. The first call hands the trace to a FunctionCore; inside another trace the nodes are
+// traced again, as a callable's ops would be.
 #include "rill/trace/call/graph_function.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ Spec with_any(Spec s) {
   return s;
 }
 
-// The arguments' nodes, by number; throws where one is missing.
+// The nodes of the arguments, in order; throws if one is missing.
 std::vector<const Node*> argument_nodes(const Graph& g) {
   std::vector<const Node*> all;
   for (const GraphInput& in : g.inputs) {
@@ -34,7 +34,7 @@ std::vector<const Node*> argument_nodes(const Graph& g) {
   return all;
 }
 
-// The sizes of the open symbols in such a call, in the order of the symbols.
+// The values of the open symbols in a call with these arguments, in the order of the symbols.
 std::vector<Dim> symbol_sizes(const FunctionCore::OpenGraph& traced, const std::vector<Tensor>& arguments) {
   std::vector<Dim> sizes;
   const std::vector<const Node*> nodes = argument_nodes(traced.graph);

@@ -1,5 +1,5 @@
-// GraphFunction: a traced graph that is called as the Function it was traced from is, without the callable: through the
-// same cache of instances, tiers and gradients. Files are read into these.
+// GraphFunction: a traced graph without its callable, which is called as the Function it was traced from would be, with
+// the same cache of instances, tiers and gradients. Models read from files are GraphFunctions.
 #pragma once
 #include <atomic>
 #include <string>
@@ -18,24 +18,24 @@ class GraphFunction {
   GraphFunction(std::string name, FunctionCore::OpenGraph traced, const Where& where);
   GraphFunction(const GraphFunction&) = delete;
 
-  // The results, and the Variables assigned. `arguments`: one an argument of the graph, of its dtype and shape (sizes
-  // that are open in the graph: any). Throws rill::Error for others, and for sizes that the trace does not serve.
+  // Runs the graph, assigning its Variables, and returns the results. `arguments`: one per argument of the graph, of
+  // its dtype and shape (open sizes may have any value). Throws rill::Error for other arguments, and for sizes that
+  // violate a guard of the trace.
   std::vector<Tensor> operator()(std::vector<Tensor> arguments, const Where& where);
 
   const std::string& name() const { return core_.name(); }
   const FunctionCore::OpenGraph& traced() const { return traced_; }
-  // What the arguments and results are; open sizes are `any`.
+  // The specs of arguments and results; open sizes are `any`.
   const std::vector<ArgSpec>& arguments() const { return arguments_; }
   std::vector<Spec> results() const;
-  // As Function's.
+  // As those of Function.
   int trace_count() const { return core_.trace_count(); }
   std::string explain() const { return core_.explain(); }
-  // The graph that a call on arguments of these specs runs, before any pass. NotOpen where the trace does not serve
-  // them.
+  // The graph that a call with these arguments runs, before any pass. Throws NotOpen if they violate a guard.
   Graph graph_for(const std::vector<Tensor>& arguments) const;
 
-  // Throws rill::Error unless the graph, which a file may have made of anything, is sound: each node is inferred again
-  // and must give what it says, for the sizes that the trace was made with.
+  // Checks a graph that comes from a file: infers each node again, for the sizes that the trace was made with, and
+  // throws rill::Error if the results differ from those that the graph states.
   void check() const;
 
  private:

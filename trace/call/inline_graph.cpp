@@ -1,6 +1,6 @@
 // See inline_graph.h. Nodes of the graph itself run through apply(), as in interpret(). Graphs inside its nodes are
-// copied node by node, with the sizes of the enclosing trace: they keep the numbers of their nodes, by which sizes name
-// values. Start at Inliner::run.
+// copied node by node with the sizes of the enclosing trace; node indices do not change, because sizes refer to values
+// by them. Start at Inliner::run.
 #include "rill/trace/call/inline_graph.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class Inliner {
     NodeRunner runner;
     for (size_t i = 0; i < g.nodes().size(); ++i) {
       const Node& n = g.nodes()[i];
-      if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
+      if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // a constant of this trace
       if (n.kind != Node::Kind::op) continue;
       for (Tensor& t : runner.run(with_sizes(n), values)) values[i].push_back(std::move(t));
       std::vector<Shape> shapes;
@@ -46,7 +46,7 @@ class Inliner {
  private:
   // --- Sizes -------------------------------------------------------------------------------------------------------
 
-  // None while the node that it names has not been made.
+  // No value as long as the node that it refers to does not exist.
   std::optional<Dim> find(Dim d) {
     const auto leaf = [&](const DimTable::Expression& e) {
       return e.kind == DimTable::Kind::symbol ? std::optional(sizes_[size_t(e.symbol)]) : size_at(e.place);
@@ -68,8 +68,8 @@ class Inliner {
     for (Dim& d : sizes) d = at(d);
   }
 
-  // Those that can be told from the sizes of the arguments alone come before any node is made. Looking records them in
-  // the enclosing trace.
+  // Guards that depend only on the sizes of arguments are tested before any node is made. The test records them in the
+  // enclosing trace.
   void check_guards(bool all_known) {
     for (const DimTable::Guard& g : dims_.guards()) {
       const std::optional<Dim> a = find(g.a), b = find(g.b);
@@ -80,8 +80,8 @@ class Inliner {
     }
   }
 
-  // The sizes of what node `i` of `g` gives, which must be those that the trace has for it. Under a tape control flow
-  // gives more, behind that.
+  // Records the shapes of the results of node `i` of `g`, which must equal those that the trace has for it. Under a
+  // tape, control flow has further results behind these.
   void note(const Graph& g, size_t i, std::vector<Shape> shapes, const Node& traced) {
     const std::vector<Shape>& is = shapes_[{g.trace, int32_t(i)}] = std::move(shapes);
     bool same = is.size() >= traced.outputs.size();
@@ -105,7 +105,7 @@ class Inliner {
     return n;
   }
 
-  // One copy of each, so that a loop and its gradient go on sharing theirs.
+  // One copy of each graph, so that a loop and its gradient continue to share theirs.
   std::shared_ptr<const InnerGraph> copy_of(const std::shared_ptr<const InnerGraph>& inner) {
     std::shared_ptr<const InnerGraph>& made = copies_[inner.get()];
     if (!made) made = std::make_shared<const InnerGraph>(inner->role, copy(inner->graph));
@@ -114,7 +114,7 @@ class Inliner {
 
   Graph copy(const Graph& traced) {
     Shared<const Graph> whole;
-    if (traced.whole) whole = Shared<const Graph>::make(copy(*traced.whole));  // first, for the sizes of its nodes
+    if (traced.whole) whole = Shared<const Graph>::make(copy(*traced.whole));  // first: sizes refer to its nodes
     Graph g;
     if (traced.trace) g.trace = serials_.try_emplace(traced.trace, EnclosingTrace::new_serial()).first->second;
     for (const Node& node : traced.nodes()) {
@@ -132,7 +132,7 @@ class Inliner {
     return g;
   }
 
-  // As Tracer::append() does: a size that the infer rule may have computed is one of this node.
+  // As in Tracer::append(): a size that the infer rule may have computed becomes "size of this node".
   void add_op(Graph& g, const Graph& traced, const Node& node) {
     Node n = with_sizes(node);
     const auto i = int32_t(g.nodes().size());
@@ -160,8 +160,8 @@ class Inliner {
   const std::span<const Dim> sizes_;
   DimMemo<Dim> found_;
   DimTable& now_;                                                      // of the enclosing trace
-  std::map<std::pair<uint32_t, int32_t>, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
-  std::unordered_map<uint32_t, uint32_t> serials_;                     // of graphs inside, and of their copies
+  std::map<std::pair<uint32_t, int32_t>, std::vector<Shape>> shapes_;  // of the outputs of nodes made so far
+  std::unordered_map<uint32_t, uint32_t> serials_;                     // of inner graphs, to those of their copies
   std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> copies_;
 };
 

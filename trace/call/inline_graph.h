@@ -1,6 +1,6 @@
-// A traced graph with open sizes, called in a trace that has open sizes of its own: its nodes are traced again, and its
-// sizes become expressions of the sizes that the enclosing trace gives it. So the enclosing trace serves as many sizes
-// as the graph does.
+// Calls a traced graph with open sizes from a trace that has open sizes of its own: the nodes are traced again, and
+// their sizes become expressions of the enclosing trace's sizes. The enclosing trace then serves every size that the
+// graph serves.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace rill {
 
-// Runs `traced` on `inputs`, one a graph input; gives its outputs, then the values that its Variables get. `sizes` are
-// those of the symbols of `dims`, open in this thread's trace or not. What the traced code found out about sizes
-// becomes a guard of that trace. Throws NotOpen where the graph cannot serve the sizes of now.
+// Runs `traced` on one tensor per graph input; returns its outputs, then the values assigned to Variables. `sizes` are
+// the values of the symbols of `dims`, which may be open sizes of this thread's trace. Guards of the graph become
+// guards of that trace. Throws NotOpen if the sizes violate a guard.
 std::vector<Tensor> inline_open(const Graph& traced, const DimTable& dims, std::span<const Dim> sizes,
                                 std::span<const Tensor> inputs);
 

@@ -1,4 +1,4 @@
-// Running the graph inside a node: a GraphCall, compiled when it first runs.
+// Runs the graph inside a node, as a GraphCall that is made and compiled when it is first needed.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace rill {
 
-// The graph ready to run: made at the first run, or here.
+// The call of the graph, made here if it does not exist yet.
 const GraphCall& call_of(const InnerGraph& g);
-// The same, or null where it has not been made.
+// The same, or null if it does not exist yet.
 inline const GraphCall* call_if_made(const InnerGraph& g) { return g.ready().made.load(std::memory_order_acquire); }
 
 // `results` as Executable::run takes them.
 void run_inner(const InnerGraph& g, std::span<const Tensor> in, std::vector<Tensor>& results);
-// The same as the steps of a loop, on inputs that stay what they are from number `first_fixed` on: those of products
-// are packed once the loop has gone on for some steps.
+// Runs the graph as the steps of a loop. Inputs from index `first_fixed` on are the same in every step; those that are
+// operands of products are packed after the loop has run a few steps.
 class InnerSteps {
  public:
   InnerSteps(const InnerGraph& graph, size_t first_fixed) : graph_(graph), first_fixed_(first_fixed) {}

@@ -1,4 +1,4 @@
-// Where the memory of a traced function goes: what is alive at its busiest kernel, and what came from where.
+// memory_use(): the values that are alive when a traced function needs most memory, and where they come from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct Lives {
   struct Life {
     int first = 0, last = 0;
   };
-  std::vector<Life> of;       // by value number
-  std::vector<size_t> owner;  // the value whose memory it is: its own number, or a view's base
+  std::vector<Life> of;       // by value index
+  std::vector<size_t> owner;  // the value that owns its memory: itself, or the base of a view
 
   Lives(const Graph& g, const MemoryPlan& plan) {
     const int end = int(g.nodes().size());
@@ -43,13 +43,12 @@ struct Lives {
 
 bool is_own(const ValuePlace& p) { return p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::output; }
 
-// The op at which most bytes of the call's own are alive, the first of those: one walk over the nodes, in which values
-// come and go. -1 where there is none.
+// The first op at which most bytes allocated by the call are alive, or -1. One walk over the nodes.
 int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
   const int end = int(g.nodes().size());
   std::vector<std::vector<size_t>> ending(size_t(end) + 1);  // values by the last node that needs them
   std::vector<size_t> bytes(lives.of.size());
-  std::unordered_map<size_t, size_t> holder;  // of an offset in the arena: the value that is there
+  std::unordered_map<size_t, size_t> holder;  // by offset in the arena: the value stored there
   size_t now = 0, most = 0;
   int busiest = -1;
   for (int i = 0; i < end; ++i) {
@@ -76,11 +75,11 @@ int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
   return busiest;
 }
 
-// The values that are alive at node `at` and have memory of the call's own, each memory once.
+// The values alive at node `at` whose memory the call has allocated; each memory once.
 std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
   std::vector<MemoryUse::Value> found;
   std::unordered_set<size_t> offsets;
-  for (int i = at; i >= 0; --i) {  // of two in one place the later one is the one that is there
+  for (int i = at; i >= 0; --i) {  // of two values at one offset, the later one is alive
     const Node& n = g.nodes()[size_t(i)];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const size_t number = plan.first[size_t(i)] + k;
@@ -107,7 +106,7 @@ MemoryUse memory_use(Graph traced) {
   MemoryUse m;
   m.function = g.name;
   m.arena_bytes = plan.arena_bytes, m.unshared_bytes = plan.unshared_bytes, m.in_place = plan.in_place;
-  std::set<size_t> variables;  // the values that are theirs
+  std::set<size_t> variables;  // the values of variables
   for (const GraphInput& in : g.inputs)
     if (in.variable) variables.insert(plan.number({in.node, 0}));
   for (const Node& n : g.nodes()) {

@@ -1,4 +1,4 @@
-// Which sizes of arguments are open; see open_pattern.h. sizes_that_change decides it.
+// See open_pattern.h.
 #include "rill/trace/call/open_pattern.h"
 
 #include <fmt/format.h>
@@ -64,11 +64,11 @@ std::vector<Dim> OpenPattern::symbols(DimTable& table, std::span<const int64_t> 
 }
 
 OpenPattern::Mask sizes_that_change(std::vector<OpenHistory>& histories, const FunctionKey& key) {
-  constexpr size_t most = 64;  // a C++ argument may be another number at every call
+  constexpr size_t most = 64;  // a C++ argument may differ at every call
   const auto known = std::find_if(histories.begin(), histories.end(),
                                   [&](const OpenHistory& h) { return h.last.matches_but_sizes(key); });
   if (known != histories.end()) {
-    std::rotate(known, known + 1, histories.end());  // the last used comes last
+    std::rotate(known, known + 1, histories.end());  // the most recently used comes last
   } else {
     if (histories.size() == most) histories.erase(histories.begin());
     histories.emplace_back().last = key;

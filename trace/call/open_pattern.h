@@ -1,4 +1,4 @@
-// Which sizes of a function's arguments are open in a trace. Each open size is independent of the others.
+// The sizes of a function's arguments that are open in a trace. Open sizes are independent of each other.
 #pragma once
 #include <vector>
 
@@ -10,26 +10,26 @@ namespace rill {
 class OpenPattern {
  public:
   using Mask = std::vector<std::vector<char>>;  // for each tensor and axis: whether its size is open
-  using Sizes = SmallVec<int64_t, 4>;           // one an open size, in order
+  using Sizes = SmallVec<int64_t, 4>;           // the values of the open sizes, in order
 
   OpenPattern() = default;
   explicit OpenPattern(Mask mask);
-  // Of specs that have `open_size` where a size is open.
+  // The pattern of specs that have `open_size` as their open sizes.
   static OpenPattern of_open_sizes(const std::vector<Tensor>& leaves);
 
   size_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
 
-  // Whether tensors of such shapes (and equal rank, dtype, ...) can use the trace of `traced`: equal but for the open
-  // sizes, which `sizes` gets.
+  // Whether the trace of `traced` fits the tensors `now`, of equal ranks and dtypes: all sizes but the open ones are
+  // equal. Sets `sizes` to the open ones.
   bool fits(const std::vector<Tensor>& traced, const std::vector<Tensor>& now, Sizes& sizes) const;
   // The open sizes of such a call.
   Sizes sizes_of(const std::vector<Tensor>& leaves) const;
 
-  // `s` of tensor `leaf`, with other sizes, one an open one.
+  // `s`, the spec of tensor `leaf`, with its open sizes replaced by those of `sizes`, which has one per open size.
   Spec with_sizes(Spec s, size_t leaf, std::span<const Dim> sizes) const;
   Spec with_open_sizes(Spec s, size_t leaf) const;
-  // The open sizes as symbols of `table`, with the values of a call; `names` of the tensors, or "".
+  // Adds the open sizes to `table` as symbols, with the values of a call. `names`: of the tensors, or empty strings.
   std::vector<Dim> symbols(DimTable& table, std::span<const int64_t> sizes,
                            const std::vector<std::string>& names) const;
 
@@ -38,16 +38,16 @@ class OpenPattern {
     return leaf < mask_.size() && axis < mask_[leaf].size() && mask_[leaf][axis];
   }
   Mask mask_;
-  std::vector<size_t> first_;  // for each tensor, how many open sizes those before it have
+  std::vector<size_t> first_;  // for each tensor, the number of open sizes of the tensors before it
   size_t count_ = 0;
 };
 
-// For relax_shapes, the history of calls that differ only in sizes: how often each size has changed.
+// For relax_shapes: how often each size has changed among calls that differ only in sizes.
 struct OpenHistory {
   FunctionKey last;
   std::vector<std::vector<int>> changes;
 };
-// Records the sizes of a call that needs a trace, and returns those that have changed three times.
+// Records the sizes of a call that needs a trace; returns a mask of the sizes that have changed three times.
 OpenPattern::Mask sizes_that_change(std::vector<OpenHistory>& histories, const FunctionKey& key);
 
 }  // namespace rill

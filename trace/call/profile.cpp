@@ -1,4 +1,4 @@
-// profile(): kernels timed, and weighed against what the machine can do; see ../profile.h. Start at profile_graph.
+// profile(): times kernels and compares them with the limits of the machine; see ../profile.h. Start at profile_graph.
 #include "rill/trace/profile.h"
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ std::shared_ptr<Tiers> compiled_tiers(Graph traced) {
 
 namespace {
 
-// Multiplications and additions; 0 where not known.
+// The number of multiplications and additions; 0 if unknown.
 double flops_of(const Graph& g, const Node& n) {
   if (!n.op->flops) return 0;
   SmallVec<const Spec*, 8> in;
@@ -94,8 +94,8 @@ std::string outputs_of(const Node& n) {
   return s;
 }
 
-// What the graph runs on. A Variable's value is copied for each run, so that an assignment that writes in place does so
-// here too, and the Variable stays as it is.
+// The graph's inputs. The values of Variables are copied for each run: assignments then write in place, as in a call,
+// and the Variables do not change.
 std::vector<Tensor> fresh_inputs(const Graph& g, const std::vector<Tensor>& arguments) {
   std::vector<Tensor> in;
   for (const GraphInput& i : g.inputs) {
@@ -148,7 +148,7 @@ class Times {
     }
   }
 
-  // Until the next one, spans are of a run that began at `start`.
+  // Spans recorded until the next call belong to a run that began at `start`.
   void begin(Clock::time_point start) { start_ = start, p_.spans.clear(); }
   void note(const Executable::Timing& t) {
     const int number = kernels_.at(t.graph)[size_t(t.node)];
@@ -166,8 +166,8 @@ class Times {
 
  private:
   Profile& p_;
-  std::unordered_map<const Graph*, std::vector<int>> kernels_;  // by node: its number in the profile; -1: none
-  std::vector<bool> holds_others_;                              // by number: control flow
+  std::unordered_map<const Graph*, std::vector<int>> kernels_;  // by node: its index in the profile, or -1
+  std::vector<bool> holds_others_;                              // by index: whether it is control flow
   Clock::time_point start_;
 };
 
@@ -206,7 +206,7 @@ Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const 
     if (run >= 0) p.seconds += seconds_since(start);
   }
   std::sort(p.spans.begin(), p.spans.end(), [](auto& a, auto& b) {
-    return a.start != b.start ? a.start < b.start : a.seconds > b.seconds;  // control flow before what is inside
+    return a.start != b.start ? a.start < b.start : a.seconds > b.seconds;  // control flow before its inner kernels
   });
   times.weigh_all();
   return p;
@@ -230,9 +230,9 @@ std::string line_of(const KernelProfile& k, double runs, double in_kernels) {
                      2 * k.depth, k.name, k.output, at.empty() ? "" : "  (" + at + ")");
 }
 
-// The kernels of one depth in the range, the longest first, each with what is inside it.
+// Sorts the kernels of one depth, the longest first; each stays followed by its inner kernels.
 std::string lines_of(Kernels begin, Kernels end, double runs, double in_kernels) {
-  std::vector<std::pair<Kernels, Kernels>> parts;  // a kernel, and where the next one of its depth is
+  std::vector<std::pair<Kernels, Kernels>> parts;  // a kernel, and the next one of its depth
   for (Kernels k = begin; k != end;) {
     const Kernels next = std::find_if(k + 1, end, [&](const KernelProfile& o) { return o.depth <= k->depth; });
     if (k->calls > 0) parts.emplace_back(k, next);

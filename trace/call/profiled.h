@@ -1,4 +1,4 @@
-// What profile() and memory_use() share: the graph as it runs once everything is compiled, and its kernels' names.
+// Shared by profile() and memory_use(): the compiled form of a graph, and the names of its kernels.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace rill::detail {
 
-// "matmul", or of a fused kernel the ops in it.
+// "matmul"; for a fused kernel the names of its ops.
 std::string kernel_name(const Node& n);
-// The tier that calls use once everything is compiled, including the graphs inside nodes.
+// Waits until everything is compiled, the graphs inside nodes included.
 std::shared_ptr<Tiers> compiled_tiers(Graph traced);
 
 }  // namespace rill::detail

@@ -57,13 +57,13 @@ class Worker {
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    // A child of fork() has the queue but not the thread.
+    // A child of fork() inherits the queue, but not the thread.
     if (!stop_ && !thread_.joinable() && !jobs_.empty()) thread_ = std::thread([this] { work(); });
     changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
   }
 
-  // Around a fork(): the child gets the state of the thread but not the thread, so the thread must be idle, and the
-  // child must forget it. Jobs that wait there are compiled when the child traces again.
+  // Around a fork(): the child inherits the thread's state without the thread, so the thread must be idle, and the
+  // child must forget it. Jobs waiting in the child are compiled when it traces again.
   void before_fork() {
     std::unique_lock lock(mutex_);
     ++forking_;
@@ -105,7 +105,7 @@ class Worker {
   std::thread thread_;
 };
 
-// Made after what compiling needs (the memory cache of kernels), so that it ends before that does.
+// Constructed after everything that compiling needs (the memory cache of kernels), so that it is destroyed first.
 Worker& worker() {
   static const std::string compiler_first = kernel::no_compiler_reason();
   static Worker w;
@@ -146,7 +146,7 @@ void wait() { worker().wait(); }
 }  // namespace jit
 
 namespace {
-// Whether it computes on a device whose driver compiles kernels, so that LLVM is not needed.
+// Whether the graph runs on a device whose driver compiles kernels, so that LLVM is not needed.
 bool has_own_compiler(const Graph& g) {
   return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& n) {
     return n.kind == Node::Kind::op && !n.outputs.empty() && !is_host(n.outputs[0].device) &&
@@ -167,7 +167,7 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
   } else if (jit::mode() == jit::Mode::wait) {
     tiers->compile();
   } else {
-    worker();  // made before what waits for it
+    worker();  // constructed before what waits for it
     static thread_local EndWithMain end;
     static_cast<void>(end);
     try {
@@ -183,7 +183,7 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
 }
 
 void Tiers::compile() {
-  EagerScope eager;  // what lowering computes is no part of a trace that may be going on
+  EagerScope eager;  // lowering computes values that must not enter an active trace
   const auto start = std::chrono::steady_clock::now();
   try {
     Graph fused = compile_graph(eager_.graph());

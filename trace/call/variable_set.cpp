@@ -1,4 +1,4 @@
-// A call's locks on Variables, its reads and its assignments; see variable_set.h. Start at VariableCall::read.
+// See variable_set.h. Start at VariableCall::read.
 #include "rill/trace/call/variable_set.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ std::vector<Tensor> VariableSet::values() const {
 }
 
 void VariableSet::set(std::span<const Tensor> values) const {
-  std::vector<Tensor> old(values.begin(), values.end());  // goes when the locks have
+  std::vector<Tensor> old(values.begin(), values.end());  // destroyed after the locks are released
   const LockVariables lock(states());
   for (size_t i = 0; i < old.size(); ++i) std::swap(members_[i].state->value, old[i]);
 }
@@ -114,7 +114,7 @@ void VariableCall::assign(std::span<Tensor> values) {
       if (m.assign >= 0) assign_answer(now, m.state, values[size_t(m.assign)]);
     return;
   }
-  // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
+  // A tape may hold the result, and the caller may, so the variable gets an alias.
   for (Tensor& t : values)
     if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());
   if (now.notes)
@@ -122,7 +122,7 @@ void VariableCall::assign(std::span<Tensor> values) {
       if (m.assign >= 0) now.notes->was_assigned(m.state, values[size_t(m.assign)]);
   // Nothing below throws.
   moved_ = false;
-  inputs_.clear();  // whose memory the new values may have: no other holder
+  inputs_.clear();  // the new values may share the inputs' memory: leave no other owner
   for (const VariableSet::Member& m : set_.members())
     if (m.assign >= 0) std::swap(state_of(m).value, values[size_t(m.assign)]);
   unlock(true);

@@ -1,8 +1,8 @@
-// The Variables of a traced graph, as a call reads and assigns them while other threads do.
+// How calls of a traced graph read and assign its Variables, beside other threads.
 //
-// A call locks every Variable that it reads or assigns before it takes a value, in the order of their addresses, and
-// keeps those that it assigns locked until the new values are stored. So calls are serializable and there is no
-// deadlock. Start at VariableCall.
+// A call first locks every Variable that it reads or assigns, in the order of their addresses. It keeps those that it
+// assigns locked until the new values are stored. Hence calls are serializable and cannot deadlock. Start at
+// VariableCall.
 #pragma once
 #include <span>
 #include <vector>
@@ -19,11 +19,11 @@ class VariableSet {
 
   struct Member {
     Shared<VariableState> state;
-    int input = -1;      // the graph input that it is, or -1
-    int assign = -1;     // the assignment to it, or -1
-    Device device = {};  // where the graph has it
+    int input = -1;      // index of its graph input, or -1
+    int assign = -1;     // index of the assignment to it, or -1
+    Device device = {};  // its device when the graph was traced
   };
-  // In the order in which all calls lock them, each once.
+  // Each Variable once, in the order in which calls lock them.
   const std::vector<Member>& members() const { return members_; }
   bool assigns() const { return assigns_; }
 
@@ -38,33 +38,32 @@ class VariableSet {
   bool assigns_ = false;
 };
 
-// One call's locks on the variables of its graph. read() puts their values into the call's `inputs`; the destructor
-// unlocks. If the call throws before assign(), values that were moved out are put back.
+// One call's locks on the variables of its graph. read() copies their values into the call's `inputs`; the destructor
+// unlocks. If the call throws before assign(), values that read() moved out are put back.
 class VariableCall {
  public:
   VariableCall(const VariableSet& set, std::vector<Tensor>& inputs) : set_(set), inputs_(inputs) {}
   ~VariableCall();
   VariableCall(const VariableCall&) = delete;
 
-  // Called once, first. If no tape of this thread may keep the old values, those of variables that the call assigns
-  // are moved out, so that the new ones can be written over them; else the tapes identify each input with its variable.
+  // Call once, first. Moves the values of assigned variables out, so that new values can be written over them, unless a
+  // tape of this thread may keep the old ones; tapes are told which variable each input is.
   void read();
-  // Stores the variables' new values, by number of assignment, and clears the inputs. Either all are stored, or it
-  // throws.
+  // Stores the new values, indexed by assignment, and clears the inputs. Stores all, or none and throws.
   void assign(std::span<Tensor> values);
 
  private:
-  void show_tapes();  // which variable each input is
+  void show_tapes();  // tells tapes which variable each input is
   void unlock(bool assigned_too);
-  // The member's, or, of the generator of random numbers, that which this thread has for itself.
+  // The member's state; for the random generator, this thread's own.
   VariableState& state_of(const VariableSet::Member& m) const;
 
   const VariableSet& set_;
   std::vector<Tensor>& inputs_;
   VariableState* own_generator_ = nullptr;
-  size_t locked_ = 0;           // the first so many members
-  bool only_assigned_ = false;  // of these, the ones that the call assigns
-  bool moved_ = false;          // their values are among the inputs
+  size_t locked_ = 0;           // the number of members locked, in order
+  bool only_assigned_ = false;  // only those of them that the call assigns are still locked
+  bool moved_ = false;          // their values have been moved into the inputs
 };
 
 }  // namespace rill

@@ -1,5 +1,5 @@
-// verify(): a traced call beside the callable itself, and, where their bits differ, the first op that is to blame. For
-// that both the callable and the graph run once more, op by op, with a listener on the thread.
+// verify(): compares a traced call with the callable itself. If bits differ, it finds the first op that is to blame, by
+// running both the callable and the graph again, op by op, under a listener.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class CollectTensors final : public LeafVisitor {
 
 // --- Where two tensors differ ----------------------------------------------------------------------------------------
 
-// Where two tensors of one shape and dtype differ, as bools: in any bit, but that a NaN is a NaN whatever its sign and
-// its payload, which depend on the processor.
+// A bool for each element of two tensors of equal shape and dtype: whether any bit differs. NaNs are equal whatever
+// their sign and payload, which depend on the processor.
 Tensor difference(const Tensor& a, const Tensor& b) {
   if (a.dtype() == DType::string) {
     const auto x = a.to_vector<std::string>(), y = b.to_vector<std::string>();
@@ -59,7 +59,7 @@ std::string describe_difference(const Tensor& eager, const Tensor& traced) {
     return fmt::format("it is {} eagerly and {} traced", to_string(eager.spec()), to_string(traced.spec()));
   const Tensor a = reshape(eager, {eager.size()}), b = reshape(traced, {traced.size()});
   const Tensor differ = difference(a, b);
-  const auto at = argmax(differ.astype(u8)).item<int64_t>();  // the first, in row-major order; there is one
+  const auto at = argmax(differ.astype(u8)).item<int64_t>();  // the first one; at least one differs
   std::string text = fmt::format("{};{} it is {} eagerly and {} traced", to_string(eager.spec()),
                                  describe_index(at, eager.shape()), to_string(a(at)), to_string(b(at)));
   text += fmt::format(". {} of {} elements differ", count_nonzero(differ).item<int64_t>(), int64_t(a.size()));
@@ -79,7 +79,7 @@ struct Run {
   bool is(const Run& other) const { return op == other.op && place == other.place; }
 };
 
-// Notes what every op of this thread gives while it lives.
+// While it lives, records the results of every op of this thread.
 class OpLog final : public TapeListener {
  public:
   OpLog() : list_(listeners()) { list_.add(*this); }
@@ -102,8 +102,8 @@ std::string describe_node(const Graph& g, size_t i) {
   return fmt::format("%{} {}{}{}", i, n.op_name(), scope, n.where.empty() ? "" : fmt::format(" ({})", n.where));
 }
 
-// The nodes' results beside those of the eager ops that they stand for: same op, same line, in order. Ops of either
-// side alone are passed over: constants of the trace, bodies of loops.
+// Pairs the results of nodes with those of eager ops: same op and line, in order. Ops without a partner, as constants
+// of the trace and bodies of loops, are skipped.
 std::string first_node(const Graph& g, std::span<const Run> eager, std::span<const Run> nodes) {
   std::string only_traced;
   size_t next = 0, k = 0;
@@ -128,7 +128,7 @@ std::string first_node(const Graph& g, std::span<const Run> eager, std::span<con
          "runs without those)";
 }
 
-// What a call's graph has captured that the callable, traced anew into `now`, does not: "" where there is nothing.
+// Describes a tensor that the call's graph has captured and the callable, traced again into `now`, does not; or "".
 std::string reassigned_capture(const Graph& called, const Graph& now) {
   for (const GraphInput& old : called.inputs) {
     if (old.kind != GraphInput::Kind::captured) continue;
@@ -157,7 +157,7 @@ Verification FunctionCore::verify(Body& body, const Where& where) {
     body.walk_arguments(p);
   };
   put_back();
-  // For its variables; leaves symbolic arguments behind.
+  // Traced for its variables; leaves symbolic tensors in the arguments.
   const Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
   const VariableSet variables(g);
   const std::vector<Tensor> before = variables.values();

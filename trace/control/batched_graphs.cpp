@@ -79,14 +79,14 @@ std::shared_ptr<const InnerGraph> graph_of_rows(const InnerGraph& g, const RowFl
 // --- Rows that take a branch -----------------------------------------------------------------------------------------
 
 namespace {
-thread_local const TakingScope* taking = nullptr;
+thread_local const BranchRows* taking = nullptr;
 }
 
-TakingScope::TakingScope(TraceListener* outside, Tensor rows)
+BranchRows::BranchRows(TraceListener* outside, Tensor rows)
     : outside_(outside), rows_(std::move(rows)), outer_(std::exchange(taking, this)) {}
-TakingScope::~TakingScope() { taking = outer_; }
+BranchRows::~BranchRows() { taking = outer_; }
 
-Tensor also_taking(const Tensor& by_row) {
+Tensor within_branch(const Tensor& by_row) {
   if (!taking || taking->outside_ != listeners().trace) return by_row;
   return logical_and(taking->rows_.to(by_row.device()), by_row);
 }

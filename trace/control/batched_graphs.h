@@ -1,9 +1,10 @@
-// vmap of control flow: the inner graphs are traced again, on batches. What rows do not differ in stays as it is, so
-// that a loop over a counter is a loop still. What the batch rules of the nodes share.
+// vmap of control flow, shared by the batch rules of the nodes. The inner graphs are traced again, on batches. Values
+// that are the same for all rows stay unbatched, so that a loop over a counter remains one loop.
 //
-// Where rows differ in the condition, all branches run and each row takes its own; a while_loop runs until all rows are
-// done, and those that are keep what they have. A row is not to fail at what it would not run: a branch's checks are of
-// the rows that take it, and a step runs, for rows that are done, on the operands of one that goes on.
+// Where the condition differs from row to row, all branches run and each row selects its own result; a while_loop runs
+// until every row is done, and finished rows keep their values. A row must not fail in code that it would not have run:
+// assertions of a branch hold for the rows that take it, and finished rows run a step on the operands of an unfinished
+// row.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,58 +15,59 @@
 
 namespace rill {
 
-using RowFlags = std::vector<char>;  // by value, 1: it has the batch
+using RowFlags = std::vector<char>;  // for each value, 1 if it is batched
 
 inline Spec with_rows(Spec s, Dim size, size_t at = 0) {
   s.shape.insert(at, size);
   return s;
 }
 bool any_batched(std::span<const char> flags);
-// As many as the node has outputs; what a tape outside has added goes.
+// The first `count` results: the node's own, without those that an enclosing tape has added.
 inline Tensors first_results(const Tensors& out, size_t count) {
   return Tensors(out.begin(), out.begin() + long(count));
 }
-// A condition, a number a row, as what broadcasts against `like`, which has the batch.
+// A condition with one element a row, reshaped to broadcast against the batched tensor `like`.
 Tensor condition_beside(const Tensor& by_row, const Tensor& like);
 
-// What `body` makes of arguments of these specs, of which `in` have the batch, as a graph in place of `of`. Its results
-// are rows; those that differ, and those of `out`, are given with the batch, and `out` says which. Made once for each
-// graph, `what`, flags and size, which may be an open one of a trace.
+// Traces `body` into a graph that replaces `of`. Arguments have the given specs, those flagged in `in` with a batch
+// axis in front. `body` sees single rows; results that differ between rows, and those flagged in `out` on entry, become
+// batched, and `out` says on return which are. Cached by graph, `what`, flags and size; the size may be an open one of
+// the enclosing trace.
 using RowBody = Callback<std::vector<Tensor>(Batcher& batcher, std::span<const Tensor> rows)>;
 std::shared_ptr<const InnerGraph> graph_of_row_body(const InnerGraph& of, std::string what, std::span<const Spec> specs,
                                                     const RowFlags& in, RowFlags& out, Dim size, const RowBody& body);
-// The same of the graph itself.
+// The same, with the graph itself as the body.
 std::shared_ptr<const InnerGraph> graph_of_rows(const InnerGraph& g, const RowFlags& in, RowFlags& out, Dim size);
 std::vector<Spec> inputs_of(const Graph& g);
 
-// The rows that run what this thread runs for all rows: those that take a branch. `outside`: who listens where the
-// batch's calls are made; under others it says nothing.
-class TakingScope {
+// While it lives, this thread runs a branch for all rows, though only `rows` (a bool a row) take it. It applies to
+// calls made under the listener `outside`, and to no others.
+class BranchRows {
  public:
-  TakingScope(TraceListener* outside, Tensor rows);
-  ~TakingScope();
-  TakingScope(const TakingScope&) = delete;
+  BranchRows(TraceListener* outside, Tensor rows);
+  ~BranchRows();
+  BranchRows(const BranchRows&) = delete;
 
  private:
-  friend Tensor also_taking(const Tensor& by_row);
+  friend Tensor within_branch(const Tensor& by_row);
   TraceListener* const outside_;
   const Tensor rows_;
-  const TakingScope* const outer_;
+  const BranchRows* const outer_;
 };
-// Those of `by_row` that are among them.
-Tensor also_taking(const Tensor& by_row);
+// `by_row`, restricted to the rows that take the branch that is running.
+Tensor within_branch(const Tensor& by_row);
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
 
-// Which carried values differ: those that do at first, and those that a step makes so of others. `first`: of the
-// graph's results, where the carried ones begin.
+// Which carried values are batched: those that are at the start, and those that become so in a step. `first` is the
+// index of the first carried value among the graph's results.
 RowFlags carried_flags(const InnerGraph& step, RowFlags in, size_t carried, size_t first, Dim size);
-// Operands with the batch where `flagged` says so; `at` is the axis where it then stands.
+// Operand `i`, batched if `flagged`, with the batch as axis `at`.
 Tensor batched_operand(const BatchArgs& a, size_t i, bool flagged, int64_t at = 0);
-// Stacked results have the batch behind the axis of steps.
+// Moves the batch axis of stacked results, which is behind the axis of steps, to the front.
 void batch_to_front(Tensors& out, std::span<const char> flags, size_t first);
-// The operands of a step: those of rows that are done are the ones of the first row that goes on, which the step may
-// run on; what it gives of them is not used.
+// Replaces the operands of finished rows by those of the first unfinished row, so that the step is safe to run on them.
+// The results of finished rows are not used.
 void replace_done(Batcher& batcher, const Tensor& active, std::span<Tensor> operands);
 
 }  // namespace rill

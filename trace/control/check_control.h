@@ -1,5 +1,4 @@
-// Whether a node fits its graphs: nodes come from files and texts, and are checked before they run. What all the checks
-// of ControlNode share.
+// Checks that a node fits its graphs, for nodes that are read from files or text. Shared by the checks of all nodes.
 #pragma once
 #include <span>
 #include <string_view>
@@ -13,7 +12,7 @@ class ControlCheck {
   ControlCheck(const Op& op, std::span<const Spec* const> in, const HeldGraphs& held) : in(in), op_(op), held_(held) {}
 
   void require(bool holds, std::string_view what) const;
-  // `a` in place of `b`: what values are, whether or not they came from C++ numbers.
+  // Whether a value of spec `a` may stand in for one of spec `b`. Weak types, of C++ numbers, do not matter.
   static bool fits(const Spec& a, const Spec& b) {
     return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device;
   }
@@ -22,15 +21,17 @@ class ControlCheck {
   static const Spec& input(const Graph& g, size_t k) { return g.spec({g.inputs[k].node, 0}); }
   const Graph& body() const { return held_.graphs[0]->graph; }
 
-  // There are operands and graphs, whose inputs are arguments in order and which assign nothing.
+  // There are operands and graphs; the graphs' inputs are arguments in order, and the graphs assign nothing.
   void graphs_of_operands() const;
-  // Inputs [from, from + n) of the graph are the operands from `operand` on.
+  // Inputs [from, from + n) of the graph match the operands from index `operand` on.
   void operands(const Graph& g, size_t from, size_t operand, size_t n) const;
-  // The node's result `k`.
+  // The node's result `k` has the spec `want`.
   void gives(size_t k, const Spec& want) const;
-  // Results of `g` from number `first` on, and of the node, are the `n` operands from `operand` on: carried values.
+  // The `n` carried values: the results of `g` from index `first` on, and the node's first results, match the operands
+  // from index `operand` on.
   void carried(const Graph& g, size_t first, size_t operand, size_t n) const;
-  // The carried values before each step, stacked, as results from number `first` on, and nothing after them.
+  // If the node `saves`: its results from index `first` on are the carried values before each step, stacked, and no
+  // results follow.
   void saved(bool saves, Dim length, size_t first, size_t operand, size_t n) const;
 
   const std::span<const Spec* const> in;

@@ -19,7 +19,7 @@ Tensors call_branch(Operands in, AttrsView attrs, size_t branch) {
 
 Tensors call_cond(Operands in, AttrsView attrs) { return call_branch(in, attrs, in[0]->item<bool>() ? 0 : 1); }
 
-// The last branch also serves every index that has none of its own.
+// An index out of range takes the last branch.
 Tensors call_switch(Operands in, AttrsView attrs) {
   size_t last = attrs.as<ChoiceAttrs>().graphs.size() - 1;
   int64_t index = in[0]->item<int64_t>();
@@ -61,9 +61,9 @@ void check_switch(const Op& op, std::span<const Spec* const> in, AttrsView attrs
 
 // --- vmap ------------------------------------------------------------------------------------------------------------
 
-// The results of one branch for all rows, of which those that are `chosen` take it.
+// The results of one branch for all rows; only the rows that are `chosen` use them.
 std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g, const Tensor& chosen) {
-  const TakingScope taking(listeners().trace, chosen);
+  const BranchRows taking(listeners().trace, chosen);
   Batcher batcher(a.size, "vmap");
   std::vector<Tensor> rows;
   for (size_t k = 1; k < a.in.size(); ++k) rows.push_back(a.batched[k] ? batcher.row_of(a.in[k]) : a.in[k]);
@@ -73,7 +73,7 @@ std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g, const Tensor&
   return out;
 }
 
-// The last branch serves every index that has none of its own; of cond, `true` is the first.
+// An index out of range takes the last branch; cond's first branch is that of `true`.
 Tensors choose_by_row(const BatchArgs& a) {
   const ChoiceAttrs& c = a.attrs.as<ChoiceAttrs>();
   const Tensor& which = a.in[0];
@@ -81,10 +81,10 @@ Tensors choose_by_row(const BatchArgs& a) {
   std::vector<Tensor> chosen;
   Tensor rest = is_bool(which.dtype()) ? logical_not(which) : logical_or(which < 0, which >= int64_t(last));
   for (size_t i = 0; i < last; ++i) chosen.push_back(is_bool(which.dtype()) ? which : which == int64_t(i));
-  const std::vector<Tensor> otherwise = run_branch(a, c.graphs[last]->graph, also_taking(rest));
+  const std::vector<Tensor> otherwise = run_branch(a, c.graphs[last]->graph, within_branch(rest));
   Tensors out(otherwise.begin(), otherwise.end());
   for (size_t i = last; i-- > 0;) {
-    const std::vector<Tensor> here = run_branch(a, c.graphs[i]->graph, also_taking(chosen[i]));
+    const std::vector<Tensor> here = run_branch(a, c.graphs[i]->graph, within_branch(chosen[i]));
     for (size_t k = 0; k < out.size(); ++k) out[k] = where(condition_beside(chosen[i], out[k]), here[k], out[k]);
   }
   return out;
@@ -96,7 +96,7 @@ Tensors batch_choice(const BatchArgs& a) {
   if (a.batched[0]) return choose_by_row(a);
   const RowFlags in(a.batched.begin() + 1, a.batched.end());
   RowFlags out(c.outputs.size());
-  for (const auto& g : c.graphs) graph_of_rows(*g, in, out, a.size);  // to see which results differ
+  for (const auto& g : c.graphs) graph_of_rows(*g, in, out, a.size);  // finds which results are batched in any branch
   for (auto& g : c.graphs) g = graph_of_rows(*g, in, out, a.size);
   for (size_t k = 0; k < out.size(); ++k)
     if (out[k]) c.outputs[k] = with_rows(c.outputs[k], a.size);
@@ -105,12 +105,12 @@ Tensors batch_choice(const BatchArgs& a) {
 
 // --- The gradient ----------------------------------------------------------------------------------------------------
 
-// What a backward walk passes to a choice, by number of the operand or result.
+// What takes part in the backward pass, as indices of operands or results.
 struct BranchArrivals {
   std::vector<size_t> sources, results, sums, same_as;
 };
 
-// A branch's backward graph: (operands, cotangents, sums) -> sums with the branch's own terms added.
+// A branch's backward graph: (operands, cotangents, sums) -> sums with the branch's terms added.
 std::shared_ptr<const InnerGraph> backward_branch(const InnerGraph& branch, std::span<const Tensor> in,
                                                   const BranchArrivals& arrived) {
   BackwardTrace back(branch.role + "_backward");
@@ -132,7 +132,7 @@ Tensors vjp_of_choice(const VjpArgs& a) {
   const ChoiceAttrs& forward = a.attrs.as<ChoiceAttrs>();
   std::span<const Tensor> in = a.in.subspan(1);
   BranchArrivals arrived;
-  std::vector<bool> flows(in.size());  // into an operand or one that is the same tensor
+  std::vector<bool> flows(in.size());  // whether a gradient reaches the operand, or another that is the same tensor
   for (size_t k = 0; k < in.size(); ++k) arrived.same_as.push_back(size_t(a.sums.first[k + 1]) - 1);
   for (const auto& branch : forward.graphs) {
     const std::vector<bool> here = reached_by_gradients(branch->graph);

@@ -28,7 +28,7 @@ void check_results(Choice kind, const Flat& results, const std::string& branch, 
                       fmt::format("result {} of {}", k, branch), where);
 }
 
-// A branch as a graph, whose results have these dtypes where they are given.
+// A branch as a graph; its results are converted to `dtypes`, if there are any.
 Graph trace_branch(Choice kind, const std::string& role, const FlatFn& branch, std::span<const DType> dtypes,
                    std::string& structure, const Where& where) {
   return trace_inner(role, {}, "", [&](std::span<const Tensor> in) {
@@ -51,7 +51,7 @@ std::vector<DType> common_dtypes(Choice kind, std::span<const Graph> graphs, std
     bool equal = graphs[i].outputs.size() == dtypes.size() && structures[i] == structures[0];
     for (size_t k = 0; equal && k < dtypes.size(); ++k) {
       const Spec &a = graphs[0].spec(graphs[0].outputs[k]), &b = graphs[i].spec(graphs[i].outputs[k]);
-      equal = alike(a, b) || whole_and_float(a, b);
+      equal = same_spec(a, b) || integer_and_float(a, b);
       if (is_floating(b.dtype)) dtypes[k] = b.dtype;
     }
     if (!equal)
@@ -113,7 +113,7 @@ std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const
   const BodyScope body;
   Flat result = branches[chosen]({});
   check_results(kind, result, branch_name(kind, chosen), where);
-  return apart(std::move(result.tensors), where);
+  return distinct(std::move(result.tensors), where);
 }
 
 }  // namespace rill::detail

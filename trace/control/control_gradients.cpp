@@ -32,7 +32,7 @@ std::vector<Tensor> BackwardTrace::gradient(
     wanted.emplace_back(inputs[k]);
   }
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (same_as[k] != k) take_for(inputs[k], inputs[same_as[k]]);
+    if (same_as[k] != k) identify(inputs[k], inputs[same_as[k]]);
   choose_targets(interpret(g, inputs));
   return tape.gradient(targets_, wanted, {.unconnected = Unconnected::zero, .output_gradients = seeds_});
 }
@@ -51,8 +51,8 @@ Graph BackwardTrace::finish(std::vector<bool>* used) {
 Graph BackwardTrace::with_kept(const Graph& g, std::vector<bool>* used) const {
   if (kept_.empty()) return g;
   std::vector<bool> read(kept_.size());
-  std::unordered_map<int64_t, size_t> by_value;     // the first of kept_ with it
-  std::unordered_map<int32_t, size_t> by_argument;  // by its node
+  std::unordered_map<int64_t, size_t> by_value;     // index of the first of kept_ with this value
+  std::unordered_map<int32_t, size_t> by_argument;  // index by the argument's node
   for (size_t k = 0; k < kept_.size(); ++k) {
     by_value.try_emplace(key_of(kept_[k].value), k);
     by_argument.emplace(kept_[k].argument.node, k);
@@ -63,7 +63,7 @@ Graph BackwardTrace::with_kept(const Graph& g, std::vector<bool>* used) const {
     read[at->second] = true;
     return kept_[at->second].argument;
   };
-  // From the end, as far as the way back reaches: what only what is kept was computed from has no readers.
+  // From the end, over live nodes only, so that values that only kept ones were computed from get no readers.
   std::vector<char> live(g.nodes().size(), 0);
   std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
   std::vector<ValueId> outputs;
@@ -94,9 +94,9 @@ bool wants_gradient(const VjpArgs& a, size_t operand) {
 
 namespace {
 
-// The operands [first, last) of a node that a gradient of what it gives may flow into.
+// The operands [first, last) of a node that the gradient of its results may flow into.
 std::pair<size_t, size_t> reached_operands(const Node& n) {
-  // A marker's first operand is its value, which no gradient flows into; nor does one into what a rule reads.
+  // No gradient flows into a marker's first operand, its value, nor into the tensors that a rule reads.
   if (!n.op->graphs) return {n.op->marker ? 1 : 0, n.inputs.size()};
   const RoleGroups roles = control_of(*n.op).roles(n.attrs, n.inputs.size()).operands;
   const size_t first = count_of(roles, Role::value);
@@ -126,7 +126,7 @@ namespace {
 
 struct Refusal {
   std::string message;
-  bool zeros_pass;  // where all operands, cotangents, are zeros
+  bool zeros_pass;  // no error if all cotangents are zeros
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("message", s.message);
@@ -157,7 +157,7 @@ const Op refusal_op({.name = "no_gradient",
                      .effect = true,
                      .listed = false});
 
-// Where a gradient is traced that may never be asked for, the error is thrown only by a call that asks for it.
+// While a gradient is traced that may never be used, the error is left to a call that uses it.
 void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
   const EnclosingTrace* trace = EnclosingTrace::now();
   if (!trace || !trace->speculative()) throw Error(r.message);

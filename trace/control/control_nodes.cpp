@@ -1,4 +1,4 @@
-// What the control-flow nodes share; see control_nodes.h. Start at apply_control.
+// Shared by the control-flow nodes; see control_nodes.h. Start at apply_control.
 #include "rill/trace/control/control_nodes.h"
 
 #include "rill/autodiff/forward_impl.h"
@@ -31,7 +31,7 @@ Tensors apply_control(const Op& op, Operands in, AttrsView attrs, const Where& w
     if (const std::vector<bool> wanted = watched(in); !wanted.empty()) saving = save(attrs, in, wanted);
   if (AttrsView(saving).type) attrs = saving;
   if (innermost && carried_outside(*innermost, in)) {
-    // One node gives the tangents too; the tape has its entry as if there were none.
+    // One node computes the tangents too; the tape's entry is as if there were none.
     Tensors out;
     {
       const ForwardAccumulator::Impl::Outside outside(*innermost);

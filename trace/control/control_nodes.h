@@ -1,9 +1,10 @@
-// The nodes that control flow is traced into: their records and attributes. Each has a file, which says what its
-// operands are, how it runs, is checked, batched and differentiated: choice_nodes.cpp, while_node.cpp, scan_node.cpp,
-// custom_gradient.cpp. What walks over graphs ask of them is said in ../graph/control_node.h.
+// The nodes that control flow is traced into: their records and attributes. Each node has a file that says what its
+// operands are and how it runs, is checked, batched and differentiated: choice_nodes.cpp, while_node.cpp,
+// scan_node.cpp, custom_gradient.cpp. ../graph/control_node.h is the interface that passes over graphs use.
 //
-// A node's attributes hold graphs, whose inputs are the node's operands in order. What a graph reads from outside is an
-// operand; Variables that it assigns are operands and outputs. choices.cpp and loops.cpp make them.
+// A node's attributes hold graphs, whose inputs are the node's operands in order. Tensors that a graph reads from
+// outside are operands too; Variables that it assigns are operands and outputs. choices.cpp and loops.cpp make the
+// nodes.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,7 +16,8 @@
 
 namespace rill {
 
-// cond, switch_case. Operands: which, then each graph's inputs. One graph a branch; outputs are the branch's.
+// cond, switch_case. Operands: the branch index (or condition), then the inputs of each graph. One graph per branch;
+// the outputs are those of the branch that ran.
 struct ChoiceAttrs : HeldGraphs {
   template <class S, class V>
   static void fields(S& s, V&& v) {
@@ -27,12 +29,12 @@ struct ChoiceAttrs : HeldGraphs {
   }
 };
 
-// while_loop. Operands: go on?, carried, constants. Graph: (carried, constants) -> (go on?, carried). Outputs: carried;
-// where it `saves`, the number of steps and, stacked, carried before each step.
+// while_loop. Operands: condition, carried, constants. Graph: (carried, constants) -> (condition, carried). Outputs:
+// carried; with `saves` also the number of steps and the carried values before each step, stacked.
 struct WhileAttrs : HeldGraphs {
-  int carried = 0;     // how many operands
-  Dim length = -1;     // at most so many steps; -1: without end
-  bool saves = false;  // keeps what a gradient needs: carried before each step
+  int carried = 0;     // number of carried operands
+  Dim length = -1;     // upper bound of steps; -1: unbounded
+  bool saves = false;  // keeps what a gradient needs: the carried values before each step
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("graphs", s.names());
@@ -45,14 +47,15 @@ struct WhileAttrs : HeldGraphs {
   }
 };
 
-// scan. Operands: [steps if counted], carried, xs, constants. Graph: (carried, x, constants) -> (carried, y). Outputs:
-// carried, ys; where it `saves`, stacked, carried before each step; the last ys are then what keeping_values() adds.
+// scan. Operands: [number of steps if `counted`], carried, xs, constants. Graph: (carried, x, constants) -> (carried,
+// y). Outputs: carried, ys; with `saves` also the carried values before each step, stacked; the last ys are then those
+// that keeping_values() has added.
 struct ScanAttrs : HeldGraphs {
-  int carried = 0, scanned = 0;  // how many operands are carried and scanned over
-  Dim length = -1;               // rows
+  int carried = 0, scanned = 0;  // number of carried operands, and of those scanned over
+  Dim length = -1;               // number of rows
   bool reverse = false;          // from the last row to the first
-  bool counted = false;          // only the first `steps` rows, a number known at run time; other rows of ys are 0
-  bool saves = false;            // keeps what a gradient needs: carried before each step
+  bool counted = false;          // the number of rows is operand 0, known at run time; the other rows of ys are 0
+  bool saves = false;            // keeps what a gradient needs: the carried values before each step
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("graphs", s.names());
@@ -68,13 +71,13 @@ struct ScanAttrs : HeldGraphs {
   }
 };
 
-// custom_gradient. Operands: the value, the arguments, what the rule reads. Graphs: (cotangent, what it reads) ->
-// cotangents of the arguments that `gives` names; and, where the user gave a rule for tangents, (tangents of the
-// arguments, what it reads) -> tangent. Output: the value.
+// custom_gradient. Operands: the value, the arguments, and the tensors that the rule reads. Graphs: (cotangent, tensors
+// read) -> cotangents of the arguments listed in `gives`; and, where the user gave a rule for tangents, (tangents of
+// the arguments, tensors read) -> tangent. Output: the value.
 struct RuleAttrs : HeldGraphs {
-  int arguments = 0;  // how many operands
-  Dims gives = {};    // which argument each result of the first graph belongs to
-  std::string fault;  // why there is no graph, for who asks for a gradient
+  int arguments = 0;  // number of argument operands
+  Dims gives = {};    // the argument that each result of the first graph belongs to
+  std::string fault;  // if there is no graph, the error of a call that asks for a gradient
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("graphs", s.names());
@@ -87,7 +90,7 @@ struct RuleAttrs : HeldGraphs {
 
 extern const Op cond_op, switch_case_op, while_loop_op, scan_op, custom_gradient_op;
 
-// A row of what a scan goes over, and `n` such rows stacked.
+// The spec of one row of a stacked value, and of `n` rows stacked.
 Spec row_spec(Spec stacked);
 Spec stacked_spec(Spec row, Dim n);
 
@@ -124,8 +127,8 @@ OpSpec control_flow(std::string_view name, std::string_view doc, Tensors (*call)
           .exported = {"", tensorflow}};
 }
 
-// Applies a control-flow node to operands, in the form that keeps what a gradient needs where a tape watches one of
-// them; its further outputs come last.
+// Applies a control-flow node. If a tape watches an operand, the node is changed to save what its gradient needs; the
+// saved values are further outputs at the end.
 Tensors apply_control(const Op& op, Operands in, AttrsView attrs, const Where& where);
 Tensors apply_control(const Op& op, std::span<const Tensor> in, AttrsView attrs, const Where& where);
 

@@ -1,6 +1,6 @@
-// A control-flow node with tangents. Operands and results come in groups (carried, xs, constants; carried, ys, ...),
-// and behind each group stand the tangents of those of its members that have one. Which results have one is found by
-// tracing; in a loop a carried value has a tangent in every step where it has one in any, so that starts from zeros.
+// See control_tangents.h. Start at apply_with_tangents. Operands and results come in groups (carried, xs, constants;
+// carried, ys, ...). The tangents of a group's members, where they have one, follow the group. Tracing finds which
+// results have a tangent. A carried value that gets a tangent in any step has one in every step, starting from zeros.
 #include "rill/trace/control/control_tangents.h"
 
 #include <fmt/format.h>
@@ -16,12 +16,12 @@ namespace rill {
 
 namespace {
 
-using Moving = std::vector<bool>;  // by operand or result: whether it has a tangent
+using HasTangent = std::vector<bool>;  // by operand or result
 
 // Group sizes, and for each member whether it has a tangent.
 struct Groups {
   std::vector<size_t> sizes;
-  Moving moving;
+  HasTangent moving;
 
   // Calls value(k) for each member k in turn, and tangent(k) for those that have one behind each group.
   template <class V, class T>
@@ -69,7 +69,7 @@ std::shared_ptr<const InnerGraph> trace_with_tangents(const InnerGraph& inner, c
   return std::make_shared<InnerGraph>(inner.role, std::move(with));
 }
 
-// `inner` with tangents; sets which results have one, besides those that are said to. Made once.
+// `inner` with tangents, cached. `out.moving` says on entry which results must have a tangent, and on return which do.
 std::shared_ptr<const InnerGraph> with_tangents(const InnerGraph& inner, const Groups& in, Groups& out) {
   std::string key = "tangents";
   for (const Groups* groups : {&in, static_cast<const Groups*>(&out)}) {
@@ -84,7 +84,7 @@ std::shared_ptr<const InnerGraph> with_tangents(const InnerGraph& inner, const G
   return made.graph;
 }
 
-// The operands, as `groups` has them; those without a tangent that must have one start from zeros.
+// The operands in the order of `groups`, each group followed by its tangents; a missing tangent is zeros.
 std::vector<Tensor> operands_of(Operands in, const Groups& groups, const ForwardAccumulator::Impl& along) {
   std::vector<Tensor> operands;
   groups.walk([&](size_t k) { operands.push_back(*in[k]); },
@@ -95,12 +95,12 @@ std::vector<Tensor> operands_of(Operands in, const Groups& groups, const Forward
   return operands;
 }
 
-// Of a node: the groups of its operands and results, and of its graphs' inputs and results.
+// The groups of a node's operands and results, and of its graphs' inputs and results.
 struct NodeGroups {
   Groups operands, results, inputs, outputs;
-  size_t lead = 0;     // operands that are no inputs of the graphs: which branch, whether to go on, how many steps
-  size_t go_on = 0;    // results of the graph that are none of the node
-  size_t carried = 0;  // of each, the first so many belong together
+  size_t lead = 0;     // operands before the graphs' inputs: the branch, the condition or the number of steps
+  size_t go_on = 0;    // results of the graphs before the node's: the condition of a while_loop
+  size_t carried = 0;  // the first `carried` of each correspond to each other
 };
 
 Groups groups_of(const RoleGroups& roles) {
@@ -119,7 +119,7 @@ NodeGroups groups_of(const NodeRoles& roles) {
   return n;
 }
 
-// How many members each group has together with their tangents.
+// The size of each group, its tangents included.
 std::vector<size_t> sizes_with_tangents(const Groups& groups) {
   std::vector<size_t> sizes;
   size_t first = 0;
@@ -143,7 +143,8 @@ Tensors apply_with_tangents(const Op& op, Operands in, AttrsView attrs, ForwardA
 
   InnerGraphs graphs;
   const ForwardAccumulator::Impl::Outside outside(along);
-  // Until every graph takes and gives the tangents that the steps before it, and the other branches, have brought.
+  // Repeated until the graphs agree: a step takes the tangents that the one before it gives, and all branches give the
+  // same ones.
   for (bool settled = false; !settled;) {
     for (size_t k = 0; k < n.carried; ++k) {
       const bool moves = n.inputs.moving[k] || n.outputs.moving[n.go_on + k];
@@ -156,7 +157,7 @@ Tensors apply_with_tangents(const Op& op, Operands in, AttrsView attrs, ForwardA
     for (size_t k = 0; k < n.carried; ++k) settled = settled && n.inputs.moving[k] == n.outputs.moving[n.go_on + k];
   }
   for (size_t k = n.lead; k < in.size(); ++k) n.operands.moving[k] = n.inputs.moving[k - n.lead];
-  // What a loop saves for a walk back stands last: carried values before each step.
+  // The last results of a loop that saves are the carried values before each step.
   const size_t own = n.outputs.moving.size() - n.go_on;
   for (size_t k = 0; k < own; ++k) n.results.moving[k] = n.outputs.moving[n.go_on + k];
   const size_t saved = n.results.moving.size() > own ? n.results.moving.size() - n.carried : n.results.moving.size();

@@ -1,5 +1,4 @@
-// What choices and loops share when they are traced; see control_tracing.h. Start at trace_inner, then close, which
-// makes operands of what a graph reads from outside.
+// See control_tracing.h. Start at trace_inner, then close, which turns what a graph reads from outside into operands.
 #include "rill/trace/control/control_tracing.h"
 
 #include <fmt/format.h>
@@ -30,9 +29,11 @@ void Flattener::structure(size_t n) {
   flat.structure.append(reinterpret_cast<const char*>(&n), sizeof n);
 }
 
-bool alike(const Spec& a, const Spec& b) { return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device; }
+bool same_spec(const Spec& a, const Spec& b) {
+  return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device;
+}
 
-bool whole_and_float(const Spec& a, const Spec& b) {
+bool integer_and_float(const Spec& a, const Spec& b) {
   bool mixed = (is_integer(a.dtype) && is_floating(b.dtype)) || (is_floating(a.dtype) && is_integer(b.dtype));
   return mixed && a.shape == b.shape && a.device == b.device;
 }
@@ -59,7 +60,7 @@ Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const c
   return out;
 }
 
-std::vector<Tensor> apart(std::vector<Tensor> tensors, const Where& where) {
+std::vector<Tensor> distinct(std::vector<Tensor> tensors, const Where& where) {
   if (!listeners().tapes.empty())
     for (Tensor& t : tensors)
       if (is_differentiable(t.dtype())) t = identity(t, where);
@@ -108,7 +109,7 @@ Slot& Outside::of_variable(const Shared<VariableState>& v) {
 
 namespace {
 
-// What an input of a graph is, or the slot for it: of its kind, the argument, Variable or captured tensor.
+// Identifies an input of a graph, or its slot, among those of its kind: by argument index, Variable or captured tensor.
 uint64_t identity_of(const GraphInput& in) {
   if (in.kind == GraphInput::Kind::argument) return uint64_t(in.argument);
   return in.kind == GraphInput::Kind::variable ? in.variable->id : in.captured.rep()->id;
@@ -153,7 +154,7 @@ std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& 
     ValueId value = found == given.end() ? before : found->second;
     const bool assigns = value.node != before.node || value.index != before.index;
     if (is_step && assigns && is_differentiable(g.spec(value).dtype)) {
-      // The next step reads it: the Variable itself to a tape, as every reading is, never what was assigned.
+      // To a tape, the next step reads the Variable, as every read does, and not the tensor that was assigned.
       Node known;
       known.op = &known_as_op;
       known.inputs = {value, before};

@@ -1,5 +1,5 @@
-// What choices and loops share: checks of the values that callables take and give, and tracing callables into the
-// graphs of one node. Tensors that such a graph reads from outside become operands of the node (Outside). Start at
+// Shared by choices and loops: checks of the arguments and results of callables, and tracing callables into the graphs
+// of one node. Tensors that such a graph reads from outside become operands of the node (Outside). Start at
 // trace_inner.
 #pragma once
 #include <unordered_map>
@@ -13,40 +13,41 @@ namespace rill::detail {
 
 // --- Values ----------------------------------------------------------------------------------------------------------
 
-bool alike(const Spec& a, const Spec& b);
-// Whether one is an integer and the other a float, of the same shape: n / 2 for an integer n.
-bool whole_and_float(const Spec& a, const Spec& b);
+// Equal shape, dtype and device.
+bool same_spec(const Spec& a, const Spec& b);
+// Whether one is an integer and the other a float of the same shape, as n and n / 2 are.
+bool integer_and_float(const Spec& a, const Spec& b);
 // `pred`, which must be a bool scalar.
 Tensor checked_pred(std::string_view op, const Tensor& pred, const Where& where);
-// `t` as `dtype`; an error at run time where that changes a value.
+// `t` converted to `dtype`, with an assertion at run time that no value changes.
 Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const char* op, const Where& where);
-// What goes into a loop's step and comes out of a choice or a step, as tensors of their own to the tapes, as they are
-// where this is a node: cotangents are then added in the same order.
-std::vector<Tensor> apart(std::vector<Tensor> tensors, const Where& where);
+// The tensors as values that tapes tell apart from the originals. A node's operands and results are such values; the
+// eager form makes them too, so that cotangents are added in the same order.
+std::vector<Tensor> distinct(std::vector<Tensor> tensors, const Where& where);
 
 // --- Tracing callables into graphs -----------------------------------------------------------------------------------
 
-// The graph of `fn` on arguments of these specs, which are named after `argument_name`.
+// Traces `fn` on arguments of these specs, named `argument_name` and a number.
 Graph trace_inner(const std::string& role, const std::vector<Spec>& arguments, std::string_view argument_name,
                   const FlatFn& fn);
 
-// An operand of a node, and which input of an inner graph it is.
+// An operand of a node, and the input of the inner graphs that it is.
 struct Slot {
   GraphInput::Kind kind;
   int argument = -1;
   Shared<VariableState> variable;
-  Tensor tensor;  // the operand; for an argument, what has its spec
+  Tensor tensor;  // the operand; for an argument, a tensor of its spec
   std::string name;
   bool assigned = false;
 };
 using Slots = std::vector<Slot>;
 
-// The values that the graphs of a node read from outside, each once, and the Variables that they assign.
+// What the graphs of a node read from outside, each value once, and the Variables that they assign.
 struct Outside {
   Slots captured, read_only, assigned;
 
   explicit Outside(std::span<const Graph> graphs);
-  // Gives the outer trace the values that the node has for the Variables.
+  // Assigns `values`, the node's results for the assigned Variables, in the outer trace.
   void assign(std::span<const Tensor> values) const;
 
  private:
@@ -60,13 +61,13 @@ struct Outside {
 
 inline void append(Slots& slots, const Slots& more) { slots.insert(slots.end(), more.begin(), more.end()); }
 
-// The graph with the node's operands as its inputs, in order, and the values that Variables get as outputs, put in at
-// `place` among its own.
+// Makes the node's operands the inputs of the graph, in order, and inserts the new values of assigned Variables at
+// index `place` of its outputs.
 std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& operands, const Slots& assigned,
                                         size_t place, bool is_step);
 
-// Appends the node to the trace; returns its outputs without those that are kept for a gradient. The attributes lack the
-// user's line.
+// Appends the node to the trace, with the user's line added to its attributes; returns its outputs without those saved
+// for a gradient.
 std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, AttrsView attrs,
                                 const Where& where);
 

@@ -22,7 +22,7 @@ class Spreader {
 
  private:
   // Appends the nodes of `g`, whose scopes begin with `outer`, below `scope`. `operands` are values for its inputs,
-  // with node -1 for an input that is given none. Gives the new number of each node.
+  // with node -1 for an input without one. Returns the new index of each node.
   std::vector<int32_t> add(const Graph& g, const std::string& outer, const std::string& scope,
                            const std::vector<ValueId>& operands) {
     std::vector<int32_t> now, after = control_dependencies(g);

@@ -9,11 +9,11 @@
 namespace rill {
 
 struct SpreadGraph {
-  // The nodes of inner graphs stand before the node that runs them, in a scope below its own: "layer/cond_3/then". An
-  // inner input has the operand that it stands for as its input, and the node has the inner results as further inputs.
-  // It can be looked at, not run.
+  // The nodes of inner graphs come before the node that runs them, in a scope below its own: "layer/cond_3/then". An
+  // inner input has the matching operand as its input, and the node has the inner results as further inputs. For
+  // display only; it cannot be run.
   Graph graph;
-  std::vector<int32_t> after;  // for each node: the one before it that has an effect, in the same graph; else -1
+  std::vector<int32_t> after;  // for each node: the previous node of the same graph that has an effect, or -1
 };
 SpreadGraph spread_out(const Graph& g);
 

@@ -2,8 +2,8 @@
 // for tangents beside the gradient rule that is its transpose.
 //
 // The ops of the user's function are in the trace as usual. The node says that the gradient of the value is given by
-// the rule; the traced values that the rule reads are operands of the node, so that a second derivative flows through
-// the rule into them. The node is dropped before the graph runs.
+// the rule. Traced values that the rule reads are operands of the node, so that second derivatives flow through the
+// rule into them. The node is dropped before the graph runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ int operand_of_rule(AttrsView attrs, size_t graph, size_t input) {
   return in.argument + (is_gradient ? a.arguments : 1);
 }
 
-// An argument of a rule's graph: the node's operand of that number.
+// An argument of a rule's graph matches the operand that it stands for.
 void check_rule_inputs(const ControlCheck& check, const Graph& g, size_t shift, const Spec* first) {
   for (const GraphInput& i : g.inputs) {
     if (i.kind == GraphInput::Kind::variable) continue;
@@ -86,7 +86,7 @@ OutSpecs infer_value(const InferArgs& args) { return OutSpecs{args[0]}; }
 
 Tensors call_value(Operands in, AttrsView) { return {make_alias(*in[0])}; }
 
-// Runs the rule during a backward walk: variables that it assigns are read and assigned there.
+// Runs the rule during a backward walk, which reads and assigns the variables that the rule assigns.
 Tensors pull_back(const VjpArgs& a) {
   const RuleAttrs& c = a.attrs.as<RuleAttrs>();
   Tensors back;
@@ -107,7 +107,7 @@ Tensors pull_back(const VjpArgs& a) {
   return back;
 }
 
-// The rule of all rows runs that of one on rows, when a cotangent comes.
+// The rule of a batch runs the rule of a row on batches, when a cotangent arrives.
 Tensors batch_rule(const BatchArgs& a) {
   SmallVec<const Tensor*, 8> operands;
   if (std::find(a.batched.begin(), a.batched.end(), 1) == a.batched.end()) {
@@ -144,7 +144,7 @@ Tensors push_forward(const JvpArgs& a) {
   const size_t arguments = size_t(c.arguments);
   bool any = false;
   for (size_t k = 0; k < arguments; ++k) any = any || a.tangent[1 + k].defined();
-  if (!any) return {};  // only what the rule reads has a tangent
+  if (!any) return {};  // tangents only of tensors that the rule reads
   std::vector<Tensor> inputs;
   for (const GraphInput& in : g.inputs) {
     const size_t operand = 1 + size_t(in.argument);
@@ -155,7 +155,7 @@ Tensors push_forward(const JvpArgs& a) {
   return {interpret(g, inputs)[0]};
 }
 
-// The rule's graph, with which arguments' cotangents it gives.
+// The rule's graph; `gives` says which arguments' cotangents are its results.
 Graph trace_rule(const Tensor& value, const GradientRule& rule, Dims& gives) {
   Tracer tracer(inner_name("gradient"), Tracer::Nesting::inside);
   const Tensors back = rule(tracer.add_argument(value.spec(), "cotangent"));
@@ -164,7 +164,7 @@ Graph trace_rule(const Tensor& value, const GradientRule& rule, Dims& gives) {
   return tracer.finish();
 }
 
-// The graph of a rule for tangents: its arguments are those of the node's, of integer ones too, which it does not read.
+// The graph of a rule for tangents. It has an argument for each of the node's; those of integers are not read.
 Graph trace_tangents(Operands in, const TangentRule& rule) {
   Tracer tracer(inner_name("tangent"), Tracer::Nesting::inside);
   std::vector<Tensor> tangents;
@@ -188,7 +188,7 @@ bool assigns(const Graph& g, const Shared<VariableState>& v) {
   return false;
 }
 
-// The graph's inputs as operands of the node: its arguments, and behind them, from number `first` on, what it reads.
+// Turns the tensors that the graph reads into arguments, numbered from `first` on, and appends them to `read`.
 void close_over(Graph& g, size_t first, std::vector<Tensor>& read) {
   for (GraphInput& i : g.inputs) {
     if (i.kind == GraphInput::Kind::argument) continue;

@@ -1,4 +1,4 @@
-// What a scan's gradient keeps of each step; see kept_values.h. Start at worth_keeping.
+// See kept_values.h. Start at worth_keeping.
 #include "rill/trace/control/kept_values.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace rill {
 
 namespace {
 
-// Whether computing the node again costs about what reading its result does.
+// Whether computing the node again costs about as much as reading its result.
 bool is_cheap(const Node& n) {
-  if (n.region) return !n.region->policy.keeps(*n.op, n.attrs);               // recompute() says so
-  if (n.kind != Node::Kind::op || n.op->marker || n.op->graphs) return true;  // loops within repeat theirs
+  if (n.region) return !n.region->policy.keeps(*n.op, n.attrs);               // recompute()'s policy
+  if (n.kind != Node::Kind::op || n.op->marker || n.op->graphs) return true;  // inner loops keep their own values
   return n.op->kind != OpKind::library && n.op->kind != OpKind::reduction;
 }
 
-// The values of `g` that a backward walk over it reads, as far as they are outputs of its nodes.
+// The outputs of nodes of `g` that its backward pass reads.
 std::vector<ValueId> read_on_the_way_back(const Graph& g, const std::vector<bool>& wanted) {
   Tracer tracer(inner_name("kept"), Tracer::Nesting::inside);
   tracer.set_speculative();
@@ -38,7 +38,7 @@ std::vector<ValueId> read_on_the_way_back(const Graph& g, const std::vector<bool
     sources.emplace_back(inputs[k]);
   }
   const auto values = interpret_all(g, inputs);
-  std::map<std::pair<int32_t, int32_t>, ValueId> own;  // by value of the trace
+  std::map<std::pair<int32_t, int32_t>, ValueId> own;  // keyed by value of the trace
   for (size_t i = 0; i < g.nodes().size(); ++i)
     for (size_t k = 0; k < g.nodes()[i].outputs.size(); ++k) {
       if (g.nodes()[i].kind != Node::Kind::op) continue;
@@ -71,7 +71,7 @@ std::vector<ValueId> read_on_the_way_back(const Graph& g, const std::vector<bool
   return read;
 }
 
-// By node, who reads its first output, where that is one node and nobody else; or -1.
+// For each node, the only reader of its first output; -1 where there is none, or more than one.
 std::vector<int32_t> only_readers(const Graph& g) {
   constexpr int32_t none = -1, several = -2;
   std::vector<int32_t> reader(g.nodes().size(), none);
@@ -85,8 +85,9 @@ std::vector<int32_t> only_readers(const Graph& g) {
   return reader;
 }
 
-// Those of them that are worth keeping, or from which the others come. Of a product to which a bias is added the sum is
-// kept, if the way back reads no more: both are one kernel.
+// The values of `read` that are expensive, and the expensive ones that cheap values of `read` are computed from. Where
+// a bias is added to a product, and the backward pass does not read the product itself, the sum is kept: both are one
+// kernel.
 std::vector<ValueId> worth_keeping(const Graph& g, const std::vector<ValueId>& read) {
   const std::vector<int32_t> reader = only_readers(g);
   std::unordered_set<int64_t> known_read, known_kept;
@@ -123,7 +124,7 @@ std::shared_ptr<const InnerGraph> keeping_values(const std::shared_ptr<const Inn
   const auto more = step->variant(key, [&]() -> InnerGraph::Variant {
     Graph g = step->graph;
     for (const Node& n : g.nodes())
-      if (has_effect(n)) return {};  // what runs once is not numbered alike on the way back
+      if (has_effect(n)) return {};  // a node with an effect runs once; recomputing would repeat it
     std::vector<ValueId> kept = worth_keeping(g, read_on_the_way_back(g, wanted));
     std::unordered_set<int64_t> given;
     for (ValueId v : g.outputs) given.insert(key_of(v));

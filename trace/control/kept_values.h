@@ -1,6 +1,6 @@
-// Which values of a scan's step its gradient keeps. What is cheap (arithmetic, views, moved elements) is computed again
-// on the way back, from the carried values before each step; products, reductions and the like, where the way back
-// reads them, are stacked as further results of the step and read from there. Inside recompute() its policy says which.
+// Chooses the values of a scan's step that are kept for its gradient. Cheap ones (arithmetic, views, moved elements)
+// are recomputed in the backward pass, from the carried values before each step. Products, reductions and the like that
+// the backward pass reads are stacked as further results of the step. Inside recompute() its policy decides.
 #pragma once
 #include <memory>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace rill {
 
-// The step with such values as further results, behind its own. `wanted`: by input of the graph, whether a gradient may
-// be asked for. The same step for the same question.
+// The step with the kept values appended to its results. `wanted`: for each input of the graph, whether its gradient
+// may be needed. Cached: equal `wanted` gives the same graph.
 std::shared_ptr<const InnerGraph> keeping_values(const std::shared_ptr<const InnerGraph>& step,
                                                  const std::vector<bool>& wanted);
 

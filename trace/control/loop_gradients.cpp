@@ -11,7 +11,7 @@
 
 namespace rill {
 
-std::vector<size_t> LoopToScan::stands_for() const {
+std::vector<size_t> LoopToScan::representatives() const {
   std::vector<size_t> found;
   std::unordered_map<int32_t, size_t> known;
   for (size_t k = 0; k < operands.size(); ++k)
@@ -21,15 +21,14 @@ std::vector<size_t> LoopToScan::stands_for() const {
 
 namespace {
 
-// The operands of the backward scan: what it carries, what it scans over and what stays, by the forward operand that
-// each belongs to.
+// The operands of the backward scan, each by the index of the forward operand that it belongs to.
 struct BackwardScan {
-  std::vector<size_t> carried, constants, rows;  // carried: differentiable ones; constants, xs: those asked for
-  std::vector<size_t> y_arrived, saved_arrived;  // by number of y and of carried
-  std::vector<size_t> ys;                        // those that the step back reads, in place of computing them again
+  std::vector<size_t> carried, constants, rows;  // carried: the differentiable; others: those that are wanted
+  std::vector<size_t> y_arrived, saved_arrived;  // indices of ys and of carried values that have a cotangent
+  std::vector<size_t> ys;                        // those that the backward step reads instead of recomputing them
 };
 
-// x + start = x for every x, the negative zero included, which 0 would turn positive.
+// Negative zeros: x + -0 is x for every x, while x + 0 turns a negative zero positive.
 Tensor start_of_sum(const Spec& s) { return full(s.shape, -0.0, {.dtype = s.dtype, .device = s.device}); }
 
 BackwardScan choose(const LoopToScan& l, const std::function<bool(size_t)>& wanted) {
@@ -39,9 +38,9 @@ BackwardScan choose(const LoopToScan& l, const std::function<bool(size_t)>& want
     if (is_differentiable(l.operands[k].dtype())) b.carried.push_back(k);
   for (size_t k = 0; k < l.scanned; ++k)
     if (wanted(l.carried + k) && flows[l.carried + k]) b.rows.push_back(l.carried + k);
-  const std::vector<size_t> stands_for = l.stands_for();
+  const std::vector<size_t> representatives = l.representatives();
   std::vector<char> any(l.operands.size(), 0);
-  for (size_t k = 0; k < any.size(); ++k) any[stands_for[k]] |= flows[k];
+  for (size_t k = 0; k < any.size(); ++k) any[representatives[k]] |= flows[k];
   for (size_t at = l.carried + l.scanned; at < any.size(); ++at)
     if (any[at] && wanted(at)) b.constants.push_back(at);
   for (size_t k = 0; k < l.y_bar.size(); ++k)
@@ -51,7 +50,7 @@ BackwardScan choose(const LoopToScan& l, const std::function<bool(size_t)>& want
   return b;
 }
 
-// One backward step: from the cotangents of what the step gave, and what it took, to those of what it took.
+// One backward step: (cotangents of the step's results, the step's inputs) -> cotangents of its inputs.
 Graph backward_step(const LoopToScan& l, BackwardScan& b) {
   BackwardTrace back("body_backward");
   const std::vector<Tensor> ends(l.operands.begin(), l.operands.end());
@@ -70,14 +69,14 @@ Graph backward_step(const LoopToScan& l, BackwardScan& b) {
   sources.insert(sources.end(), b.constants.begin(), b.constants.end());
   sources.insert(sources.end(), b.rows.begin(), b.rows.end());
   auto choose_targets = [&](const std::vector<Tensor>& results) {
-    // Sums go on where the step before left them, in the order in which an eager backward walk adds.
+    // Sums continue from the previous step's, in the order in which an eager backward walk adds.
     for (size_t k = 0; k < b.constants.size(); ++k) back.seed(inputs[b.constants[k]], constants_bar[k]);
     for (size_t k = 0; k < b.saved_arrived.size(); ++k) back.seed(inputs[b.saved_arrived[k]], saved_bar[k]);
     for (size_t k = b.y_arrived.size(); k-- > 0;) back.seed(results[l.carried + b.y_arrived[k]], y_bar[k]);
     for (size_t k = b.carried.size(); k-- > 0;) back.seed(results[b.carried[k]], carried_bar[k]);
     for (size_t k = 0; k < kept.size(); ++k) back.keep(results[l.carried + k], kept[k]);
   };
-  std::vector<Tensor> gradients = back.gradient(*l.body, inputs, sources, l.stands_for(), choose_targets);
+  std::vector<Tensor> gradients = back.gradient(*l.body, inputs, sources, l.representatives(), choose_targets);
   for (const Tensor& t : gradients) back.output(t);
   std::vector<bool> used;
   Graph g = back.finish(&used);
@@ -95,7 +94,7 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
     if (wanted(k)) sum_of(k) = sum_of(k).defined() ? sum_of(k) + term : term;
   };
   BackwardScan b = choose(l, wanted);
-  if (!l.count.defined() && !l.length.is_open() && l.length.plain() == 0) {  // as eagerly, only what passes through
+  if (!l.count.defined() && !l.length.is_open() && l.length.plain() == 0) {  // carried cotangents pass through
     for (size_t i = b.carried.size(); i-- > 0;)
       if (l.carried_bar[b.carried[i]].defined()) add(b.carried[i], l.carried_bar[b.carried[i]]);
     return;
@@ -130,8 +129,8 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
   Tensors gradients = apply_control(scan_op, operands, attrs, Where::current());
   const size_t constants = b.carried.size(), rows = constants + b.constants.size();
   for (size_t i = 0; i < b.constants.size(); ++i) sum_of(b.constants[i]) = gradients[constants + i];
-  // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive: but for a row alone,
-  // of which a model of open sizes need not know.
+  // Eagerly each row's cotangent is padded with zeros and the rows are added, which turns negative zeros positive. With
+  // a single row nothing is added; a model of open sizes may ignore that, so no guard is recorded.
   const auto is_one_of_many = [&] {
     const CostDims either_is_right;
     return l.length > 1;

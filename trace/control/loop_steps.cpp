@@ -43,7 +43,7 @@ bool Rows::holds(const Tensor& value) const {
   return std::any_of(stacked_.begin(), stacked_.end(), shares);
 }
 
-// No op makes them: a trace or a tape that is active here would take its call for one of the program's.
+// Without an op: an active trace or tape would record it as the program's.
 void Rows::clear(int64_t first, int64_t last) {
   for (Tensor& t : stacked_) {
     if (first >= last || t.size() == 0 || t.dtype() == DType::string) continue;
@@ -56,12 +56,12 @@ void Rows::clear(int64_t first, int64_t last) {
   }
 }
 
-void take_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, size_t first, size_t carried) {
+void move_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, size_t first, size_t carried) {
   for (size_t k = 0; k < carried; ++k) arguments[k] = std::move(results[first + k]);
 }
 
-Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
-                    std::initializer_list<const Rows*> stacks) {
+Tensors carried_results(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
+                        std::initializer_list<const Rows*> stacks) {
   Tensors out;
   for (size_t k = 0; k < carried; ++k) {
     const Tensor& t = arguments[k];

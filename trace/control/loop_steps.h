@@ -1,4 +1,4 @@
-// What the runners of control-flow nodes share: operands as arguments, and the steps of loops.
+// Shared by the kernels of control-flow nodes: operands as arguments, and the steps of loops.
 #pragma once
 #include <initializer_list>
 #include <span>
@@ -19,13 +19,13 @@ Tensor row_of(const Tensor& t, int64_t i);
 class Rows {
  public:
   explicit Rows(std::span<const Spec> specs);
-  // Row `i` of tensor `k`, for a step to compute it there. None where rows do not begin at cache lines, as kernels that
-  // write past the caches want.
+  // Row `i` of tensor `k`, for a step to write its result into. Undefined where rows are not aligned to cache lines,
+  // which streaming stores need.
   Tensor place(int64_t i, size_t k) const;
-  // Copies what is not there already.
+  // Copies `values` into row `i`, except those already computed there.
   void put(int64_t i, std::span<const Tensor> values);
   bool holds(const Tensor& value) const;
-  // Zeros in rows that no step has filled.
+  // Fills the rows that no step has written with zeros.
   void clear(int64_t first, int64_t last);
   void append_to(Tensors& out) const {
     for (const Tensor& t : stacked_) out.push_back(t);
@@ -35,12 +35,12 @@ class Rows {
   std::vector<Tensor> stacked_;
 };
 
-// Carried tensors move from a step's results to the next one's arguments; nothing is copied.
-void take_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, size_t first, size_t carried);
+// Moves the carried tensors from a step's results to the next step's arguments, without copying.
+void move_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, size_t first, size_t carried);
 
-// Never the operands themselves, which a loop without a step would give: tapes must tell them apart. Nor rows of what
-// is stacked, which would keep all of it.
-Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
-                    std::initializer_list<const Rows*> stacks);
+// The carried results. A loop without a step returns aliases of its operands, because tapes must tell the two apart;
+// rows of `stacks` are copied, because a view would keep the whole stack alive.
+Tensors carried_results(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
+                        std::initializer_list<const Rows*> stacks);
 
 }  // namespace rill

@@ -39,8 +39,8 @@ void check_carried(const char* op, const Flat& before, Flat& after, const Where&
         where);
   for (size_t k = 0; k < before.tensors.size(); ++k) {
     const Spec &was = before.tensors[k].spec(), &is = after.tensors[k].spec();
-    if (alike(was, is)) continue;
-    if (whole_and_float(was, is)) {
+    if (same_spec(was, is)) continue;
+    if (integer_and_float(was, is)) {
       after.tensors[k] = exactly_as(after.tensors[k], was.dtype, fmt::format("carried value {}", k), op, where);
       continue;
     }
@@ -72,7 +72,7 @@ namespace {
 
 std::vector<Tensor> trace_while(const Flat& init, const Tensor& go_on, const FlatFn& cond_fn, const FlatFn& body_fn,
                                 const WhileOptions& options, const Where& where) {
-  // The condition for the next step is the body's last act, so that a step is one graph.
+  // The body ends by computing the condition for the next step, so that a step is one graph.
   const Graph graph = trace_inner("body", specs_of(init.tensors), "carried", [&](std::span<const Tensor> in) {
     Flat next = body_fn(in);
     check_carried("while_loop", init, next, where);
@@ -107,14 +107,14 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
   Tensor go_on = checked_pred("while_loop", cond_fn(init.tensors).tensors[0], where);
   if (!executing_eagerly()) return trace_while(init, go_on, cond_fn, body_fn, options, where);
   Flat now = init;
-  now.tensors = apart(std::move(now.tensors), where);
+  now.tensors = distinct(std::move(now.tensors), where);
   int64_t limit = options.max_steps.value_or(-1);
   for (int64_t step = 0; step != limit && go_on.item<bool>(where); ++step) {
     const BodyScope body;
     Flat next = body_fn(now.tensors);
     check_carried("while_loop", init, next, where);
     now = std::move(next);
-    now.tensors = apart(std::move(now.tensors), where);
+    now.tensors = distinct(std::move(now.tensors), where);
     go_on = checked_pred("while_loop", cond_fn(now.tensors).tensors[0], where);
   }
   return std::move(now.tensors);
@@ -163,7 +163,7 @@ ScanBody trace_step(const Flat& init, const Flat& xs, const FlatStepFn& fn, cons
   return {std::move(g), ys};
 }
 
-// For `n` rows of each of so many ys.
+// Room for `n` rows of each y.
 std::vector<std::vector<Tensor>> room_for_rows(size_t ys, int64_t n, const Where& where) {
   try {
     return std::vector<std::vector<Tensor>>(ys, std::vector<Tensor>(ys ? size_t(n) : 0));
@@ -216,22 +216,22 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
     }
     return out;
   }
-  std::vector<std::vector<Tensor>> rows;  // of each y
+  std::vector<std::vector<Tensor>> rows;  // rows[k]: of y number k
   Flat now = init;
-  now.tensors = apart(std::move(now.tensors), where);
+  now.tensors = distinct(std::move(now.tensors), where);
   for (int64_t step = 0; step < n; ++step) {
     int64_t i = options.reverse ? int64_t(n) - 1 - step : step;
     std::vector<Tensor> in = now.tensors;
     {
-      CallerScope caller(where, "scan");  // for what is wrong with xs; the step's own mistakes have lines of their own
+      CallerScope caller(where, "scan");  // errors in xs name this call; errors in the step name their own lines
       for (const Tensor& t : xs.tensors) in.push_back(t(i));
     }
     const BodyScope body;
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);
     require_all_defined("scan", next.y, "y", where);
-    next.carried.tensors = apart(std::move(next.carried.tensors), where);
-    next.y.tensors = apart(std::move(next.y.tensors), where);
+    next.carried.tensors = distinct(std::move(next.carried.tensors), where);
+    next.y.tensors = distinct(std::move(next.y.tensors), where);
     if (step == 0) rows = room_for_rows(next.y.tensors.size(), n, where);
     if (next.y.tensors.size() != rows.size())
       fail("scan", fmt::format("y has {} tensors in one step and {} in another", rows.size(), next.y.tensors.size()),

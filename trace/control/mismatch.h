@@ -1,5 +1,5 @@
-// The error of control flow whose graphs do not fit together: branches that give different things, a loop's step that
-// does not give back what it took. Who runs other programs' graphs has another way then.
+// Thrown where the graphs of a control-flow node do not fit together: branches with different results, or a step whose
+// results do not match its carried arguments. Importers catch it, and run such a node op by op.
 #pragma once
 #include "rill/tensor/error_kinds.h"
 

@@ -41,9 +41,9 @@ Tensors call_scan(Operands in, AttrsView view) {
       for (size_t k = 0; k < carried; ++k) results[k] = saved.place(a.reverse ? i - 1 : i + 1, k);
     body.run(arguments, results);
     stacked.put(i, std::span(results).subspan(carried));
-    take_carried(arguments, results, 0, carried);
+    move_carried(arguments, results, 0, carried);
   }
-  Tensors out = carried_out(arguments, carried, steps > 0, {&stacked, &saved});
+  Tensors out = carried_results(arguments, carried, steps > 0, {&stacked, &saved});
   stacked.clear(steps, a.length);
   saved.clear(steps, a.length);
   stacked.append_to(out);
@@ -72,7 +72,7 @@ Attrs resized_scan(AttrsView attrs, std::span<const size_t> sizes) {
   return a;
 }
 
-// Further results: what the gradient reads of each step, and the carried tensors before each step.
+// Adds results: the values of each step that the gradient reads, and the carried tensors before each step.
 Attrs saving_scan(AttrsView attrs, Operands in, const std::vector<bool>& wanted) {
   ScanAttrs a = attrs.as<ScanAttrs>();
   if (a.saves) return {};
@@ -113,7 +113,7 @@ void check_scan(const Op& op, std::span<const Spec* const> in, AttrsView attrs) 
 
 // --- vmap ------------------------------------------------------------------------------------------------------------
 
-// As many steps as the row with the most of them takes; the others keep what they have, and their further ys are 0.
+// Runs as many steps as the row with the most; finished rows keep their carried values, and their remaining ys are 0.
 Tensors scan_by_row(const BatchArgs& a) {
   const ScanAttrs& c = a.attrs.as<ScanAttrs>();
   const InnerGraph& step = *c.graphs[0];

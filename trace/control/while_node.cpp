@@ -33,10 +33,10 @@ Tensors call_while(Operands in, AttrsView view) {
     if (a.saves && steps + 1 < a.length)
       for (size_t k = 0; k < carried; ++k) results[1 + k] = saved.place(steps + 1, k);
     body.run(arguments, results);
-    take_carried(arguments, results, 1, carried);
+    move_carried(arguments, results, 1, carried);
     go_on = results[0].item<bool>();
   }
-  Tensors out = carried_out(arguments, carried, steps > 0, {&saved});
+  Tensors out = carried_results(arguments, carried, steps > 0, {&saved});
   if (!a.saves) return out;
   saved.clear(steps, a.length);
   out.push_back(tensor(steps, {.device = Device()}));
@@ -63,7 +63,7 @@ Attrs resized_while(AttrsView attrs, std::span<const size_t> sizes) {
   return a;
 }
 
-// Further results: the number of steps, and the carried tensors before each.
+// Adds results: the number of steps, and the carried tensors before each step.
 Attrs saving_while(AttrsView attrs, Operands in, const std::vector<bool>&) {
   WhileAttrs a = attrs.as<WhileAttrs>();
   if (a.length < 0 || a.saves) return {};
@@ -92,7 +92,7 @@ void check_while(const Op& op, std::span<const Spec* const> in, AttrsView attrs)
 
 // --- vmap ------------------------------------------------------------------------------------------------------------
 
-// The graph whose first result, a condition a row, is whether it holds in any.
+// The graph with its first result, a condition for each row, reduced to whether it holds for any row.
 std::shared_ptr<const InnerGraph> first_for_any(const InnerGraph& g) {
   Tracer tracer(inner_name(g.role), Tracer::Nesting::inside);
   std::vector<Tensor> in;
@@ -103,8 +103,8 @@ std::shared_ptr<const InnerGraph> first_for_any(const InnerGraph& g) {
   return std::make_shared<InnerGraph>(g.role, tracer.finish());
 }
 
-// Rows go on for as long as their own condition holds. The node carries that as well, with how many steps each row has
-// taken, and runs while it holds in one.
+// Each row goes on while its own condition holds. The node also carries the conditions and the number of steps of each
+// row, and runs while any condition holds.
 Tensors while_by_row(const BatchArgs& a) {
   const WhileAttrs& c = a.attrs.as<WhileAttrs>();
   const InnerGraph& step = *c.graphs[0];
@@ -116,7 +116,7 @@ Tensors while_by_row(const BatchArgs& a) {
   specs.insert(specs.begin(), {condition, steps});
   RowFlags in(a.batched.begin(), a.batched.end()), out(own + carried + 1, 1);
   in.insert(in.begin(), 1);
-  std::fill_n(in.begin(), own + carried, 1);  // a step of one row only makes all differ
+  std::fill_n(in.begin(), own + carried, 1);  // as soon as some rows stop, all carried values differ between rows
   const auto body = [&](Batcher& batcher, std::span<const Tensor> rows) {
     const Tensor& active = rows[0];
     std::vector<Tensor> operands(rows.begin() + own, rows.end());
@@ -134,9 +134,9 @@ Tensors while_by_row(const BatchArgs& a) {
   b.carried = int(own + carried);
   b.outputs.clear();
   for (size_t k = 0; k < own + carried; ++k) b.outputs.push_back(with_rows(specs[k], a.size));
-  if (c.saves) b.outputs.push_back(Spec{{}, DType::i64, false, Device()});  // the node's own
+  if (c.saves) b.outputs.push_back(Spec{{}, DType::i64, false, Device()});  // the node's own count
   for (size_t k = 0; c.saves && k < own + carried; ++k) b.outputs.push_back(stacked_spec(b.outputs[k], c.length));
-  const Tensor going = also_taking(with_batch(a, 0));
+  const Tensor going = within_branch(with_batch(a, 0));
   std::vector<Tensor> operands{rill::any(going), going, zeros({a.size}, {DType::i64, device})};
   for (size_t k = 1; k < a.in.size(); ++k) operands.push_back(batched_operand(a, k, in[k + 1]));
   const Tensors given = apply_control(a.op, operands, b, a.where);
@@ -195,13 +195,13 @@ void refuse_unbounded(const VjpArgs& a) {
   }
 }
 
-// The steps of such a loop are not kept. Its cotangents cannot be computed, but what they depend on is known: their map
-// is the transpose of the loop's tangents, which need no steps, and is all that linearize() asks for.
+// The steps of an unbounded loop are not kept, so its cotangents cannot be computed. linearize() needs only their
+// dependence on the operands: that is the transpose of the loop's tangents, which can be computed without kept steps.
 Tensors vjp_of_unbounded(const VjpArgs& a) {
   if (!linearizing()) refuse_unbounded(a);
   const Tensors in(a.in);
   SmallVec<const Tensor*, 8> arrived;
-  SmallVec<size_t, 8> of;  // the numbers of the results whose cotangents have
+  SmallVec<size_t, 8> of;  // the indices of the results that have a cotangent
   for (size_t k = 0; k < a.out.size(); ++k)
     if (a.cotangent[k].defined()) arrived.push_back(&a.cotangent[k]), of.push_back(k);
   Tensors found = none_for(a.in);

@@ -178,12 +178,12 @@ Graph share_common_subexpressions(const Graph& g) {
 Graph fold_in_place(const Graph& g) {
   const EagerScope eager;
   Graph out;
-  std::vector<int32_t> stands_for;  // by node: the one that gives the same
+  std::vector<int32_t> replacement;  // by node: the one that gives the same
   std::unordered_multimap<size_t, int32_t> seen;
-  auto now = [&](ValueId v) { return ValueId{stands_for[size_t(v.node)], v.index}; };
+  auto now = [&](ValueId v) { return ValueId{replacement[size_t(v.node)], v.index}; };
   auto is_constant = [&](ValueId v) { return out.nodes()[size_t(v.node)].kind == Node::Kind::constant; };
   for (Node n : g.nodes()) {
-    const int32_t i = int32_t(stands_for.size());
+    const int32_t i = int32_t(replacement.size());
     for (ValueId& v : n.inputs) v = now(v);
     const bool plain = n.kind == Node::Kind::op && !n.op->call && n.outputs.size() == 1 && !has_open_sizes(n);
     if (plain && std::ranges::all_of(n.inputs, is_constant) && bytes_of(n) <= fold_limit) {
@@ -191,13 +191,13 @@ Graph fold_in_place(const Graph& g) {
       for (ValueId v : n.inputs) in.push_back(&out.nodes()[size_t(v.node)].constant);
       n = constant_node(n, computed_now(n, {in.data(), in.size()})[0]);
     }
-    stands_for.push_back(i);
+    replacement.push_back(i);
     if (is_shared(n)) {
       const size_t key = key_of(n);
       auto [first, last] = seen.equal_range(key);
-      for (; first != last && stands_for.back() == i; ++first)
-        if (same(n, out.nodes()[size_t(first->second)])) stands_for.back() = first->second;
-      if (stands_for.back() == i) seen.emplace(key, i);
+      for (; first != last && replacement.back() == i; ++first)
+        if (same(n, out.nodes()[size_t(first->second)])) replacement.back() = first->second;
+      if (replacement.back() == i) seen.emplace(key, i);
     }
     out.append(std::move(n));
   }

@@ -186,9 +186,9 @@ struct Convolution : Windows {
   int64_t last() const { return space == 3 ? 4 : 3; }
 };
 
-// One node for all groups: the operator that TensorFlow has where each input channel is a group, which wants one stride for
-// both axes; else Conv2D, which sees from the shapes how many groups there are. (Of that it has no gradients, but by
-// oneDNN, so that those are written group by group.)
+// One node for all groups: the operator that TensorFlow has where each input channel is a group, which wants one stride
+// for both axes; else Conv2D, which sees from the shapes how many groups there are. (Of that it has no gradients, but
+// by oneDNN, so that those are written group by group.)
 Value grouped(const Convolution& v, const Value& x, const Value& kernel, const NodeAttributes& attributes) {
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
   const auto stride = [&](size_t i) { return v.space == 1 && i == 0 ? Dim(1) : v.p.strides[i - size_t(v.space == 1)]; };
@@ -307,7 +307,7 @@ Values write_max_pool_grad(Call& c) {
   return {v.activation_back(v.cropped(dx, v.space_of(c.specs[0].shape)))};
 }
 
-// The share of each window that is not padding, for an input of this shape.
+// The fraction of each window that is not padding, for an input of this shape.
 Value shares(const Pool& v, const Shape& x, DType dtype) {
   Dims one{1};
   if (v.space == 1) one.push_back(1);
