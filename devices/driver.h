@@ -79,6 +79,9 @@ class DeviceDriver {
   // Runs one of those. It may return before the kernel has ended; work on a device begins in the order of these calls,
   // and operands' memory is kept until they have been read.
   virtual void run(Kernel kernel, const KernelArgs& args) = 0;
+  // Runs `work`. What that gives to run() on this thread for `d` may begin later, and many small kernels as one, but
+  // in no other order than can be seen.
+  virtual void together(Device, const Callback<void()>& work) { work(); }
   // Whether graphs on its devices are fused: then compile() gives what FusedKernel::code keeps, and there is a kernel
   // for the record `fused` (devices/fused.h). compile() may take seconds, and is called on a thread of its own.
   virtual bool fuses() const { return false; }
@@ -110,6 +113,9 @@ std::string unreadable_place(Device d, const void* memory);
 // What gives back memory of devices that nothing needs now; it is called when an allocation fails, which is tried again
 // then. It may be called from any thread that allocates, holds no lock of rill's then, and throws nothing.
 void set_memory_saver(void (*give_back)());
+
+// Runs `work`, which has many small elementwise ops on `d` that do not depend on each other: as few kernels there.
+void run_together(Device d, const Callback<void()>& work);
 
 // Whether graphs on `d` are fused into kernels that are compiled for it.
 bool fuses(Device d);

@@ -128,6 +128,10 @@ double DeviceDriver::seconds_of(Device d, const Callback<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void run_together(Device d, const Callback<void()>& work) {
+  if (is_host(d)) work();
+  else driver_of(d).together(d, work);
+}
 void run_on_driver(Kernel kernel, const KernelArgs& args) { driver_of(args.out[0]->device()).run(kernel, args); }
 
 std::vector<Device> devices() {

@@ -82,7 +82,7 @@ Tensors start_call(std::string_view name, Operands in, AttrsView attrs) {
     const ReplayScope at(group.place, no_function);
     fail(name, forgotten);
   }
-  Rest rest = begin(name, *in[0], attrs);
+  Rest rest = begin(name, on_host(*in[0]), attrs);
   return {tensor(started().add({std::move(rest), std::string(name), group.place}))};
 }
 Tensors wait_call(std::string_view name, Operands in, AttrsView attrs) {
@@ -90,7 +90,7 @@ Tensors wait_call(std::string_view name, Operands in, AttrsView attrs) {
   if (number == 0) return find_op(name)->call(in.first(1), attrs);  // of a batch: it begins here
   std::optional<Started> s = started().take(number);
   if (!s) fail(name, "it was waited for already");
-  return {s->rest()};
+  return {moved_to(s->rest(), in[0]->device())};
 }
 
 OutSpecs infer_wait(const InferArgs& a) {

@@ -142,6 +142,16 @@ Tensor dense(const Tensor& t) {
   return out;
 }
 
+Tensor moved_to(const Tensor& t, Device d) {
+  if (t.device() == d) return t;
+  Spec spec = t.spec();
+  spec.device = d;
+  Tensor out = empty_tensor(std::move(spec));
+  copy_elements(t, out);
+  return out;
+}
+Tensor on_host(const Tensor& t) { return moved_to(t, host_for(t.device())); }
+
 // --- Sums over ranks -------------------------------------------------------------------------------------------------
 
 namespace {

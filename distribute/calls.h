@@ -87,6 +87,9 @@ using Rest = Callback<Tensor()>;
 Rest begin(std::string_view name, const Tensor& x, AttrsView attrs);
 // A dense tensor of the same elements, on its own.
 Tensor dense(const Tensor& t);
+// The tensor itself where it is on the host, else a copy there; and on another device.
+Tensor on_host(const Tensor& t);
+Tensor moved_to(const Tensor& t, Device d);
 // The attributes of a call from here.
 template <class A>
 A with_group(A attrs, const Group& group, const Where& where) {

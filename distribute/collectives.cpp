@@ -8,7 +8,6 @@
 
 #include <vector>
 
-#include "rill/devices/driver.h"
 #include "rill/devices/params/read_attrs.h"
 #include "rill/distribute/pending.h"
 #include "rill/distribute/sums.h"
@@ -44,11 +43,6 @@ const ReadableAttrs readable_receive(std::type_identity<ReceiveAttrs>(), "receiv
 
 const GroupAttrs& group_of(AttrsView attrs) { return *static_cast<const GroupAttrs*>(attrs.data); }
 
-void require_host(const InferArgs& a) {
-  if (a.count() && !is_host(a[0].device))
-    a.reject(fmt::format("the tensor is on {}, and ranks exchange what is on the host. move it with to(\"cpu:0\")",
-                         to_string(a[0].device)));
-}
 Spec strong(Shape shape, const Spec& like) { return Spec{std::move(shape), like.dtype, false, like.device}; }
 
 void check_reduce(const InferArgs& a) {
@@ -60,16 +54,12 @@ void check_reduce(const InferArgs& a) {
     a.reject("complex numbers have no order, and so no largest or smallest");
 }
 
-OutSpecs infer_same(const InferArgs& a) {
-  require_host(a);
-  return {strong(a[0].shape, a[0])};
-}
+OutSpecs infer_same(const InferArgs& a) { return {strong(a[0].shape, a[0])}; }
 OutSpecs infer_all_reduce(const InferArgs& a) {
   check_reduce(a);
   return infer_same(a);
 }
 OutSpecs infer_gathered(const InferArgs& a) {
-  require_host(a);
   Shape shape{Dim(group_of(a.attrs).size)};
   for (const Dim d : a[0].shape) shape.push_back(d);
   return {strong(std::move(shape), a[0])};
@@ -83,7 +73,6 @@ void require_parts(const InferArgs& a, bool exactly) {
         fmt::format("the first axis must be {} {}, the number of ranks", exactly ? "of size" : "a multiple of", n));
 }
 OutSpecs infer_reduce_scatter(const InferArgs& a) {
-  require_host(a);
   check_reduce(a);
   require_parts(a, false);
   Shape shape = a[0].shape;
@@ -95,7 +84,6 @@ OutSpecs infer_all_to_all(const InferArgs& a) {
   return infer_same(a);
 }
 OutSpecs infer_scatter(const InferArgs& a) {
-  require_host(a);
   require_parts(a, true);
   Shape shape;
   for (size_t i = 1; i < a[0].shape.size(); ++i) shape.push_back(a[0].shape[i]);
@@ -203,6 +191,18 @@ Tensors batch_gathered(const BatchArgs& a) {
   return {moveaxis(apply(a.op, in, a.attrs, a.where)[0], 1, 0)};
 }
 
+// --- GPUs ------------------------------------------------------------------------------------------------------------
+
+// Ranks exchange what is on the host: of an operand on a GPU its copy there, and the result is copied back.
+template <Tensors (*call)(Operands, AttrsView)>
+Tensors by_host(Operands in, AttrsView attrs) {
+  const Tensor here = on_host(*in[0]);
+  const Tensor* operand[] = {&here};
+  Tensors out = call(Operands(operand, 1), attrs);
+  for (Tensor& t : out) t = moved_to(t, in[0]->device());
+  return out;
+}
+
 // --- Records ---------------------------------------------------------------------------------------------------------
 
 constexpr DTypeSet moved_set = plain_set | float8_set;
@@ -216,7 +216,7 @@ const Op all_reduce_op({.name = "all_reduce",
                         .vjp = vjp_all_reduce,
                         .linear_in = save(0),
                         .batch = batch_rows,
-                        .call = call_all_reduce,
+                        .call = by_host<call_all_reduce>,
                         .effect = true});
 // Apart, for a derivative needs the operand.
 const Op reduce_by_op({.name = "all_reduce_by",
@@ -228,7 +228,7 @@ const Op reduce_by_op({.name = "all_reduce_by",
                        .saves_out = save(0),
                        .jvp = jvp_reduce_by,
                        .batch = batch_rows,
-                       .call = call_all_reduce,
+                       .call = by_host<call_all_reduce>,
                        .effect = true});
 const Op reduce_scatter_op({.name = "reduce_scatter",
                             .doc = "of the sum (mean, ...) over ranks, this rank's part of the first axis",
@@ -237,7 +237,7 @@ const Op reduce_scatter_op({.name = "reduce_scatter",
                             .vjp = vjp_reduce_scatter,
                             .linear_in = save(0),
                             .batch = batch_behind,
-                            .call = call_reduce_scatter,
+                            .call = by_host<call_reduce_scatter>,
                             .effect = true});
 const Op all_gather_op({.name = "all_gather",
                         .doc = "the ranks' tensors along a new first axis",
@@ -246,7 +246,7 @@ const Op all_gather_op({.name = "all_gather",
                         .vjp = vjp_all_gather,
                         .linear_in = save(0),
                         .batch = batch_gathered,
-                        .call = call_all_gather,
+                        .call = by_host<call_all_gather>,
                         .effect = true});
 const Op broadcast_op({.name = "broadcast",
                        .doc = "the root's tensor on all ranks",
@@ -255,7 +255,7 @@ const Op broadcast_op({.name = "broadcast",
                        .vjp = vjp_broadcast,
                        .linear_in = save(0),
                        .batch = batch_rows,
-                       .call = call_broadcast,
+                       .call = by_host<call_broadcast>,
                        .effect = true});
 const Op scatter_op({.name = "rank_scatter",
                      .doc = "of the root's tensor, row i on rank i",
@@ -264,7 +264,7 @@ const Op scatter_op({.name = "rank_scatter",
                      .vjp = vjp_scatter,
                      .linear_in = save(0),
                      .batch = batch_behind,
-                     .call = call_scatter,
+                     .call = by_host<call_scatter>,
                      .effect = true});
 const Op gather_op({.name = "rank_gather",
                     .doc = "the ranks' tensors along a new first axis on the root, zeros elsewhere",
@@ -273,7 +273,7 @@ const Op gather_op({.name = "rank_gather",
                     .vjp = vjp_gather,
                     .linear_in = save(0),
                     .batch = batch_gathered,
-                    .call = call_gather,
+                    .call = by_host<call_gather>,
                     .effect = true});
 const Op all_to_all_op({.name = "all_to_all",
                         .doc = "part j of the first axis goes to rank j, and part i comes from rank i",
@@ -282,7 +282,7 @@ const Op all_to_all_op({.name = "all_to_all",
                         .vjp = vjp_all_to_all,
                         .linear_in = save(0),
                         .batch = batch_behind,
-                        .call = call_all_to_all,
+                        .call = by_host<call_all_to_all>,
                         .effect = true});
 const Op permute_op({.name = "permute_ranks",
                      .doc = "from each rank to the one that `to` says; zeros where none comes",
@@ -291,7 +291,7 @@ const Op permute_op({.name = "permute_ranks",
                      .vjp = vjp_permute,
                      .linear_in = save(0),
                      .batch = batch_rows,
-                     .call = call_permute,
+                     .call = by_host<call_permute>,
                      .effect = true});
 const Op send_op({.name = "send",
                   .doc = "to one rank; gives its operand",
@@ -299,7 +299,7 @@ const Op send_op({.name = "send",
                   .infer = infer_same,
                   .no_gradient = waits_for_permute,
                   .batch = batch_rows,
-                  .call = call_send,
+                  .call = by_host<call_send>,
                   .effect = true});
 const Op receive_op({.name = "receive",
                      .doc = "what one rank sends",

@@ -68,8 +68,8 @@ class Buckets {
     begin(all, sent_.back());
   }
   void begin(const Tensor& all, Sent& sent) {
-    // Elsewhere and of other numbers a mean says what is wrong.
-    if (!is_host(all.device()) || !is_differentiable(all.dtype())) sent.mean = mean(all, options_.group);
+    // Of other numbers a mean says what is wrong.
+    if (!is_differentiable(all.dtype())) sent.mean = mean(all, options_.group);
     else sent.begun = start_all_reduce(all, Reduce::mean, options_.group);
   }
   static void take_apart(Sent& sent, std::span<Tensor> gradients) {

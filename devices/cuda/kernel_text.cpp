@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "rill/devices/fused.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cuda {
@@ -93,9 +94,10 @@ class Writer {
       : k_(k),
         row_level_(kernel::row_level(k)),
         operands_(k.inputs.size() + k.outputs.size()),
+        all_operands_(operand_count(k)),
         pass_(passes_of(k)),
         passes_(passes_in(k, pass_)) {
-    require_known(k, operands_);
+    require_known(k, all_operands_);
   }
 
   std::string points(std::string_view name) {
@@ -109,6 +111,25 @@ class Writer {
     line("const i64 p = q - row * n;");
     offsets();
     for (size_t i = 0; i < k_.body.size(); ++i) value(i, row_level_[i] ? "" : " + p * s.point");
+    for (size_t o = 0; o < k_.outputs.size(); ++o) store(o, " + p * s.point");
+    return close();
+  }
+
+  // A block finds its run, and takes some of its points.
+  std::string runs(std::string_view name) {
+    of_runs_ = true;
+    open(name, "Runs");
+    const size_t words = Runs::words_of_run(all_operands_);
+    line(fmt::format("const int at = {} * rill::run_of_block(s, {});", words, words));
+    line("const u32 n = u32(i64(s.word[at + 1]));");
+    line(fmt::format("const u32 first = (blockIdx.x - u32(i64(s.word[at]))) * {};", Runs::block_points));
+    line(fmt::format("const u32 end = n - first < {0} ? n : first + {0};", Runs::block_points));
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (row_level_[i]) value(i, "");
+    begin("for (u32 q = first + threadIdx.x; q < end; q += blockDim.x)");
+    line("const i64 p = q;");
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (!row_level_[i]) value(i, " + p * s.point");
     for (size_t o = 0; o < k_.outputs.size(); ++o) store(o, " + p * s.point");
     return close();
   }
@@ -267,6 +288,9 @@ class Writer {
     for (size_t o = 0; o < k_.outputs.size(); ++o)
       dense += fmt::format(" && rill::is_packed<{}, {}>(s, {})", type_name(k_.outputs[o].dtype), count,
                            k_.inputs.size() + o);
+    const auto whole_blocks = [&](size_t i) { return is_words(k_.inputs[i]) && count % 4 == 0; };
+    for (size_t i = 0; i < k_.inputs.size(); ++i)
+      if (whole_blocks(i)) dense += fmt::format(" && rill::counts_blocks(s, {})", i);
     begin(fmt::format("if ({})", dense));
     begin(fmt::format("for (u32 q = first; q < all / {}; q += threads)", count));
     line(fmt::format("const u32 point = q * {}, row = s.axes == 0 ? 0 : point / n;", count));
@@ -279,6 +303,11 @@ class Writer {
       if (moving(i))
         line(fmt::format("const rill::Pack<{0}, {1}> in{2} = rill::load_pack<{0}, {1}>({3}, s.point[{4}] != 0);",
                          name_of_input(i), count, i, address(k_.body[i].imm, " + start * s.point"), k_.body[i].imm));
+    const auto drawn = [&](size_t i) { return k_.body[i].code == Code::input && whole_blocks(k_.body[i].imm); };
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (drawn(i))
+        line(fmt::format("const rill::Words<{0}> in{1} = rill::random_words<{0}>({2});", count, i,
+                         words_of(k_.body[i].imm, " + start * s.point")));
     for (size_t o = 0; o < k_.outputs.size(); ++o)
       line(fmt::format("rill::Pack<{}, {}> out{};", type_name(k_.outputs[o].dtype), count, o));
     line("#pragma unroll");
@@ -287,6 +316,7 @@ class Writer {
     for (size_t i = 0; i < k_.body.size(); ++i) {
       if (row_level_[i]) continue;
       if (moving(i)) line(fmt::format("const {0} v{1} = rill::element<{0}>(in{1}.v[j]);", name_of(i), i));
+      else if (drawn(i)) line(fmt::format("const u32 v{0} = in{0}.v[j];", i));
       else value(i, " + p * s.point");
     }
     for (size_t o = 0; o < k_.outputs.size(); ++o) line(fmt::format("out{}.v[j] = v{};", o, k_.outputs[o].value));
@@ -315,9 +345,19 @@ class Writer {
     for (size_t i = 0; i < operands_; ++i) line(fmt::format("at{0} += place * s.stride[{0}][a];", i));
     end();
   }
+  std::string base(size_t operand) const {
+    return of_runs_ ? fmt::format("s.word[at + {}]", operand + 2) : fmt::format("s.base[{}]", operand);
+  }
+  // Of random words the key, and the number of a point's.
+  std::string words_of(size_t input, std::string_view point) const {
+    const auto before = std::count_if(k_.inputs.begin(), k_.inputs.begin() + long(input), is_words);
+    return fmt::format("{}, (i64)({}) - {}", base(operands_ + size_t(before)), address(input, point),
+                       FusedKernel::counter_base);
+  }
   // `point` says how far a point lies behind the row's begin: "", or a stride of `s` by operand.
   std::string address(size_t operand, std::string_view point) const {
-    return fmt::format("s.base[{0}] + at{0}", operand) + (point.empty() ? "" : fmt::format("{}[{}]", point, operand));
+    const std::string begin = of_runs_ ? base(operand) : fmt::format("{} + at{}", base(operand), operand);
+    return begin + (point.empty() ? "" : fmt::format("{}[{}]", point, operand));
   }
   void value(size_t i, std::string_view point) {
     const Inst& inst = k_.body[i];
@@ -325,8 +365,9 @@ class Writer {
     if (inst.code == Code::input) {
       const Input& in = k_.inputs[inst.imm];
       const std::string at = address(inst.imm, kernel::is_row_level(in.kind) ? "" : point);
-      text = kernel::is_number(in.kind) ? "(i64)(" + at + ")"
-                                        : fmt::format("rill::Stored<{}>::load({})", type_name(in.dtype), at);
+      text = is_words(in)                 ? "rill::random_word(" + words_of(inst.imm, point) + ")"
+             : kernel::is_number(in.kind) ? "(i64)(" + at + ")"
+                                          : fmt::format("rill::Stored<{}>::load({})", type_name(in.dtype), at);
     } else {
       text = inst_text(inst);
     }
@@ -357,14 +398,21 @@ class Writer {
 
   const Kernel& k_;
   const std::vector<bool> row_level_;
-  const size_t operands_;
-  std::vector<int> pass_;  // by instruction
+  const size_t operands_, all_operands_;  // without and with the keys of random words
+  std::vector<int> pass_;                 // by instruction
   RowPasses passes_;
   std::string text_;
   int depth_ = 0, numbered_ = 0;
+  bool of_runs_ = false;  // the parameter is a Runs
 };
 
 }  // namespace
+
+bool is_words(const Input& in) { return in.kind == Input::Kind::counter && in.dtype == DType::u32; }
+
+size_t operand_count(const Kernel& k) {
+  return k.inputs.size() + k.outputs.size() + size_t(std::count_if(k.inputs.begin(), k.inputs.end(), is_words));
+}
 
 bool takes_rows(const Kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const Inst& i) { return kernel::is_reduction(i.code); }) ||
@@ -393,5 +441,7 @@ std::string kernel_text(const Kernel& k, std::string_view name) {
   Writer w(k);
   return takes_rows(k) ? w.rows(name) : w.points(name);
 }
+
+std::string text_of_runs(const Kernel& k, std::string_view name) { return Writer(k).runs(name); }
 
 }  // namespace rill::cuda

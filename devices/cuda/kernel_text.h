@@ -38,6 +38,19 @@ struct RowSpace : Space {
   char *parts = nullptr, *totals = nullptr;
 };
 
+// Many runs of points, as a map takes them in one launch: of each a word for the first of its blocks of threads, how many
+// points it has, and where each operand begins.
+struct Runs {
+  static constexpr size_t most_words = 484;      // in all, so that parameters are below CUDA's 4096 bytes
+  static constexpr int64_t block_points = 1024;  // that a block of 256 threads takes
+  static constexpr size_t words_of_run(size_t operands) { return operands + 2; }
+  static char* as_word(int64_t number) {
+    return reinterpret_cast<char*>(number);  // NOLINT(performance-no-int-to-ptr): a number, never read through
+  }
+  int64_t runs = 0, point[Space::most_operands] = {};  // from point to point, the same for all
+  char* word[most_words] = {};
+};
+
 // What a kernel's steps are.
 struct RowPasses {
   int folds = 0, passes = 0;                        // reductions; passes over the row that compute them
@@ -47,6 +60,11 @@ RowPasses row_passes(const kernel::Kernel& k);
 
 // How a GPU with so many multiprocessors cuts these rows, by their number and length.
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
+
+// An input that is a counter of u32 stands for the random words of these numbers (random_bits), in maps on GPUs alone: the
+// key that they are made of is a further operand, behind the outputs.
+bool is_words(const kernel::Input& in);
+size_t operand_count(const kernel::Kernel& k);
 
 // What stands in front of kernels in a translation unit: math_scalar.h and prelude.cuh.
 std::string_view prelude();
@@ -58,6 +76,8 @@ bool takes_rows(const kernel::Kernel& k);
 // blocks of a multiple of 32 threads, 256 where `warps` is 8. What a row's later passes need of earlier ones is
 // computed again. Throws for added outputs, and more operands than Space holds.
 std::string kernel_text(const kernel::Kernel& k, std::string_view name);
+// The same of a map as RILL_KERNEL(NAME, Runs), for grids of as many blocks as the runs have.
+std::string text_of_runs(const kernel::Kernel& k, std::string_view name);
 
 }  // namespace rill::cuda
 

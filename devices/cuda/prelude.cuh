@@ -39,6 +39,11 @@ struct RowSpace : Space {
   char *parts, *totals;
 };
 
+struct Runs {
+  i64 runs, point[24];
+  char* word[484];
+};
+
 #define RILL static inline
 
 namespace rill {
@@ -334,6 +339,17 @@ class Blocks {
 
 RILL i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 RILL i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
+// Which of many runs this block takes points of; `words` tell of each.
+RILL int run_of_block(const Runs& s, int words) {
+  int low = 0, high = int(s.runs);
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (i64(s.word[middle * words]) <= i64(blockIdx.x)) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
 // The thread, and the turns that it takes: rows, or pieces of rows.
 struct Crew {
   int lane, warp;
@@ -429,6 +445,43 @@ template <class F>
 struct OnGpu : F {};
 template <class F, class T>
 RILL T rare(bool c, T y, T x) { return c ? OnGpu<F>::call(x) : y; }
+
+// --- Random words: those of random_bits (devices/philox.h), by their number ---
+template <int count>
+struct Words { u32 v[count]; };
+RILL Words<4> random_block(const char* key, u64 i) {
+  const u64 seed = *RILL_AT((const u64*)key), draw = *RILL_AT((const u64*)key + 1);
+  u32 a = u32(i), b = u32(i >> 32), c = u32(draw), d = u32(draw >> 32), k0 = u32(seed), k1 = u32(seed >> 32);
+#pragma unroll
+  for (int r = 0; r < 10; ++r, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
+    const u64 p0 = u64(0xD2511F53) * a, p1 = u64(0xCD9E8D57) * c;
+    a = u32(p1 >> 32) ^ b ^ k0, b = u32(p1), c = u32(p0 >> 32) ^ d ^ k1, d = u32(p0);
+  }
+  return {{a, b, c, d}};
+}
+RILL u32 random_word(const char* key, i64 i) {
+  const Words<4> x = random_block(key, u64(i) / 4);
+  const u32 low = i % 2 ? x.v[1] : x.v[0], high = i % 2 ? x.v[3] : x.v[2];
+  return i % 4 < 2 ? low : high;
+}
+// Neighbours, whose first has a multiple of 4 as its number.
+template <int count>
+RILL Words<count> random_words(const char* key, i64 first) {
+  Words<count> x;
+#pragma unroll
+  for (int b = 0; b < count / 4; ++b) {
+    const Words<4> y = random_block(key, u64(first) / 4 + b);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x.v[4 * b + j] = y.v[j];
+  }
+  return x;
+}
+// Whether packs of operand k, a number, begin so.
+RILL bool counts_blocks(const Space& s, int k) {
+  bool all = s.point[k] == 1 && i64(s.base[k]) % 4 == 0;
+  for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % 4 == 0;
+  return all;
+}
 
 // --- Memory ---
 template <class T>

@@ -161,7 +161,8 @@ std::string_view type_fault(const Kernel& k, const Inst& i) {
 void verify(const Kernel& k) {
   auto reject = [&](std::string what) { fail("kernel", fmt::format("{}\n{}", what, to_string(k))); };
   for (const Input& i : k.inputs)
-    if (is_number(i.kind) && i.dtype != DType::i64) reject("counters and coordinates are i64");
+    if (is_number(i.kind) && i.dtype != DType::i64 && !(i.kind == Input::Kind::counter && i.dtype == DType::u32))
+      reject("counters and coordinates are i64, or count random words (devices/cuda/kernel_text.h)");
   for (size_t n = 0; n < k.body.size(); ++n) {
     const Inst& i = k.body[n];
     for (int j = 0; j < operand_count(i.code); ++j)

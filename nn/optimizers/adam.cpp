@@ -54,7 +54,7 @@ void Adam::update_rows(const Rows& rows, const Tensor& gradient) {
   const Rows m = slot(rows, "m"), v = slot(rows, "v");
   const Tensor value = astype(rows.value(), gradient.dtype()), rate = rows.rated(step_rate_);
   const Tensor correction = rows.number(correction_),
-               decay = rows.rated(whole_rate_ * (decays() ? rows.weight_decay() : 0));
+               decay = rows.rated(whole_rate_, decays() ? rows.weight_decay() : 0);
   if (!amsgrad_) {
     const AdamUpdate next = adam_update(value, m, v, gradient, rate, correction, decay, params_);
     rows.assign(next.value);

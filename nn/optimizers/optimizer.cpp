@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "rill/devices/driver.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/option_checks.h"
@@ -140,12 +141,19 @@ void Optimizer::Rows::write(const Tensor& values) const {
 
 void Optimizer::Rows::subtract(const Tensor& change) const { assign(astype(value(), change.dtype()) - change); }
 
-Tensor Optimizer::Rows::number(const Tensor& n) const {
-  return astype(n.to(variable_.device()), real_of(wide_dtype(variable_.dtype())));
+Tensor Optimizer::Rows::number(const Tensor& n) const { return optimizer_->number_for(variable_, n, 1, 1); }
+Tensor Optimizer::Rows::rated(const Tensor& n, double times) const {
+  return optimizer_->number_for(variable_, n, times, optimizer_->settings(variable_).rate);
 }
-Tensor Optimizer::Rows::rated(const Tensor& n) const {
-  const double factor = optimizer_->settings(variable_).rate;
-  return number(factor == 1 ? n : n * factor);
+Tensor Optimizer::number_for(const Variable& v, const Tensor& n, double times, double factor) {
+  const DType dtype = real_of(wide_dtype(v.dtype()));
+  for (const Number& k : numbers_)
+    if (k.of.rep() == n.rep() && k.times == times && k.factor == factor && k.is.dtype() == dtype &&
+        k.is.device() == v.device())
+      return k.is;
+  Tensor x = times == 1 ? n : n * times;
+  if (factor != 1) x = x * factor;
+  return numbers_.emplace_back(Number{n, times, factor, astype(x.to(v.device()), dtype)}).is;
 }
 double Optimizer::Rows::weight_decay() const { return optimizer_->settings(variable_).weight_decay; }
 
@@ -345,8 +353,10 @@ void Optimizer::apply(const std::vector<Gradient>& gradients, const std::vector<
   const std::vector<Given> given = taken(gradients, variables, where);
   for (const Given& g : given)
     for (const std::string& name : all_slot_names(&g.variable)) slot(g.variable, name);
-  if (options_.accumulate > 1) accumulate(given, where);
-  else guarded_step(given, where);
+  run_together(variables[0].device(), [&] {
+    if (options_.accumulate > 1) accumulate(given, where);
+    else guarded_step(given, where);
+  });
 }
 
 // A step is as precise as its variable, whatever its gradient is.
@@ -408,6 +418,7 @@ void Optimizer::guarded_step(const std::vector<Given>& given, const Where& where
 
 void Optimizer::make_step(std::vector<Given> given, const Where& where) {
   new_rows_.clear();
+  numbers_.clear();
   clip_gradients(given);
   const Tensor step = astype(iterations_.value(), f64);
   rate_ = learning_rate.at(step);
@@ -415,14 +426,21 @@ void Optimizer::make_step(std::vector<Given> given, const Where& where) {
   for (const Given& g : given) variables.push_back(g.variable);
   before_updates(variables, step);
   begin_step(step, rate_);
+  // What is computed inside of a choice is known there alone.
+  const auto apart = [&](const Given& g) {
+    numbers_.clear();
+    update_one(g);
+    numbers_.clear();
+  };
   for (const Given& g : given)
-    if (g.may_be_none) cond(any(g.values != 0), [&] { update_one(g); }, [] {}, where);
+    if (g.may_be_none) cond(any(g.values != 0), [&] { apart(g); }, [] {}, where);
     else update_one(g);
   for (const NewRows& n : std::exchange(new_rows_, {}))
     detail::scatter_rows(n.variable, n.rows, n.values, by_row, detail::RowUpdate::set, "apply_gradients", where);
   after_updates(variables, step);
   if (options_.ema > 0) follow(variables, step);
   add_one(iterations_);
+  numbers_.clear();
 }
 
 void Optimizer::clip_gradients(std::vector<Given>& given) const {

@@ -178,11 +178,12 @@ class Optimizer {
     void subtract(const Tensor& change) const;  // likewise, from the values now; `change` may be of a wider dtype
     DType dtype() const { return variable_.dtype(); }  // of the variable
     const Variable& variable() const { return variable_; }
-    // A number of the step's, on the variable's device, in the dtype that its updates are computed in.
+    // A number of the step's, on the variable's device, in the dtype that its updates are computed in. It is computed once
+    // for all variables that have the same.
     Tensor number(const Tensor& n) const;
-    // The learning rate, or what a rule has made of it, times the factor of the variable's group.
+    // The learning rate, or what a rule has made of it, times the factor of the variable's group; and `times`.
     Tensor rate() const { return rated(optimizer_->rate_); }
-    Tensor rated(const Tensor& n) const;
+    Tensor rated(const Tensor& n, double times = 1) const;
     // The optimizer's weight decay, or that of the variable's group.
     double weight_decay() const;
 
@@ -236,6 +237,11 @@ class Optimizer {
     Variable variable;
     Tensor rows, values;
   };
+  struct Number {
+    Tensor of;
+    double times, factor;
+    Tensor is;
+  };
   struct Group {
     std::string pattern;
     GroupOptions options;
@@ -263,6 +269,7 @@ class Optimizer {
   Names all_slot_names(const Variable* variable) const;
   bool has_master(const Variable& variable) const;
   Settings settings(const Variable& variable) const;
+  Tensor number_for(const Variable& v, const Tensor& n, double times, double factor);
 
   OptimizerOptions options_;
   std::string name_;
@@ -271,6 +278,7 @@ class Optimizer {
   std::vector<Group> groups_;
   std::unordered_map<const VariableState*, Settings> settings_;  // of this step's variables that are in a group
   Tensor rate_;
+  std::vector<Number> numbers_;                   // of this step
   std::vector<NewRows> new_rows_;                 // that this step will assign
   std::vector<std::pair<Variable, Tensor>> own_;  // what parameters were, while their averages are swapped in
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#define RILL_ON_HOST
 #define __global__
 #define __device__
 #define __shared__ static thread_local
@@ -100,6 +101,68 @@ unsigned __match_any_sync(unsigned, T x) {
   unsigned all = 0;
   __of_all_lanes(x, [&](unsigned i, T y) { all |= unsigned(y == x) << i; });
   return all;
+}
+// What tensor cores do with m16n8k16 of halves, of which each lane has its part (PTX, mma): here the 16 products and what
+// they are added to are summed up in f64 and rounded once. (The true ones round in between, and do not say how.)
+template <class Wide>
+void __of_tensor_cores(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Wide wide) {
+  typedef unsigned long long Word;
+  Word left[2][32], right[32];
+  for (int k = 0; k < 2; ++k)
+    __of_all_lanes(Word(a[2 * k]) | Word(a[2 * k + 1]) << 32, [&](unsigned i, Word y) { left[k][i] = y; });
+  __of_all_lanes(Word(b0) | Word(b1) << 32, [&](unsigned i, Word y) { right[i] = y; });
+  const unsigned lane = threadIdx.x % 32;
+  for (int e = 0; e < 4; ++e) {
+    const unsigned row = lane / 4, high = e / 2, column = lane % 4 * 2 + e % 2;
+    double all = 0;
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned half = 16 * (k % 2), with = k % 8 / 2;
+      const Word x = left[k / 8][row * 4 + with] >> (32 * high + half),
+                 y = right[column * 4 + with] >> (32 * (k / 8) + half);
+      all += double(wide((unsigned short)x)) * double(wide((unsigned short)y));
+    }
+    sum[e] = float(double(sum[e]) + all);
+  }
+}
+// The same with m16n8k8 of TF32, of a left operand whose columns are a result's, the even ones first.
+inline void __of_tensor_cores_wide(float (&sum)[4], const float (&a)[4], float b0, float b1) {
+  typedef unsigned long long Word;
+  Word left[2][32], right[32];
+  const auto pair = [](float low, float high) {
+    unsigned l, h;
+    memcpy(&l, &low, 4), memcpy(&h, &high, 4);
+    return Word(l) | Word(h) << 32;
+  };
+  const auto part = [](Word x, unsigned high) {
+    const unsigned bits = unsigned(x >> (32 * high));
+    float y;
+    memcpy(&y, &bits, 4);
+    return double(y);
+  };
+  for (int high = 0; high < 2; ++high)
+    __of_all_lanes(pair(a[2 * high], a[2 * high + 1]), [&](unsigned i, Word y) { left[high][i] = y; });
+  __of_all_lanes(pair(b0, b1), [&](unsigned i, Word y) { right[i] = y; });
+  const unsigned lane = threadIdx.x % 32;
+  for (int e = 0; e < 4; ++e) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + e % 2;
+    double all = 0;
+    for (unsigned k = 0; k < 8; ++k)
+      all += part(left[e / 2][row * 4 + k % 4], k / 4) * part(right[column * 4 + k % 4], k / 4);
+    sum[e] = float(double(sum[e]) + all);
+  }
+}
+// Four 8 x 8 matrices of halves in shared memory; lane i says where row i % 8 of matrix i / 8 begins (PTX, ldmatrix).
+inline void __load_matrices(unsigned (&to)[4], const unsigned short* row, bool turned) {
+  const unsigned short* rows[32];
+  __of_all_lanes(row, [&](unsigned i, const unsigned short* y) { rows[i] = y; });
+  const unsigned lane = threadIdx.x % 32, far = lane / 4, near = lane % 4 * 2;
+  for (unsigned m = 0; m < 4; ++m) {
+    if ((unsigned long long)rows[8 * m + far] % 16 != 0) rill_unaligned(rows[8 * m + far], 16);
+    const unsigned first = turned ? rows[8 * m + near][far] : rows[8 * m + far][near];
+    const unsigned second = turned ? rows[8 * m + near + 1][far] : rows[8 * m + far][near + 1];
+    to[m] = first | second << 16;
+  }
+  __syncwarp();
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 

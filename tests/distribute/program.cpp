@@ -54,6 +54,41 @@ void values() {
   distribute::barrier();
 }
 
+// What is on a GPU goes by the host, with the same bits. (The script sees to it that there is one, a simulated one.)
+void on_a_gpu() {
+  const Device gpu("gpu:0");
+  EXPECT(has_device(gpu));
+  const WithDevice here("cpu:0");
+  const std::vector<Tensor> all = of_all({2 * n, 3});
+  const Tensor x = all[size_t(me)];
+  const std::vector<std::function<Tensor(const Tensor&)>> functions = {
+      [](const Tensor& v) { return distribute::all_reduce(v); },
+      [](const Tensor& v) { return distribute::all_reduce(v, Reduce::max); },
+      [](const Tensor& v) { return distribute::reduce_scatter(v, Reduce::mean); },
+      [](const Tensor& v) { return distribute::all_gather(v); },
+      [](const Tensor& v) { return distribute::broadcast(v, n - 1); },
+      [](const Tensor& v) { return distribute::gather(v, 0); },
+      [](const Tensor& v) { return distribute::scatter(v.reshape({n, 2, 3})); },
+      [](const Tensor& v) { return distribute::all_to_all(v); },
+      [](const Tensor& v) { return distribute::rotate(v); },
+      [](const Tensor& v) { return distribute::start_all_reduce(v, Reduce::sum).wait(); },
+  };
+  for (const auto& f : functions) {
+    const auto g = [&](const Tensor& v) { return f(v * 2) + 1; };
+    const Tensor want = g(x), is = g(x.to(gpu));
+    EXPECT(is.device() == gpu && same(is.to(want.device()), want));
+    auto traced = function("traced", g);
+    for (int i = 0; i < 3; ++i, jit::wait()) EXPECT(same(traced(x.to(gpu)).to(want.device()), want));
+  }
+  const auto gradient = [&](Device d) {
+    const Variable w(own({40}, 0).to(d), "w");
+    distribute::GradientTape tape;
+    const Tensor loss = sum(square(w) * own({40}, me).to(d));
+    return tape.gradient(loss, {w})[0].to("cpu:0");
+  };
+  EXPECT(same(gradient(gpu), gradient("cpu:0")));
+}
+
 // Sums that are added up in several pieces, the last of which is shorter, of parts that are not of one length.
 void long_sums() {
   for (const DType d : {f32, f64, bf16}) {
@@ -400,6 +435,7 @@ const Cases mistakes = {
 
 const Cases cases = {
     {"values", values},
+    {"on_a_gpu", on_a_gpu},
     {"long_sums", long_sums},
     {"dtypes", dtypes},
     {"texts", texts},

@@ -185,6 +185,26 @@ TEST_CASE("training steps: Variables, what is computed over them, random numbers
   CHECK(counts.launches() > 6);
 }
 
+TEST_CASE("independent branches run side by side, what depends on others after them") {
+  const Tensor w = some({16, 16}, 9);
+  const auto g = [&](const Tensor& x) {
+    Tensor sum_of_all = x;
+    for (int i = 0; i < 3; ++i) {
+      const Tensor y = cumsum(exp(x * float(i)), 0);
+      sum_of_all = sum_of_all + cumsum(matmul(y, w) + y, 1) * softmax(y);
+    }
+    return cumsum(sum_of_all, 0);
+  };
+  auto* branches = of_driver<size_t()>("rill_simulated_branches");
+  auto f = function("f", g);
+  if (branches) branches();
+  for (uint64_t i = 0; i < 12; ++i, jit::wait()) {
+    const Tensor x = some({16, 16}, i % 4);
+    CHECK(same(f(x), g(x)));
+  }
+  if (branches) CHECK(branches() >= 3);
+}
+
 TEST_CASE("inner functions, loops and choices run as before") {
   const auto g = [](const Tensor& x) {
     const Tensor n = cumsum(exp(x), 0) * 2;

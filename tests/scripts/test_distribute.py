@@ -28,7 +28,7 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
+CASES = ["values", "on_a_gpu", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
          "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
@@ -79,6 +79,9 @@ UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "
             "never_waited_for", "other_micro_batches", "other_stages"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
+# A case whose name says so has a simulated GPU on each rank.
+GPU = {"LD_LIBRARY_PATH": f"{BUILD / 'tests/cuda'}:{BUILD}", "RILL_CACHE_DIR": str(BUILD / "tests/cuda/kernels")}
+
 faults = []
 
 
@@ -86,7 +89,8 @@ def run(ranks, *command, limit=240):
     """Exit status, output and time of a job."""
     began = time.monotonic()
     try:
-        done = subprocess.run(["mpirun", "-n", str(ranks), *map(str, command)], env=ENV, stdout=subprocess.PIPE,
+        env = ENV | (GPU if "on_a_gpu" in command else {})
+        done = subprocess.run(["mpirun", "-n", str(ranks), *map(str, command)], env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=limit)
     except subprocess.TimeoutExpired as e:
         return None, (e.stdout or b"").decode() if isinstance(e.stdout, bytes) else e.stdout or "", limit
@@ -104,6 +108,10 @@ for ranks in (1, 2, 3, 4):
     if not asked or "api" in asked:
         status, output, _ = run(ranks, API)
         check(status == 0, f"api_distribute on {ranks}", output)
+
+if not (BUILD / "tests/cuda/libcuda.so.1").exists():
+    print("without on_a_gpu: there is no simulated GPU")
+    CASES.remove("on_a_gpu")
 
 bits = {}
 for case in CASES:

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "rill/devices/cuda/kernel_text.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/params/elementwise_params.h"
@@ -64,6 +65,7 @@ class Lowering {
       }
     }
     fused_->kernel = recorder_.finish();
+    draw_within();
     kernel::verify(fused_->kernel);
     std::vector<const Spec*> specs;
     for (ValueId v : lowered_.inputs) specs.push_back(&g_.spec(v));
@@ -74,6 +76,15 @@ class Lowering {
   }
 
  private:
+  // Maps on GPUs make random words themselves. (Each point of a row's later passes would have to make them again.)
+  void draw_within() {
+    const Device device = g_.nodes()[size_t(group_.nodes.front())].outputs[0].device;
+    if (device.kind() != DeviceKind::gpu || cuda::takes_rows(fused_->kernel)) return;
+    for (size_t k = 0; k < fused_->inputs.size(); ++k)
+      if (fused_->inputs[k].random && cuda::operand_count(fused_->kernel) < cuda::Space::most_operands)
+        fused_->kernel.inputs[k].kind = Input::Kind::counter;
+  }
+
   // f16 and bf16 are computed in f32.
   int32_t widened(int32_t value) {
     return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "rill/devices/driver.h"
 #include "rill/ops/op.h"
 #include "rill/trace/graph/layout.h"
 #include "rill/trace/run/arena.h"
@@ -255,8 +256,16 @@ class Planner {
       if (s.placed_here && !s.leaves) order.push_back(&s), plan_.unshared_bytes += s.bytes;
     std::stable_sort(order.begin(), order.end(), [](Storage* a, Storage* b) { return a->bytes > b->bytes; });
     Arena arena(int(g_.nodes().size()));
-    for (Storage* s : order) s->offset = arena.put(s->bytes, s->first, s->last);
+    for (Storage* s : order) s->offset = arena.put(s->bytes, s->first, kept_until(*s));
     plan_.arena_bytes = arena.bytes();
+  }
+  // Kernels of independent branches run side by side on a GPU, unless one takes memory that another has left. So small
+  // values, whose kernels alone leave a GPU idle, keep theirs for some nodes more.
+  int kept_until(const Storage& s) const {
+    constexpr size_t small_bytes = 1 << 20;
+    constexpr int more_nodes = 16;
+    if (is_host(device_) || s.bytes > small_bytes) return s.last;
+    return std::min(s.last + more_nodes, int(g_.nodes().size()) - 1);
   }
 
   void write() {

@@ -58,7 +58,7 @@ class SharedRoom {
 struct Capture::Room {
   std::mutex mutex;  // a buffer that outlives the capture may go on another thread
   std::vector<RoomBlock> blocks;
-  int in_use = 0;
+  int in_use = 0, allocations = 0;
 };
 struct Capture::RoomPlace {
   std::shared_ptr<Room> room;
@@ -98,6 +98,7 @@ bool Capture::make(const Callback<void()>& work) {
       ~Making() { making = nullptr, making_on = nullptr; }
     } const scope(this);
     work();
+    add_gathered();
   }
   gpu_.enter();
   if (room_->in_use > 0) return false;
@@ -119,17 +120,88 @@ KernelNode kernel_node(Function f, unsigned blocks, unsigned threads, unsigned s
 
 void Capture::add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads,
                          unsigned shared_bytes) {
+  add_gathered();
+  const Branches::Nodes after = next_after();
+  added(add_node(f, params, blocks, threads, shared_bytes, after), after);
+}
+
+void Capture::add_map(const LoadedKernel& k, const Space& s, const Gathered::Memory& memory) {
+  gathered_.add(k, s, memory);
+  if (call_) call_->gathers = true;
+  if (gathered_.is_full()) add_gathered();
+}
+
+// A call's later kernels come after its maps, and these after its earlier kernels.
+void Capture::add_gathered() {
+  if (gathered_.is_empty()) return;
+  gathered_.begin_all(gpu_, [&](Function f, std::span<const char> params, int64_t blocks, auto touched) {
+    Branches::Nodes after;
+    branches_.look(touched, after);
+    if (call_ && call_->last && std::find(after.begin(), after.end(), call_->last) == after.end())
+      after.push_back(call_->last);
+    const GraphNode node = add_node(f, params, unsigned(blocks), 256, 0, after);
+    branches_.added(node, after);
+    branches_.note(touched, node);
+    if (call_ && call_->gathers) call_->after.push_back(node);
+  });
+}
+
+GraphNode Capture::add_node(Function f, std::span<const char> params, unsigned blocks, unsigned threads,
+                            unsigned shared_bytes, const Branches::Nodes& after) {
   Kernel k{nullptr, f, blocks, threads, shared_bytes, {params.begin(), params.end()}, {}};
   void* list[] = {k.params.data()};
   const KernelNode node = kernel_node(f, blocks, threads, shared_bytes, list);
-  RILL_CUDA(cuGraphAddKernelNode, &k.node, graph_, &last_, last_ ? 1 : 0, &node);
-  last_ = k.node;
+  RILL_CUDA(cuGraphAddKernelNode, &k.node, graph_, after.data(), after.size(), &node);
   for (size_t at = 0; at + sizeof(char*) <= params.size(); at += sizeof(char*)) {
     const char* word = nullptr;
     std::memcpy(&word, params.data() + at, sizeof word);
     if (const int block = block_of(word); block >= 0) k.addresses.push_back({at, size_t(block)});
   }
   kernels_.push_back(std::move(k));
+  return kernels_.back().node;
+}
+
+namespace {
+Touched touched_by(const Tensor& t, bool writes) {
+  int64_t low = 0, high = 1;
+  for (size_t a = 0; a < t.shape().size(); ++a) {
+    const int64_t reach = (t.shape()[a] - 1) * t.strides()[a];
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto size = int64_t(size_of(t.dtype()));
+  return {address(t) + low * size, address(t) + high * size, writes};
+}
+}  // namespace
+
+void Capture::run_call(rill::Kernel kernel, const KernelArgs& args) {
+  if (call_) return kernel(args);
+  CallNow now;
+  for (const Tensor* t : args.in)
+    if (t->size() > 0) now.touched.push_back(touched_by(*t, false));
+  for (const Tensor* t : args.out)
+    if (t->size() > 0) now.touched.push_back(touched_by(*t, true));
+  struct Scope {
+    explicit Scope(CallNow*& c, CallNow* n) : call(c) { call = n; }
+    Scope(const Scope&) = delete;
+    ~Scope() { call = nullptr; }
+    CallNow*& call;
+  } const scope(call_, &now);
+  kernel(args);
+  if (now.last) branches_.note(now.touched, now.last);
+}
+
+Branches::Nodes Capture::next_after() {
+  if (!call_) return branches_.ends();
+  if (!call_->has_looked) branches_.look(call_->touched, call_->after);
+  call_->has_looked = true;
+  return call_->after;
+}
+
+void Capture::added(GraphNode node, const Branches::Nodes& after) {
+  branches_.added(node, after);
+  if (!call_) return branches_.join(node);
+  call_->after = {node};
+  call_->last = node;
 }
 
 Graph Capture::captured(const Callback<void(Stream)>& call) {
@@ -155,6 +227,7 @@ Graph Capture::captured(const Callback<void(Stream)>& call) {
 }
 
 void Capture::add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call) {
+  add_gathered();
   for (const char* o : operands)
     if (const int block = block_of(o); block >= 0) of_a_library_[size_t(block)] = true;
   const Graph part = captured([&](Stream s) {
@@ -162,27 +235,35 @@ void Capture::add_library_call(std::span<const char* const> operands, const Call
       fail("cuda", fmt::format("a library refuses with status {} what is captured", status), Where());
   });
   GraphNode node = nullptr;
-  const Result result = api().cuGraphAddChildGraphNode(&node, graph_, &last_, last_ ? 1 : 0, part);
+  const Branches::Nodes after = next_after();
+  const Result result = api().cuGraphAddChildGraphNode(&node, graph_, after.data(), after.size(), part);
   api().cuGraphDestroy(part);
   require(result, "cuGraphAddChildGraphNode");
-  last_ = node;
+  added(node, after);
 }
 
 // --- Its memory ------------------------------------------------------------------------------------------------------
 
+// A small block waits for some allocations until it serves again, since who takes it comes after who has had it.
 Ref<Buffer> Capture::allocate(size_t wanted) {
+  constexpr size_t small_bytes = 1 << 20;
+  constexpr int waits = 16;
   auto buffer = std::make_unique<Buffer>();
   const std::lock_guard hold(room_->mutex);
   std::vector<RoomBlock>& blocks = room_->blocks;
+  ++room_->allocations;
+  const auto serves = [&](const RoomBlock& b) {
+    return b.is_free && (wanted > small_bytes || room_->allocations - b.freed > waits);
+  };
   size_t best = blocks.size();
   for (size_t b = 0; b < blocks.size(); ++b)
-    if (blocks[b].is_free && blocks[b].bytes >= wanted && blocks[b].bytes - wanted <= blocks[b].bytes / 5 &&
+    if (serves(blocks[b]) && blocks[b].bytes >= wanted && blocks[b].bytes - wanted <= blocks[b].bytes / 5 &&
         (best == blocks.size() || blocks[b].bytes < blocks[best].bytes))
       best = b;
   if (best == blocks.size()) {
     std::vector<const Buffer*> mine;
     for (const RoomBlock& b : blocks) mine.push_back(b.memory.get());
-    blocks.push_back({of_gpu<SharedRoom>(gpu_).take(gpu_, wanted, mine), wanted, true});
+    blocks.push_back({of_gpu<SharedRoom>(gpu_).take(gpu_, wanted, mine), wanted, true, 0});
   }
   auto place = std::make_unique<RoomPlace>(RoomPlace{room_, best});
   RoomBlock& block = blocks[best];
@@ -193,6 +274,12 @@ Ref<Buffer> Capture::allocate(size_t wanted) {
   buffer->owner = place.release();
   block.is_free = false;
   ++room_->in_use;
+  if (call_) {
+    const auto* const begin = static_cast<const char*>(buffer->data);
+    const Touched own{begin, begin + buffer->bytes, true};
+    call_->touched.push_back(own);
+    if (call_->has_looked) branches_.look({&own, 1}, call_->after);
+  }
   return Ref<Buffer>::adopt(buffer.release());
 }
 
@@ -200,7 +287,8 @@ void Capture::give_back(Buffer* b) {
   const std::unique_ptr<RoomPlace> place(static_cast<RoomPlace*>(b->owner));
   {
     const std::lock_guard hold(place->room->mutex);
-    place->room->blocks[place->block].is_free = true;
+    RoomBlock& block = place->room->blocks[place->block];
+    block.is_free = true, block.freed = place->room->allocations;
     --place->room->in_use;
   }
   delete b;

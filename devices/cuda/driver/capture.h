@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "rill/devices/cuda/driver/branches.h"
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/driver.h"
 
@@ -33,8 +34,13 @@ class Capture final : public CapturedWork {
   bool replaces(CapturedWork& earlier) override;
 
   // --- While it is made ---
+  // Runs a record's call. Its kernels come after those of calls that wrote what it reads, or touched what it writes, and
+  // beside all others; what is started outside of a call comes after all before it, and before all after it.
+  void run_call(rill::Kernel kernel, const KernelArgs& args);
   Ref<Buffer> allocate(size_t bytes);
   void add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
+  // May stand behind later maps that do not depend on it, and be one launch with others (gathered.h).
+  void add_map(const LoadedKernel& k, const Space& s, const Gathered::Memory& memory);
   void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
  private:
@@ -45,6 +51,7 @@ class Capture final : public CapturedWork {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted
     bool is_free;
+    int freed;  // after so many allocations
   };
   struct Room;
   struct RoomPlace;
@@ -69,6 +76,11 @@ class Capture final : public CapturedWork {
   // The parameters with what tells a place in the room instead of its address.
   std::vector<char> without_room(std::vector<char> params) const;
   bool write(Kernel& k, std::span<const MovingMemory> to);
+  GraphNode add_node(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                     const Branches::Nodes& after);
+  void add_gathered();
+  Branches::Nodes next_after();
+  void added(GraphNode node, const Branches::Nodes& after);
   // Runs `call`, which starts what becomes a part of a graph; nullptr where it could not be captured.
   Graph captured(const Callback<void(Stream)>& call);
 
@@ -77,8 +89,17 @@ class Capture final : public CapturedWork {
   std::vector<MovingMemory> blocks_;           // where parameters point now; the last is the thread's fault_place()
   std::vector<bool> may_move_, of_a_library_;  // by block
   std::vector<Kernel> kernels_;
+  Gathered gathered_;
   Graph graph_ = nullptr;
-  GraphNode last_ = nullptr;
+  Branches branches_;
+  struct CallNow {
+    std::vector<Touched> touched;  // memory that it takes for itself, too
+    Branches::Nodes after;         // what its next kernel comes after
+    bool has_looked = false;       // whether that has to do with what is touched
+    bool gathers = false;          // some of its maps
+    GraphNode last = nullptr;      // of its kernels
+  };
+  CallNow* call_ = nullptr;
   GraphExec exec_ = nullptr;
 };
 

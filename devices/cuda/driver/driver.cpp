@@ -145,7 +145,12 @@ class CudaDriver final : public DeviceDriver {
   }
   void run(Kernel kernel, const KernelArgs& args) override {
     const CallersContext kept;
-    kernel(args);
+    if (Capture* capture = Capture::current(gpu_of(args.out[0]->device()))) capture->run_call(kernel, args);
+    else kernel(args);
+  }
+  void together(Device d, const Callback<void()>& work) override {
+    const CallersContext kept;
+    gpu_of(d).gather(work);
   }
   std::unique_ptr<CapturedWork> capture(Device d, std::span<const MovingMemory> moving,
                                         const Callback<void()>& work) override {

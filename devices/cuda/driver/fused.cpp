@@ -19,12 +19,6 @@ kernel::Kernel without_sums(kernel::Kernel k) {
   return k;
 }
 
-// What load_fused() gives.
-struct Loaded {
-  Function function;
-  RowPasses passes;
-};
-
 std::string_view fold_name(kernel::Code c) {
   return c == kernel::Code::reduce_sum    ? "sum"
          : c == kernel::Code::reduce_prod ? "prod"
@@ -49,21 +43,24 @@ class FusedCall {
       operands = place(in);
     }
     place_outputs(operands);
+    place_keys(operands);
     Gpu& gpu = gpu_of(device_);
-    const Loaded f = loaded();
+    const LoadedKernel& f = loaded();
+    std::vector<Tensor> more = dense_;
+    for (const std::vector<Tensor>* list : {&kept_, &whole_}) more.insert(more.end(), list->begin(), list->end());
     const bool rows = takes_rows(f_.kernel);
     for_each_space(sizes_, operands, rows ? f_.row_axes : no_rows, [&](const Space& s) {
       if (rows) start_rows(gpu, f.function, f.passes, s);
-      else gpu.launch(f.function, s, s.rows * s.n);
+      else gpu.launch_map(f, s, args_, more);
     });
     for (size_t o = 0; o < whole_.size(); ++o)
       if (whole_[o].defined()) fold_output(o);
   }
 
  private:
-  Loaded loaded() const {
-    if (f_.code.code) return *static_cast<const Loaded*>(f_.code.code.get());
-    return *static_cast<const Loaded*>(load_fused(f_.kernel, device_).get());
+  const LoadedKernel& loaded() const {
+    if (f_.code.code) return *static_cast<const LoadedKernel*>(f_.code.code.get());
+    return *static_cast<const LoadedKernel*>(load_fused(f_.kernel, device_).get());
   }
 
   std::vector<Placed> place(Operands in) {
@@ -73,7 +70,8 @@ class FusedCall {
       if (a.operand < 0) {
         all.push_back({FusedKernel::counter_start(), Ints(a.steps.begin(), a.steps.end())});
       } else if (a.random) {
-        all.push_back(placed(random_words(*in[size_t(a.operand)]), sizes_.size()));
+        all.push_back(is_words(f_.kernel.inputs[k]) ? word_numbers()
+                                                    : placed(random_words(*in[size_t(a.operand)]), sizes_.size()));
       } else {
         const Tensor& t = *in[size_t(a.operand)];
         Placed p{address(t), Ints(sizes_.size(), 0)};
@@ -96,6 +94,22 @@ class FusedCall {
     const KernelArgs args{in, out, params, nullptr, &op};
     driver_of(device_).kernel(op, op.name, key.dtype(), nullptr)(args);
     return kept_.back();
+  }
+
+  // Where each point's word is among them.
+  Placed word_numbers() const {
+    Placed p{FusedKernel::counter_start(), Ints(sizes_.size(), 0)};
+    int64_t step = 1;
+    for (size_t i = sizes_.size(); i-- > 0; step *= sizes_[i]) p.stride[i] = step;
+    return p;
+  }
+  void place_keys(std::vector<Placed>& operands) {
+    for (size_t k = 0; k < f_.inputs.size(); ++k) {
+      if (!is_words(f_.kernel.inputs[k])) continue;
+      const Tensor& key = *args_.in[size_t(f_.inputs[k].operand)];
+      kept_.push_back(key.is_contiguous() ? key : dense_copy(key));
+      operands.push_back({address(kept_.back()), Ints(sizes_.size(), 0)});
+    }
   }
 
   void place_outputs(std::vector<Placed>& operands) {
@@ -146,8 +160,8 @@ class FusedCall {
 
 std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d) {
   const kernel::Kernel stored = without_sums(k);
-  return std::make_shared<const Loaded>(Loaded{
-      gpu_of(d).function(kernel::to_string(stored), [&] { return kernel_text(stored, "k"); }), row_passes(stored)});
+  const LoadedKernel& loaded = gpu_of(d).recorded(kernel::to_string(stored), [&] { return stored; });
+  return {std::shared_ptr<const void>(), &loaded};  // which stays for ever
 }
 
 void run_fused(const KernelArgs& args) { FusedCall(args).run(); }

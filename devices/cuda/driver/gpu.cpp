@@ -133,8 +133,79 @@ void Gpu::start(Function f, const void* params, size_t bytes, unsigned blocks, u
   enter();
   if (Capture* capture = Capture::current(*this))
     return capture->add_kernel(f, {static_cast<const char*>(params), bytes}, blocks, threads, shared_bytes);
+  begin_gathered();
   void* list[] = {const_cast<void*>(params)};
   RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream_, list, nullptr);
+}
+
+// --- Gathering -------------------------------------------------------------------------------------------------------
+
+namespace {
+thread_local const Gpu* gathers_on = nullptr;
+
+Gathered::Memory memory_of(const KernelArgs& args, std::span<const Tensor> more) {
+  Gathered::Memory memory;
+  const auto add = [&](const Tensor& t) {
+    if (t.defined()) memory.push_back(t.rep()->buffer);
+  };
+  for (const Tensor* t : args.in) add(*t);
+  for (const Tensor* t : args.out) add(*t);
+  for (const Tensor& t : more) add(t);
+  return memory;
+}
+}  // namespace
+
+void Gpu::launch_map(const LoadedKernel& k, const Space& s, const KernelArgs& args, std::span<const Tensor> more) {
+  if (Capture* capture = Capture::current(*this)) return capture->add_map(k, s, memory_of(args, more));
+  if (gathers_on != this) return launch(k.function, s, s.rows * s.n);
+  bool is_full = false;
+  {
+    const std::lock_guard hold(gather_mutex_);
+    gathered_.add(k, s, memory_of(args, more));
+    holds_back_ = true;
+    is_full = gathered_.is_full();
+  }
+  if (is_full) begin_gathered();
+}
+
+void Gpu::gather(const Callback<void()>& work) {
+  struct Scope {
+    const Gpu* const outer = gathers_on;
+    Gpu& gpu;
+    explicit Scope(Gpu& g) : gpu(g) { gathers_on = &g; }
+    Scope(const Scope&) = delete;
+    ~Scope() {
+      gathers_on = outer;
+      if (!gpu.holds_back_) return;
+      try {  // `work` has thrown: what came before it has happened all the same
+        gpu.begin_gathered();
+      } catch (...) {
+      }
+    }
+  } const scope(*this);
+  work();
+  if (scope.outer != this) begin_gathered();
+}
+
+bool Gpu::is_held_back(const void* memory, size_t bytes) {
+  if (!holds_back_) return false;
+  const std::lock_guard hold(gather_mutex_);
+  return gathered_.touches(static_cast<const char*>(memory), bytes);
+}
+
+void Gpu::begin_gathered() {
+  if (!holds_back_) return;
+  Gathered::Memory memory;  // which goes when the lock is no longer held
+  const std::lock_guard hold(gather_mutex_);
+  struct Begun {
+    std::atomic<bool>& flag;
+    ~Begun() { flag = false; }
+  } const begun{holds_back_};
+  enter();
+  memory = gathered_.begin_all(*this, [&](Function f, std::span<const char> params, int64_t blocks, auto) {
+    void* list[] = {const_cast<char*>(params.data())};
+    RILL_CUDA(cuLaunchKernel, f, unsigned(blocks), 1, 1, 256, 1, 1, 0, stream_, list, nullptr);
+  });
 }
 
 namespace {
@@ -184,6 +255,7 @@ void Gpu::synchronize() {
   if (!is_open()) return;
   Capture::require_none(*this);
   enter();
+  begin_gathered();
   RILL_CUDA(cuStreamSynchronize, stream_);
   if (fault_place()->code != 0) throw_faults();
 }
@@ -221,6 +293,10 @@ void Gpu::wait() noexcept {
   if (in_fork() || !is_open()) return;
   Context now = nullptr;
   if (api().cuCtxGetCurrent(&now) != 0 || api().cuCtxSetCurrent(context) != 0) return;
+  try {
+    begin_gathered();
+  } catch (...) {  // who gathers is told when it waits
+  }
   if (Capture::current(*this)) {  // which no thread may disturb: other libraries' streams are not waited for
     api().cuStreamSynchronize(stream_);
   } else {
@@ -237,6 +313,7 @@ void Gpu::wait() noexcept {
 void Gpu::upload(void* to, const void* from, size_t bytes) {
   Capture::require_none(*this);
   enter();
+  if (is_held_back(to, bytes)) begin_gathered();
   const std::lock_guard hold(staging_mutex_);
   for (size_t done = 0; done < bytes;) {
     if (staged_ == staging_bytes) next_staging();

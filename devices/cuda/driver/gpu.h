@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "rill/devices/cuda/driver/api.h"
+#include "rill/devices/cuda/driver/gathered.h"
+#include "rill/devices/kernel.h"
 #include "rill/devices/registry.h"
 
 #pragma GCC visibility push(default)
@@ -54,7 +56,11 @@ class Gpu {
   int processors = 0;    // streaming multiprocessors
   Context context = nullptr;
   std::string name;
-  Stream stream() const { return stream_; }
+  // What was gathered has begun there.
+  Stream stream() {
+    begin_gathered();
+    return stream_;
+  }
 
   // Makes the context this thread's; every call of the driver for this GPU comes after it.
   void enter() const;
@@ -78,6 +84,8 @@ class Gpu {
   // The kernel that `key` names. Where it is not loaded yet, `text` gives its CUDA C++, as prelude() has it in front,
   // in which it is called "k"; machine code is kept on disk. Any thread may call.
   Function function(const std::string& key, const Callback<std::string()>& text);
+  // The same for what `record` gives.
+  const LoadedKernel& recorded(const std::string& key, const Callback<kernel::Kernel()>& record);
   // Addresses in parameters are those of elements of their operands, or of fault_place(): a Capture finds them there.
   // Starts blocks of 256 threads, `count` threads in all but at most as many as fill the GPU some times over: kernels
   // loop, by the size of the grid. Nothing where `count` is 0.
@@ -90,6 +98,15 @@ class Gpu {
   void launch_blocks(Function f, const Params& params, int64_t blocks, int threads, int shared_bytes = 0) {
     start(f, &params, sizeof params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
   }
+
+  // --- Gathering ---
+  // Starts a map for a record's call. While this thread gathers, or makes a Capture, it may begin later, with others.
+  // `more`: what it reads beside the call's operands.
+  void launch_map(const LoadedKernel& k, const Space& s, const KernelArgs& args, std::span<const Tensor> more = {});
+  // Runs `work`, whose maps on this thread are gathered, and begins them: at the latest at its end, and before anything
+  // else begins here, on whatever thread.
+  void gather(const Callback<void()>& work);
+  unsigned blocks_for(int64_t count) const;
 
   // --- Waiting ---
   // Held shared while a library's call is captured, and exclusively by wait(): CUDA refuses cuCtxSynchronize() while a
@@ -111,7 +128,8 @@ class Gpu {
  private:
   std::string take_faults(Fault* place);
   void throw_faults();
-  unsigned blocks_for(int64_t count) const;
+  void begin_gathered();
+  bool is_held_back(const void* memory, size_t bytes);  // a gathered map reads or writes some of it
   void start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads, unsigned shared_bytes);
   void make_pool();
   DevicePointer take_block(size_t bytes);
@@ -145,8 +163,13 @@ class Gpu {
   StagingSlot staging_[staging_slots];
   size_t staging_now_ = 0, staged_ = 0;
 
+  std::mutex gather_mutex_;
+  Gathered gathered_;
+  std::atomic<bool> holds_back_ = false;  // whether gathered_ has something
+
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
+  std::unordered_map<std::string, LoadedKernel> recorded_;
 
   static constexpr int fault_places = 64;  // more threads at once share them
   Fault* faults_ = nullptr;

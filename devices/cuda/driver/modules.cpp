@@ -29,4 +29,16 @@ Function Gpu::function(const std::string& key, const Callback<std::string()>& te
   return functions_.emplace(key, function).first->second;
 }
 
+const LoadedKernel& Gpu::recorded(const std::string& key, const Callback<kernel::Kernel()>& record) {
+  {
+    const std::lock_guard hold(module_mutex_);
+    if (const auto known = recorded_.find(key); known != recorded_.end()) return known->second;
+  }
+  LoadedKernel loaded{nullptr, record(), {}};
+  loaded.function = function(key, [&] { return kernel_text(loaded.kernel, "k"); });
+  if (takes_rows(loaded.kernel)) loaded.passes = row_passes(loaded.kernel);
+  const std::lock_guard hold(module_mutex_);
+  return recorded_.emplace(key, std::move(loaded)).first->second;
+}
+
 }  // namespace rill::cuda

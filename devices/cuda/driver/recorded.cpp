@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
 
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/cuda/driver/rows.h"
@@ -32,25 +30,13 @@ int32_t read(Recorder& r, DType dtype, Input::Kind kind = Input::Kind::dense) {
 }
 
 // Starts what `record` gives, called `key`, over an index space: a map where it has no rows.
-void start(const std::string& key, const Callback<kernel::Kernel()>& record, Device device, const Ints& sizes,
+void start(const std::string& key, const Callback<kernel::Kernel()>& record, const KernelArgs& args, const Ints& sizes,
            const std::vector<Placed>& operands, int row_axes) {
-  static std::mutex mutex;
-  static auto& known = *new std::unordered_map<std::string, RowPasses>;  // ops run while a program ends
-  Gpu& gpu = gpu_of(device);
-  const Function f = gpu.function(key, [&] {
-    const kernel::Kernel k = record();
-    const std::lock_guard hold(mutex);
-    if (row_axes != no_rows) known[key] = row_passes(k);
-    return kernel_text(k, "k");
-  });
-  RowPasses passes;
-  if (row_axes != no_rows) {
-    const std::lock_guard hold(mutex);
-    passes = known.at(key);
-  }
+  Gpu& gpu = gpu_of(args.out[0]->device());
+  const LoadedKernel& k = gpu.recorded(key, record);
   for_each_space(sizes, operands, row_axes, [&](const Space& s) {
-    if (row_axes == no_rows) gpu.launch(f, s, s.rows * s.n);
-    else start_rows(gpu, f, passes, s);
+    if (row_axes == no_rows) gpu.launch_map(k, s, args);
+    else start_rows(gpu, k.function, k.passes, s);
   });
 }
 
@@ -77,20 +63,11 @@ kernel::Kernel record_map(const KernelArgs& args) {
 }
 
 void run_map(const KernelArgs& args) {
-  const Tensor& out = *args.out[0];
   require_known(args);
-  if (out.size() == 0) return;
   std::string key = std::string(args.op->name);
-  std::vector<Placed> operands;
-  for (const Tensor* t : args.in) {
-    key += fmt::format(" {}", name(t->dtype()));
-    operands.push_back(placed(*t, size_t(out.ndim())));
-  }
-  key += fmt::format(" {}", name(out.dtype()));
-  operands.push_back(placed(out, size_t(out.ndim())));
-  start(
-      key, [&] { return record_map(args); }, out.device(), Ints(out.shape().begin(), out.shape().end()), operands,
-      no_rows);
+  for (const Tensor* t : args.in) key += fmt::format(" {}", name(t->dtype()));
+  key += fmt::format(" {}", name(args.out[0]->dtype()));
+  start_map(args, key, [&] { return record_map(args); });
 }
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
@@ -141,7 +118,7 @@ class RowCall {
     std::string key = fmt::format("{} {}", op_.name, n_);
     for (const RowOperand& o : in_) key += fmt::format(" {}{}", name(o.dtype), int(o.kind));
     if (args_.attrs.type) key += " " + to_string(args_.attrs);
-    start(key, [&] { return record(); }, args_.in[0]->device(), sizes_, operands, int(axes_.row));
+    start(key, [&] { return record(); }, args_, sizes_, operands, int(axes_.row));
   }
 
  private:
@@ -208,6 +185,15 @@ class RowCall {
 void run_rows(const KernelArgs& args) { RowCall(args).run(); }
 
 }  // namespace
+
+void start_map(const KernelArgs& args, const std::string& key, const Callback<kernel::Kernel()>& record) {
+  const Tensor& out = *args.out[0];
+  if (out.size() == 0) return;
+  std::vector<Placed> operands;
+  for (const Tensor* t : args.in) operands.push_back(placed(*t, size_t(out.ndim())));
+  for (const Tensor* t : args.out) operands.push_back(placed(*t, size_t(out.ndim())));
+  start(key, record, args, Ints(out.shape().begin(), out.shape().end()), operands, no_rows);
+}
 
 Kernel recorded_kernel(const Op& op, DType dtype) {
   if (!can_hold(dtype)) return nullptr;

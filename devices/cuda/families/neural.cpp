@@ -1,7 +1,9 @@
 // Starts the kernels of neural.cuh.
 #include "rill/devices/cuda/families/neural_params.h"
 
+#include "rill/devices/cuda/driver/recorded.h"
 #include "rill/devices/cuda/families/fold.h"
+#include "rill/devices/kernel/record.h"
 #include "rill/devices/params/nn_params.h"
 
 namespace rill::cuda {
@@ -73,25 +75,29 @@ void batch_norm_grad(const KernelArgs& a) {
   gpu.launch(neural_kernel(gpu, "NormedGradient", "normalise_gradient", d), p, p.count);
 }
 
+// A step of Adam as devices/ref/optimizers.cpp has it.
+template <class T>
+kernel::Kernel record_adam(const AdamParams& params) {
+  using R = kernel::Rec<T>;
+  kernel::Recorder r;
+  const kernel::Recording recording(r);
+  const auto read = [&](kernel::Input::Kind kind) { return R::of(r.input({dtype_of<T>(), kind})); };
+  constexpr auto each = kernel::Input::Kind::dense, one = kernel::Input::Kind::uniform;
+  const R value = read(each), m = read(each), v = read(each), g = read(each);
+  const R rate = read(one), correction = read(one), decay = read(one);
+  const R next_m = R(T(params.beta1)) * m + R(T(1 - params.beta1)) * g;
+  const R next_v = R(T(params.beta2)) * v + R(T(1 - params.beta2)) * g * g;
+  const R step = rate * next_m / (sqrt(next_v) * correction + R(T(params.epsilon)));
+  for (const R& out : {(R(T(1)) - decay) * value - step, next_m, next_v})
+    r.kernel.outputs.push_back({out.id, dtype_of<T>()});
+  return r.finish();
+}
+
 void adam_update(const KernelArgs& a) {
   const AdamParams& params = a.attrs.as<AdamParams>();
-  const auto in = [&](size_t i) { return address(*a.in[i]); };
-  const AdamStep p{a.in[0]->size(),
-                   in(0),
-                   in(1),
-                   in(2),
-                   in(3),
-                   in(4),
-                   in(5),
-                   in(6),
-                   address(*a.out[0]),
-                   address(*a.out[1]),
-                   address(*a.out[2]),
-                   params.beta1,
-                   params.beta2,
-                   params.epsilon};
-  Gpu& gpu = gpu_of(a.in[0]->device());
-  gpu.launch(neural_kernel(gpu, "AdamStep", "adam", a.in[0]->dtype()), p, p.count);
+  const DType d = a.in[0]->dtype();
+  start_map(a, fmt::format("adam_update {} {} {} {}", name(d), params.beta1, params.beta2, params.epsilon),
+            [&] { return d == DType::f64 ? record_adam<double>(params) : record_adam<float>(params); });
 }
 
 template <Kernel kernel>

@@ -1,4 +1,4 @@
-// batch_norm, what is summed over rows in its gradient and layer_norm's, and the step of Adam. fold.cuh is in front.
+// batch_norm, and what is summed over rows in its gradient and layer_norm's. fold.cuh is in front.
 namespace rill::cuda {
 
 template <class T>
@@ -149,21 +149,5 @@ struct LayerSums : TwoSums<T> {
     set(s.out[1], row, x.b + T(0));
   }
 };
-
-// --- Optimizers ---
-
-template <class T>
-RILL void adam(const AdamStep& s) {
-  const T rate = number<T>(s.rate, 0), correction = number<T>(s.correction, 0), keep = T(1) - number<T>(s.decay, 0);
-  for (i64 q = first_thread(); q < s.count; q += all_threads()) {
-    const T g = number<T>(s.gradient, q);
-    const T m = T(s.beta1) * number<T>(s.m, q) + T(1 - s.beta1) * g;
-    const T v = T(s.beta2) * number<T>(s.v, q) + T(1 - s.beta2) * g * g;
-    const T step = rate * m / (rill::sqrt(v) * correction + T(s.epsilon));
-    set(s.new_value, q, keep * number<T>(s.value, q) - step);
-    set(s.new_m, q, m);
-    set(s.new_v, q, v);
-  }
-}
 
 }  // namespace rill::cuda

@@ -22,12 +22,4 @@ struct ChannelGradients {
   char *factor, *mean_g, *mean_gh, *slope, *constant;
 };
 
-// A step of Adam: devices/ref/optimizers.cpp.
-struct AdamStep {
-  long long count;
-  const char *value, *m, *v, *gradient, *rate, *correction, *decay;
-  char *new_value, *new_m, *new_v;
-  double beta1, beta2, epsilon;
-};
-
 }  // namespace rill::cuda

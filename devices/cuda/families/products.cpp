@@ -115,10 +115,19 @@ void correct_nans(const Tensor& out, Product p, LeftRead read) {
   if (read == LeftRead::plain || out.size() == 0) return;
   find_dense_axis(p);
   p.parts = 1;
+  Gpu& gpu = gpu_of(out.device());
+  Corrected c{p, nullptr, 0};
+  Tensor found;
+  if (out.is_contiguous()) {  // then it is quickly seen that there is none
+    c.finders = std::min<int64_t>((out.size() * int64_t(size_of(out.dtype())) + 4095) / 4096, gpu.processors * 4);
+    found = empty_tensor(Spec{{c.finders}, DType::u32, false, out.device()});
+    c.found = address(found);
+    gpu.launch_blocks(kernel_of(gpu, {products_family, "FoundNans", fmt::format("find_nans<{}>", name(out.dtype()))}),
+                      FoundNans{address(out), address(found), out.size()}, c.finders, 256);
+  }
   const std::string call =
       fmt::format("without_padding<{}, {}, {}>", name(out.dtype()), fits_32_bits(p, read) ? "u32" : "u64", int(read));
-  Gpu& gpu = gpu_of(out.device());
-  gpu.launch(kernel_of(gpu, {products_family, "Product", call}), p, p.batch * p.m * p.n);
+  gpu.launch(kernel_of(gpu, {products_family, "Corrected", call}), c, p.batch * p.m * p.n);
 }
 
 void run_product(const Tensor& out, Product p, LeftRead read) {

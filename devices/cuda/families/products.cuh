@@ -356,9 +356,45 @@ RILL void unfold(const Product& s) {
     *RILL_AT((Word*)s.out + q) = word;
   }
 }
+// Whether one of the block's threads says so, to all of them.
+RILL bool any_of_block(bool mine) {
+  __shared__ u32 lanes[8];
+  const u32 of_warp = __ballot_sync(~0u, mine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) lanes[threadIdx.x / 32] = of_warp;
+  __syncthreads();
+  u32 all = 0;
+  for (int w = 0; w < 8; ++w) all |= lanes[w];
+  return all != 0;
+}
+template <class T>
+RILL void find_nans(const FoundNans& s) {
+  enum { many = 16 / sizeof(T), ahead = 4 };
+  typedef Pack<T, many> Many;
+  const i64 packs = i64(s.from) % 16 == 0 ? s.count / many : 0;
+  bool mine = false;
+  for (i64 q = first_thread(); q < packs; q += ahead * all_threads()) {
+    Many x[ahead];
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      const i64 at = q + a * all_threads();
+      x[a] = *RILL_AT((const Many*)s.from + (at < packs ? at : q));
+    }
+#pragma unroll
+    for (int a = 0; a < ahead; ++a)
+#pragma unroll
+      for (int j = 0; j < many; ++j) mine |= is_nan(Sums<T>::widen(x[a].v[j]));
+  }
+  for (i64 q = packs * many + first_thread(); q < s.count; q += all_threads()) mine |= is_nan(element<T>(s.from, q));
+  const bool any = any_of_block(mine);
+  if (threadIdx.x == 0) *RILL_AT((u32*)s.found + blockIdx.x) = any;
+}
 // Results that are NaN, once more: padding times an infinity is NaN, and the definition has no padding.
 template <class T, class I, int kind>
-RILL void without_padding(const Product& s) {
+RILL void without_padding(const Corrected& s) {
+  bool mine = s.finders == 0;
+  for (i64 q = threadIdx.x; q < s.finders; q += blockDim.x) mine |= *RILL_AT((const u32*)s.found + q) != 0;
+  if (!any_of_block(mine)) return;
   for (i64 q = first_thread(); q < s.batch * s.m * s.n; q += all_threads()) {
     i64 b, i, j;
     find_result(s, q, b, i, j);

@@ -31,6 +31,17 @@ struct Product {
   long long start[3], limit[3], divide[3], space[3];
 };
 
+// A product whose NaNs are computed once more, where a block of find_nans() has found some: a number of each in `found`.
+struct Corrected : Product {
+  const char* found;
+  long long finders;  // blocks; 0: it is not known
+};
+struct FoundNans {
+  const char* from;  // `count` elements, dense
+  char* found;
+  long long count;
+};
+
 // out[i] = the sum of element i of all parts.
 struct Join {
   const char* sums;

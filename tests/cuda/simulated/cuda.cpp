@@ -104,6 +104,8 @@ long rill_simulated_waits() { return waits; }  // of the host, for streams
 // How many graphs were made executable, and launched; how many there are, executable ones counted apart.
 long rill_simulated_graphs() { return graphs; }
 long rill_simulated_graph_launches() { return graph_launches; }
+// The most kernels of a graph that could have run at once, since this was last asked.
+size_t rill_simulated_branches() { return most_branches.exchange(0); }
 long rill_simulated_living_graphs() { return living_graphs; }
 // How many times the primary context of a device was taken.
 int rill_simulated_contexts(int device) { return contexts[device].retained; }

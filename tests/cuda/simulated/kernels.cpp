@@ -124,18 +124,20 @@ int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t
   FAIL_ON_DEMAND(invalid_value);
   auto& g = *static_cast<CUgraph*>(graph);
   Launch launch;
+  std::vector<size_t> numbers;
   NEEDS_CONTEXT;
-  if (!g.is_end(after, count) || !launch_of(*p, launch)) return invalid_value;
-  *node = g.add({nullptr, std::move(launch)});
+  if (!g.find(after, count, numbers) || !launch_of(*p, launch)) return invalid_value;
+  *node = g.add({nullptr, std::move(launch), std::move(numbers)});
   return ok;
 }
 int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_t count, void* child) {
   FAIL_ON_DEMAND(invalid_value);
   auto& g = *static_cast<CUgraph*>(graph);
-  if (!g.is_end(after, count)) return invalid_value;
+  std::vector<size_t> numbers;
+  if (!g.find(after, count, numbers)) return invalid_value;
   std::vector<CUgraphnode> nodes;  // a copy, as they are now
   for (const auto& n : static_cast<CUgraph*>(child)->nodes) nodes.push_back(*n);
-  *node = g.add({[nodes = std::move(nodes)] { return run_all(nodes); }, {}});
+  *node = g.add({[nodes = std::move(nodes)] { return run_all(nodes); }, {}, std::move(numbers)});
   return ok;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {

@@ -176,12 +176,27 @@ struct Launch {
 struct CUgraphnode {
   std::function<int()> work;  // of a library, or a graph's; or else
   Launch kernel;
+  std::vector<size_t> after;  // numbers of nodes
   int run() const { return work ? work() : kernel(); }
 };
-// In their order: each comes after the one before it.
+inline std::atomic<size_t> most_branches = 0;  // nodes that could have run at once
+// Each after those that it names, else in any order: what was added last comes first, as far as it can, or by chance.
 inline int run_all(const std::vector<CUgraphnode>& nodes) {
-  for (const CUgraphnode& n : nodes)
-    if (const int error = n.run(); error != ok) return error;
+  static std::atomic<unsigned> calls = 0;
+  unsigned noise = calls++;
+  std::vector<bool> done(nodes.size());
+  std::vector<size_t> ready;
+  for (size_t left = nodes.size(); left > 0; --left) {
+    ready.clear();
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (!done[i] && std::all_of(nodes[i].after.begin(), nodes[i].after.end(), [&](size_t a) { return done[a]; }))
+        ready.push_back(i);
+    if (ready.size() > most_branches) most_branches = ready.size();
+    noise = noise * 1664525 + 1013904223;
+    const size_t next = noise >> 31 ? ready.back() : ready[(noise >> 8) % ready.size()];
+    if (const int error = nodes[next].run(); error != ok) return error;
+    done[next] = true;
+  }
   return ok;
 }
 struct CUgraph {
@@ -192,9 +207,14 @@ struct CUgraph {
     nodes.push_back(std::make_unique<CUgraphnode>(std::move(node)));
     return nodes.back().get();
   }
-  // Whether what is added now comes after all.
-  bool is_end(void* const* after, size_t count) const {
-    return nodes.empty() ? count == 0 : count == 1 && after[0] == nodes.back().get();
+  // The numbers of the nodes that a new one is to come after; false where one is none of them, or stands there twice.
+  bool find(void* const* after, size_t count, std::vector<size_t>& numbers) const {
+    for (size_t a = 0; a < count; ++a) {
+      const auto at = std::find_if(nodes.begin(), nodes.end(), [&](auto& n) { return n.get() == after[a]; });
+      if (at == nodes.end() || std::find(after, after + a, after[a]) != after + a) return false;
+      numbers.push_back(size_t(at - nodes.begin()));
+    }
+    return true;
   }
 };
 struct CUgraphexec {
@@ -242,13 +262,14 @@ struct CUstream {
   }
   int capture(CUgraphnode node) {
     if (invalid) return capture_invalidated;
+    if (!captured->nodes.empty()) node.after = {captured->nodes.size() - 1};
     captured->add(std::move(node));
     return ok;
   }
   int add(std::function<int()> f) {
     const std::lock_guard hold(mutex);
     if (error != 0) return error;
-    if (captured) return capture({std::move(f), {}});
+    if (captured) return capture({std::move(f), {}, {}});
     work.push_back(std::move(f));
     ++added;
     changed.notify_all();
@@ -257,7 +278,7 @@ struct CUstream {
   int add(Launch kernel) {
     {
       const std::lock_guard hold(mutex);
-      if (captured) return capture({nullptr, std::move(kernel)});
+      if (captured) return capture({nullptr, std::move(kernel), {}});
     }
     ++launches;
     return add(std::function<int()>(std::move(kernel)));

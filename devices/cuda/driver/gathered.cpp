@@ -1,0 +1,132 @@
+#include "rill/devices/cuda/driver/gathered.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rill/devices/cuda/driver/gpu.h"
+
+namespace rill::cuda {
+
+namespace {
+
+constexpr size_t most_held = 1024, most_bytes = 64 << 20;
+constexpr int64_t most_points = 1 << 16;  // of a run that is joined with others: a longer one fills the GPU by itself
+
+}  // namespace
+
+bool Gathered::is_full() const { return held_.size() >= most_held || bytes_ >= most_bytes; }
+
+void Gathered::append_touched(std::vector<Touched>& to, const LoadedKernel& k, const Space& s) {
+  const std::vector<kernel::Input>& in = k.kernel.inputs;
+  const std::vector<kernel::Output>& out = k.kernel.outputs;
+  const auto add = [&](size_t operand, DType dtype, bool writes) {
+    const char* low = s.base[operand];
+    const char* high = low;
+    const auto reach = [&](int64_t size, int64_t stride) { (stride < 0 ? low : high) += (size - 1) * stride; };
+    reach(s.n, s.point[operand]);
+    for (int64_t a = 0; a < s.axes; ++a) reach(s.outer[a], s.stride[operand][a]);
+    to.push_back({low, high + size_of(dtype), writes});
+  };
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!kernel::is_number(in[i].kind)) add(i, in[i].dtype, false);
+  for (size_t o = 0; o < out.size(); ++o) add(in.size() + o, out[o].dtype, true);
+  for (size_t i = in.size() + out.size(); i < operand_count(k.kernel); ++i)
+    to.push_back({s.base[i], s.base[i] + 16, false});
+}
+
+// What is known of all ranges that overlap this one.
+Gathered::Range Gathered::known(Range r) const {
+  auto at = ranges_.upper_bound(r.begin);
+  if (at != ranges_.begin() && std::prev(at)->second.end > r.begin) --at;
+  Range all{r.begin, r.end};
+  for (; at != ranges_.end() && at->first < r.end; ++at) {
+    all.begin = std::min(all.begin, at->second.begin), all.end = std::max(all.end, at->second.end);
+    all.read = std::max(all.read, at->second.read), all.written = std::max(all.written, at->second.written);
+  }
+  return all;
+}
+
+// Ranges that overlap become one.
+void Gathered::note(Range r) {
+  Range all = known(r);
+  all.read = std::max(all.read, r.read), all.written = std::max(all.written, r.written);
+  ranges_.erase(ranges_.lower_bound(all.begin), ranges_.lower_bound(all.end));
+  ranges_[all.begin] = all;
+}
+
+bool Gathered::touches(const char* begin, size_t bytes) const {
+  const Range r = known({begin, begin + bytes});
+  return r.read >= 0 || r.written >= 0;
+}
+
+void Gathered::add(const LoadedKernel& k, const Space& s, const Memory& memory) {
+  std::vector<Touched> touched;
+  append_touched(touched, k, s);
+  int level = 0;
+  for (const Touched& t : touched) {
+    const Range before = known({t.begin, t.end});
+    level = std::max(level, (t.writes ? std::max(before.written, before.read) : before.written) + 1);
+  }
+  for (const Touched& t : touched) note({t.begin, t.end, t.writes ? -1 : level, t.writes ? level : -1});
+  held_.push_back({&k, s, level});
+  for (const Ref<Buffer>& b : memory) bytes_ += b->bytes;
+  memory_.insert(memory_.end(), memory.begin(), memory.end());
+}
+
+bool Gathered::joins(const Held& a, const Held& b) {
+  const auto is_run = [](const Space& s) { return s.axes == 0 && s.n <= most_points; };
+  return a.kernel == b.kernel && is_run(a.space) && is_run(b.space) &&
+         std::equal(std::begin(a.space.point), std::end(a.space.point), b.space.point);
+}
+
+void Gathered::begin_together(Gpu& gpu, const std::vector<const Held*>& runs, const Begin& begin) const {
+  const LoadedKernel& k = *runs[0]->kernel;
+  const Function f =
+      gpu.function(fmt::format("runs {}", static_cast<const void*>(&k)), [&] { return text_of_runs(k.kernel, "k"); });
+  const size_t operands = operand_count(k.kernel), words = Runs::words_of_run(operands);
+  const size_t most = Runs::most_words / words;
+  for (size_t first = 0; first < runs.size(); first += most) {
+    Runs all;
+    int64_t blocks = 0;
+    std::vector<Touched> touched;
+    std::copy(std::begin(runs[0]->space.point), std::end(runs[0]->space.point), all.point);
+    for (size_t r = first; r < std::min(first + most, runs.size()); ++r) {
+      const Space& s = runs[r]->space;
+      char** const word = all.word + words * size_t(all.runs++);
+      word[0] = Runs::as_word(blocks), word[1] = Runs::as_word(s.n);
+      std::copy_n(s.base, operands, word + 2);
+      append_touched(touched, k, s);
+      blocks += (s.n + Runs::block_points - 1) / Runs::block_points;
+    }
+    begin(f, {reinterpret_cast<const char*>(&all), sizeof all}, blocks, touched);
+  }
+}
+
+Gathered::Memory Gathered::begin_all(Gpu& gpu, const Begin& begin) {
+  std::vector<Held> held = std::exchange(held_, {});
+  ranges_.clear();
+  bytes_ = 0;
+  Memory memory = std::exchange(memory_, {});
+  std::stable_sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.level < b.level; });
+  std::vector<bool> begun(held.size());
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (begun[i]) continue;
+    std::vector<const Held*> runs{&held[i]};
+    for (size_t j = i + 1; j < held.size() && held[j].level == held[i].level; ++j)
+      if (!begun[j] && joins(held[i], held[j])) begun[j] = true, runs.push_back(&held[j]);
+    if (runs.size() > 1) {
+      begin_together(gpu, runs, begin);
+      continue;
+    }
+    const Space& s = held[i].space;
+    std::vector<Touched> touched;
+    append_touched(touched, *held[i].kernel, s);
+    begin(held[i].kernel->function, {reinterpret_cast<const char*>(&s), sizeof s}, gpu.blocks_for(s.rows * s.n),
+          touched);
+  }
+  return memory;
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,450 @@
+// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps goes over
+// tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh is in front, and says what is
+// computed; scores, their sums and results are f32 here too. Weights are rounded to halves before they are multiplied by
+// values. What gradients are made of may be too small for f16: there it keeps the exponent of f32 and 10 bits (TF32).
+//
+// Fragments are as PTX has them for mma.m16n8k16: a lane has of a 16 x 8 result the rows lane / 4 and lane / 4 + 8, two
+// neighbouring columns of each, 2 (lane % 4) and the next. Two such results side by side are, as halves, a left operand.
+namespace rill::cuda {
+
+struct Four { f32 v[4]; };    // of a 16 x 8 result
+struct Eight { u32 v[4]; };   // pairs of halves: of a 16 x 16 left operand, or four 8 x 8 matrices
+
+#ifdef RILL_ON_HOST
+template <class T>
+struct Cores {
+  RILL f32 wide(u16 bits) {
+    T x;
+    x.bits = bits;
+    return rill::widen(x);
+  }
+  RILL void multiply(Four& sum, const Eight& a, u32 b0, u32 b1) { __of_tensor_cores(sum.v, a.v, b0, b1, wide); }
+  RILL void multiply(Four& sum, const Four& a, u32 b) {
+    __of_tensor_cores_wide(sum.v, a.v, wide(u16(b)), wide(u16(b >> 16)));
+  }
+  RILL u32 pair(f32 first, f32 second) {
+    return u32(rill::narrow(first, T()).bits) | u32(rill::narrow(second, T()).bits) << 16;
+  }
+};
+template <bool turned>
+RILL Eight load_matrices(const u16* row) {
+  Eight x;
+  __load_matrices(x.v, row, turned);
+  return x;
+}
+#else
+template <class T> struct Cores;
+#define RILL_CORES(T, name, low, high)                                                                               \
+  template <>                                                                                                        \
+  struct Cores<T> {                                                                                                  \
+    RILL void multiply(Four& sum, const Eight& a, u32 b0, u32 b1) {                                                  \
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name                                            \
+                   ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                            \
+                   : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                                  \
+                   : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));                          \
+    }                                                                                                                \
+    RILL void multiply(Four& sum, const Four& a, u32 b) {                                                            \
+      f32 b0, b1;                                                                                                    \
+      asm(low : "=f"(b0) : "r"(b));                                                                                  \
+      asm(high : "=f"(b1) : "r"(b));                                                                                 \
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "                                             \
+                   "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                 \
+                   : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                                  \
+                   : "r"(same_bits<u32>(a.v[0])), "r"(same_bits<u32>(a.v[2])), "r"(same_bits<u32>(a.v[1])),          \
+                     "r"(same_bits<u32>(a.v[3])), "r"(same_bits<u32>(b0)), "r"(same_bits<u32>(b1)));                 \
+    }                                                                                                                \
+    RILL f32 wide(u16 bits) {                                                                                        \
+      f32 y;                                                                                                         \
+      asm(low : "=f"(y) : "r"(u32(bits)));                                                                           \
+      return y;                                                                                                      \
+    }                                                                                                                \
+    RILL u32 pair(f32 first, f32 second) {                                                                           \
+      u32 y;                                                                                                         \
+      asm("cvt.rn." name "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));                                  \
+      return y;                                                                                                      \
+    }                                                                                                                \
+  };
+RILL_CORES(f16, "f16", "{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }",
+           "{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h; }")
+RILL_CORES(bf16, "bf16", "{ .reg .b32 y; shl.b32 y, %1, 16; mov.b32 %0, y; }",
+           "{ .reg .b32 y; and.b32 y, %1, 0xffff0000; mov.b32 %0, y; }")
+template <bool turned>
+RILL Eight load_matrices(const u16* row) {
+  Eight x;
+  u32 at;
+  asm("{ .reg .u64 s; cvta.to.shared.u64 s, %1; cvt.u32.u64 %0, s; }" : "=r"(at) : "l"(row));
+  if (turned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(at) : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(at) : "memory");
+  return x;
+}
+#endif
+
+// Rows of a matrix in shared memory, as many as `count`, each of D halves: what the matrix does not have is 0. Rows are a
+// little longer than D, so that eight of them begin in all banks.
+template <int D>
+struct alignas(16) Line { u16 v[D + 8]; };
+struct alignas(16) Sixteen { u16 v[8]; };
+
+// The rows from `first` on, of `rows` that there are, each `width` long.
+template <class T, int D>
+RILL void load_rows(Line<D>* to, int count, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
+  const bool whole = m.column == 1 && m.row % 8 == 0 && i64(m.data) % 16 == 0;
+  for (int e = threadIdx.x; e < count * (D / 8); e += blockDim.x) {
+    const int row = e / (D / 8), column = e % (D / 8) * 8;
+    Sixteen x;
+    if (whole && first + row < rows && column + 8 <= width) {
+      x = *RILL_AT((const Sixteen*)m.at(first + row, column));
+    } else {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const bool inside = first + row < rows && column + j < width;
+        x.v[j] = inside ? *RILL_AT((const u16*)m.at(first + row, column + j)) : u16(0);
+      }
+    }
+    *(Sixteen*)&to[row].v[column] = x;
+  }
+}
+
+// sum += 16 rows, as left operands for each 16 columns of D, times `count` rows in shared memory.
+template <class T, int D, int count>
+RILL void times_rows(const Eight (&a)[D / 16], const Line<D>* b, Four (&sum)[count / 8]) {
+  const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+    for (int n = 0; n < count / 16; ++n) {
+      const Eight x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
+      Cores<T>::multiply(sum[2 * n], a[k], x.v[0], x.v[1]);
+      Cores<T>::multiply(sum[2 * n + 1], a[k], x.v[2], x.v[3]);
+    }
+}
+// The same of 16 rows in shared memory.
+template <class T, int D, int count>
+RILL void times_rows(const Line<D>* a, const Line<D>* b, Four (&sum)[count / 8]) {
+  const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
+#pragma unroll 2
+  for (int k = 0; k < D / 16; ++k) {
+    const Eight y = load_matrices<false>(&a[lane % 16].v[k * 16 + lane / 16 * 8]);
+#pragma unroll
+    for (int n = 0; n < count / 16; ++n) {
+      const Eight x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
+      Cores<T>::multiply(sum[2 * n], y, x.v[0], x.v[1]);
+      Cores<T>::multiply(sum[2 * n + 1], y, x.v[2], x.v[3]);
+    }
+  }
+}
+// sum += 16 rows of `count` numbers, rounded to halves, times a matrix of as many rows in shared memory.
+template <class T, int D, int count>
+RILL void times_matrix(const Four (&a)[count / 8], const Line<D>* b, Four (&sum)[D / 8]) {
+  const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < count / 16; ++k) {
+    const Four &left = a[2 * k], &right = a[2 * k + 1];
+    const Eight x = {{Cores<T>::pair(left.v[0], left.v[1]), Cores<T>::pair(left.v[2], left.v[3]),
+                      Cores<T>::pair(right.v[0], right.v[1]), Cores<T>::pair(right.v[2], right.v[3])}};
+#pragma unroll
+    for (int n = 0; n < D / 16; ++n) {
+      const Eight y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
+      Cores<T>::multiply(sum[2 * n], x, y.v[0], y.v[1]);
+      Cores<T>::multiply(sum[2 * n + 1], x, y.v[2], y.v[3]);
+    }
+  }
+}
+// To the nearest TF32, ties away from 0.
+RILL f32 with_10_bits(f32 x) {
+  const u32 b = same_bits<u32>(x);
+  return same_bits<f32>((b & 0x7f800000) == 0x7f800000 ? b : (b + 0x1000) & ~0x1fffu);
+}
+// The same with the numbers rounded to TF32: k counts the even columns of a result and then the odd ones, as the pairs of
+// neighbouring rows of `b` lie in a lane.
+template <class T, int D, int count>
+RILL void times_matrix_wide(const Four (&a)[count / 8], const Line<D>* b, Four (&sum)[D / 8]) {
+  const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < count / 16; ++k) {
+    Four left, right;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) left.v[e] = with_10_bits(a[2 * k].v[e]), right.v[e] = with_10_bits(a[2 * k + 1].v[e]);
+#pragma unroll
+    for (int n = 0; n < D / 16; ++n) {
+      const Eight y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
+      Cores<T>::multiply(sum[2 * n], left, y.v[0]);
+      Cores<T>::multiply(sum[2 * n], right, y.v[1]);
+      Cores<T>::multiply(sum[2 * n + 1], left, y.v[2]);
+      Cores<T>::multiply(sum[2 * n + 1], right, y.v[3]);
+    }
+  }
+}
+// Of 64 rows of a matrix, from `first` on, the warp's 16 as left operands; they come by way of `room`, `count` at a time.
+template <class T, int D, int count>
+RILL void load_left(Eight (&to)[D / 16], Line<D>* room, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
+  const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
+#pragma unroll 1
+  for (int begin = 0; begin < 64; begin += count) {
+    __syncthreads();
+    load_rows<T, D>(room, count, m, first + begin, rows, width);
+    __syncthreads();
+    const int mine = threadIdx.x / 32 * 16 - begin;
+    if (mine < 0 || mine >= count) continue;
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) to[k] = load_matrices<false>(&room[mine + row].v[k * 16 + column]);
+  }
+}
+// The rows that a lane has of a result, to a matrix that has so many rows, and columns.
+template <class T, int D>
+RILL void put_rows(const Matrix<T>& m, const Four (&x)[D / 8], i64 row, i64 rows, i64 columns) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (row + 8 * h >= rows) continue;
+    char* at = m.at(row + 8 * h, lane % 4 * 2);
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n, at += 8 * m.column * i64(sizeof(T))) {
+      const u32 two = Cores<T>::pair(x[n].v[2 * h], x[n].v[2 * h + 1]);
+      const int column = n * 8 + lane % 4 * 2;
+      if (column < columns) *RILL_AT((u16*)at) = u16(two);
+      if (column + 1 < columns) *RILL_AT((u16*)(at + m.column * i64(sizeof(T)))) = u16(two >> 16);
+    }
+  }
+}
+// What a mask has for a query and some keys, or a key and some queries, by their places in a tile.
+template <class T>
+struct Masked {
+  const char* at;
+  i64 step;
+  int kind;
+  // From query i and key j on, along the keys or along the queries.
+  inline Masked(const Scores<T>& m, i64 i, i64 j, bool along_keys) : at(nullptr), step(0), kind(m.s.mask_kind) {
+    if (kind == 1) at = m.seen.at(i, j), step = along_keys ? m.seen.column : m.seen.row;
+    if (kind == 2) at = m.added.at(i, j), step = 2 * (along_keys ? m.added.column : m.added.row);
+  }
+  inline f32 of(f32 y, int place, bool& visible) const {
+    const f32 hidden = lowest(f32());
+    if (kind == 1 && visible) visible = Stored<bool>::load(at + place * step);
+    if (kind == 2 && visible) {
+      const f32 x = Cores<T>::wide(*RILL_AT((const u16*)(at + place * step)));
+      visible = x != hidden;
+      y += x;
+    }
+    return visible ? y : hidden;
+  }
+};
+// `n` as a place in a tile, or beside it.
+RILL int place_of(i64 n) { return n < 0 ? 0 : n > 1024 ? 1024 : int(n); }
+// Before which key of the tile from `key` on those end that there are, and those that a query sees.
+RILL int there_of(const Attention& s, i64 row, i64 key) { return row < s.queries ? place_of(s.keys - key) : 0; }
+RILL int seen_of(const Attention& s, i64 row, i64 key) {
+  const int there = there_of(s, row, key), before = place_of(row + s.keys - s.queries + 1 - key);
+  return s.causal && before < there ? before : there;
+}
+// Over the four lanes that have a row.
+template <class F, class T>
+RILL T over_lanes(T x) {
+  x = F::of(x, __shfl_xor_sync(~0u, x, 2));
+  return F::of(x, __shfl_xor_sync(~0u, x, 1));
+}
+template <int count>
+RILL void clear(Four (&x)[count]) {
+#pragma unroll
+  for (int n = 0; n < count; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) x[n].v[e] = 0;
+}
+
+// D: no row of queries or values is longer.
+template <class T, int D>
+RILL void attention_by_cores(const Attention& s) {
+  enum { side = 64, keys_of_tile = D > 128 ? 16 : 64 };
+  __shared__ Line<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const f32 hidden = lowest(f32()), scale = f32(s.scale);
+  const i64 tiles = (s.queries + side - 1) / side;
+  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * side, head = q / tiles;
+    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+    const Scores<T> scores(s, head);
+    const i64 my_row = first + warp * 16 + lane / 4;  // and the eighth after it
+    Eight queries[D / 16];
+    load_left<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
+    Four sum[D / 8];
+    clear(sum);
+    f32 top[2] = {hidden, hidden}, total[2] = {0, 0};
+    int sees[2] = {0, 0};
+    const i64 end = seen_before(s, first + side);
+    for (i64 key = 0; key < end; key += keys_of_tile) {
+      __syncthreads();
+      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
+      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
+      __syncthreads();
+      Four x[keys_of_tile / 8];
+      clear(x);
+      times_rows<T, D, keys_of_tile>(queries, key_rows, x);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = my_row + 8 * h;
+        const int seen = seen_of(s, row, key);
+        const Masked<T> mask(scores, row, key, true);
+        f32 most = hidden;
+#pragma unroll
+        for (int n = 0; n < keys_of_tile / 8; ++n)
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            const int place = n * 8 + lane % 4 * 2 + e % 2;
+            f32& y = x[n].v[e];
+            bool visible = place < seen;
+            y = mask.of(y * scale, place, visible);
+            sees[h] |= visible;
+            most = Greater<f32>::of(most, y);
+          }
+        most = Greater<f32>::of(top[h], over_lanes<Greater<f32>>(most));
+        const f32 shrunk = most == top[h] ? 1.0f : exp_of(top[h] - most);
+        top[h] = most;
+        f32 added = 0;
+#pragma unroll
+        for (int n = 0; n < keys_of_tile / 8; ++n)
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            f32& y = x[n].v[e];
+            y = y == hidden ? 0.0f : exp_of(y - most);
+            added += y;
+          }
+        total[h] = total[h] * shrunk + over_lanes<Added<f32>>(added);
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n) sum[n].v[2 * h] *= shrunk, sum[n].v[2 * h + 1] *= shrunk;
+      }
+      times_matrix<T, D, keys_of_tile>(x, value_rows, sum);
+    }
+    const Matrix<f32> out_sums = matrix<f32>(s.out_sums, head);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const i64 row = my_row + 8 * h;
+      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
+      const bool some = over_lanes<Greater<int>>(sees[h]) != 0, empty = total[h] == 0;
+      const f32 none = some ? hidden - hidden : 0.0f;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+        for (int e = 2 * h; e < 2 * h + 2; ++e) sum[n].v[e] = empty ? none : sum[n].v[e] / total[h];
+      if (row < s.queries && lane % 4 == 0) {
+        out_sums.put(row, 0, empty ? none : top[h]);
+        out_sums.put(row, 1, empty ? none : log_of(total[h]));
+      }
+    }
+    put_rows<T, D>(matrix<T>(s.out, head), sum, my_row, s.queries, s.value_width);
+  }
+}
+
+// D k, as attention_grad_q has it.
+template <class T, int D>
+RILL void attention_grad_q_by_cores(const Attention& s) {
+  enum { side = 64, keys_of_tile = 32 };
+  __shared__ Line<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const f32 scale = f32(s.scale);
+  const i64 tiles = (s.queries + side - 1) / side;
+  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * side, head = q / tiles, my_row = first + warp * 16 + lane / 4;
+    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+    const Scores<T> scores(s, head);
+    Eight queries[D / 16], gradient[D / 16];
+    load_left<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
+    load_left<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, head), first, s.queries, s.value_width);
+    const RowSums<T> low(s, head, my_row < s.queries ? my_row : 0), high(s, head, my_row + 8 < s.queries ? my_row + 8 : 0);
+    Four sum[D / 8];
+    clear(sum);
+    const i64 end = seen_before(s, first + side);
+    for (i64 key = 0; key < end; key += keys_of_tile) {
+      __syncthreads();
+      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
+      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
+      __syncthreads();
+      Four x[keys_of_tile / 8], y[keys_of_tile / 8];
+      clear(x), clear(y);
+      times_rows<T, D, keys_of_tile>(queries, key_rows, x);
+      times_rows<T, D, keys_of_tile>(gradient, value_rows, y);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = my_row + 8 * h;
+        const int there = there_of(s, row, key), seen = seen_of(s, row, key);
+        const Masked<T> mask(scores, row, key, true);
+        const RowSums<T>& of_row = h == 0 ? low : high;
+#pragma unroll
+        for (int n = 0; n < keys_of_tile / 8; ++n)
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            const int place = n * 8 + lane % 4 * 2 + e % 2;
+            bool visible = place < seen;
+            const f32 score = mask.of(x[n].v[e] * scale, place, visible);
+            const f32 d = exp_of((score - of_row.top) - of_row.rest) * (y[n].v[e] - of_row.delta) * scale;
+            x[n].v[e] = place < there ? d : 0.0f;
+          }
+      }
+      times_matrix_wide<T, D, keys_of_tile>(x, key_rows, sum);
+    }
+    put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
+  }
+}
+
+// D^T q and P^T g, as attention_grad_kv has them: a warp has 16 keys, and a block goes over tiles of queries.
+template <class T, int D>
+RILL void attention_grad_kv_by_cores(const Attention& s) {
+  enum { side = 64, queries_of_tile = D > 64 ? 16 : 32 };
+  __shared__ Line<D> key_rows[side], value_rows[side], query_rows[queries_of_tile], gradient_rows[queries_of_tile];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const f32 scale = f32(s.scale);
+  const i64 tiles = (s.keys + side - 1) / side;
+  for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * side, shared = q / tiles, my_row = first + warp * 16 + lane / 4;
+    __syncthreads();
+    load_rows<T, D>(key_rows, side, matrix<T>(s.k, shared), first, s.keys, s.width);
+    load_rows<T, D>(value_rows, side, matrix<T>(s.v, shared), first, s.keys, s.value_width);
+    Four to_keys[D / 8], to_values[D / 8];
+    clear(to_keys), clear(to_values);
+    for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
+      const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
+      const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
+      const Scores<T> scores(s, head);
+      for (i64 query = first_seeing(s, first) / queries_of_tile * queries_of_tile; query < s.queries;
+           query += queries_of_tile) {
+        __syncthreads();
+        load_rows<T, D>(query_rows, queries_of_tile, queries, query, s.queries, s.width);
+        load_rows<T, D>(gradient_rows, queries_of_tile, g, query, s.queries, s.value_width);
+        __syncthreads();
+        Four x[queries_of_tile / 8], y[queries_of_tile / 8];
+        clear(x), clear(y);
+        times_rows<T, D, queries_of_tile>(key_rows + warp * 16, query_rows, x);
+        times_rows<T, D, queries_of_tile>(value_rows + warp * 16, gradient_rows, y);
+        const int there = place_of(s.queries - query);
+#pragma unroll
+        for (int n = 0; n < queries_of_tile / 8; ++n)
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            const int place = n * 8 + lane % 4 * 2 + j;
+            const i64 column = query + (place < there ? place : 0);
+            const f32 top = sums.load(column, 0), rest = sums.load(column, 1), delta = deltas.load(column, 0);
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              const i64 row = my_row + 8 * h;
+              const bool inside = row < s.keys && place < there;
+              bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
+              const f32 score =
+                  Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, place, visible);
+              const f32 p = exp_of((score - top) - rest);
+              x[n].v[2 * h + j] = inside ? p : 0.0f;
+              y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
+            }
+          }
+        times_matrix_wide<T, D, queries_of_tile>(x, gradient_rows, to_values);
+        times_matrix_wide<T, D, queries_of_tile>(y, query_rows, to_keys);
+      }
+    }
+    put_rows<T, D>(matrix<T>(s.dk, shared), to_keys, my_row, s.keys, s.width);
+    put_rows<T, D>(matrix<T>(s.dv, shared), to_values, my_row, s.keys, s.value_width);
+  }
+}
+
+}  // namespace rill::cuda
