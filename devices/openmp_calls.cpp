@@ -18,6 +18,7 @@
 #include <memory>
 #include <string_view>
 
+#include "rill/devices/cpu/product/onednn_library.h"
 #include "rill/devices/crowding.h"
 #include "rill/devices/workers.h"
 
@@ -207,9 +208,14 @@ class Replacement {
 }  // namespace
 
 bool redirect_openmp_calls() {
+#ifdef RILL_ONEDNN_LINKED
+  const void* const inside = reinterpret_cast<const void*>(&dnnl_version);
+#else
+  const void* const inside = cpu::onednn::library_function("dnnl_version");
+#endif
   Dl_info info;
   void* map = nullptr;
-  if (!dladdr1(reinterpret_cast<void*>(&dnnl_version), &info, &map, RTLD_DL_LINKMAP) || !map) return false;
+  if (!dladdr1(inside, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
   const Library library{static_cast<const link_map*>(map)};
   if (!std::strstr(library.map->l_name, "libdnnl") || library.entry(DT_PLTREL) != DT_RELA) return false;
   const auto find = [](std::string_view name) {

@@ -2,6 +2,7 @@
 // triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
 #include "rill/devices/matrix/batch.h"
 #include "rill/devices/matrix/blocked_cholesky.h"
+#include "rill/devices/matrix/blocked_lu.h"
 #include "rill/devices/matrix/small.h"
 #include "rill/devices/params/matrix_params.h"
 
@@ -32,6 +33,25 @@ int factor(const KernelArgs& args, const Routines<T>& use, int64_t n, T* l) {
     if (n >= blocked_from && args.input(0).device().kind() == DeviceKind::cpu)
       return BlockedCholesky<T>(use, n, l).run();
   return n > 0 ? use.cholesky(int(n), l) : 0;
+}
+
+// As Routines::lu and lu_solve.
+template <class T>
+bool has_blocks(const KernelArgs& args, int64_t m, int64_t n) {
+  return !is_complex<T> && BlockedLu<Real<T>>::is_worth_it(m, n) && args.input(0).device().kind() == DeviceKind::cpu;
+}
+template <class T>
+int factor_lu(const KernelArgs& args, const Routines<T>& use, int64_t m, int64_t n, T* a, int* pivots) {
+  if constexpr (!is_complex<T>)
+    if (has_blocks<T>(args, m, n)) return BlockedLu<T>(use, m, n, a, pivots).run();
+  return use.lu(int(m), int(n), a, pivots);
+}
+template <class T>
+void solve_lu(const KernelArgs& args, const Routines<T>& use, int64_t n, int64_t k, const T* lu, const int* pivots,
+              T* b) {
+  if constexpr (!is_complex<T>)
+    if (has_blocks<T>(args, n, n)) return BlockedLu<T>::solve(use, n, k, lu, pivots, b);
+  use.lu_solve(int(n), int(k), lu, pivots, b);
 }
 
 void cholesky(const KernelArgs& args, const Tables& tables) {
@@ -80,8 +100,8 @@ void solve(const KernelArgs& args, const Tables& tables) {
       int* pivots = scratch.get<int>(2, size_t(n));
       transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
       transpose_into(args.in_data<T>(1) + i * right.size(), n, k, x);
-      if (n > 0 && use.lu(n, n, a, pivots) != 0) return fault.report(i);
-      if (n > 0 && k > 0) use.lu_solve(n, k, a, pivots, x);
+      if (n > 0 && factor_lu(args, use, n, n, a, pivots) != 0) return fault.report(i);
+      if (n > 0 && k > 0) solve_lu(args, use, n, k, a, pivots, x);
       transpose_into(x, k, n, args.out_data<T>() + i * right.size());
     });
   });
@@ -128,7 +148,7 @@ void for_each_diagonal(const KernelArgs& args, const Batch& b, const Routines<T>
     T* a = scratch.get<T>(0, size_t(b.size()));
     int* pivots = scratch.get<int>(1, size_t(n));
     transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
-    if (n > 0) use.lu(n, n, a, pivots);
+    if (n > 0) factor_lu(args, use, n, n, a, pivots);
     Real<T> sign = 1;
     for (int j = 0; j < n; ++j) {
       if (pivots[j] != j + 1) sign = -sign;
@@ -177,7 +197,7 @@ void lu(const KernelArgs& args, const Tables& tables) {
       T* a = scratch.get<T>(0, size_t(b.size()));
       int* pivots = scratch.get<int>(1, size_t(k));
       transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
-      if (k > 0) use.lu(int(m), int(n), a, pivots);
+      if (k > 0) factor_lu(args, use, m, n, a, pivots);
       int64_t* rows = args.out_data<int64_t>(0) + i * m;
       for (int64_t r = 0; r < m; ++r) rows[r] = r;
       for (int64_t r = 0; r < k; ++r) std::swap(rows[r], rows[pivots[r] - 1]);

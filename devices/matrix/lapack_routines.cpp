@@ -43,7 +43,11 @@ RILL_DECLARE_Q(z, ungqr, c64)
   void p##syevd_(const char*, const char*, const int*, R*, const int*, R*, R*, const int*, int*, const int*, int*, \
                  size_t, size_t);                                                                                  \
   void p##geev_(const char*, const char*, const int*, R*, const int*, R*, R*, R*, const int*, R*, const int*, R*,  \
-                const int*, int*, size_t, size_t);
+                const int*, int*, size_t, size_t);                                                                 \
+  void p##bdsdc_(const char*, const char*, const int*, R*, R*, R*, const int*, R*, const int*, R*, int*, R*, int*, \
+                 int*, size_t, size_t);                                                                            \
+  void p##stedc_(const char*, const int*, R*, R*, R*, const int*, R*, const int*, int*, const int*, int*, size_t); \
+  void p##sterf_(const int*, R*, R*, int*);
 RILL_DECLARE_REAL(s, float)
 RILL_DECLARE_REAL(d, double)
 #define RILL_DECLARE_COMPLEX(p, T, R)                                                                            \
@@ -256,7 +260,46 @@ struct Lapack {
       }
   }
 
-  static constexpr Routines<T> table = {cholesky, lu, lu_solve, triangular_solve, qr, svd, eigh, eig, multiply};
+  static int bidiagonal_svd(int n, T* d, T* e, T* u, T* vh, Scratch& scratch) {
+    int info = 0;
+    if constexpr (!is_complex<T>) {
+      const size_t rows = size_t(n);
+      T* w = scratch.get<T>(work, u ? 3 * rows * rows + 4 * rows : 4 * rows);
+      int* whole = scratch.get<int>(whole_work, 8 * rows);
+      const auto call = [&](auto routine) {
+        routine("U", u ? "I" : "N", &n, d, e, u, &n, vh, &n, nullptr, nullptr, w, whole, &info, size_t(1), size_t(1));
+      };
+      if constexpr (std::is_same_v<T, float>) call(sbdsdc_);
+      else call(dbdsdc_);
+    }
+    return info;
+  }
+  static int tridiagonal_eigh(int n, T* d, T* e, T* v, Scratch& scratch) {
+    int info = 0;
+    if constexpr (!is_complex<T>) {
+      const int length = 1 + 4 * n + n * n, whole_length = 3 + 5 * n;
+      const auto call = [&](auto all, auto values) {
+        if (!v) return values(&n, d, e, &info);
+        all("I", &n, d, e, v, &n, scratch.get<T>(work, size_t(length)), &length,
+            scratch.get<int>(whole_work, size_t(whole_length)), &whole_length, &info, size_t(1));
+      };
+      if constexpr (std::is_same_v<T, float>) call(sstedc_, ssterf_);
+      else call(dstedc_, dsterf_);
+    }
+    return info;
+  }
+
+  static constexpr Routines<T> table = {cholesky,
+                                        lu,
+                                        lu_solve,
+                                        triangular_solve,
+                                        qr,
+                                        svd,
+                                        eigh,
+                                        eig,
+                                        multiply,
+                                        is_complex<T> ? nullptr : bidiagonal_svd,
+                                        is_complex<T> ? nullptr : tridiagonal_eigh};
 };
 
 // OpenBLAS's number of threads is 1 while anyone is inside.

@@ -71,6 +71,12 @@ struct Routines {
   int (*eig)(int n, T* a, Complex<T>* w, Complex<T>* v, Scratch& scratch);
   // c (m x n) := a (m x k) b (k x n).
   void (*multiply)(int m, int n, int k, const T* a, const T* b, T* c);
+
+  // Of real dtypes, and null where a table has none. The bidiagonal matrix with the diagonal d, n numbers, and e above it:
+  // d := its singular values, descending. u, vh: n x n, or null for the values alone. Fails where it does not converge.
+  int (*bidiagonal_svd)(int n, T* d, T* e, T* u, T* vh, Scratch& scratch);
+  // The symmetric matrix with the diagonal d and e beside it: d := its eigenvalues, ascending. v: n x n, or null.
+  int (*tridiagonal_eigh)(int n, T* d, T* e, T* v, Scratch& scratch);
 };
 
 struct Tables {

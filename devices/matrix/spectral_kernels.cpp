@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "rill/devices/matrix/batch.h"
+#include "rill/devices/matrix/blocked_eigh.h"
+#include "rill/devices/matrix/blocked_svd.h"
 #include "rill/devices/params/matrix_params.h"
 
 namespace rill {
@@ -31,6 +33,29 @@ void multiply_line(T* x, int64_t n, int64_t step, const T& by) {
   for (int64_t i = 0; i < n; ++i) x[i * step] *= by;
 }
 
+// Columns of u (m x p, in rows), and the rows of vh (q x n) that belong to them, times the phases of the columns; what is
+// left of vh by its own.
+template <class T>
+void fix_signs(int64_t m, int64_t p, int64_t q, int64_t n, T* u, T* vh) {
+  std::vector<T> largest(size_t(p), T(0));
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t j = 0; j < p; ++j) {
+      const T x = u[r * p + j];
+      largest[size_t(j)] = std::abs(x) > std::abs(largest[size_t(j)]) ? x : largest[size_t(j)];
+    }
+  for (T& x : largest) x = x < 0 ? T(-1) : T(1);
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t j = 0; j < p; ++j) u[r * p + j] *= largest[size_t(j)];
+  const int64_t k = std::min(m, n);
+  for (int64_t j = 0; j < q; ++j) multiply_line(vh + j * n, n, 1, j < k ? largest[size_t(j)] : phase_of(vh + j * n, n));
+}
+
+// Whether the blocked algorithms do it, which know real matrices: those of cpu:0, with a LAPACK.
+template <class T>
+bool for_blocks(const KernelArgs& args, const Routines<T>& use) {
+  return !is_complex<T> && use.bidiagonal_svd && args.input(0).device().kind() == DeviceKind::cpu;
+}
+
 void svd(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
   check_sizes("svd", b, 4);  // gesdd wants 4 n^2 numbers
@@ -41,10 +66,19 @@ void svd(const KernelArgs& args, const Tables& tables) {
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
+      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
+      if constexpr (!is_complex<T>)
+        if (for_blocks(args, use) && is_for_blocked_svd(m, n)) {
+          const T* from = args.in_data<T>(0) + i * b.size();
+          T *left = args.out_data<T>(0) + i * m * p, *right = args.out_data<T>(2) + i * q * n;
+          if (!all_finite(from, b.size())) fill_nan(left, m * p), fill_nan(right, q * n), fill_nan(s, k);
+          else if (BlockedSvd<T>(use).run(full, m, n, from, s, left, right, scratch) != 0) fault.report(i);
+          else fix_signs(m, p, q, n, left, right);
+          return;
+        }
       T* a = scratch.get<T>(0, size_t(b.size()));
       T* u = scratch.get<T>(1, size_t(m * p));
       T* vh = scratch.get<T>(2, size_t(q * n));
-      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
       transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
       if (k == 0) {  // whole factors of nothing are identities
         for (T* x : {u, vh}) std::fill_n(x, x == u ? m * p : q * n, T(0));
@@ -79,8 +113,16 @@ void svdvals(const KernelArgs& args, const Tables& tables) {
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     for_each_matrix(b.count, 4 * cube(b.rows, b.columns), [&](int64_t i, Scratch& scratch) {
-      T* a = scratch.get<T>(0, size_t(b.size()));
       Real<T>* s = args.out_data<Real<T>>() + i * k;
+      if constexpr (!is_complex<T>)
+        if (for_blocks(args, use) && is_for_blocked_svd(b.rows, b.columns)) {
+          const T* from = args.in_data<T>(0) + i * b.size();
+          if (!all_finite(from, b.size())) fill_nan(s, k);
+          else if (BlockedSvd<T>(use).run(false, b.rows, b.columns, from, s, nullptr, nullptr, scratch) != 0)
+            fault.report(i);
+          return;
+        }
+      T* a = scratch.get<T>(0, size_t(b.size()));
       transpose_into(args.in_data<T>(0) + i * b.size(), b.rows, b.columns, a);
       if (!all_finite(a, b.size())) fill_nan(s, k);
       else if (k > 0 && use.svd(false, int(b.rows), int(b.columns), a, s, nullptr, nullptr, scratch) != 0)
@@ -200,8 +242,17 @@ void hermitian(const KernelArgs& args, const Tables& tables, bool vectors) {
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     for_each_matrix(b.count, 5 * cube(n, n), [&](int64_t i, Scratch& scratch) {
-      T* a = scratch.get<T>(0, size_t(b.size()));
       Real<T>* w = args.out_data<Real<T>>() + i * n;
+      if constexpr (!is_complex<T>)
+        if (for_blocks(args, use) && is_for_blocked_eigh(n)) {
+          T* v = vectors ? args.out_data<T>(1) + i * b.size() : scratch.get<T>(0, size_t(b.size()));
+          hermitian_part(args.in_data<T>(0) + i * b.size(), n, v);
+          if (!all_finite(v, b.size())) fill_nan(v, b.size()), fill_nan(w, n);
+          else if (blocked_eigh(use, vectors, n, v, w, scratch) != 0) fault.report(i);
+          else if (vectors) fix_signs(n, n, 0, n, v, v);
+          return;
+        }
+      T* a = scratch.get<T>(0, size_t(b.size()));
       hermitian_part(args.in_data<T>(0) + i * b.size(), n, a);
       if (!all_finite(a, b.size())) fill_nan(a, b.size()), fill_nan(w, n);
       else if (n > 0 && use.eigh(vectors, int(n), a, w, scratch) != 0) return fault.report(i);

@@ -31,7 +31,7 @@ PROGRAMS = [f"tests/{name}" for name in GPU_TESTS] + [
 SIMULATED = [f"tests/cuda/{name}" for name in (
     "libcuda.so.1", "libhost_cuda.so", "host_cuda.h.gch", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libcublasLt.so.13",
     "libcudnn.so.9")]  # for rehearsals; they stay here
-MODULES = ["librill_cuda.so", "librill_lapack.so"]  # of what librill opens; without the compiler CPUs run op by op
+MODULES = ["librill_cuda.so", "librill_lapack.so", "librill_onednn.so"]  # of what librill opens; without the compiler CPUs run op by op
 # Of the C library, whose parts go together: the machine's own.
 OF_THE_SYSTEM = re.compile(r"^(ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|linux-vdso)")
 

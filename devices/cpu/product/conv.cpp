@@ -18,6 +18,7 @@
 #ifdef RILL_HAVE_ONEDNN
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 namespace rill::cpu {
 namespace {
@@ -201,11 +202,22 @@ onednn::Call& find(const Problem& q) {
   return onednn::find_call(key, build, &q);
 }
 
+// What one thread does in less time than others take to come, where they come late: less than 20 microseconds. The sizes
+// alone decide, so that the bits do not depend on who is busy.
+bool is_for_one_thread(const Sliding& s) {
+  constexpr int64_t worth_threads = 1 << 20;
+  int64_t multiplications = s.batch * s.out_channels * (s.in_channels / s.groups);
+  for (int a = 0; a < 3; ++a) multiplications *= s.out[a] * s.window[a];
+  return multiplications < worth_threads;
+}
+
 // Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
 // implementation for these operands. Weights that never change are packed: operand 1 of the forward and of the input's
 // gradient.
 bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
   const bool finite_only = onednn::multiplies_padding(q.which, *q.p, q.s);
+  std::optional<detail::ForceOneThread> alone;
+  if (is_for_one_thread(q.s)) alone.emplace();
   if (args.packed && q.which != ConvResult::weight) {
     Problem packing = q;
     packing.packs_weight = true;

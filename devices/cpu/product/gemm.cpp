@@ -122,13 +122,20 @@ void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* 
   });
 }
 
+// Whether the threads share the matrices of a batch, one each, or all of them each matrix: either way an element's sum is
+// the same. Where the matrices are as many for each thread, nobody waits, and each is read by one alone.
+bool shares_batch(int64_t batch, const Gemm& g) {
+  constexpr int64_t waits_little = 1 << 23;
+  const int64_t threads = num_threads();
+  return batch >= 4 * threads || (batch % threads == 0 && g.m * g.n * g.k <= waits_little);
+}
+
 template <class T>
 void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c) {
   if (is_small(g) || is_dots(g)) {
     each_matrix(batch, g, a, b, c, true, [](auto&&... x) { run_small(x...); });
   } else {
-    // Many matrices: one a thread. Few: the threads share each. Either way an element's sum is the same.
-    each_matrix(batch, g, a, b, c, batch >= 4 * num_threads(),
+    each_matrix(batch, g, a, b, c, shares_batch(batch, g),
                 [](const Gemm& g, const T* a, const T* b, T* c) { gemm_blocked(GemmProduct<T>{g, a, b, c}); });
   }
 }
@@ -160,7 +167,7 @@ void product_f32(const KernelArgs& args, int64_t batch, const Gemm& g, const Sid
   if (!packed) return own_float(batch, g, a, b, c);
   const float* of_b = static_cast<const float*>(packed->buffer->data);
   const int64_t size = packed->layout.stride == 0 ? 0 : packed_gemm_size(g);
-  parallel_for(batch, batch >= 4 * num_threads() ? 1 : batch, [&](int64_t begin, int64_t end) {
+  parallel_for(batch, shares_batch(batch, g) ? 1 : batch, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       gemm_blocked(GemmProduct<float>{g, a.as<float>() + a.offset(i), nullptr, c + i * g.m * g.n, {}, of_b + i * size});
   });

@@ -1,0 +1,132 @@
+// Singular values of a large real matrix on all threads: it is made bidiagonal by reflections from both sides, half of
+// whose arithmetic are rill's own products, LAPACK takes the bidiagonal matrix apart (bdsdc: Gu, Eisenstat 1995), and the
+// reflections are applied to its vectors, by products. The bits are the same for any number of threads.
+// (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedSvd::run().
+#pragma once
+#include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/matrix/reflections.h"
+#include "rill/devices/matrix/routines.h"
+#include "rill/devices/matrix/scaled.h"
+
+namespace rill::matrix {
+
+// a, of no fewer rows than columns, := q b T(p), of which b has the diagonal d and e above it.
+template <class T>
+class Bidiagonal {
+ public:
+  std::vector<T> d, e;
+  Reflections<T> q, p;
+
+  Bidiagonal(const T* a, int64_t m, int64_t n) : d(size_t(n)), e(size_t(n)), q(n, m), p(n - 1, n), rest_(a, m, n) {
+    for (int64_t at = 0; at < n;) {
+      const int64_t count = std::min(Remainder<T>::most, rest_.columns());
+      copy_columns(count);
+      for (int64_t i = 0; i < count; ++i) take_column(at, i), take_row(at, i);
+      at += count;
+      rest_.go_on(count);
+    }
+  }
+
+ private:
+  // The columns that are taken next, dense.
+  void copy_columns(int64_t count) {
+    columns_.resize(size_t(count * rest_.rows()));
+    cpu::transpose(rest_.matrix().at, rest_.matrix().step, rest_.rows(), count, columns_.data(), rest_.rows());
+  }
+
+  // A reflection from the left that leaves of column i its first number; what it takes from the columns behind it.
+  void take_column(int64_t at, int64_t i) {
+    const int64_t rows = rest_.rows() - i, columns = rest_.columns() - i - 1;
+    T* x = rest_.left(2 * i) + i;
+    std::copy_n(&columns_[size_t(i * rest_.rows() + i)], rows, x);
+    std::vector<T> own;
+    for (int64_t line = 0; line < 2 * i; ++line) own.push_back(rest_.right(line)[i]);
+    subtract_lines(rest_.lefts(2 * i).from(0, i), own, x);
+    const Reflection<T> r(x, rows);
+    d[size_t(at + i)] = r.first;
+    q.put(at + i, at + i, x, r.tau);
+    if (columns == 0) return;
+    T* y = rest_.right(2 * i) + i + 1;
+    times_lines(rest_.matrix().from(i, i + 1), x, y, sums_);
+    subtract_lines(rest_.rights(2 * i).from(0, i + 1), dots_with(rest_.lefts(2 * i).from(0, i), x), y);
+    for (int64_t j = 0; j < columns; ++j) y[j] *= r.tau;
+  }
+
+  // The same for row i, from the right.
+  void take_row(int64_t at, int64_t i) {
+    const int64_t columns = rest_.columns() - i - 1, rows = rest_.rows() - i - 1;
+    if (columns == 0) return;
+    T* x = rest_.right(2 * i + 1) + i + 1;
+    std::copy_n(rest_.matrix().from(i, i + 1).at, columns, x);
+    std::vector<T> own;
+    for (int64_t line = 0; line <= 2 * i; ++line) own.push_back(rest_.left(line)[i]);
+    subtract_lines(rest_.rights(2 * i + 1).from(0, i + 1), own, x);
+    const Reflection<T> r(x, columns);
+    e[size_t(at + i)] = r.first;
+    p.put(at + i, at + i + 1, x, r.tau);
+    T* y = rest_.left(2 * i + 1) + i + 1;
+    times_vector(rest_.matrix().from(i + 1, i + 1), x, y);
+    subtract_lines(rest_.lefts(2 * i + 1).from(0, i + 1), dots_with(rest_.rights(2 * i + 1).from(0, i + 1), x), y);
+    for (int64_t j = 0; j < rows; ++j) y[j] *= r.tau;
+  }
+
+  Remainder<T> rest_;
+  std::vector<T> columns_, sums_;
+};
+
+// Whether it is worth it, and not better done by a QR factorisation first.
+inline bool is_for_blocked_svd(int64_t m, int64_t n) {
+  constexpr int64_t least = 256;
+  return std::min(m, n) >= least && std::max(m, n) < 2 * std::min(m, n);
+}
+
+template <class T>
+class BlockedSvd {
+ public:
+  explicit BlockedSvd(const Routines<T>& use) : use_(use) {}
+
+  // a: m x n, in rows and finite. u: m x p, vh: q x n, both in rows, of which p and q are m and n with `full`; null for
+  // the values s alone. Gives 0, or not where LAPACK's iteration does not converge.
+  int run(bool full, int64_t m, int64_t n, const T* a, T* s, T* u, T* vh, Scratch& scratch) {
+    const Scaled<T> scaled(a, m * n);
+    if (m >= n) {
+      if (const int fault = take_apart(scaled.data(), m, n, full ? m : n, s, u != nullptr, scratch)) return fault;
+      if (u) std::copy(of_left_.begin(), of_left_.end(), u), turn(of_right_, n, n, vh);
+    } else {
+      std::vector<T> turned(size_t(m * n));
+      cpu::transpose(scaled.data(), n, m, n, turned.data(), m);
+      if (const int fault = take_apart(turned.data(), n, m, full ? n : m, s, u != nullptr, scratch)) return fault;
+      if (u) std::copy(of_right_.begin(), of_right_.end(), u), turn(of_left_, n, full ? n : m, vh);
+    }
+    scaled.put_back(s, std::min(m, n));
+    return 0;
+  }
+
+ private:
+  static void turn(const std::vector<T>& from, int64_t rows, int64_t columns, T* to) {
+    cpu::transpose(from.data(), columns, rows, columns, to, rows);
+  }
+
+  // m >= n. of_left_: m x columns, of_right_: n x n, whose columns are the vectors.
+  int take_apart(const T* a, int64_t m, int64_t n, int64_t columns, T* s, bool vectors, Scratch& scratch) {
+    Bidiagonal<T> b(a, m, n);
+    std::vector<T> u(vectors ? size_t(n * n) : 0);
+    of_right_.resize(u.size());
+    if (const int fault = use_.bidiagonal_svd(int(n), b.d.data(), b.e.data(), vectors ? u.data() : nullptr,
+                                              of_right_.data(), scratch))
+      return fault;
+    std::copy(b.d.begin(), b.d.end(), s);
+    if (!vectors) return 0;
+    of_left_.assign(size_t(m * columns), T(0));
+    cpu::transpose(u.data(), n, n, n, of_left_.data(), columns);
+    for (int64_t i = n; i < columns; ++i) of_left_[size_t(i * columns + i)] = 1;
+    b.q.apply(0, columns, of_left_.data());
+    b.p.apply(1, n, of_right_.data());
+    return 0;
+  }
+
+  const Routines<T>& use_;
+  std::vector<T> of_left_, of_right_;
+};
+
+}  // namespace rill::matrix
