@@ -33,7 +33,7 @@ PUBLIC = [
     ("Special functions", ["ops/special.h"]),
     ("The array API's names, dtypes and constants", ["ops/standard.h"]),
     ("Indexing", ["ops/indexing.h"]),
-    ("Products", ["ops/linalg.h"]),
+    ("Products", ["ops/linalg.h", "ops/blocks.h"]),
     ("Linear algebra", ["ops/linear_algebra.h"]),
     ("Fourier transforms", ["ops/fft.h"]),
     ("Sparse tensors", ["ops/sparse.h"]),

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "rill/ops/blocks.h"
 #include "rill/tensor/named_map.h"
 #include "rill/tensor/tensor.h"
 
@@ -35,6 +36,9 @@ struct LoadOptions {
   // Tensors that cannot be read, of a dtype that is none of rill's say, go here by name, with the reason; null: the
   // first is an error.
   std::map<std::string, std::string>* unreadable = nullptr;
+  // .gguf: tensors in blocks of quantised numbers go here as they are, by name, and stay as small as in the file; null:
+  // they become f32.
+  NamedMap<Blocks>* blocks = nullptr;
 };
 
 // Writes `x` alone, under the name "". Formats by extension:
@@ -68,7 +72,7 @@ void save(const std::string& path, const Pairs& x, SaveOptions options = {}, Whe
 // and:
 //
 //   .npy, .npz    big-endian files, Fortran order, headers of every version. Tensors are dense and row-major.
-//   .gguf         llama.cpp's weights. Blocks of quantised numbers become f32
+//   .gguf         llama.cpp's weights. Blocks of quantised numbers become f32, or stay what they are (`blocks`)
 //
 // Files may come from anywhere: what is no such file, or damaged, is an error that names the place. No code in a file
 // is ever run. Throws rill::Error also where a dtype is none of rill's, and for a name in `options` that is not there.

@@ -60,8 +60,9 @@ Tensor ngrams(const Tensor& x, const std::vector<int64_t>& widths, const NgramOp
   }
   if (!runs.empty()) return concat(runs, -1);
   if (o.keep_short && x.shape().back() > 0) {
+    const Tensor rows = o.padding > 0 ? padded_rows(x, o, o.padding + 1) : x;
     std::vector<Tensor> parts;
-    for (int64_t k = 0, n = x.shape().back(); k < n; ++k) parts.push_back(slice_axis(x, -1, k, k + 1));
+    for (int64_t k = 0, n = rows.shape().back(); k < n; ++k) parts.push_back(slice_axis(rows, -1, k, k + 1));
     return join(parts, o.separator, where);
   }
   return slice_axis(x, -1, 0, 0);
@@ -77,19 +78,25 @@ Ragged ngrams(const Ragged& x, const std::vector<int64_t>& widths, const NgramOp
   const std::vector<int64_t> splits = x.row_splits.back().astype(i64).to_vector<int64_t>();
   std::vector<std::string> runs;
   std::vector<int64_t> ends{0};
+  const auto padded = [&](auto begin, auto end, size_t pads) {
+    std::vector<std::string> parts;
+    if (o.left) parts.insert(parts.end(), pads, *o.left);
+    parts.insert(parts.end(), begin, end);
+    if (o.right) parts.insert(parts.end(), pads, *o.right);
+    return parts;
+  };
   for (size_t row = 0; row + 1 < splits.size(); ++row) {
     const auto begin = texts.begin() + splits[row], end = texts.begin() + splits[row + 1];
     const size_t before = runs.size();
     for (int64_t width : widths) {
-      std::vector<std::string> parts;
-      if (o.left) parts.insert(parts.end(), size_t(pads_of(o, width)), *o.left);
-      parts.insert(parts.end(), begin, end);
-      if (o.right) parts.insert(parts.end(), size_t(pads_of(o, width)), *o.right);
+      const std::vector<std::string> parts = padded(begin, end, size_t(pads_of(o, width)));
       for (size_t k = 0; k + size_t(width) <= parts.size(); ++k)
         runs.push_back(joined(parts, k, size_t(width), o.separator));
     }
-    if (o.keep_short && runs.size() == before && begin != end)
-      runs.push_back(joined({begin, end}, 0, size_t(end - begin), o.separator));
+    if (o.keep_short && runs.size() == before && begin != end) {
+      const std::vector<std::string> parts = padded(begin, end, size_t(std::max<int64_t>(o.padding, 0)));
+      runs.push_back(joined(parts, 0, parts.size(), o.separator));
+    }
     ends.push_back(int64_t(runs.size()));
   }
   Ragged out{tensor(runs), x.row_splits};

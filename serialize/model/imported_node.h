@@ -51,6 +51,18 @@ inline Shape shape_from(const Dims& sizes) { return Shape(sizes.begin(), sizes.e
 Tensor constant_sizes(const Dims& sizes, bool scalar, DType dtype);
 Tensor open_sizes(const Dims& sizes, bool scalar, DType dtype);
 
+// Integers as a Value: a constant tensor, unless some are open.
+template <class Value>
+Value sizes_value(const Dims& d, bool scalar, DType dtype) {
+  if (!any_open(d)) return {constant_sizes(d, scalar, dtype), true};
+  Value v;
+  v.kind = Value::Kind::sizes;
+  v.dims = d;
+  v.scalar = scalar;
+  v.dtype = dtype;
+  return v;
+}
+
 template <class Value>
 bool all_constant(const std::vector<Value>& in) {
   return std::ranges::all_of(in, [](const Value& v) {

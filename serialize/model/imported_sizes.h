@@ -25,7 +25,8 @@ MaybeIntegers integers(const Call& c, size_t i) {
   if (!c.knows(i)) return {};
   const auto& v = c.in[i];
   if (v.kind == std::decay_t<decltype(v)>::Kind::sizes) return Integers{v.dims, v.scalar};
-  if ((!is_integer(v.tensor.dtype()) && v.tensor.dtype() != DType::boolean) || v.tensor.ndim() > 1) return {};
+  if (!v.tensor.defined() || v.tensor.ndim() > 1) return {};
+  if (!is_integer(v.tensor.dtype()) && v.tensor.dtype() != DType::boolean) return {};
   return Integers{c.dims(i), v.tensor.ndim() == 0};
 }
 

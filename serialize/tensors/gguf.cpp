@@ -9,10 +9,10 @@
 #include <cstring>
 #include <vector>
 
+#include "rill/devices/number_blocks.h"
 #include "rill/devices/registry.h"
 #include "rill/serialize/tensors/elements.h"
 #include "rill/serialize/tensors/formats.h"
-#include "rill/serialize/tensors/gguf_blocks.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -256,13 +256,32 @@ Tensor read_tensor(const FileReader& file, const Header& h, const Entry& e, cons
 
 }  // namespace
 
+// A tensor of blocks, as its bytes.
+Blocks read_blocks(const FileReader& file, const Header& h, const Entry& e, const std::shared_ptr<char>& mapping) {
+  const GgufType& type = *gguf_type(e.type);
+  StoredElements stored;
+  stored.spec.shape = e.shape;
+  stored.spec.dtype = DType::u8;
+  stored.spec.shape.back() = e.shape.back() / type.block * type.block_bytes;
+  stored.at = h.data + e.offset;
+  if (h.swapped)
+    file.reject(stored.at, "tensor '" + e.name.substr(0, 80) +
+                               "': blocks of quantised numbers are read in little-endian files alone");
+  return {read_elements(file, stored, mapping), std::string(type.name)};
+}
+
 NamedTensors load_gguf(const LoadRequest& request) {
   const FileReader& file = request.file;
   const Header h = read_header(file, nullptr);
   const std::shared_ptr<char> mapping = request.options.mapped ? file.map() : nullptr;
   NamedTensors out;
-  for (const Entry& e : h.entries)
-    if (request.wants(e.name)) request.add(out, e.name, [&] { return read_tensor(file, h, e, mapping); });
+  for (const Entry& e : h.entries) {
+    if (!request.wants(e.name)) continue;
+    const GgufType* type = gguf_type(e.type);
+    if (request.options.blocks && type && type->decode && !e.shape.empty())
+      request.options.blocks->emplace(e.name, read_blocks(file, h, e, mapping));
+    else request.add(out, e.name, [&] { return read_tensor(file, h, e, mapping); });
+  }
   return out;
 }
 

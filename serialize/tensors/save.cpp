@@ -71,7 +71,8 @@ NamedTensors load(const std::string& path, LoadOptions options, Where where) {
   const FileReader file(path, "load", where);
   NamedTensors out = within_memory(file, [&] { return format.load({file, options}); });
   for (const std::string& name : options.names)
-    if (!out.count(name) && !(options.unreadable && options.unreadable->count(name)))
+    if (!out.count(name) && !(options.unreadable && options.unreadable->count(name)) &&
+        !(options.blocks && options.blocks->count(name)))
       file.reject("has no tensor named '" + name + "'");
   for (auto& [name, t] : out)
     if (t.dtype() != DType::string) t = t.to(default_device(), where);  // strings live on the host

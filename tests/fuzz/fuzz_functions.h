@@ -6,6 +6,7 @@
 #include <complex>
 
 #include "fuzz_calls.h"
+#include "rill/ops/blocks.h"
 
 namespace fuzz {
 
@@ -226,6 +227,15 @@ const Function functions[] = {
            [](const Tensor& x, const Tensor& y) {
              const SparseTensor s = SparseTensor::from_dense(x);
              return Results{matmul(s, y), matmul(s.transpose(), s).values()};
+           });
+     }},
+    {"matmul_transposed",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Tensor>(
+           a,
+           [](const Tensor& x, const Tensor& bytes, const Tensor& rows) {
+             const Blocks w{bytes, "q8_0"};
+             return Results{matmul_transposed(x, w), take(w, rows), w.values()};
            });
      }},
     {"linalg::triangular_solve",

@@ -83,6 +83,15 @@ TEST_CASE("Files that safetensors and gguf wrote") {
       CHECK(max(abs(weights.at("Q8_0") - numbers)).item<float>() < 0.005f);
       CHECK(max(abs(weights.at("Q5_1") - numbers)).item<float>() < 0.01f);
       CHECK(max(abs(weights.at("Q4_0") - numbers)).item<float>() < 0.15f);
+      NamedMap<Blocks> blocks;
+      const NamedTensors rest = load(fixture(name), {.mapped = mapped, .blocks = &blocks});
+      CHECK(rest.size() + blocks.size() == weights.size());
+      for (const auto& [key, b] : blocks) {
+        CHECK(b.shape() == weights.at(key).shape());
+        CHECK(same(b.values(), weights.at(key)));
+        CHECK(same(matmul_transposed(numbers, b), matmul(numbers, matrix_transpose(weights.at(key)))));
+      }
+      CHECK(blocks.at("Q8_0").bytes.size() == 8 * 34);
     }
   }
   CHECK(load_metadata(fixture("several.safetensors")) == std::map<std::string, std::string>{{"step", "3"}});

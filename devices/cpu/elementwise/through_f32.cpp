@@ -3,6 +3,7 @@
 
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cpu/product/packed_operands.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
@@ -32,17 +33,40 @@ Tensor widened(const Tensor& x) {
   return wide;
 }
 
+// Weights that never change, which are widened once, and what the kernel of f32 makes of them.
+struct WidenedOperand : PackedAny {
+  Tensor operand, wide;
+  mutable Packed packed;
+};
+// Null where they are not halves, or other ones are kept.
+std::shared_ptr<const WidenedOperand> widened_once(const KernelArgs& args) {
+  if (!args.packed || args.in.size() < 2 || !is_half(args.input(1).dtype())) return nullptr;
+  const Tensor& x = args.input(1);
+  auto kept = kept_in<WidenedOperand, WidenedOperand>(*args.packed, [&] {
+    auto made = std::make_shared<WidenedOperand>();
+    made->kind = &packed_kind<WidenedOperand>;
+    made->operand = x;
+    made->wide = widened(x);
+    return made;
+  });
+  const bool same = kept && kept->operand.rep()->data == x.rep()->data && kept->operand.shape() == x.shape() &&
+                    kept->operand.strides() == x.strides() && kept->operand.dtype() == x.dtype();
+  return same ? kept : nullptr;
+}
+
 }  // namespace
 
 void through_f32(const KernelArgs& args, Kernel kernel) {
   Tensors in, out;
-  for (const Tensor* t : args.in) in.push_back(widened(*t));
+  const std::shared_ptr<const WidenedOperand> weights = widened_once(args);
+  for (const Tensor* t : args.in) in.push_back(weights && in.size() == 1 ? weights->wide : widened(*t));
   for (const Tensor* t : args.out) out.push_back(is_half(t->dtype()) ? made_here(*t, DType::f32) : *t);
   SmallVec<const Tensor*, 4> in_pointers;
   SmallVec<Tensor*, 4> out_pointers;
   for (const Tensor& t : in) in_pointers.push_back(&t);
   for (Tensor& t : out) out_pointers.push_back(&t);
-  kernel(KernelArgs{in_pointers, {out_pointers.data(), out_pointers.size()}, args.attrs});
+  kernel(KernelArgs{
+      in_pointers, {out_pointers.data(), out_pointers.size()}, args.attrs, weights ? &weights->packed : nullptr});
   for (size_t i = 0; i < out.size(); ++i)
     if (is_half(args.out[i]->dtype())) convert(out[i], *args.out[i]);
 }

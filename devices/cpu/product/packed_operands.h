@@ -11,9 +11,16 @@
 
 namespace rill::cpu {
 
+// What an instruction keeps: of which kind it is, for a kernel may take several.
+struct PackedAny {
+  const void* kind;
+};
+template <class Kind>
+inline char packed_kind = 0;
+
 // Layout: from where to where, comparable.
 template <class Layout>
-struct PackedOperand {
+struct PackedOperand : PackedAny {
   Tensor operand;  // kept, so that its memory cannot become another tensor's
   const void* data;
   Layout layout;
@@ -43,7 +50,8 @@ class PackedOperands {
       others.push_back(std::move(there));
     }
     std::erase_if(by_data_, [](const auto& entry) { return entry.second.expired(); });
-    Shared made = std::make_shared<PackedOperand<Layout>>(PackedOperand<Layout>{operand, data, layout, pack()});
+    Shared made = std::make_shared<PackedOperand<Layout>>(
+        PackedOperand<Layout>{{&packed_kind<Layout>}, operand, data, layout, pack()});
     by_data_.emplace(data, made);
     return made;
   }
@@ -53,14 +61,21 @@ class PackedOperands {
   std::unordered_multimap<const void*, std::weak_ptr<const PackedOperand<Layout>>> by_data_;
 };
 
-// The packed `operand`, whose elements begin at `data`; null where another layout or operand is kept in `packed`. A
-// kernel asks for one Layout type only.
+// What `packed` keeps, made by make() where nothing is there: null where that is of another kind.
+template <class Kept, class Kind, class Make>
+std::shared_ptr<const Kept> kept_in(Packed& packed, Make&& make) {
+  const std::shared_ptr<const void> there = packed.get([&]() -> std::shared_ptr<const PackedAny> { return make(); });
+  if (static_cast<const PackedAny*>(there.get())->kind != &packed_kind<Kind>) return nullptr;
+  return std::static_pointer_cast<const Kept>(std::static_pointer_cast<const PackedAny>(there));
+}
+
+// The packed `operand`, whose elements begin at `data`; null where another layout, operand or kind is kept in `packed`.
 template <class Layout, class Pack>
 std::shared_ptr<const PackedOperand<Layout>> packed_operand(Packed& packed, const Tensor& operand, const void* data,
                                                             const Layout& layout, Pack&& pack) {
-  auto made = std::static_pointer_cast<const PackedOperand<Layout>>(
-      packed.get([&] { return PackedOperands<Layout>::all().get(operand, data, layout, pack); }));
-  return made->data == data && made->layout == layout ? made : nullptr;
+  auto made = kept_in<PackedOperand<Layout>, Layout>(
+      packed, [&] { return PackedOperands<Layout>::all().get(operand, data, layout, pack); });
+  return made && made->data == data && made->layout == layout ? made : nullptr;
 }
 
 }  // namespace rill::cpu

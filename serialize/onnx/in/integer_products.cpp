@@ -1,13 +1,14 @@
-// Products and convolutions of integers of 8 bits, exactly. A product of f32 is exact as long as no partial sum can leave
-// the integers that f32 holds, whatever the order of the additions: so what stands between the zero point and the ends of
-// the dtype, times the magnitudes of the weights that meet in one element, is held against 2^24. Most layers fit as they
-// are; longer sums are cut into parts that fit, which are added up in f64. (Products of pairs in integers of 16 bits, as
-// x86 has them before VNNI, saturate; these do not.)
+// Products and convolutions of integers, exactly. Those of bytes by weights are byte_matmul and byte_conv. Others are of
+// f32, which is exact as long as no partial sum can leave the integers that f32 holds, whatever the order of the
+// additions: so what stands between the zero point and the ends of the dtype, times the magnitudes of the weights that
+// meet in one element, is held against 2^24. Most fit as they are; longer sums are cut into parts that fit, which are
+// added up in f64.
 #include <algorithm>
 #include <optional>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/product/byte_products.h"
 #include "rill/serialize/onnx/in/quantised.h"
 
 namespace rill::onnx_import {
@@ -15,8 +16,6 @@ namespace {
 
 constexpr double most_exact = 1 << 24;
 constexpr size_t most_parts = 8;  // beyond, f64 is as fast
-
-bool is_byte(DType d) { return d == u8 || d == i8; }
 
 // The largest magnitude of a byte less its zero point.
 double most_of(DType dtype, const Tensor& zero, bool zero_is_known) {
@@ -57,8 +56,25 @@ std::vector<double> magnitudes(const Tensor& w, int64_t axis) {
   return reshape(first, {first.dim(0), -1}).to_vector<double>();
 }
 
-bool has_parts(const Centred& a, const Centred& b) { return a.values.dtype() == f32 && b.values.dtype() == f32; }
-Tensor wide(const Centred& v) { return v.values.astype(f64); }
+bool are_bytes(const Centred& a, const Centred& b) { return a.is_byte() && b.is_byte(); }
+Tensor wide(const Centred& v) { return v.values().astype(f64); }
+
+// Whether the kernels of bytes take these: one zero point on the left, one or `columns` on the right. GPUs have none.
+bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
+  return are_bytes(a, b) && b.constant && a.x.device().kind() != DeviceKind::gpu && a.zero.size() == 1 &&
+         (b.zero.size() == 1 || b.zero.size() == columns);
+}
+Tensor zero_of(const Centred& v) {
+  std::optional<EagerScope> now;
+  if (!v.zero.is_symbolic()) now.emplace();
+  return v.zero.size() == 1 ? reshape(v.zero, {}) : reshape(v.zero, {v.zero.size()});
+}
+
+// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute 32 channels at once.
+bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options) {
+  constexpr int64_t few = 16;
+  return by_bytes(x, w, w.x.dim(0)) && (options.groups == 1 || w.x.dim(0).plain() / options.groups >= few);
+}
 
 // The sum of part(from, to) between the cuts.
 template <class Part>
@@ -71,63 +87,79 @@ Tensor added_up(const std::vector<int64_t>& cuts, Part part) {
 }  // namespace
 
 Centred centred(const Call& c, size_t i, size_t zero_at, Tensor (*meet)(const Tensor& zero, const Tensor& x)) {
-  const Tensor x = c.x(i);
-  const bool byte = is_byte(x.dtype());
-  const DType d = byte ? f32 : f64;
+  Centred v;
+  v.x = c.x(i);
   const auto known_now = [&](size_t k) { return !c.has(k) || (c.knows(k) && !c.x(k).is_symbolic()); };
   const bool zero_is_known = known_now(zero_at);
-  Centred v;
   v.constant = zero_is_known && known_now(i);
   std::optional<EagerScope> now;
   if (zero_is_known) now.emplace();
-  const Tensor zero = meet(c.has(zero_at) ? c.x(zero_at) : tensor(0), x).astype(d);
-  if (byte) v.most = most_of(x.dtype(), zero, zero_is_known);
-  if (!v.constant) now.reset();
-  v.values = x.astype(d) - zero;
+  v.zero = meet(c.has(zero_at) ? c.x(zero_at) : full({}, 0, v.x.dtype()), v.x);
+  if (v.is_byte()) v.most = most_of(v.x.dtype(), v.zero, zero_is_known);
   return v;
+}
+Tensor Centred::values() const {
+  std::optional<EagerScope> now;
+  if (constant) now.emplace();
+  const DType d = is_byte() ? f32 : f64;
+  return x.astype(d) - zero.astype(d);
 }
 Centred transposed(Centred v) {
   std::optional<EagerScope> now;
   if (v.constant) now.emplace();
-  v.values = matrix_transpose(v.values);
+  v.x = matrix_transpose(v.x);
+  if (v.zero.ndim() > 1) v.zero = matrix_transpose(v.zero);
   return v;
 }
 
 Tensor exact_matmul(const Centred& a, const Centred& b) {
-  if (!has_parts(a, b) || b.values.ndim() < 2 || b.values.dim(-2).is_open() || b.values.dim(-2) == 0)
-    return matmul(wide(a), wide(b));
-  const int64_t steps = b.values.dim(-2).plain();
+  const Tensor& w = b.x;
+  if (w.ndim() == 2 && a.x.ndim() > 0 && by_bytes(a, b, w.dim(1))) return byte_matmul(a.x, w, zero_of(a), zero_of(b));
+  if (!are_bytes(a, b) || w.ndim() < 2 || w.dim(-2).is_open() || w.dim(-2) == 0) return matmul(wide(a), wide(b));
+  const int64_t steps = w.dim(-2).plain();
+  const Tensor left = a.values(), right = b.values();
   std::vector<int64_t> cuts;
   if (b.constant) {
-    const std::vector<double> sums = magnitudes(b.values, -2);
+    const std::vector<double> sums = magnitudes(right, -2);
     cuts = cuts_of(sums, sums.size() / size_t(steps), a.most);
   } else {
     cuts = even_cuts(steps, a.most * b.most);
   }
   if (cuts.size() > most_parts + 1) return matmul(wide(a), wide(b));
-  if (cuts.size() == 2) return matmul(a.values, b.values);
+  if (cuts.size() == 2) return matmul(left, right);
   return added_up(cuts, [&](int64_t from, int64_t to) {
-    return matmul(slice_axis(a.values, -1, from, to), slice_axis(b.values, -2, from, to));
+    return matmul(slice_axis(left, -1, from, to), slice_axis(right, -2, from, to));
   });
 }
 
 Tensor exact_conv(const Centred& x, const Centred& w, const ConvOptions& options) {
-  const bool known = has_parts(x, w) && w.constant && w.values.dim(1) != 0;
+  if (by_bytes(x, w, options)) {
+    ConvParams p{.strides = options.strides,
+                 .pads_lo = options.padding.lo,
+                 .pads_hi = options.padding.hi,
+                 .dilation = options.dilation,
+                 .groups = options.groups,
+                 .layout = options.layout,
+                 .sizes = {}};
+    return byte_conv(x.x, w.x, zero_of(x), zero_of(w), p);
+  }
+  const bool known = are_bytes(x, w) && w.constant && w.x.dim(1) != 0;
   if (!known) return conv(wide(x), wide(w), options);
-  const int64_t channels = w.values.dim(1).plain();
+  const Tensor left = x.values(), right = w.values();
+  const int64_t channels = w.x.dim(1).plain();
   std::vector<double> sums;  // of the places in the kernel, for each input channel and output channel
   {
     const EagerScope eager;
-    Tensor each = abs(w.values);
+    Tensor each = abs(right);
     while (each.ndim() > 2) each = sum(each, -1);
     sums = magnitudes(each, 1);
   }
   const std::vector<int64_t> cuts = cuts_of(sums, sums.size() / size_t(channels), x.most);
   const bool one_step_fits = std::ranges::all_of(sums, [&](double s) { return s * x.most <= most_exact; });
-  if (cuts.size() == 2 && one_step_fits) return conv(x.values, w.values, options);
+  if (cuts.size() == 2 && one_step_fits) return conv(left, right, options);
   if (!one_step_fits || options.groups != 1 || cuts.size() > most_parts + 1) return conv(wide(x), wide(w), options);
   return added_up(cuts, [&](int64_t from, int64_t to) {
-    return conv(slice_axis(x.values, 1, from, to), slice_axis(w.values, 1, from, to), options);
+    return conv(slice_axis(left, 1, from, to), slice_axis(right, 1, from, to), options);
   });
 }
 

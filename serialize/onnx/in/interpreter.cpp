@@ -8,6 +8,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/serialize/onnx/in/quantised.h"
 
 namespace rill::onnx_import {
 namespace {
@@ -119,15 +120,7 @@ Value Value::list(std::vector<Tensor> items) {
   return v;
 }
 
-Value Value::sizes(const Dims& d, bool scalar, DType dtype) {
-  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, dtype), true};
-  Value v;
-  v.kind = Kind::sizes;
-  v.dims = d;
-  v.scalar = scalar;
-  v.dtype = dtype;
-  return v;
-}
+Value Value::sizes(const Dims& d, bool scalar, DType dtype) { return imported::sizes_value<Value>(d, scalar, dtype); }
 
 const Value* Scope::find(const std::string& name) const {
   for (const Scope* s = this; s; s = s->outer) {
@@ -152,11 +145,13 @@ const Rule* find_rule(const std::string& domain, const std::string& op) {
     const Rule* rule = in(ml_rules());
     return rule ? rule : in(encoder_rules());
   }
+  if (domain.starts_with("ai.onnx.preview")) return in(preview_rules());
   if (!is_standard(domain)) return nullptr;
-  for (const RuleTable* t : {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(),
-                             &product_rules(), &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(),
-                             &attention_rules(), &loss_rules(), &control_rules(), &sequence_rules(), &quantised_rules(),
-                             &random_rules(), &signal_rules(), &host_rules(), &region_rules()}) {
+  for (const RuleTable* t :
+       {&elementwise_rules(), &activation_rules(), &shape_rules(),   &index_rules(),    &reduce_rules(),
+        &product_rules(),     &pool_rules(),       &resize_rules(),  &norm_rules(),     &recurrent_rules(),
+        &attention_rules(),   &loss_rules(),       &control_rules(), &sequence_rules(), &quantised_rules(),
+        &random_rules(),      &signal_rules(),     &host_rules(),    &region_rules(),   &deform_rules()}) {
     if (const Rule* rule = in(*t)) return rule;
   }
   return nullptr;
@@ -197,7 +192,7 @@ Values run_inner(const Call& c, const onnx::GraphProto& graph, const Values& inp
 
 Tensor as_tensor(const Value& v, const std::string& what) {
   switch (v.kind) {
-    case Value::Kind::tensor: return v.tensor;
+    case Value::Kind::tensor: return v.tensor.defined() || !v.bytes ? v.tensor : restored(*v.bytes);
     case Value::Kind::absent: imported::fail_import(what + " is missing");
     case Value::Kind::list: imported::fail_import(what + " is a sequence, and should be a tensor");
     case Value::Kind::sizes: break;

@@ -8,6 +8,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,12 @@
 namespace rill::onnx_import {
 
 using imported::axis_of;
+
+// What DequantizeLinear restores numbers from.
+struct Bytes {
+  Tensor values, scale, zero;  // u8 or i8; scale and zero are one number, or a vector along `axis`
+  int64_t axis = 0;
+};
 
 // An absent operand, a tensor, integers of which some are open sizes, or a sequence of tensors. An optional is what it
 // holds, or absent.
@@ -37,7 +44,10 @@ struct Value {
   Dims dims;                 // of Kind::sizes
   bool scalar = false;       // of Kind::sizes: a scalar, not a vector
   DType dtype = DType::i64;  // of Kind::sizes
-  int32_t narrow = 0;        // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
+  // Of a tensor that is restored from bytes: those. Where they are constant weights, the tensor itself is undefined, and
+  // is made where somebody wants numbers: as_tensor().
+  std::shared_ptr<const Bytes> bytes;
+  int32_t narrow = 0;  // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
   std::vector<Tensor> items;
   DType item_dtype = DType::f32;  // of an empty list
 };
@@ -86,6 +96,8 @@ class Call : public imported::NodeCall<Call, Value, onnx::NodeProto> {
 
   Tensor x_or(size_t i, const Tensor& otherwise) const { return has(i) ? x(i) : otherwise; }
   const std::vector<Tensor>& list(size_t i = 0) const;
+  // The shape of operand i, which is a tensor: constant weights stay bytes.
+  Shape shape(size_t i) const { return has(i) && in[i].bytes ? in[i].bytes->values.shape() : x(i).shape(); }
 
   // --- Attributes ---
   const onnx::AttributeProto* attribute(const std::string& name) const;
@@ -139,6 +151,9 @@ const RuleTable& region_rules();
 const RuleTable& microsoft_rules();
 const RuleTable& ml_rules();
 const RuleTable& encoder_rules();
+// Of ai.onnx.preview and ai.onnx.preview.training; and deform_rules() of the standard.
+const RuleTable& preview_rules();
+const RuleTable& deform_rules();
 // Of integers, some of which are open sizes: gives nothing where the general rule has to do.
 using SizesRule = std::optional<imported::Integers> (*)(const Call&);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();

@@ -141,8 +141,9 @@ Values matmul_to_float_rule(const Call& c) {
   return {c.has(6) ? numbers + c.x(6) : numbers};
 }
 Values dynamic_matmul_rule(const Call& c) {
-  const Tensor b = centred_operand(c, 1, 3).values.astype(f32) * c.x(2);
-  const Tensor y = matmul(rounded_to_bytes(c.x(0)), b);
+  const Bytes a = bytes_of(c.x(0));
+  const Centred left{.x = a.values, .zero = a.zero, .most = 255};
+  const Tensor y = exact_matmul(left, centred_operand(c, 1, 3)).astype(f32) * (a.scale * c.x(2));
   return {c.has(4) ? y + c.x(4) : y};
 }
 

@@ -1,19 +1,28 @@
 // Products: matrices, Einstein's sums, convolutions.
 #include "rill/ops/linear_algebra.h"
 #include "rill/serialize/onnx/in/interpreter.h"
+#include "rill/serialize/onnx/in/quantised.h"
 #include "rill/serialize/onnx/in/windows.h"
 
 namespace rill::onnx_import {
 namespace {
 
 Values gemm_rule(const Call& c) {
+  const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  const auto with_rest = [&](Tensor y) {
+    if (alpha != 1) y = (y * alpha).astype(y.dtype());
+    if (c.has(2) && beta != 0) y = y + (beta == 1 ? c.x(2) : (c.x(2) * beta).astype(y.dtype()));
+    return y;
+  };
+  if (!c.flag("transA"))
+    if (const auto y = matmul_of_bytes(c.in[0], c.in[1], c.flag("transB"))) return {with_rest(*y)};
   const Tensor a = c.flag("transA") ? matrix_transpose(c.x(0)) : c.x(0);
   const Tensor b = c.flag("transB") ? matrix_transpose(c.x(1)) : c.x(1);
-  const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
-  Tensor y = matmul(a, b);
-  if (alpha != 1) y = (y * alpha).astype(a.dtype());
-  if (c.has(2) && beta != 0) y = y + (beta == 1 ? c.x(2) : (c.x(2) * beta).astype(a.dtype()));
-  return {y};
+  return {with_rest(matmul(a, b))};
+}
+Values matmul_rule(const Call& c) {
+  if (const auto y = matmul_of_bytes(c.in[0], c.in[1], false)) return {*y};
+  return {matmul(c.x(0), c.x(1))};
 }
 
 // A last axis of one element, under a kernel of one, as some exporters write convolutions over time, is left out: kernels
@@ -31,15 +40,16 @@ Tensor over_fewer_axes(const Tensor& x, const Tensor& w, const Windows& windows,
 }
 
 Values conv_rule(const Call& c) {
-  const Tensor x = c.x(0), w = c.x(1);
+  const Shape x = c.shape(0), w = c.shape(1);
   if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
-  const Windows windows = windows_of(c, x.shape(), Dims(w.shape().begin() + 2, w.shape().end()));
-  const Tensor y = over_fewer_axes(x, w, windows,
-                                   {.strides = windows.strides,
-                                    .padding = windows.padding(),
-                                    .dilation = windows.dilation,
-                                    .groups = c.integer("group", 1),
-                                    .layout = Layout::nchw});
+  const Windows windows = windows_of(c, x, Dims(w.begin() + 2, w.end()));
+  const ConvOptions options{.strides = windows.strides,
+                            .padding = windows.padding(),
+                            .dilation = windows.dilation,
+                            .groups = c.integer("group", 1),
+                            .layout = Layout::nchw};
+  const std::optional<Tensor> by_bytes = conv_of_bytes(c.in[0], c.in[1], options);
+  const Tensor y = by_bytes ? *by_bytes : over_fewer_axes(c.x(0), c.x(1), windows, options);
   return {c.has(2) ? y + along_channels(c.x(2), y.ndim()) : y};
 }
 
@@ -106,7 +116,7 @@ const RuleTable& product_rules() {
   static const RuleTable table = {
       {"Conv", {conv_rule}}, {"ConvTranspose", {conv_transpose_rule}},
       {"Det", {det_rule}},   {"Einsum", {einsum_rule}},
-      {"Gemm", {gemm_rule}}, {"MatMul", {[](const Call& c) { return Values{matmul(c.x(0), c.x(1))}; }}},
+      {"Gemm", {gemm_rule}}, {"MatMul", {matmul_rule}},
   };
   return table;
 }

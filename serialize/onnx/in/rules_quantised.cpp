@@ -55,24 +55,32 @@ Values quantize_rule(const Call& c) {
   y.narrow = narrow->number;
   return {y};
 }
+// The operands of DequantizeLinear, where they are bytes with one scale, or one for each place along an axis.
+std::shared_ptr<const Bytes> bytes_behind(const Call& c) {
+  const Tensor x = c.x(0), scale = c.x(1);
+  if ((x.dtype() != u8 && x.dtype() != i8) || scale.dtype() != f32 || scale.ndim() > 1 || c.in[0].narrow != 0 ||
+      x.ndim() == 0)
+    return nullptr;
+  const auto given = [](const Tensor& v) { return v.ndim() == 1 && v.size() == 1 ? reshape(v, {}) : v; };
+  Bytes b{x, given(scale), c.has(2) ? given(c.x(2)) : full({}, 0, x.dtype())};
+  b.axis = b.scale.ndim() == 0 ? 0 : axis_of(c, c.integer("axis", 1), x.ndim());
+  if (b.zero.ndim() > 1 || (b.zero.ndim() == 1 && b.scale.ndim() == 0)) return nullptr;
+  return std::make_shared<const Bytes>(b);
+}
 Values dequantize_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const DType to = c.dtype("output_dtype", c.x(1).dtype());
+  if (const auto bytes = bytes_behind(c); bytes && to == f32) {
+    Value y(imported::all_constant(c.in) && x.ndim() > 1 ? Tensor() : restored(*bytes));
+    y.bytes = bytes;
+    return {y};
+  }
   const Tensor scale = spread(c, c.x(1), x, axis, block);
   const Tensor y = restored(x, scale, c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, x.dtype()));
-  return {y.astype(c.dtype("output_dtype", scale.dtype()))};
+  return {y.astype(to)};
 }
 
-// To u8, over the range of the operand, in which 0 always lies.
-struct Bytes {
-  Tensor values, scale, zero;
-};
-Bytes bytes_of(const Tensor& x) {
-  const Tensor low = minimum(min(x), 0), high = maximum(max(x), 0);
-  const Tensor scale = (high - low) / 255;
-  const Tensor zero = clip(round(-low / where(equal(scale, 0), ones_like(scale), scale)), 0, 255).astype(u8);
-  return {quantised(x, where(equal(scale, 0), ones_like(scale), scale), zero, u8), scale, zero};
-}
 Values dynamic_quantize_rule(const Call& c) {
   const Bytes b = bytes_of(c.x());
   return {b.values, b.scale, b.zero};
@@ -130,10 +138,13 @@ Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
   const DType d = size_of(x.dtype()) <= 2 ? f32 : f64;  // where differences of two are exact
   return (x.astype(d) - zero.astype(d)).astype(scale.dtype()) * scale;
 }
-Tensor rounded_to_bytes(const Tensor& x) {
-  const Bytes b = bytes_of(x);
-  return restored(b.values, b.scale, b.zero);
+Bytes bytes_of(const Tensor& x) {
+  const Tensor low = minimum(min(x), 0), high = maximum(max(x), 0);
+  const Tensor scale = (high - low) / 255;
+  const Tensor zero = clip(round(-low / where(equal(scale, 0), ones_like(scale), scale)), 0, 255).astype(u8);
+  return {quantised(x, where(equal(scale, 0), ones_like(scale), scale), zero, u8), scale, zero};
 }
+Tensor rounded_to_bytes(const Tensor& x) { return restored(bytes_of(x)); }
 
 const RuleTable& quantised_rules() {
   static const RuleTable table = {

@@ -11,6 +11,9 @@ namespace rill::onnx_out {
 
 namespace {
 
+Values write_byte_matmul(Call& c) {
+  return is_empty(c) ? zeros_of(c, DType::i32) : Values{c.e.op("MatMulInteger", c.in, {}, DType::i32)};
+}
 Values write_det(Call& c) { return {c.e.op("Det", c.in)}; }
 
 constexpr std::string_view no_operator = "ONNX has no operator that does this. compute it outside of the model";
@@ -19,6 +22,7 @@ constexpr std::string_view no_operator = "ONNX has no operator that does this. c
 
 std::span<const Rule> matrix_rules() {
   static const Rule rules[] = {
+      {.op = "byte_matmul", .direct = write_byte_matmul, .moves = true},
       {"det", write_det},
       {.op = "cholesky", .refusal = no_operator},
       {.op = "eig", .refusal = no_operator},

@@ -68,6 +68,24 @@ Values write_conv(Call& c) {
   return {c.e.transposed(y, inverse(order))};
 }
 
+// Its padding is the zero point.
+Values write_byte_conv(Call& c) {
+  if (is_empty(c)) return zeros_of(c, DType::i32);
+  const ConvParams& p = c.attrs<ConvParams>();
+  const Order order = activation_order(p.layout, c.rank());
+  Dims pads = p.pads_lo;
+  for (Dim d : p.pads_hi) pads.push_back(d);
+  const Value y = c.e.op(
+      "ConvInteger",
+      {c.e.transposed(c.in[0], order), c.e.transposed(c.in[1], weight_order(p.layout, c.rank(1))), c.in[2], c.in[3]},
+      {{"strides", plain(c, p.strides)},
+       {"pads", plain(c, pads)},
+       {"dilations", plain(c, p.dilation)},
+       {"group", p.groups}},
+      DType::i32);
+  return {c.e.transposed(y, inverse(order))};
+}
+
 // Cut to [lo, lo + size) along the axes of space, with zeros where it is shorter.
 Value cut(Call& c, const Value& x, const Shape& shape, const Dims& lo, const Dims& size) {
   Exporter& e = c.e;
@@ -348,6 +366,7 @@ Values avg_grad(Call& c) {
 std::span<const Rule> window_rules() {
   static const Rule rules[] = {
       {"conv", write_conv},
+      {.op = "byte_conv", .direct = write_byte_conv, .moves = true},
       {"conv_grad_input", write_conv_grad_input},
       {"conv_grad_weight", write_conv_grad_weight},
       {"max_pool", write_max_pool},

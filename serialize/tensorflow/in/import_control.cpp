@@ -23,16 +23,13 @@ Slot& slot_of(const Call& c, size_t i = 0) {
   if (i >= c.count() || c.in[i].kind != Value::Kind::variable) c.reject(fmt::format("operand {} is no variable", i));
   return *c.in[i].slot;
 }
-Tensor value_of(const Call& c, const Slot& slot) {
+Tensor tensor_of(const Call& c, const Slot& slot) {
   if (slot.variable) return slot.variable->value();
   if (!slot.value.defined()) c.reject(fmt::format("variable '{}' has no value: no checkpoint gives it one", slot.name));
   return slot.value;
 }
 Values handle_rule(const Call& c) { return {Value::of(c.program.outside->variable(c.node))}; }
-Values read_rule(const Call& c) {
-  const Slot& slot = slot_of(c);
-  return {Value(value_of(c, slot), !slot.variable)};
-}
+Values read_rule(const Call& c) { return {tensorflow_in::value_of(c, slot_of(c))}; }
 Values assign_rule(const Call& c) {
   Slot& slot = slot_of(c);
   const Tensor value = c.x(1);
@@ -53,17 +50,23 @@ Values assign_sub_rule(const Call& c) {
   slot.variable->assign(slot.variable->value() - c.x(1));
   return {};
 }
+// The same of TensorFlow 1's variables, which are given again.
+template <Rule rule>
+Values on_reference(const Call& c) {
+  rule(c);
+  return {Value::of(&slot_of(c))};
+}
 Values gather_rule(const Call& c) {
   if (c.integer("batch_dims", 0) != 0) c.reject("batch_dims are not understood");
-  return {take(value_of(c, slot_of(c)), c.x(1), 0)};
+  return {take(tensor_of(c, slot_of(c)), c.x(1), 0)};
 }
-Values gather_nd_rule(const Call& c) { return {gather_nd(value_of(c, slot_of(c)), c.x(1))}; }
+Values gather_nd_rule(const Call& c) { return {gather_nd(tensor_of(c, slot_of(c)), c.x(1))}; }
 Values has_value_rule(const Call& c) {
   const Slot& slot = slot_of(c);
   return {Value(full({}, slot.variable || slot.value.defined()), true)};
 }
 Values shape_rule(const Call& c) {
-  const Shape s = value_of(c, slot_of(c)).shape();
+  const Shape s = tensor_of(c, slot_of(c)).shape();
   return {Value::sizes(Dims(s.begin(), s.end()), false, c.attribute("out_type") ? c.dtype("out_type") : i32)};
 }
 Values restore_rule(const Call& c) {
@@ -76,6 +79,9 @@ Values restore_rule(const Call& c) {
 Values nothing_rule(const Call&) { return {}; }
 
 // --- Functions and choices -------------------------------------------------------------------------------------------
+
+// Run::run does it.
+Values unpaired_rule(const Call& c) { c.reject("stands where it cannot be run"); }
 
 Values call_rule(const Call& c) { return run_function(c, c.function("f"), c.in); }
 
@@ -443,9 +449,22 @@ Values while_rule(const Call& c) {
 
 }  // namespace
 
+bool is_reference(const Slot& slot) { return slot.node->op() == "VariableV2" || slot.node->op() == "Variable"; }
+Value value_of(const Call& c, const Slot& slot) { return {tensor_of(c, slot), !slot.variable}; }
+
 const RuleTable& control_rules() {
   static const RuleTable table = {
       {"VarHandleOp", handle_rule},
+      {"VariableV2", handle_rule},
+      {"Variable", handle_rule},
+      {"Assign", on_reference<assign_rule>},
+      {"AssignAdd", on_reference<assign_add_rule>},
+      {"AssignSub", on_reference<assign_sub_rule>},
+      {"IsVariableInitialized", has_value_rule},
+      {"Switch", unpaired_rule},
+      {"RefSwitch", unpaired_rule},
+      {"Merge", unpaired_rule},
+      {"RefMerge", unpaired_rule},
       {"ReadVariableOp", read_rule},
       {"AssignVariableOp", assign_rule},
       {"AssignAddVariableOp", assign_add_rule},

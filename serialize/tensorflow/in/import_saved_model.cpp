@@ -428,6 +428,15 @@ std::vector<FunctionInfo> saved_model_signatures(const std::string& folder, cons
   return all;
 }
 
+// The prefix of its checkpoint, which may be empty.
+static std::string variables_in(const std::filesystem::path& model) {
+  const std::filesystem::path folder = model / "variables";
+  std::error_code none;
+  const bool unnamed =
+      !std::filesystem::exists(folder / "variables.index", none) && std::filesystem::exists(folder / ".index", none);
+  return (folder / (unnamed ? "" : "variables")).string();
+}
+
 Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where) {
   using namespace tensorflow_in;
   const CallerScope caller(where, "import_model");
@@ -455,7 +464,7 @@ Model import_saved_model(const std::string& folder, const ImportOptions& options
   m->program.outside = m.get();
   index(m->program);
   const Check check = checked(*m, signature, path, where);
-  restore(*m, *meta, check, (at / "variables" / "variables").string(), where);
+  restore(*m, *meta, check, variables_in(at), where);
   make_variables(*m, *impl, check, known_variables(*meta), options);
   return finish(m, impl, signature, where);
 }

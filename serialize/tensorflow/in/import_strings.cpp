@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "rill/ops/enclosing_trace.h"
 #include "rill/serialize/tensorflow/in/interpreter.h"
 
 namespace rill::tensorflow_in {
@@ -67,6 +68,43 @@ Values sparse_of(const Ragged& rows) {
 }
 Values split_texts_rule(const Call& c) {
   return sparse_of(strings::split(c.known(0), text_of(c, 1), c.integer("maxsplit", -1)));
+}
+// TensorFlow 1's: each byte of the delimiter is one, and without any, each byte is a part.
+Values split_at_bytes_rule(const Call& c) {
+  const std::string delimiters = text_of(c, 1);
+  const bool skips_empty = c.flag("skip_empty", true);
+  std::vector<std::string> parts;
+  std::vector<int64_t> ends{0};
+  for (const std::string& text : c.texts(0)) {
+    size_t begin = 0;
+    const auto add = [&](size_t end) {
+      if (end > begin || !skips_empty) parts.push_back(text.substr(begin, end - begin));
+      begin = end + (delimiters.empty() ? 0 : 1);
+    };
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (delimiters.empty()) add(i + 1);
+      else if (delimiters.find(text[i]) != std::string::npos) add(i);
+    }
+    if (!delimiters.empty()) add(text.size());
+    ends.push_back(int64_t(parts.size()));
+  }
+  const EagerScope eager;
+  return sparse_of({tensor(parts, Shape{int64_t(parts.size())}), {tensor(ends, Shape{int64_t(ends.size())})}});
+}
+Values ngrams_rule(const Call& c) {
+  const Tensor splits = c.known(1);
+  const strings::NgramOptions options{.separator = c.text("separator", ""),
+                                      .left = c.text("left_pad", ""),
+                                      .right = c.text("right_pad", ""),
+                                      .padding = c.integer("pad_width", 0),
+                                      .keep_short = c.flag("preserve_short_sequences")};
+  const EagerScope eager;
+  const std::vector<int64_t> ends = splits.astype(i64).to_vector<int64_t>();
+  const Tensor texts = c.known(0);
+  if (texts.ndim() != 1 || ends.empty() || ends[0] != 0 || !std::ranges::is_sorted(ends) || texts.size() != ends.back())
+    c.reject("its rows do not end where the values do");
+  const Ragged rows = strings::ngrams(Ragged{texts, {splits.astype(i64)}}, c.integers("ngram_widths"), options);
+  return {rows.values, rows.row_splits[0].astype(splits.dtype())};
 }
 // Where rows end, the outermost first, then the values.
 Values sparse_rule(const Call& c) {
@@ -156,6 +194,8 @@ const RuleTable& string_rules() {
       OF_STRINGS("StaticRegexFullMatch", strings::regex_full_match(x, c.text("pattern", ""))),
       {"StringJoin", join_rule},
       {"ReduceJoin", reduce_join_rule},
+      {"StringNGrams", ngrams_rule},
+      {"StringSplit", split_at_bytes_rule},
       {"StringSplitV2", split_texts_rule},
       {"RaggedTensorToSparse", sparse_rule},
       {"SparseCross", sparse_cross_rule},

@@ -39,6 +39,8 @@ bool depends_on_more(const std::string& op) {
                                             "PartitionedCall",
                                             "StatefulPartitionedCall",
                                             "VarHandleOp",
+                                            "VariableV2",
+                                            "Variable",
                                             "RestoreV2",
                                             "Multinomial",
                                             "TruncatedNormal"};
@@ -53,6 +55,20 @@ Values run_call(const Call& c) {
   if (Values out; imported::any_sizes(c.in) && run_on_sizes(c, out)) return out;
   if (!imported::all_constant(c.in) || depends_on_more(op)) return rule(c);
   return imported::run_on_constants(rule, c);
+}
+
+// Operators on variables of TensorFlow 1 themselves: to others they are tensors.
+bool takes_references(const std::string& op) {
+  static const std::set<std::string> ops = {"Assign", "AssignAdd", "AssignSub", "IsVariableInitialized"};
+  return ops.contains(op);
+}
+
+// What comes before a node. Of a Merge that is not its operands, of which one is run as a branch.
+std::vector<std::string> needed_by(const Body& body, const proto::NodeDef& node) {
+  if (!is_merge(node)) return {node.input().begin(), node.input().end()};
+  Choice choice = choice_of(body, node);
+  choice.passed.push_back(choice.condition);
+  return choice.passed;
 }
 
 struct Reference {
@@ -76,15 +92,7 @@ Reference parse(const std::string& name) {
 
 // --- Values ----------------------------------------------------------------------------------------------------------
 
-Value Value::sizes(const Dims& d, bool scalar, DType dtype) {
-  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, dtype), true};
-  Value v;
-  v.kind = Kind::sizes;
-  v.dims = d;
-  v.scalar = scalar;
-  v.dtype = dtype;
-  return v;
-}
+Value Value::sizes(const Dims& d, bool scalar, DType dtype) { return imported::sizes_value<Value>(d, scalar, dtype); }
 Value Value::of(Slot* slot) {
   Value v;
   v.kind = Kind::variable;
@@ -131,7 +139,7 @@ void index(Program& program) {
 Value Run::value(const std::string& name) {
   const Reference r = parse(name);
   finish(r.node);
-  const Values& all = done_.at(r.node);
+  const Values& all = *find(r.node);
   size_t i = r.index;
   if (auto node = body_.nodes.find(r.node); !r.result.empty() && node != body_.nodes.end())
     i = place_of(node->second->op(), r.result, r.index);
@@ -140,22 +148,28 @@ Value Run::value(const std::string& name) {
   return all[i];
 }
 
+const Values* Run::find(const std::string& node) const {
+  const auto found = done_.find(node);
+  if (found != done_.end()) return &found->second;
+  return outer_ ? outer_->find(node) : nullptr;
+}
+
 // Without recursion, for a graph may be a chain of any length.
 void Run::finish(const std::string& wanted) {
   std::vector<std::string> waiting{wanted};
   std::set<std::string> begun;
   while (!waiting.empty()) {
     const std::string name = waiting.back();
-    if (done_.contains(name)) {
+    if (find(name)) {
       waiting.pop_back();
       continue;
     }
     auto node = body_.nodes.find(name);
     if (node == body_.nodes.end()) imported::fail_import(fmt::format("{} has no node '{}'", body_.name, name));
     bool ready = true;
-    for (const std::string& in : node->second->input()) {
+    for (const std::string& in : needed_by(body_, *node->second)) {
       const std::string from = in.starts_with("^") ? in.substr(1) : parse(in).node;
-      if (done_.contains(from)) continue;
+      if (find(from)) continue;
       if (begun.contains(from) || from == name)
         imported::fail_import(fmt::format("node '{}' of {} depends on itself", from, body_.name));
       waiting.push_back(from);
@@ -173,10 +187,20 @@ void Run::finish(const std::string& wanted) {
 
 void Run::run(const proto::NodeDef& node) {
   Call c(program_, body_, node);
+  const NameScope name(node.name());
+  if (is_merge(node)) {
+    done_[node.name()] = imported::naming_node(c, [&] { return run_merge(c); });
+    return;
+  }
   for (const std::string& in : node.input())
     if (!in.starts_with("^")) c.in.push_back(value(in));
-  const NameScope name(node.name());
-  done_[node.name()] = imported::naming_node(c, [&] { return run_call(c); });
+  done_[node.name()] = imported::naming_node(c, [&] {
+    if (is_switch(node)) return run_switch(c);
+    if (!takes_references(node.op()))
+      for (Value& v : c.in)
+        if (v.kind == Value::Kind::variable && is_reference(*v.slot)) v = value_of(c, *v.slot);
+    return run_call(c);
+  });
 }
 
 Values run_function(const Call& c, const std::string& name, const Values& arguments) {
@@ -230,7 +254,11 @@ size_t place_of(const std::string& op, const std::string& name, size_t index) {
       {"NonMaxSuppressionV4", {"selected_indices", "valid_outputs"}},
       {"NonMaxSuppressionV5", {"selected_indices", "selected_scores", "valid_outputs"}},
       {"CombinedNonMaxSuppression", {"nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"}},
+      {"StringSplit", {"indices", "values", "shape"}},
       {"StringSplitV2", {"indices", "values", "shape"}},
+      {"StringNGrams", {"ngrams", "ngrams_splits"}},
+      {"Switch", {"output_false", "output_true"}},
+      {"Merge", {"output", "value_index"}},
       {"RaggedTensorToSparse", {"sparse_indices", "sparse_values", "sparse_dense_shape"}},
       {"StatelessRandomGetKeyCounter", {"key", "counter"}},
       {"TensorListPopBack", {"output_handle", "tensor"}},

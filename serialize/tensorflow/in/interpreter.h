@@ -88,10 +88,15 @@ struct Program {
 // Fills `main` and `functions`. Throws where two nodes have one name.
 void index(Program& program);
 
+class Call;
+
 // One body, while it is run.
 class Run {
  public:
   Run(const Program& program, const Body& body) : program_(program), body_(body) {}
+  // A branch of a choice that Switch and Merge make: what stands before the choice is known to `outer`.
+  Run(const Run& outer, std::string condition, bool taken)
+      : program_(outer.program_), body_(outer.body_), outer_(&outer), condition_(std::move(condition)), taken_(taken) {}
   void set(const std::string& name, Value v) { done_[name] = {std::move(v)}; }
   // The value of "node", "node:1", "node:result:0" or an argument.
   Value value(const std::string& name);
@@ -101,8 +106,16 @@ class Run {
  private:
   void finish(const std::string& node);
   void run(const proto::NodeDef& node);
+  Values run_switch(const Call& c) const;
+  Values run_merge(const Call& c);
+  // What a node gave, here or before the choice; null where it has not been run.
+  const Values* find(const std::string& node) const;
+
   const Program& program_;
   const Body& body_;
+  const Run* outer_ = nullptr;
+  std::string condition_;  // of a branch: what its Switches ask
+  bool taken_ = false;     // and which of their results it is
   std::unordered_map<std::string, Values> done_;
 };
 
@@ -123,6 +136,21 @@ class Call : public imported::NodeCall<Call, Value, proto::NodeDef> {
   std::string function(const std::string& name) const;
   std::vector<std::string> functions(const std::string& name) const;
 };
+
+// TensorFlow 1's choices: of each value that a branch reads, a Switch gives one of two results, and Merge takes what the
+// branch that ran gives. (switches.cpp)
+bool is_switch(const proto::NodeDef& node);
+bool is_merge(const proto::NodeDef& node);
+// What a Merge chooses by, what its Switches pass on, and which of its operands comes from either branch.
+struct Choice {
+  std::string condition;
+  std::vector<std::string> passed;
+  int operand[2] = {-1, -1};  // where the condition is false, and true
+};
+Choice choice_of(const Body& body, const proto::NodeDef& merge);
+// Of a variable of TensorFlow 1, which stands for its value wherever a tensor is wanted.
+bool is_reference(const Slot& slot);
+Value value_of(const Call& c, const Slot& slot);
 
 using Rule = Values (*)(const Call&);
 using RuleTable = std::unordered_map<std::string_view, Rule>;

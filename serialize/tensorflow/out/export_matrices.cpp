@@ -121,12 +121,19 @@ Tensors compose_lstsq(In in, AttrsView attrs) {
   return {matmul(matrix_transpose(y.vh), inverses * matmul(matrix_transpose(y.u), in[1])), y.s};
 }
 
+// In f64, which holds the sums.
+Tensors compose_byte_matmul(In in, AttrsView) {
+  const auto less_zero = [&](size_t i) { return astype(in[i], DType::f64) - astype(in[i + 2], DType::f64); };
+  return {astype(matmul(less_zero(0), less_zero(1)), DType::i32)};
+}
+
 constexpr std::string_view no_operator = "TensorFlow has no operator that does this. compute it outside of the model";
 
 }  // namespace
 
 std::span<const onnx_out::Rule> matrix_rules() {
   static const onnx_out::Rule rules[] = {
+      {.op = "byte_matmul", .composite = compose_byte_matmul},
       {"cholesky", write_cholesky},
       {"solve", write_solve},
       {"triangular_solve", write_triangular},

@@ -349,11 +349,31 @@ Values write_avg_pool_grad(Call& c) {
   return {v.activation_back(v.cropped(dx, v.p.sizes))};
 }
 
+// In f64, which holds the sums.
+Tensors compose_byte_conv(std::span<const Tensor> in, AttrsView attrs) {
+  const ConvParams& p = attrs.as<ConvParams>();
+  SpacePadding padding(0);
+  padding.kind = SpacePadding::Kind::each;
+  padding.lo = p.pads_lo, padding.hi = p.pads_hi;
+  Tensor zero = in[3];
+  if (zero.ndim() == 1 && p.layout == Layout::nchw) {
+    Shape by_channel(size_t(in[1].ndim()), 1);
+    by_channel[0] = zero.dim(0);
+    zero = reshape(zero, by_channel);
+  }
+  const Tensor x = astype(in[0], DType::f64) - astype(in[2], DType::f64),
+               w = astype(in[1], DType::f64) - astype(zero, DType::f64);
+  const ConvOptions options{
+      .strides = p.strides, .padding = padding, .dilation = p.dilation, .groups = p.groups, .layout = p.layout};
+  return {astype(conv(x, w, options), DType::i32)};
+}
+
 }  // namespace
 
 std::span<const onnx_out::Rule> window_rules() {
   static const onnx_out::Rule rules[] = {
       {"conv", write_conv},
+      {.op = "byte_conv", .composite = compose_byte_conv},
       {"conv_grad_input", write_conv_grad_input},
       {"conv_grad_weight", write_conv_grad_weight},
       {"max_pool", write_max_pool},

@@ -1,9 +1,12 @@
 // What a block's bits stand for, after ggml-quants.c's description of each type: small integers q, scales d and offsets
 // m, of which the number is d q + m.
-#include "rill/serialize/tensors/gguf_blocks.h"
+#include "rill/devices/number_blocks.h"
 
 #include <cmath>
 #include <cstring>
+#include <vector>
+
+#include "rill/devices/params/block_params.h"
 
 namespace rill {
 namespace {
@@ -145,29 +148,29 @@ void decode_tq2_0(const uint8_t* in, float* out) {
   for (int i = 0; i < 256; ++i) out[i] = d * float((in[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
 }
 
-constexpr GgufType types[] = {{0, DType::f32, 1, 4},
-                              {1, DType::f16, 1, 2},
-                              {2, DType::f32, 32, 18, decode_q4_0},
-                              {3, DType::f32, 32, 20, decode_q4_1},
-                              {6, DType::f32, 32, 22, decode_q5_0},
-                              {7, DType::f32, 32, 24, decode_q5_1},
-                              {8, DType::f32, 32, 34, decode_q8_0},
-                              {10, DType::f32, 256, 84, decode_q2_k},
-                              {11, DType::f32, 256, 110, decode_q3_k},
-                              {12, DType::f32, 256, 144, decode_q4_k},
-                              {13, DType::f32, 256, 176, decode_q5_k},
-                              {14, DType::f32, 256, 210, decode_q6_k},
-                              {20, DType::f32, 32, 18, decode_iq4_nl},
-                              {23, DType::f32, 256, 136, decode_iq4_xs},
-                              {24, DType::i8, 1, 1},
-                              {25, DType::i16, 1, 2},
-                              {26, DType::i32, 1, 4},
-                              {27, DType::i64, 1, 8},
-                              {28, DType::f64, 1, 8},
-                              {30, DType::bf16, 1, 2},
-                              {34, DType::f32, 256, 54, decode_tq1_0},
-                              {35, DType::f32, 256, 66, decode_tq2_0},
-                              {39, DType::f32, 32, 17, decode_mxfp4}};
+constexpr GgufType types[] = {{0, "f32", DType::f32, 1, 4},
+                              {1, "f16", DType::f16, 1, 2},
+                              {2, "q4_0", DType::f32, 32, 18, decode_q4_0},
+                              {3, "q4_1", DType::f32, 32, 20, decode_q4_1},
+                              {6, "q5_0", DType::f32, 32, 22, decode_q5_0},
+                              {7, "q5_1", DType::f32, 32, 24, decode_q5_1},
+                              {8, "q8_0", DType::f32, 32, 34, decode_q8_0},
+                              {10, "q2_k", DType::f32, 256, 84, decode_q2_k},
+                              {11, "q3_k", DType::f32, 256, 110, decode_q3_k},
+                              {12, "q4_k", DType::f32, 256, 144, decode_q4_k},
+                              {13, "q5_k", DType::f32, 256, 176, decode_q5_k},
+                              {14, "q6_k", DType::f32, 256, 210, decode_q6_k},
+                              {20, "iq4_nl", DType::f32, 32, 18, decode_iq4_nl},
+                              {23, "iq4_xs", DType::f32, 256, 136, decode_iq4_xs},
+                              {24, "i8", DType::i8, 1, 1},
+                              {25, "i16", DType::i16, 1, 2},
+                              {26, "i32", DType::i32, 1, 4},
+                              {27, "i64", DType::i64, 1, 8},
+                              {28, "f64", DType::f64, 1, 8},
+                              {30, "bf16", DType::bf16, 1, 2},
+                              {34, "tq1_0", DType::f32, 256, 54, decode_tq1_0},
+                              {35, "tq2_0", DType::f32, 256, 66, decode_tq2_0},
+                              {39, "mxfp4", DType::f32, 32, 17, decode_mxfp4}};
 
 }  // namespace
 
@@ -176,5 +179,39 @@ const GgufType* gguf_type(uint32_t code) {
     if (t.code == code) return &t;
   return nullptr;
 }
+const GgufType* gguf_type(std::string_view name) {
+  for (const GgufType& t : types)
+    if (t.name == name) return &t;
+  return nullptr;
+}
+
+// --- The kernels by their definition ---------------------------------------------------------------------------------
+
+namespace ref {
+
+void from_blocks(const KernelArgs& args) {
+  const GgufType& type = *gguf_type(uint32_t(args.attrs.as<BlockParams>().type));
+  const auto* in = args.in_data<uint8_t>(0);
+  float* out = args.out_data<float>();
+  for (int64_t i = 0; i < args.output().size() / type.block; ++i)
+    type.decode(in + i * type.block_bytes, out + i * type.block);
+}
+
+void block_matmul(const KernelArgs& args) {
+  const GgufType& type = *gguf_type(uint32_t(args.attrs.as<BlockParams>().type));
+  const int64_t n = args.input(1).shape()[0], k = args.input(0).shape().back();
+  std::vector<float> row(size_t(k + type.block));
+  for (int64_t j = 0; j < n; ++j) {
+    const auto* in = args.in_data<uint8_t>(1) + j * (k / type.block) * type.block_bytes;
+    for (int64_t i = 0; i < k / type.block; ++i) type.decode(in + i * type.block_bytes, &row[size_t(i * type.block)]);
+    for (int64_t m = 0; m < args.output().size() / n; ++m) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i) sum += double(args.in_data<float>(0)[m * k + i]) * double(row[size_t(i)]);
+      args.out_data<float>()[m * n + j] = float(sum);
+    }
+  }
+}
+
+}  // namespace ref
 
 }  // namespace rill

@@ -1,18 +1,25 @@
-// The types of tensors in .gguf files: plain numbers, and blocks of numbers of a few bits with scales.
+// Numbers of a few bits in blocks with scales, as files of .gguf have them, and plain numbers that they hold as well.
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 #include "rill/tensor/dtype.h"
+
+#pragma GCC visibility push(default)
 
 namespace rill {
 
 struct GgufType {
   uint32_t code = 0;
+  std::string_view name;                                    // ggml's, in lower case
   DType dtype = DType::f32;                                 // as which it is read
   int block = 1, block_bytes = 1;                           // the elements and the bytes of a block
   void (*decode)(const uint8_t* in, float* out) = nullptr;  // of a block; null: numbers as they lie in memory
 };
-// The type of that number; null for those that rill does not read.
+// The type of that number, or name; null for those that rill does not read.
 const GgufType* gguf_type(uint32_t code);
+const GgufType* gguf_type(std::string_view name);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -1,0 +1,53 @@
+// Products of numbers that were restored from bytes, by these bytes: see quantised.h.
+#include "rill/ops/apply.h"
+#include "rill/serialize/onnx/in/quantised.h"
+
+namespace rill::onnx_import {
+namespace {
+
+bool one_scale(const Value& v) { return v.bytes && v.bytes->scale.ndim() == 0 && v.bytes->zero.ndim() == 0; }
+// Whether weights have one scale, or one for each place along `axis`.
+bool scales_along(const Value& v, int64_t axis) {
+  return v.bytes && (v.bytes->scale.ndim() == 0 || v.bytes->axis == axis);
+}
+
+Centred centred_bytes(const Value& v) {
+  const bool known = v.constant && !v.bytes->zero.is_symbolic();
+  return {.x = v.bytes->values, .zero = v.bytes->zero, .most = 255, .constant = known};
+}
+// In f32; of constants, at once.
+Tensor factor(const Value& a, const Value& b) { return a.bytes->scale * b.bytes->scale; }
+
+}  // namespace
+
+std::optional<Tensor> matmul_of_bytes(const Value& a, const Value& b, bool transposed) {
+  if (!one_scale(a) || !b.bytes || !b.constant || b.bytes->values.ndim() != 2 || a.bytes->values.ndim() < 2 ||
+      !scales_along(b, transposed ? 0 : 1))
+    return {};
+  Centred right = centred_bytes(b);
+  if (transposed) right = onnx_import::transposed(right);
+  return exact_matmul(centred_bytes(a), right).astype(f32) * factor(a, b);
+}
+
+std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOptions& options) {
+  if (!one_scale(x) || !w.bytes || !w.constant || !scales_along(w, 0)) return {};
+  Centred right = centred_bytes(w);
+  const int ndim = right.x.ndim();
+  Tensor scale = factor(x, w);
+  if (scale.ndim() > 0) scale = along_channels(scale, ndim);
+  if (right.zero.ndim() > 0) {
+    const EagerScope eager;
+    right.zero = along_channels(right.zero, ndim, 0);
+  }
+  return exact_conv(centred_bytes(x), right, options).astype(f32) * scale;
+}
+
+Tensor restored(const Bytes& b) {
+  const bool known = !b.values.is_symbolic() && !b.scale.is_symbolic() && !b.zero.is_symbolic();
+  std::optional<EagerScope> now;
+  if (known) now.emplace();
+  const auto spread = [&](const Tensor& v) { return v.ndim() == 0 ? v : along_channels(v, b.values.ndim(), b.axis); };
+  return restored(b.values, spread(b.scale), spread(b.zero));
+}
+
+}  // namespace rill::onnx_import
