@@ -8,7 +8,7 @@
   --tries N      how often a measurement is repeated when other programs took processor time meanwhile (default 4)
   --markdown     print the table as docs/benchmarks.md has it
   --show         measure nothing; print what DIR/bench.json holds
-  --check        measure nothing; say whether there are such rows
+  --check        measure nothing; say whether there are such rows, and which examples they run
 
 Results are merged into DIR/bench.json row by row, so that a run of a few rows refreshes these and keeps the others. A row
 goes round everybody (ours, the limits, each peer, ours again, ...) before the next one starts, for the machine drifts by
@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import statistics
@@ -409,6 +410,32 @@ fit_row("fit_digits", "--digits", str(DIGITS))
 fit_row("fit_small_batches", "--small", str(DIGITS))
 
 
+EXAMPLES = {"demo_mnist": "examples/mnist", "digits_resnet": "examples/training/digits"}  # that rows run
+
+
+def trained(accuracy, command, least=0.0, **options):
+    """How long a program trained that prints its accuracy, which must not be below `least`; a number of 100 is percent."""
+    begin = time.monotonic()
+    done = run(command, **options)
+    found = re.search(accuracy, done.stdout)
+    if done.returncode or not found:
+        return {"error": last_line(done)}
+    share = float(found[1]) / (100 if "%" in accuracy else 1)
+    if share < least:
+        return {"error": f"an accuracy of {share:.4f}, and {least:g} is what others reach"}
+    return {"median_us": (time.monotonic() - begin) * 1e6, "accuracy": share}
+
+
+@process_row
+def digits_resnet(build, peers, first):
+    """The whole processes, ours and Keras's, and what each tells right of a thousand digits that it has not seen."""
+    if first:
+        yield "ours", "rill", lambda: trained(r"accuracy on the thousand +([\d.]+)", [build / EXAMPLES["digits_resnet"]], 0.985)
+    if first and peers:
+        keras = [setup.PYTHON, ROOT / "examples" / "training" / "peers.py", "digits"]
+        yield "peers", "keras-tf", lambda: trained(r"digits .* ([\d.]+)", keras)
+
+
 @process_row
 def demo_mnist(build, peers, first):
     """Ours from start to exit; TensorFlow's training alone, without its imports, which is the harder comparison."""
@@ -416,9 +443,7 @@ def demo_mnist(build, peers, first):
 
     def demo():
         with tempfile.TemporaryDirectory() as folder:
-            begin = time.monotonic()
-            done = run([build.resolve() / "examples" / "mnist", "--data", data], cwd=folder)
-            return {"error": last_line(done)} if done.returncode else {"median_us": (time.monotonic() - begin) * 1e6}
+            return trained(r"test accuracy ([\d.]+) %", [build.resolve() / "examples" / "mnist", "--data", data], cwd=folder)
 
     if first:
         yield "ours", "rill", demo
@@ -431,7 +456,7 @@ def demo_mnist(build, peers, first):
 
 def measure(row, build, workers, peers, rounds, tries):
     """{"ours": {name: samples}, "limits": ..., "peers": ..., "errors": {name: text}, ...} of one row."""
-    result = {"ours": {}, "limits": {}, "peers": {}, "errors": {}, "disturbed": {}}
+    result = {"ours": {}, "limits": {}, "peers": {}, "errors": {}, "disturbed": {}, "accuracies": {}}
     for i in range(rounds):
         if row.name in PROCESS_ROWS:
             things = PROCESS_ROWS[row.name](build, peers, i == 0)
@@ -444,6 +469,8 @@ def measure(row, build, workers, peers, rounds, tries):
             else:
                 sample = (answer.get("median_us", answer.get("bytes")), answer.get("others", 0))
                 result[kind].setdefault(name, []).append(sample)
+                if "accuracy" in answer:
+                    result["accuracies"][name] = answer["accuracy"]
         show_progress(row.name, i + 1, rounds)
     for samples in (result["ours"], result["limits"], result["peers"]):
         for name, found in samples.items():  # disturbed samples count only where there are no others
@@ -580,9 +607,9 @@ def main():
     unknown = set(args.rows) - {row.name for row in ROWS}
     if unknown:
         parser.error(f"no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
-    if args.check:
-        return
     asked = [row for row in ROWS if row.name in args.rows or not args.rows]
+    if args.check:
+        return print(*(EXAMPLES[row.name] for row in asked if row.name in EXAMPLES))
 
     path = args.build / "bench.json"
     report = json.loads(path.read_text()) if path.exists() else {"rows": {}}
@@ -619,6 +646,8 @@ def main():
     for row in shown:
         for name, error in report["rows"][row.name]["errors"].items():
             print(f"{row.name}: {name}: {error}", file=sys.stderr)
+        for name, accuracy in report["rows"][row.name].get("accuracies", {}).items():
+            print(f"{row.name}: {name}: {accuracy:.2%} of the thousand are right", file=sys.stderr)
     disturbed = [row.name for row in shown if report["rows"][row.name]["disturbed"]]
     if disturbed:
         print(f"other programs were busy while these were measured: {', '.join(disturbed)}", file=sys.stderr)

@@ -43,6 +43,7 @@ class Column {
 
   const std::string& name() const;  // TensorFlow's: "age_bucketized", "age_bucketized_X_job"
   bool is_categorical() const;      // whether it gives ids, which indicator() and embedding() make numbers of
+  bool is_dense() const;            // whether TensorFlow takes it as numbers: no ids, or those of bucketized()
   int64_t buckets() const;          // of ids. Throws where it gives none
   int64_t width() const;            // in a Columns: of an embedding its dimension, of ids their buckets
   const Node& node() const { return *node_; }  // what the library sees of it

@@ -39,8 +39,8 @@ class Hash {
 
 Tensor on_host(const Tensor& t) { return t.to(Device()).contiguous(); }
 
-bool same_on_all(uint64_t hash, const Where& where) {
-  const std::vector<int64_t> all = all_gather(tensor({int64_t(hash)}), {}, where).to_vector<int64_t>();
+bool same_on_all(uint64_t hash, const Group& group, const Where& where) {
+  const std::vector<int64_t> all = all_gather(tensor({int64_t(hash)}), group, where).to_vector<int64_t>();
   for (const int64_t h : all)
     if (h != all[0]) return false;
   return true;
@@ -48,29 +48,30 @@ bool same_on_all(uint64_t hash, const Where& where) {
 
 }  // namespace
 
-void detail::broadcast_variables(const NamedVariables& variables, int64_t root, const Where& where) {
+void detail::broadcast_variables(const NamedVariables& variables, int64_t root, const Group& group,
+                                 const Where& where) {
   CallerScope caller(where, "distribute::broadcast");
   PauseTapes pause;
   for (const auto& [path, v] : variables) {
     Variable to = v;
-    to.assign(distribute::broadcast(v.value(where), root, {}, where));
+    to.assign(distribute::broadcast(v.value(where), root, group, where));
   }
 }
 
-bool detail::same_variables(const NamedVariables& variables, const Where& where) {
+bool detail::same_variables(const NamedVariables& variables, const Group& group, const Where& where) {
   CallerScope caller(where, "distribute::is_same");
   PauseTapes pause;
   Hash hash;
   for (const auto& [path, v] : variables) hash.add(path), hash.add(on_host(v.value(where)));
-  return same_on_all(hash.value(), where);
+  return same_on_all(hash.value(), group, where);
 }
 
-bool is_same(const Tensor& x, Where where) {
+bool is_same(const Tensor& x, const Group& group, Where where) {
   CallerScope caller(where, "distribute::is_same");
   PauseTapes pause;
   Hash hash;
   hash.add(on_host(x));
-  return same_on_all(hash.value(), where);
+  return same_on_all(hash.value(), group, where);
 }
 
 }  // namespace rill::distribute

@@ -39,6 +39,13 @@ SoftmaxSoFar with_block(const SoftmaxSoFar& before, const Tensor& q, const Tenso
   return {largest, sum, values};
 }
 
+// A block of which no query sees a key leaves all as it was. What comes of it depends on its keys and values none the less,
+// with a gradient of zeros: on the way back they go around the ring on all ranks, or on none. No sum is below 0.
+SoftmaxSoFar without_block(const SoftmaxSoFar& before, const Tensor& k, const Tensor& v) {
+  const Tensor never = sum(k, {-1}, true) + sum(v, {-1}, true);
+  return {before.largest, rill::where(before.sum < 0, never, before.sum), before.values};
+}
+
 void check_tokens(const Tensor& q, const Tensor& k, const Tensor& v, const Where& where) {
   const char* names[] = {"q", "k", "v"};
   const Tensor* all_three[] = {&q, &k, &v};
@@ -78,9 +85,9 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
     Pending next_keys, next_values;
     if (step + 1 < n)
       next_keys = start_rotate(keys, 1, group, where), next_values = start_rotate(values, 1, group, where);
-    const Tensor seen = options.causal ? expand_dims(place + tokens * me, -1) >= expand_dims(place + tokens * from, 0)
-                                       : full({1, 1}, true);
-    now = with_block(now, query, keys, values, seen, scale);
+    const bool later = options.causal && from > me;
+    const Tensor seen = options.causal && from == me ? expand_dims(place, -1) >= place : full({1, 1}, true);
+    now = later ? without_block(now, keys, values) : with_block(now, query, keys, values, seen, scale);
     if (step + 1 < n) keys = next_keys.wait(where), values = next_values.wait(where);
   }
   return (now.values / now.sum).astype(q.dtype());

@@ -16,7 +16,7 @@ namespace rill::distribute {
 
 struct RingAttentionOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  bool causal = false;               // a token sees none that comes later, wherever it is
+  bool causal = false;               // a token sees none that comes later, wherever it is; blocks of these are skipped
   std::optional<double> scale = {};  // of the scores; 1 / sqrt(d) where not given
   Group group = {};
 };

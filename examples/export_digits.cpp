@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,8 +19,10 @@ using namespace rill;
 // u8[n,height,width] to the digits, and how sure the model is of each class.
 void export_classifier(const std::string& checkpoint, const std::string& path, int64_t height, int64_t width) {
   const nn::Sequential model = make_model(height, width);
-  // The optimizer and the order of the digits, which are in the checkpoint too, matter to training alone.
-  CheckpointManager(Checkpoint{{"model", model}}, checkpoint).restore({.allow_extra = true});
+  const std::string latest = latest_checkpoint(checkpoint);
+  if (latest.empty()) throw std::runtime_error("there is no checkpoint in " + checkpoint);
+  // The optimizer and how far training was, which are in the checkpoint too, matter to training alone.
+  Checkpoint{{"model", model}}.restore(latest, {.allow_extra = true});
   const auto classify = [&](const Tensor& images) {
     const Tensor probabilities = softmax(model(to_input(images)), -1);
     return std::pair(argmax(probabilities, -1), probabilities);

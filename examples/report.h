@@ -1,46 +1,64 @@
-// What the examples print: a progress bar that stays on one line of a terminal (and keeps quiet in a file), and a
-// confusion matrix.
+// What mnist prints: a callback with a progress bar that stays on one line of a terminal (and keeps quiet in a file) and a
+// line for each epoch, and a confusion matrix.
 #pragma once
+#include <rill/train.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
-class ProgressBar {
+class Report {
  public:
-  explicit ProgressBar(std::string title) : title_(std::move(title)) {}
+  // Of epochs of `count` digits. `folder`: that of the run's checkpoints.
+  Report(int64_t count, std::string folder) : count_(count), folder_(std::move(folder)) {}
 
-  // `done` of `all` digits are trained on; their mean loss so far, and digits a second.
-  void show(int64_t done, int64_t all, double loss, double speed) {
-    if (!terminal_) return;
-    constexpr int width = 30;
-    const int filled = int(width * done / all);
-    const std::string bar = std::string(size_t(filled), '=') + (filled < width ? ">" : "") +
-                            std::string(size_t(filled < width ? width - filled - 1 : 0), ' ');
-    std::printf("\r%s [%s] %lld/%lld  loss %.4f  %.0f images/s ", title_.c_str(), bar.c_str(),
-                static_cast<long long>(done), static_cast<long long>(all), loss, speed);
+  void on_begin(rill::train::Run& run) {
+    if (run.resumed) std::printf("goes on from %s, epoch %lld\n", folder_.c_str(), (long long)run.epoch + 1);
+  }
+  void before_step(rill::train::Run& run) {
+    if (run.epoch_step == 0 || time_->epoch != run.epoch) time_->begin = Clock::now(), time_->epoch = run.epoch;
+  }
+  void on_step(rill::train::Run& run) {
+    time_->seconds = std::chrono::duration<double>(Clock::now() - time_->begin).count();
+    if (!terminal_ || !run.epoch_steps) return;
+    constexpr size_t width = 30;
+    const size_t filled = width * size_t(run.epoch_step) / size_t(*run.epoch_steps);
+    const double done = double(count_) * double(run.epoch_step) / double(*run.epoch_steps);
+    std::printf("\r%s [%s%s] %.0f/%lld  loss %.4f  %.0f images/s ", title(run).c_str(),
+                std::string(filled, '=').c_str(), std::string(width - filled, ' ').c_str(), done, (long long)count_,
+                run.running().at("loss"), done / time_->seconds);
     std::fflush(stdout);
   }
   // The line that stays.
-  void finish(double loss, double train_accuracy, double test_accuracy, double speed, double seconds) {
-    if (terminal_) std::printf("\r\033[K");
-    std::printf("%s  loss %.4f  train accuracy %.2f %%  test accuracy %.2f %%  %.0f images/s  %.2f s\n", title_.c_str(),
-                loss, 100 * train_accuracy, 100 * test_accuracy, speed, seconds);
+  void on_epoch(rill::train::Run& run) {
+    time_->total += time_->seconds;
+    std::printf("%s%s  loss %.4f  train accuracy %.2f %%  test accuracy %.2f %%  %.0f images/s  %.2f s\n",
+                terminal_ ? "\r\033[K" : "", title(run).c_str(), run.logs.at("loss"), 100 * run.logs.at("accuracy"),
+                100 * run.logs.at("val_accuracy"), double(count_) / time_->seconds, time_->seconds);
     std::fflush(stdout);
   }
+  // Of all steps, without validation.
+  double seconds() const { return time_->total; }
 
  private:
-  std::string title_;
+  using Clock = std::chrono::steady_clock;
+  struct Time {  // which the copy that fit() calls shares
+    Clock::time_point begin = {};
+    int64_t epoch = -1;
+    double seconds = 0, total = 0;
+  };
+  static std::string title(const rill::train::Run& run) {
+    return "epoch " + std::to_string(run.epoch + 1) + "/" + std::to_string(run.epochs);
+  }
+  int64_t count_;
+  std::string folder_;
+  std::shared_ptr<Time> time_ = std::make_shared<Time>();
   bool terminal_ = isatty(fileno(stdout));
 };
-
-inline double share_right(const std::vector<int64_t>& classes, const std::vector<int64_t>& truth) {
-  size_t right = 0;
-  for (size_t i = 0; i < classes.size(); ++i) right += classes[i] == truth[i];
-  return classes.empty() ? 0 : double(right) / double(classes.size());
-}
 
 // Rows: what a digit is; columns: what it was taken for.
 inline void print_confusion(const std::vector<int64_t>& classes, const std::vector<int64_t>& truth) {

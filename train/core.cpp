@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "rill/data/stage.h"
+#include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
@@ -18,6 +21,14 @@
 #include "rill/train/snapshot.h"
 
 namespace rill::train {
+
+Ranks::Ranks(const distribute::Mesh& mesh, const std::string& axis, Where where)
+    : trains_(true), sharers_(mesh.group(axis, where)) {
+  for (const distribute::MeshAxis& a : mesh.axes())
+    if (a.name != axis && a.size > 1)
+      part_ += fmt::format("{}{}-{}", part_.empty() ? "" : "-", a.name, mesh.rank(a.name, where));
+}
+
 namespace impl {
 
 // --- Inside of a step ------------------------------------------------------------------------------------------------
@@ -60,6 +71,16 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
   if (!own_step && !options_.optimizer.get())
     fail("Loop", "there is no optimizer. give {.optimizer = nn::Adam({.learning_rate = 1e-3})}, say", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
+  if (options_.distribute && options_.distribute.everybody().rank(where) < 0)
+    fail("Loop",
+         fmt::format("rank {} is none of those that train. make the loop on these alone: if (group.rank() >= 0) ...",
+                     distribute::rank(where)),
+         where);
+  if (options_.clip_norm > 0 && !options_.distribute.part().empty())
+    fail("Loop",
+         "clip_norm bounds the norm of a whole model, and each rank has a part of this one. clip in the optimizer "
+         "by value, or leave it out",
+         where);
   for (const metrics::Metric& m : options_.metrics)
     if (m.name() == "loss" || m.name() == "seconds" || m.name().starts_with("val_"))
       fail("Loop",
@@ -137,7 +158,7 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   const std::vector<Variable> parameters = nn::trainable(variables().values());
   if (parameters.empty()) fail("Loop", "the model has no trainable parameters", where_);
   std::optional<GradientHook> averages;
-  if (options_.distribute) averages.emplace(tape, distribute::averaging());
+  if (options_.distribute) averages.emplace(tape, distribute::averaging({.group = options_.distribute.sharers()}));
   std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
   std::vector<Gradient> gradients;
   std::vector<Variable> reached;
@@ -152,9 +173,11 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
 Tensor Core::share_of_loss(const Tensor& loss, const Tensor& prediction) const {
   if (!options_.distribute) return loss;
   const Tensor rows = count_of(prediction);
-  return loss * astype(rows / distribute::mean(rows), loss.dtype());
+  return loss * astype(rows / distribute::mean(rows, options_.distribute.sharers()), loss.dtype());
 }
-Tensor Core::joined_loss(const Tensor& share) const { return options_.distribute ? distribute::mean(share) : share; }
+Tensor Core::joined_loss(const Tensor& share) const {
+  return options_.distribute ? distribute::mean(share, options_.distribute.sharers()) : share;
+}
 
 void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights) {
   const PauseTapes pause;
@@ -177,13 +200,51 @@ metrics::Metric& Core::own_mean(const std::string& name) {
   return at->second;
 }
 
-Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels) {
+// --- Weights of classes ----------------------------------------------------------------------------------------------
+
+Tensor Core::example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
+                             const Tensor& prediction) {
   if (!is_integer(labels.dtype()))
     fail("Loop.fit", fmt::format("class weights are for labels that are class numbers, and these are {}",
                                  to_string(labels.spec())));
+  const bool knows_classes = prediction.ndim() == 2 && labels.ndim() == 1 && !prediction.dim(-1).is_open();
+  const int64_t classes = knows_classes ? int64_t(prediction.dim(-1)) : 1;
+  for (const auto& [label, weight] : class_weights)
+    if (classes > 1 && (label < 0 || label >= classes))
+      fail("Loop.fit", fmt::format("class_weights has a weight of class {}, and the model gives {} classes, 0 to {}",
+                                   label, classes, classes - 1));
   Tensor weights = ones(labels.shape(), {.dtype = f32});
   for (const auto& [label, weight] : class_weights) weights = rill::where(labels == label, weight, weights);
+  const PauseTapes pause;
+  std::vector<int64_t> all;
+  for (const auto& [label, weight] : class_weights) all.push_back(label);
+  const Tensor is_of_class = expand_dims(reshape(labels, {-1}).astype(i64), -1) == tensor(all);
+  labels_seen_.at(all.size()).assign_add(sum(is_of_class.astype(i64), 0));
   return weights;
+}
+
+void Core::begin_class_weights(const std::map<int64_t, double>& class_weights) {
+  weighted_classes_.clear();
+  for (const auto& [label, weight] : class_weights) weighted_classes_.push_back(label);
+  if (weighted_classes_.empty()) return;
+  const Tensor none = zeros({int64_t(weighted_classes_.size())}, {.dtype = i64});
+  const VariableOptions options{.name = "labels_seen", .trainable = false};
+  labels_seen_.try_emplace(weighted_classes_.size(), none, options).first->second.assign(none);
+}
+
+void Core::tell_unseen_classes() {
+  if (weighted_classes_.empty()) return;
+  const Ranks& ranks = options_.distribute;
+  Tensor seen = labels_seen_.at(weighted_classes_.size()).value();
+  if (ranks) seen = distribute::all_reduce(seen, distribute::Reduce::sum, ranks.sharers());
+  std::string unseen;
+  for (size_t i = 0; i < weighted_classes_.size(); ++i)
+    if (seen.item<int64_t>(int64_t(i)) == 0)
+      unseen += fmt::format("{}{}", unseen.empty() ? "" : ", ", weighted_classes_[i]);
+  weighted_classes_.clear();
+  if (!unseen.empty() && (!ranks || ranks.everybody().rank() == 0))
+    std::fprintf(stderr, "rill: class_weights has a weight of class %s, which no label of the first epoch was\n",
+                 unseen.c_str());
 }
 
 // --- Metrics over a pass ---------------------------------------------------------------------------------------------
@@ -210,7 +271,8 @@ void Core::reset_metrics() {
 Logs Core::read_metrics(bool of_all_ranks) const {
   Logs logs;
   const auto read = [&](const metrics::Metric& m) {
-    const Tensor value = of_all_ranks && options_.distribute ? distribute::result(m) : m.result();
+    const Ranks& ranks = options_.distribute;
+    const Tensor value = of_all_ranks && ranks ? distribute::result(m, ranks.sharers()) : m.result();
     if (value.size() != 1)
       fail("Loop",
            fmt::format("the metric '{}' gives {}, and a history has numbers. update() it yourself, over predict()",
@@ -224,10 +286,21 @@ Logs Core::read_metrics(bool of_all_ranks) const {
   return logs;
 }
 
+void Core::tell_if_untrained(const char* op) {
+  const std::vector<Variable> parameters = nn::trainable(variables().values());
+  const auto is_built = [](const Variable& v) { return v.is_built(); };
+  if (parameters.empty() || std::ranges::any_of(parameters, is_built)) return;
+  std::fprintf(stderr,
+               "rill: %s makes the model's parameters, which nobody has trained: fit() first, or build the model and "
+               "restore a checkpoint\n",
+               op);
+}
+
 Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Where& where, bool (*until)()) {
   const CallerScope caller(where, "Loop.evaluate");
   if (data.size == data::endless && !steps)
     fail("Loop.evaluate", "the dataset has no end. say how many batches: evaluate(dataset, 100)", where);
+  tell_if_untrained("Loop.evaluate");
   const Kept kept(sums());  // in the midst of an epoch of fit(), from a callback, they are as before
   reset_metrics();
   const std::unique_ptr<Pass> pass = data.pass(0);
@@ -243,6 +316,7 @@ Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Wher
 Tensor Core::predict(const Source& data, const Where& where) {
   const CallerScope caller(where, "Loop.predict");
   if (data.size == data::endless) fail("Loop.predict", "the dataset has no end. take(100) is one that has", where);
+  tell_if_untrained("Loop.predict");
   const std::unique_ptr<Pass> pass = data.pass(0);
   std::vector<Tensor> parts;
   while (pass->next()) parts.push_back(pass->predict());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rill/autodiff/tape.h"
+#include "rill/distribute/session.h"
 #include "rill/nn/activation.h"
 #include "rill/nn/metrics.h"
 #include "rill/nn/optimizers.h"
@@ -20,7 +21,37 @@
 
 #pragma GCC visibility push(default)
 
+namespace rill::distribute {
+class Mesh;
+}
+
 namespace rill::train {
+
+// Which ranks of a distribute::Session train together.
+class Ranks {
+ public:
+  Ranks() = default;
+  template <std::same_as<bool> B>
+  Ranks(B all) : trains_(all) {}  // all of them, or each by itself
+  Ranks(const distribute::Group& group) : trains_(true), sharers_(group), everybody_(group) {}
+  // Those along one axis share batches. All ranks of the mesh train, and those along its other axes have other parts of one
+  // model (distribute::ColumnParallelDense and such).
+  Ranks(const distribute::Mesh& mesh, const std::string& axis, Where where = Where::current());
+  template <std::same_as<distribute::Mesh> M>
+  Ranks(const M&) {
+    static_assert(!sizeof(M), "say along which axis batches are shared: {.distribute = {mesh, \"data\"}}");
+  }
+  explicit operator bool() const { return trains_; }
+  const distribute::Group& sharers() const { return sharers_; }      // of batches
+  const distribute::Group& everybody() const { return everybody_; }  // who begins, saves and ends at once
+  // Of a model that lies on several ranks, which part this one has: "model-1". Empty where it is whole.
+  const std::string& part() const { return part_; }
+
+ private:
+  bool trains_ = false;
+  distribute::Group sharers_, everybody_;
+  std::string part_;
+};
 
 // f(prediction, target): a number, or one an example, whose mean is the loss.
 class Loss {
@@ -99,10 +130,11 @@ struct LoopOptions {
   double clip_norm = 0;               // gradients are scaled so that their global norm is at most this; 0: they are not
   bool traced = true;                 // steps are traced and compiled; false: they run op by op, for a debugger
   std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
-  // On all ranks of a distribute::Session: each has its rows of every batch, gradients are means over all rows, and the
-  // numbers of an epoch are those of all ranks. All begin with rank 0's parameters, optimizer and random generator;
-  // rank 0 alone writes what is resumed, and shows progress. Every rank needs a row of every batch.
-  bool distribute = false;
+  // On all ranks of a distribute::Session, those of a group, or those along an axis of a mesh, {mesh, "data"}: each has its
+  // rows of every batch, gradients are means over all rows, and the numbers of an epoch are those of all ranks. All begin
+  // with the first one's parameters, optimizer and random generator; all write what is resumed, and the first one shows
+  // progress. Every rank needs a row of every batch.
+  Ranks distribute = {};
 };
 
 namespace impl {
@@ -143,6 +175,10 @@ class Core {
   Tensor joined_loss(const Tensor& share) const;
   // Adds to the running means and to the metrics.
   void count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights);
+  // Class weights as weights of the examples of a batch of labels, which are counted. Throws where one is of no class that
+  // the prediction has.
+  Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
+                         const Tensor& prediction);
   // Of a step of the user's own: numbers by name.
   void count_own(const std::map<std::string, Tensor>& numbers);
 
@@ -166,6 +202,9 @@ class Core {
    private:
     Core& core_;
   };
+  // Ahead of the steps of a run with these class weights; and, after an epoch, tells of classes that no label was, once.
+  void begin_class_weights(const std::map<int64_t, double>& class_weights);
+  void tell_unseen_classes();
   // Throws where options are for a loss, and the step is the user's own.
   void check_own_step(const struct FitData& data, const FitOptions& options, const Where& where) const;
 
@@ -177,6 +216,8 @@ class Core {
   std::vector<Variable> sums() const;  // of all of them
   void reset_metrics();
   Logs read_metrics(bool of_all_ranks) const;
+  // Tells where a model that nobody has trained or restored is about to be made.
+  void tell_if_untrained(const char* op);
 
   LoopOptions options_;
   std::function<void(ModelVisitor&)> name_model_;
@@ -184,11 +225,10 @@ class Core {
   Where where_;
   metrics::Metric mean_loss_;
   std::map<std::string, metrics::Metric> own_means_;
+  std::vector<int64_t> weighted_classes_;        // until it was told which of them no label is
+  std::map<size_t, Variable> labels_seen_ = {};  // of so many classes that have weights, how many labels each was
   std::atomic<bool> at_work_ = false;
 };
-
-// Class weights as weights of the examples of a batch of labels.
-Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels);
 
 }  // namespace impl
 
@@ -218,7 +258,7 @@ struct FitOptions {
   Validation validation = {};
   int64_t validation_every = 1;  // so many epochs; and the last one
   std::optional<int64_t> validation_steps = {};
-  std::map<int64_t, double> class_weights = {};  // of integer labels; others count 1
+  std::map<int64_t, double> class_weights = {};  // of integer labels; others count 1. One that no label is, is told
   bool progress = true;                          // on stderr: a bar on a terminal, else a line now and then
   std::vector<Callback> callbacks = {};
   // A folder from which the run goes on where another was stopped, or killed, with the same bits; and into which it

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -76,6 +77,14 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
     if (std::find(options_.labels.begin(), options_.labels.begin() + int64_t(i), options_.labels[i]) !=
         options_.labels.begin() + int64_t(i))
       fail("estimator", fmt::format("two classes have the label '{}'", options_.labels[i]), where);
+  for (const Column& c : options_.columns)
+    if (deep && !c.is_dense())
+      fail("estimator",
+           fmt::format(
+               "hidden layers take numbers, and the column '{}' gives ids, {} of them. give indicator(...) of it, "
+               "with a number for each id, or embedding(..., 8); ids as they are belong into .wide",
+               c.name(), c.buckets()),
+           where);
   if (options_.seed) random::seed(*options_.seed);
   model_ =
       std::make_unique<TableModel>(options_, task == Task::classify ? options_.classes : options_.outputs, deep, where);
@@ -86,7 +95,8 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
       *model_,
       LoopOptions{.loss = [this](const Tensor& p, const Tensor& y) { return loss(p, y); },
                   .optimizer = options_.optimizer,
-                  .metrics = metrics_of_task()},
+                  .metrics = metrics_of_task(),
+                  .distribute = options_.distribute},
       where);
 }
 
@@ -162,8 +172,19 @@ void Estimator::begin(const Where& where) {
     Variable position(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
     Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
     step_ = position.to_vector<int64_t>()[1];
+    trained_ = true;
   }
   taken_up_ = true;  // a folder that does not fit is told each time
+}
+
+void Estimator::begin_trained(const Where& where) {
+  begin(where);
+  if (!trained_)
+    fail("estimator",
+         options_.folder.empty()
+             ? "nothing was trained. train() comes first, or give the .folder of a run that was"
+             : fmt::format("nothing was trained: there is no checkpoint in {}. train() comes first", options_.folder),
+         where);
 }
 
 History Estimator::train(const InputFunction& input, const StepOptions& o, Where where) {
@@ -183,6 +204,7 @@ History Estimator::train_and(const InputFunction& input, const StepOptions& o, i
   if (until && *until <= step_) return {};
   fit.callbacks.push_back(StepCount{&step_, step_, until, every, after});
   fit.epochs = INT64_MAX;
+  trained_ = true;
   const TableBatches batches = input(where);
   if (!until && batches.size() == data::endless && o.callbacks.empty())
     fail("estimator", "the input has no end. give {.steps = 100} or {.max_steps = 1000}", where);
@@ -191,6 +213,7 @@ History Estimator::train_and(const InputFunction& input, const StepOptions& o, i
 
 Logs Estimator::evaluate(const InputFunction& input, std::optional<int64_t> steps, Where where) {
   begin(where);
+  if (!trained_) std::fprintf(stderr, "rill: the estimator that is evaluated was not trained\n");
   Logs logs = loop_->evaluate(input(where), steps, where);
   logs["global_step"] = double(step_);
   return logs;
@@ -208,12 +231,12 @@ std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
 
 std::map<std::string, Tensor> Estimator::predict(const Table& table, Where where) {
   const CallerScope caller(where);
-  begin(where);
+  begin_trained(where);
   return results((*model_)(table));
 }
 
 void Estimator::export_model(const std::string& path, Where where) {
-  begin(where);
+  begin_trained(where);
   const Columns& inputs = model_->inputs();
   std::vector<std::string> names;
   for (const auto& [name, t] : results(zeros({1, 1}))) names.push_back(name);
@@ -237,7 +260,7 @@ std::string Estimator::export_saved_model(const std::string& folder, Where where
 RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
   const std::string latest = latest_checkpoint(folder, where);
   if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
-  taken_up_ = true;  // it begins from that run, and not from its own folder
+  taken_up_ = trained_ = true;  // it begins from that run, and not from its own folder
   where_ = where;
   build();
   return Checkpoint{{"model", *model_}}.restore(

@@ -57,6 +57,7 @@ struct EstimatorOptions {
   int keep = 5;                          // checkpoints
   std::optional<uint64_t> seed = {};     // of the first weights
   bool progress = false;                 // see FitOptions
+  Ranks distribute = {};                 // see LoopOptions
 };
 
 // The model: hidden layers over the columns, a linear part, or both, whose results are added up.
@@ -94,7 +95,8 @@ class Estimator {
   // max_steps is not trained, and the history is empty.
   History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());
   // The loss and the metrics over the input, or its first `steps` batches, and "global_step". This, predict() and the
-  // exports take the weights that the folder holds, where nothing was trained here yet.
+  // exports take the weights that the folder holds, where nothing was trained here yet; where there are none, predict() and
+  // the exports throw, and this tells so.
   Logs evaluate(const InputFunction& input, std::optional<int64_t> steps = {}, Where where = Where::current());
   // Of classifiers "logits", "probabilities" and "classes", of regressors "predictions".
   std::map<std::string, Tensor> predict(const Table& table, Where where = Where::current());
@@ -119,6 +121,8 @@ class Estimator {
                     const std::function<void()>& after, const Where& where);
   // What each call begins with: it goes on from what the folder holds, where nothing was trained here.
   void begin(const Where& where);
+  // begin(), and throws where there is nothing that was trained.
+  void begin_trained(const Where& where);
   // Makes the parameters, so that what a file has of other shapes is known to be so.
   void build();
   Tensor loss(const Tensor& prediction, const Tensor& labels) const;
@@ -131,7 +135,7 @@ class Estimator {
   std::unique_ptr<TableModel> model_;
   std::unique_ptr<Loop<TableModel>> loop_;
   int64_t step_ = 0;
-  bool taken_up_ = false;
+  bool taken_up_ = false, trained_ = false;
   Where where_;  // of the call that is under way
 };
 

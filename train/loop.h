@@ -154,6 +154,7 @@ class Steps {
     const std::string now = core_.fingerprint();
     const bool weights_differ = class_weights && *class_weights != class_weights_;
     if (weights_differ) class_weights_ = *class_weights;
+    if (class_weights) core_.begin_class_weights(*class_weights);
     if (now != fingerprint_ || weights_differ) train_.clear();
     if (now != fingerprint_) evaluate_.clear(), predict_.clear();
     fingerprint_ = now;
@@ -182,13 +183,16 @@ class Steps {
     }
   }
 
-  Tensor weights_of(const T& element, bool training) const {
-    Tensor weights;
-    if constexpr (Parts<T>::count == 3) weights = std::get<2>(element);
+  Tensor weights_of(const T& element) const {
+    if constexpr (Parts<T>::count == 3) return std::get<2>(element);
+    else return Tensor();
+  }
+  Tensor train_weights_of(const T& element, const Tensor& prediction) {
+    const Tensor weights = weights_of(element);
     if constexpr (Parts<T>::count >= 2) {
-      if (training && !class_weights_.empty()) {
-        const Tensor by_class = example_weights(class_weights_, std::get<1>(element));
-        weights = weights.defined() ? weights * by_class : by_class;
+      if (!class_weights_.empty()) {
+        const Tensor by_class = core_.example_weights(class_weights_, std::get<1>(element), prediction);
+        return weights.defined() ? weights * by_class : by_class;
       }
     }
     return weights;
@@ -211,7 +215,7 @@ class Steps {
     } else {
       GradientTape tape;
       const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
-      const Tensor target = target_of(element), weights = weights_of(element, true);
+      const Tensor target = target_of(element), weights = train_weights_of(element, prediction);
       const Tensor loss = core_.loss_of(prediction, target, weights);
       const Tensor share = core_.share_of_loss(loss, prediction);
       core_.descend(share, tape);
@@ -247,7 +251,7 @@ class Steps {
       fail("Loop", "a loop with a step of your own does not know how to evaluate. predict, and compare");
     } else {
       const Tensor prediction = predict_body(input_of(element));
-      const Tensor target = target_of(element), weights = weights_of(element, false);
+      const Tensor target = target_of(element), weights = weights_of(element);
       core_.count(core_.loss_of(prediction, target, weights), prediction, target, weights);
     }
   }
@@ -376,7 +380,8 @@ class Loop {
   // This rank's rows of each batch.
   template <class T>
   data::Dataset<T> shard(const data::Dataset<T>& dataset, const Where& where) const {
-    return dataset.shard(distribute::size(where), distribute::rank(where), {.within_batch = true}, where);
+    const distribute::Group& ranks = core_->options().distribute.sharers();
+    return dataset.shard(ranks.size(where), ranks.rank(where), {.within_batch = true}, where);
   }
   template <class T>
   impl::Source source_of(const data::Dataset<T>& dataset, const Where& where) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -34,11 +35,14 @@ class CoreRun final : public Run {
         data_(data),
         options_(options),
         where_(where),
-        progress_(options.progress && (!core.options_.distribute || distribute::rank() == 0)),
+        ranks_(core.options_.distribute),
+        folder_(options.resume.empty() || ranks_.part().empty() ? options.resume
+                                                                : options.resume + "/" + ranks_.part()),
+        progress_(options.progress && (!ranks_ || ranks_.everybody().rank() == 0)),
         position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
-    if (core.options_.distribute) rank = distribute::rank();
+    if (ranks_) rank = ranks_.everybody().rank();
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
     if (!options.resume.empty()) manager_ = make_manager({});
   }
@@ -46,10 +50,10 @@ class CoreRun final : public Run {
   History train() {
     SignalScope signals(manager_ != nullptr);
     signals_ = &signals;
-    if (manager_) require_writable(options_.resume, "Loop.fit", where_);
+    if (manager_) require_writable(folder_, "Loop.fit", where_);
     build_model();
     if (manager_) resume();
-    if (core_.options_.distribute) begin_alike();
+    if (ranks_) begin_alike();
     try {
       for (const Callback& c : options_.callbacks) c.on_begin(*this);
       while (epoch < epochs && why_stopped().empty()) run_epoch();
@@ -113,35 +117,37 @@ class CoreRun final : public Run {
 
   std::unique_ptr<CheckpointManager> make_manager(const SaveCheckpointOptions& save) {
     return std::make_unique<CheckpointManager>(
-        checkpoint(), options_.resume,
-        CheckpointManagerOptions{
-            .max_to_keep = options_.keep, .asynchronous = core_.options_.distribute, .prefix = "run", .save = save});
+        checkpoint(), folder_,
+        CheckpointManagerOptions{.max_to_keep = kept(), .asynchronous = bool(ranks_), .prefix = "run", .save = save});
   }
+  // Parts of a model are written one by one, and so a kill leaves one of them up to two checkpoints behind.
+  int kept() const { return ranks_.part().empty() ? options_.keep : std::max(options_.keep, 3); }
   // All ranks write: what is trained is alike on them, and the rest is the first one's.
   SaveCheckpointOptions written_by_all() const {
     SaveCheckpointOptions save;
     save.part.first = {"random", "random/*", "run/*"};
     for (const auto& [path, v] : core_.variables())
       if (!v.trainable()) save.part.first.push_back("model/" + path);
-    return train::written_by_all(std::move(save));
+    return train::written_by_all(std::move(save), ranks_.sharers());
   }
 
   void begin_alike() {
     if (manager_) manager_ = make_manager(written_by_all());
-    distribute::broadcast(core_.variables());
+    distribute::broadcast(core_.variables(), 0, ranks_.sharers());
     if (nn::Optimizer* o = optimizer()) {
       const NamedVariables model = core_.variables();
       if (!core_.own_step_) o->build(model);
-      distribute::broadcast(*o);
+      distribute::broadcast(*o, 0, ranks_.sharers());
     }
-    distribute::broadcast(random::generator());
+    distribute::broadcast(random::generator(), 0, ranks_.everybody());
   }
 
   // Ranks end together: whether one was told to end by a signal, and where one has stopped, the others do.
   bool came_anywhere(bool signalled) {
-    if (!core_.options_.distribute) return signalled;
+    if (!ranks_) return signalled;
     const Tensor own = tensor({int32_t(signalled), int32_t(!why_stopped().empty())});
-    const std::vector<int32_t> any = distribute::all_reduce(own, distribute::Reduce::max).to_vector<int32_t>();
+    const Tensor most = distribute::all_reduce(own, distribute::Reduce::max, ranks_.everybody());
+    const std::vector<int32_t> any = most.to_vector<int32_t>();
     if (any[1] != 0 && why_stopped().empty()) stop("another rank has stopped");
     return any[0] != 0;
   }
@@ -193,11 +199,25 @@ class CoreRun final : public Run {
     options_.callbacks[callback].load_tensors(tensors);
   }
 
+  // The last one that all parts of the model have.
+  std::string last_of_all() {
+    if (ranks_.part().empty()) return manager_->latest();
+    const Tensor own = tensor({manager_->latest_step()});
+    const int64_t last = distribute::all_reduce(own, distribute::Reduce::min, ranks_.everybody()).item<int64_t>();
+    const std::string name = fmt::format("/run-{}", last);
+    for (const std::string& path : manager_->all())
+      if (path.ends_with(name)) return path;
+    if (last >= 0)
+      fail("Loop.fit", fmt::format("{} has no checkpoint of step {}, the last one of another part", folder_, last),
+           where_);
+    return "";
+  }
+
   void resume() {
-    const std::string latest = manager_->latest();
+    const std::string latest = last_of_all();
     if (latest.empty()) return;
     find_in(latest);
-    restore();
+    restore(latest);
     resumed = true;
     const std::vector<int64_t> at = position_.to_vector<int64_t>();
     epoch = at[0], step = at[1], epoch_step = at[2];
@@ -217,10 +237,10 @@ class CoreRun final : public Run {
     tensors_.clear();
   }
 
-  void restore() {
+  void restore(const std::string& path) {
     restoring_ = true;
     try {
-      manager_->restore();
+      checkpoint().restore(path);
     } catch (const Error& e) {
       const std::string_view text = e.what(), begin = "does not fit: ", end = ". nothing was restored";
       const size_t at = text.find(begin), to = text.find(end);
@@ -284,6 +304,7 @@ class CoreRun final : public Run {
     if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
     // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
     const bool midway = !why_stopped().empty();
+    if (!goes_on && !midway) core_.tell_unseen_classes();
     if (midway && manager_) save();
     logs = core_.read_metrics(true);
     validate();
@@ -304,7 +325,7 @@ class CoreRun final : public Run {
     const bool last = epoch + 1 == epochs || !why_stopped().empty();
     skips_validation = data_.validation.pass && (epoch + 1) % options_.validation_every != 0 && !last;
     if (!data_.validation.pass || skips_validation) return;
-    const auto until = manager_ && !core_.options_.distribute ? +[] { return SignalScope::came() != 0; } : nullptr;
+    const auto until = manager_ && !ranks_ ? +[] { return SignalScope::came() != 0; } : nullptr;
     for (const auto& [name, value] : core_.evaluate(data_.validation, options_.validation_steps, where_, until))
       logs["val_" + name] = value;
   }
@@ -322,7 +343,7 @@ class CoreRun final : public Run {
   }
   void end_signalled() {
     if (save() && tell_of_failure([&] { manager_->wait(); }) && rank == 0)
-      std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", options_.resume.c_str(),
+      std::fprintf(stderr, "rill: the run was saved to %s after step %lld, and ends\n", folder_.c_str(),
                    (long long)step);
     end();
     signals_->end();
@@ -365,6 +386,8 @@ class CoreRun final : public Run {
   const FitData& data_;
   const FitOptions& options_;
   const Where where_;
+  const Ranks& ranks_;
+  const std::string folder_;  // of what is resumed: of this rank's part of the model
   Progress progress_;
   SignalScope* signals_ = nullptr;
   Variable position_, state_;  // i64 {epoch, step, step of the epoch}; texts of the data, the history, the callbacks

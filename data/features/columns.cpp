@@ -289,6 +289,7 @@ Column::Column(const std::string& name, Where where) : node_(std::make_shared<co
 }
 const std::string& Column::name() const { return node_->name; }
 bool Column::is_categorical() const { return node_->buckets() > 0; }
+bool Column::is_dense() const { return !is_categorical() || as_bucketized(*this); }
 int64_t Column::buckets() const {
   if (node_->buckets() == 0) fail_column(name(), "it gives no ids", node_->where);
   return node_->buckets();

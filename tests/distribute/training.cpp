@@ -426,6 +426,92 @@ void loop() {
   EXPECT(debug::Dump(folder + "/dump" + (me ? "-rank-" + std::to_string(me) : "")).values().front().step == 1);
 }
 
+// --- Some of the ranks, and parts of a model -------------------------------------------------------------------------
+
+// Those of a group train, while the others do something else.
+void loop_of_some() {
+  const Group some = n > 2 ? Group(n == 3 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{0, 2, 3}) : Group();
+  Net alone, together;
+  const auto options = [](train::Ranks ranks) {
+    return train::LoopOptions{
+        .loss = mean_squared_error, .optimizer = nn::SGD({.learning_rate = 0.05}), .distribute = std::move(ranks)};
+  };
+  const auto run = [&](Net& net, const train::Ranks& ranks) {
+    random::seed(1);
+    net = Net();
+    train::Loop loop(net, options(ranks));
+    return loop.fit(examples().batch(20), {.epochs = 2, .progress = false}).back().at("loss");
+  };
+  const double one = run(alone, false);
+  if (some.rank() < 0) {
+    EXPECT(says([&] { train::Loop(together, options(some)); }, "is none of those that train"));
+  } else {
+    EXPECT(std::abs(run(together, some) - one) < 1e-4 * one);
+    EXPECT(distribute::is_same(together, some));
+  }
+  distribute::barrier();
+}
+
+struct Halves {
+  distribute::ColumnParallelDense up;
+  distribute::RowParallelDense down;
+  explicit Halves(const Group& group) : up(12, {.group = group, .activation = tanh}), down(1, {.group = group}) {}
+  Tensor operator()(const Tensor& x, const nn::Call& = {}) const { return down(up(x)); }
+  RILL_LAYER(Halves, up, down)
+};
+
+// Batches along one axis of a mesh, parts of the model along the other: as in one process, and after a stop likewise.
+void loop_on_mesh() {
+  const int64_t parts = n % 2 == 0 ? 2 : 1;
+  const distribute::Mesh mesh({{"data", n / parts}, {"model", parts}});
+  const Group group = mesh.group("model");
+  const auto run = [&](Halves& net, const train::Ranks& ranks, int64_t epochs, const std::string& resume = "") {
+    train::Loop loop(net,
+                     {.loss = mean_squared_error, .optimizer = nn::Adam({.learning_rate = 0.01}), .distribute = ranks});
+    const auto data = examples().shuffle({.seed = 3}).batch(32);
+    return loop.fit(data, {.epochs = epochs, .validation = data, .progress = false, .resume = resume});
+  };
+  const auto made = [](const Group& ranks) {
+    random::seed(1);
+    return Halves(ranks);
+  };
+  Halves alone = made(Group({me})), together = made(group), stopped = made(group), again = made(group);
+  const train::History a = run(alone, false, 3), b = run(together, {mesh, "data"}, 3);
+  for (const char* number : {"loss", "val_loss"})
+    EXPECT(std::abs(a.back().at(number) - b.back().at(number)) < 1e-3 * a.back().at(number));
+  EXPECT(distribute::is_same(together, mesh.group("data")));
+  run(stopped, {mesh, "data"}, 1, folder);
+  distribute::barrier();
+  run(again, {mesh, "data"}, 3, folder);
+  for (size_t i = 0; i < variables(again).size(); ++i)
+    EXPECT(same(variables(again).values()[i].value(), variables(together).values()[i].value()));
+  if (parts > 1) {
+    EXPECT(says(
+        [&] {
+          train::Loop(
+              together,
+              {.loss = mean_squared_error, .optimizer = nn::SGD(), .clip_norm = 1., .distribute = {mesh, "data"}});
+        },
+        "clip_norm bounds the norm of a whole model"));
+  }
+  EXPECT(says([&] { train::Ranks(mesh, "date"); }, "there is no axis 'date'"));
+  distribute::barrier();
+}
+
+void estimator() {
+  using namespace data::features;
+  const Tensor x = random::normal({96}, {.key = random::Key(5)});
+  const Table table{{"x", "y"}, {x, 2 * x + 1}};
+  const auto run = [&](bool distributed) {
+    const auto input = [&] { return data::from_table(table, {.label = "y"}).repeat().batch(24); };
+    train::LinearRegressor model({.columns = {numeric("x")}, .seed = 1, .distribute = distributed});
+    model.train(input, {.steps = 60});
+    return model.evaluate(input, 4).at("loss");
+  };
+  const double alone = run(false), together = run(true);
+  EXPECT(std::abs(alone - together) < 1e-3 * alone && distribute::is_same(tensor(together)));
+}
+
 const Cases all_here = {
     {"training", training},
     {"overlap", overlap},
@@ -438,6 +524,9 @@ const Cases all_here = {
     {"vocabulary", vocabulary},
     {"batch_norm", batch_norm},
     {"sharded", sharded},
+    {"loop_of_some", loop_of_some},
+    {"loop_on_mesh", loop_on_mesh},
+    {"estimator", estimator},
     {"gathered_state", gathered_state},
     {"clusters", clusters},
     {"joined_metrics", joined_metrics},

@@ -93,6 +93,28 @@ TEST_CASE("an estimator of other widths takes what agrees, or says what does not
   for (int i = 0; i < 2; ++i) CHECK(has(message_of([&] { other.predict(table); }), "misshapen"));
 }
 
+TEST_CASE("an estimator says what it was not given: training, and numbers for its hidden layers") {
+  const Folder folder;
+  const Table table = iris();
+  auto input = [&] { return data::from_table(table, {.label = "species"}).batch(50); };
+  train::LinearClassifier model({.columns = measures(), .classes = 3});
+  CHECK(has(message_of([&] { model.predict(table); }), "nothing was trained. train() comes first"));
+  CHECK(has(message_of([&] { model.export_saved_model(folder / "served"); }), "nothing was trained"));
+  CHECK(has(stderr_of([&] { model.evaluate(input); }), "was not trained"));
+  train::LinearClassifier empty({.columns = measures(), .classes = 3, .folder = folder / "none"});
+  CHECK(has(message_of([&] { empty.predict(table); }), "there is no checkpoint in " + (folder / "none")));
+  model.train(input, {.steps = 1});
+  CHECK(stderr_of([&] { model.predict(table), model.evaluate(input); }) == "");
+
+  const Column job = vocabulary("job", {"cook", "nurse"});
+  for (const Column& ids : {job, hashed("city", 1000), identity("kind", 7), crossed({"job", "city"}, 50)})
+    CHECK(has(message_of([&] { train::DnnClassifier({.columns = {numeric("age"), ids}}); }),
+              "hidden layers take numbers, and the column '" + ids.name() + "' gives ids, " +
+                  std::to_string(ids.buckets()) + " of them. give indicator(...)"));
+  train::DnnClassifier({.columns = {bucketized("age", {18, 30}), indicator(job), embedding(job, 2)}, .wide = {job}});
+  train::LinearRegressor({.columns = {job}});
+}
+
 TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
   const Table table = iris();
   int trains = 0, evaluations = 0;

@@ -92,6 +92,48 @@ TEST_CASE("weights of examples and of classes") {
             "one number"));
 }
 
+TEST_CASE("class weights that no label has are told, and those of no class are errors") {
+  const Tensor x = random::normal({6, 2}), y = tensor({0, 1, 2, 0, 1, 2});
+  nn::Dense model(4);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()});
+  const auto fit = [&](const std::map<int64_t, double>& weights) {
+    loop.fit(data::from_tensors(std::pair(x, y)).batch(4), {.epochs = 2, .class_weights = weights, .progress = false});
+  };
+  CHECK(stderr_of([&] { fit({{0, 2.}, {1, 3.}, {2, 0.}}); }) == "");
+  const std::string told = stderr_of([&] { fit({{0, 2.}, {3, 5.}, {1, 1.}}); });
+  CHECK(has(told, "class_weights has a weight of class 3, which no label of the first epoch was"));
+  CHECK(told.find("rill:") == told.rfind("rill:"));  // once
+  CHECK(has(message_of([&] { fit({{4, 2.}}); }),
+            "class_weights has a weight of class 4, and the model gives 4 classes, 0 to 3"));
+  CHECK(has(message_of([&] { fit({{-1, 2.}}); }), "of class -1"));
+  // Of one output there is no saying how many classes there are.
+  nn::Dense single(1);
+  train::Loop other(single,
+                    {.loss = [](const Tensor& p, const Tensor& t) { return square(p - t); }, .optimizer = nn::SGD()});
+  const auto pairs = data::from_tensors(std::pair(x, expand_dims(y, -1) % 2)).batch(4);
+  CHECK(has(stderr_of([&] { other.fit(pairs, {.class_weights = {{2, 3.}}, .progress = false}); }), "class 2"));
+}
+
+TEST_CASE("a model that nobody has trained is told of as it is made") {
+  const Tensor x = random::normal({6, 2}), y = tensor({0, 1, 2, 0, 1, 2});
+  const auto inputs = data::from_tensors(x).batch(4);
+  const auto data = data::from_tensors(std::pair(x, y)).batch(4);
+  for (const bool predicts : {false, true}) {
+    nn::Dense model(3);
+    train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()});
+    const auto use = [&] {
+      if (predicts) loop.predict(inputs);
+      else loop.evaluate(data);
+    };
+    CHECK(has(stderr_of(use), predicts ? "Loop.predict makes the model's parameters, which nobody has trained"
+                                       : "Loop.evaluate makes the model's parameters, which nobody has trained"));
+    CHECK(stderr_of(use) == "");  // they are there by now
+  }
+  nn::Dense model(3);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()});
+  CHECK(stderr_of([&] { loop.fit(data, {.validation = data, .progress = false}), loop.predict(inputs); }) == "");
+}
+
 TEST_CASE("a loop follows what changes between its calls") {
   random::seed(1);
   const auto [x, y] = clouds(8);
