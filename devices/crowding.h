@@ -20,8 +20,10 @@ class Crowding {
   // Whether now() can be true at all: spares asking the clock.
   bool possible() const { return until_.load(std::memory_order_relaxed) != 0; }
 
-  // A region's last thread began so long after the region did.
+  // A region's last thread began so long after the region did, or one that was woken waited so long for a core.
+  // Negative: nobody knows.
   void saw(int64_t time, int64_t late) {
+    if (late < 0) return;
     if (late < least_stall) {
       if (possible() && !now(time)) relax(time);
       return;

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <thread>
 
+#include "rill/devices/core_waits.h"
+#include "rill/devices/crowding.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill::detail {
@@ -14,14 +16,16 @@ namespace rill::detail {
 struct alignas(128) Worker {
   enum State : int { idle, given, running };
   std::atomic<int> state{idle};
-  std::atomic<bool> sleeps{false}, caller_sleeps{false};
-  void (*run)(void*, int) = nullptr;  // what is given
+  std::atomic<bool> sleeps{true}, caller_sleeps{false};  // a thread that is being made is as one that wakes up
+  std::atomic<int> calls{0};                             // what it sleeps on: how often it was called meanwhile
+  void (*run)(void*, int) = nullptr;                     // what is given
   void* context = nullptr;
   int number = 0;
 
   void give(void (*f)(void*, int), void* with, int n);
   bool take_back();  // false where it has begun, or is done
   void wait();       // until what was given is done
+  void sleep();      // until something is given, which may have been taken back by then
   [[noreturn]] void live();
 };
 
@@ -39,8 +43,9 @@ void pause() {
 
 // --- How long to spin ------------------------------------------------------------------------------------------------
 
-// Work follows work within microseconds, mostly, and to wake a thread takes as long. But a thread that spins and sees
-// time jump has lost its core to another program for that long, so that spinning had better be short for a while.
+// Work follows work within microseconds, mostly, and to wake a thread takes as long. But a thread that spins, sees time
+// jump and learns that the kernel had switched to another thread has lost its core for that long, so that spinning had
+// better be short for a while. (Without a switch it was an interrupt, or a virtual machine's host.)
 constexpr int64_t calm_spin = 200'000, hurried_spin = 5'000, jump = 50'000, hurry = 100'000'000;
 constinit std::atomic<int64_t> hurried_until{0};
 
@@ -51,14 +56,19 @@ bool spin_until(const F& come) {
   if (come()) return true;
   const int64_t begin = clock_now();
   const int64_t end = begin + (begin < hurried_until.load(std::memory_order_relaxed) ? hurried_spin : calm_spin);
+  int64_t switches = -1;  // not asked for yet: most work comes sooner
   for (int64_t last = begin;;) {
     for (int i = 0; i < turns; ++i) {
       pause();
       if (come()) return true;
     }
     const int64_t now = clock_now();
-    if (now - last > jump) hurried_until.store(now + hurry, std::memory_order_relaxed);
-    if (now - last > jump || now > end) return false;
+    if (now - last > jump && (switches < 0 || switches_of_core() != switches)) {
+      hurried_until.store(now + hurry, std::memory_order_relaxed);
+      return false;
+    }
+    if (now > end) return false;
+    if (switches < 0) switches = switches_of_core();
     last = now;
   }
 }
@@ -70,7 +80,9 @@ bool spin_until(const F& come) {
 void Worker::give(void (*f)(void*, int), void* with, int n) {
   run = f, context = with, number = n;
   state.store(given);
-  if (sleeps.load()) state.notify_one();
+  if (!sleeps.load()) return;
+  calls.fetch_add(1);
+  calls.notify_one();
 }
 
 bool Worker::take_back() {
@@ -85,18 +97,37 @@ void Worker::wait() {
   caller_sleeps.store(false);
 }
 
+namespace {
+// Whether this worker slept when it was given what it does, and tells Crowding itself how long it waited for a core.
+thread_local constinit bool tells_itself = false;
+}  // namespace
+
+void Worker::sleep() {
+  sleeps.store(true);
+  const int before = calls.load();
+  if (state.load() != given) calls.wait(before);
+  sleeps.store(false);
+}
+
+// A thread that wakes up comes late where no core is free, and on a quiet machine as well, where a core has to be woken
+// first: only the kernel knows which of the two it was.
 void Worker::live() {
-  for (;;) {
+  const CoreWaits waits;
+  sleeps.store(false);
+  for (bool is_new = true;; is_new = false) {
+    int64_t waited = -1;
     if (!spin_until([this] { return state.load(std::memory_order_acquire) == given; })) {
-      sleeps.store(true);
-      for (int s; (s = state.load()) != given;) state.wait(s);
-      sleeps.store(false);
+      waited = waits.nanoseconds();
+      sleep();
     }
+    tells_itself = waited >= 0 || (is_new && CoreWaits::are_known());
     int expected = given;
-    if (!state.compare_exchange_strong(expected, running)) continue;  // taken back
-    run(context, number);
-    state.store(idle);
-    if (caller_sleeps.load()) state.notify_one();
+    if (state.compare_exchange_strong(expected, running)) {  // else it was taken back
+      run(context, number);
+      state.store(idle);
+      if (caller_sleeps.load()) state.notify_one();
+    }
+    if (waited >= 0) process_crowding().saw(clock_now(), waits.nanoseconds() - waited);
   }
 }
 
@@ -152,7 +183,7 @@ Pieces::Pieces(int count, void (*piece)(void*, int), void* context)
 void Pieces::give(const Workers& workers) {
   const auto work = [](void* all, int own) {
     auto* p = static_cast<Pieces*>(all);
-    p->note_start(clock_now());
+    if (!tells_itself) p->note_start(clock_now());
     p->work(own);
   };
   for (size_t i = 0; i < workers.size(); ++i) workers[i]->give(work, this, int(i) + 1);
@@ -164,11 +195,14 @@ void Pieces::work(int own) {
   }
 }
 Attendance Pieces::end(const Workers& workers) {
+  bool is_known = true;
   for (Worker* w : workers) {
-    if (w->take_back()) note_start(clock_now());
-    else w->wait();
+    const bool sleeps = w->sleeps.load() && CoreWaits::are_known();
+    if (!w->take_back()) w->wait();
+    else if (sleeps) is_known = false;
+    else note_start(clock_now());
   }
-  return {clock_now(), last_start_.load() - began_};
+  return {clock_now(), is_known ? last_start_.load() - began_ : -1};
 }
 void Pieces::note_start(int64_t now) {
   for (int64_t last = last_start_; last < now && !last_start_.compare_exchange_weak(last, now);) {

@@ -16,7 +16,8 @@ namespace rill::detail {
 struct Worker;
 using Workers = SmallVec<Worker*, 16>;
 
-// When a call was over, and how long after it began the last of its workers did: what Crowding wants to know.
+// When a call was over, and how long after it began the last of its workers did: what Crowding wants to know. One that
+// slept tells by itself how long it waited for a core; where such a one has not come, nobody knows yet (-1).
 // Nanoseconds.
 struct Attendance {
   int64_t now, late;

@@ -70,6 +70,22 @@ TEST_CASE("poolings, concats and scales of whole channels keep the channels last
   CHECK(kernels(network, in) > 0);
 }
 
+TEST_CASE("a fold over axes of space reads what lies with the channels last, without a copy") {
+  const Inputs in{normal({2, 6, 13, 12}), normal({40, 6, 3, 3})};
+  const auto copies = [&](auto f) {
+    auto traced = function("f", [&](const Inputs& v) { return f(conv_nchw(v[0], v[1])); });
+    const Graph turned = channels_last(optimize(traced.graph(in)));
+    CHECK(kernels([&](const Inputs& v) { return f(conv_nchw(v[0], v[1])); }, in) > 0);
+    return std::count_if(turned.nodes().begin(), turned.nodes().end(),
+                         [](const Node& n) { return n.op_name() == "copy"; });
+  };
+  CHECK(copies([](const Tensor& h) { return mean(h, {2, 3}, true); }) == 0);
+  CHECK(copies([](const Tensor& h) { return max(relu(h), {3}); }) == 0);
+  CHECK(copies([](const Tensor& h) { return sum(exp(h), {2}); }) == 0);
+  CHECK(copies([](const Tensor& h) { return sum(h, {1, 2, 3}); }) == 1);
+  CHECK(copies([](const Tensor& h) { return std::vector<Tensor>{h, sum(h, {2, 3})}; }) == 1);
+}
+
 TEST_CASE("squeeze and excite: means over space scale the channels") {
   const Inputs in{normal({2, 16, 14, 14}), normal({32, 16, 1, 1}), normal({8, 32, 1, 1}),
                   normal({32, 8, 1, 1}),   normal({32}),           normal({16, 32, 3, 3})};

@@ -49,6 +49,14 @@ TEST_CASE("a region that was not late says nothing before the time is over") {
   CHECK(c.now(1003 * ms));
 }
 
+TEST_CASE("a region of which nobody knows says nothing") {
+  Crowding c;
+  c.saw(1000 * ms, ms), c.saw(1001 * ms, -1), c.saw(1002 * ms, ms);
+  CHECK(c.now(1003 * ms));
+  c.saw(1100 * ms, -1);  // nor that it is over
+  CHECK(c.possible());
+}
+
 // What oneDNN gets may then have one thread or several from call to call, so that must not show.
 TEST_CASE("products that may stay on one thread have the bits that several threads give") {
   const int before = num_threads();

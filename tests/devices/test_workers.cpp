@@ -1,4 +1,5 @@
 // The threads that parallel work runs on: what they promise to callers, and to the machine's other programs.
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "rill/devices/core_waits.h"
 #include "rill/devices/workers.h"
 #include "rill/rill.h"
 #include "threads.h"
@@ -95,6 +97,54 @@ TEST_CASE("the members of a team run at the same time") {
     CHECK(shared.wrong == 0);
     CHECK(shared.sum == 300 * size);
   }
+}
+
+#ifdef __linux__
+namespace {
+// How long each of two threads waited for a core while both wanted the same one; of one alone where `count` is 1.
+std::vector<int64_t> waits_of(int count) {
+  std::vector<int64_t> waits(size_t(count), -1);
+  std::vector<std::thread> threads;
+  cpu_set_t all, one;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&waits, &one, i] {
+      sched_setaffinity(0, sizeof one, &one);
+      const detail::CoreWaits kernel;
+      const auto end = std::chrono::steady_clock::now() + 100ms;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      waits[size_t(i)] = kernel.nanoseconds();
+    });
+  for (std::thread& t : threads) t.join();
+  return waits;
+}
+}  // namespace
+
+TEST_CASE("the kernel tells how long a thread had no core") {
+  const std::vector<int64_t> waits = waits_of(2);
+  if (waits[0] < 0) return skip_case("there is no /proc/thread-self/schedstat");
+  CHECK(waits[0] + waits[1] > 50'000'000);
+  const detail::CoreWaits kernel;
+  const int64_t before = kernel.nanoseconds();
+  std::this_thread::sleep_for(300ms);  // which is no wait for a core
+  CHECK(kernel.nanoseconds() - before < 200'000'000);
+}
+#endif
+
+TEST_CASE("nobody says that a worker was late which slept and did not come in time") {
+  const Threads threads(2);
+  const detail::CoreWaits kernel;
+  visits(2, 1);
+  bool unknown = false;
+  for (int i = 0; i < 50 && !unknown; ++i) {
+    std::this_thread::sleep_for(5ms);  // until it sleeps
+    unknown = detail::run_pieces(2, [](void*, int) {}, nullptr).late == -1;
+  }
+  CHECK(unknown == (kernel.nanoseconds() >= 0));
 }
 
 TEST_CASE("workers that have nothing to do leave the cores to others") {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "rill/devices/params/conv_params.h"
+#include "rill/devices/params/reduce_params.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/trace/graph/rewriter.h"
@@ -36,7 +37,7 @@ class ChannelsLast {
   Graph run() {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
-      if (n.kind == Node::Kind::op && turn(i, n)) continue;
+      if (n.kind == Node::Kind::op && (turn(i, n) || fold_twin(i, n))) continue;
       for (ValueId v : n.inputs) make_plain(v);
       r_.copy(i);
       plain_[i] = true;
@@ -57,6 +58,18 @@ class ChannelsLast {
     if (!turned) return false;
     twins_[i] = r_.append(std::move(*turned));
     return true;
+  }
+
+  // A fold over axes of space reads its operand's twin as it lies, which reductions do as fast: no copy. Its result is
+  // as it was. (A twin that was folded over the same axes would be summed in another order.)
+  bool fold_twin(size_t i, const Node& n) {
+    if (!n.op->fold || n.inputs.size() != 1 || !twin(n.inputs[0]) || plain_[size_t(n.inputs[0].node)]) return false;
+    for (int64_t axis : n.attrs.as<ReduceParams>().axes)
+      if (axis < 2) return false;
+    const Dims order = plain_order(g_.spec(n.inputs[0]).shape.size());
+    const ValueId plain = r_.append(n, transpose_op, {*twin(n.inputs[0])}, TransposeAttrs{order});
+    r_.replace(i, {r_.append(r_.node(n, *n.op, {plain}, n.attrs))});
+    return plain_[i] = true;
   }
 
   static bool suits(const Spec& s) { return s.dtype == DType::f32 && s.device.kind() == DeviceKind::cpu; }

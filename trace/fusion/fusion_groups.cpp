@@ -15,6 +15,8 @@
 
 namespace rill {
 
+extern const Op transpose_op;
+
 namespace {
 
 // Limits of nodes and instructions: beyond them compiling takes longer than it saves (it is quadratic; 4000 take a
@@ -67,6 +69,13 @@ int row_op_axes(const Graph& g, const Node& n) {
   return x.shape.numel() == 0 ? 0 : folded;
 }
 
+// Whether a fold reads what another kernel stored in another order of the axes. The reductions of the library read
+// that as it lies; a fused kernel would gather each row first, and could take nothing along.
+bool folds_turned(const Graph& g, const Node& n) {
+  const Node& from = g.nodes()[size_t(access_of(g, n.inputs[0]).base.node)];
+  return from.kind == Node::Kind::op && from.op == &transpose_op && is_host(from.outputs[0].device);
+}
+
 // The dtype that kernels compute in for tensors of this one.
 DType widened(DType d) { return is_half(d) ? DType::f32 : d; }
 // Records the arithmetic of a map node; null for other nodes.
@@ -88,7 +97,8 @@ Form form_of(const Graph& g, const Node& n) {
   if (n.inputs.empty()) return Form::none;
   if (record_of(g, n)) return Form::map;
   if (n.op->fold) {
-    if (!is_floating(g.spec(n.inputs[0]).dtype) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel())
+    if (!is_floating(g.spec(n.inputs[0]).dtype) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel() ||
+        folds_turned(g, n))
       return Form::none;
     return folded_axes(g, n) > 0 ? Form::fold : Form::outer_fold;
   }

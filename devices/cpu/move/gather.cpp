@@ -352,7 +352,8 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
     // Rows are fetched into the cache a block ahead.
     int64_t blocks[2][index_block];
     bool inside[2];
-    const auto fetch = [&](int64_t row) {
+    // GCC takes calls of a function that only prefetches for calls without effect, unless it is inlined at once.
+    const auto fetch = [&](int64_t row) __attribute__((always_inline)) {
       if (uint64_t(row) < uint64_t(rows)) __builtin_prefetch(x + row * stride);
     };
     const auto read = [&](int64_t begin, int64_t at) {

@@ -2,6 +2,8 @@
 // and never adds two columns, so all instruction sets give the same bits. Start at block().
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -135,7 +137,7 @@ void merge(T* acc, const T* x, int64_t width) {
   for (; c < width; ++c) hn::StoreU(R::combine(one, hn::LoadU(one, acc + c), hn::LoadU(one, x + c)), one, acc + c);
 }
 
-template <class R, class T>
+template <class R, bool fetches, class T>
 void four_blocks(const T* x, T* acc) {
   const Tag<T> d;
   constexpr int64_t lanes = hn::MaxLanes(Tag<T>()), rows = 32, size = rows * min_row_width;
@@ -153,7 +155,7 @@ void four_blocks(const T* x, T* acc) {
           sum[b][v] = R::combine(d, sum[b][v], load(b, r, v));
           // Into the second cache, and so far ahead: half the time of 16 MB and more on AMD, where the first cache
           // holds no more than these four and the next.
-          __builtin_prefetch(x + (12 + b) * size + r * min_row_width + c + v * lanes, 0, 2);
+          if constexpr (fetches) __builtin_prefetch(x + (12 + b) * size + r * min_row_width + c + v * lanes, 0, 2);
         }
       }
     }
@@ -378,9 +380,24 @@ Extremes<T> extremes() {
   return {extreme<true, T>, extreme<false, T>, find<T>};
 }
 
+// Whether the first cache has room for more than two times four blocks (Zen 5: 48 KB). Then the processor itself fetches
+// what follows, and to ask for it takes a quarter longer.
+bool is_first_cache_large() {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  static const bool is_large = sysconf(_SC_LEVEL1_DCACHE_SIZE) >= 48 << 10;
+  return is_large;
+#else
+  return false;
+#endif
+}
+
 template <class R, class T>
 ReduceLoops<T> loops() {
-  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, four_blocks<R, T>, R::template identity<T>()};
+  const auto few = four_blocks<R, true, T>;
+  auto many = few;
+  if constexpr (std::is_floating_point_v<T>)
+    if (is_first_cache_large()) many = four_blocks<R, false, T>;
+  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, few, R::template identity<T>(), many};
 }
 
 template <class D, class T>
@@ -413,10 +430,11 @@ void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* ou
   }
 }
 
-template <class T>
+template <bool fetches, class T>
 void square_distances(const T* x, int64_t n, T from, T* y) {
   const auto over = [&](auto d, int64_t i, int64_t end) HWY_ATTR {
     for (; i + int64_t(hn::Lanes(d)) <= end; i += int64_t(hn::Lanes(d))) {
+      if constexpr (fetches) __builtin_prefetch(x + i + n);  // the next row, which is summed soon
       const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, from));
       hn::StoreU(hn::Mul(distance, distance), d, y + i);
     }
@@ -468,8 +486,8 @@ const ReduceTables* make_reduce_tables() {
       .square_rows_f32 = square_rows<float>,
       .square_rows_f64 = square_rows<double>,
       .square_f32 = square_f32,
-      .square_distances_f32 = square_distances<float>,
-      .square_distances_f64 = square_distances<double>,
+      .square_distances_f32 = is_first_cache_large() ? square_distances<true, float> : square_distances<false, float>,
+      .square_distances_f64 = is_first_cache_large() ? square_distances<true, double> : square_distances<false, double>,
       .extremes = {extremes<float>(), extremes<double>(), extremes<int8_t>(), extremes<int16_t>(), extremes<int32_t>(),
                    extremes<int64_t>(), extremes<uint8_t>(), extremes<uint16_t>(), extremes<uint32_t>(),
                    extremes<uint64_t>()},

@@ -23,6 +23,7 @@ struct ReduceLoops {
   // since a block's own sums wait for one another. Or null.
   void (*four_blocks)(const T* x, T* acc);
   T identity;
+  void (*four_of_many)(const T* x, T* acc) = nullptr;  // the same, of a run that is far longer than they are
 };
 
 // The largest and the smallest of n >= 1 dense numbers, whose order does not show; NaN and zeros as max_f32.

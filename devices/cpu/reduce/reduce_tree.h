@@ -272,12 +272,13 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
   T* stack = scratch<T>((levels + 1 + rows_per_block * plan.gathered) * width);
   T* tile = stack + (levels + 1) * width;
   const bool in_fours = plan.direct && plan.k == 1 && plan.row_stride == 1 && plan.loops.four_blocks;
+  const auto four = end - begin > 32 ? plan.loops.four_of_many : plan.loops.four_blocks;
   int64_t depth = 0;
   for (int64_t b = begin, some; b < end; b += some) {
     T* top = stack + depth++ * width;
     some = in_fours && b + 4 <= end && (b + 4) * longest_line <= plan.m ? 4 : 1;
     if (some == 4) {
-      plan.loops.four_blocks(reinterpret_cast<const T*>(base) + b * longest_line, top);
+      four(reinterpret_cast<const T*>(base) + b * longest_line, top);
     } else if (plan.direct) {
       fold_direct(plan, base, b, strip, tile, top);
     } else if (plan.produce) {
