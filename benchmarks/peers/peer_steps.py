@@ -2,7 +2,7 @@
 
 torch eagerly, by torch.compile (the network compiled, its fused Adam), and in bf16 under torch.autocast; JAX as one jit
 of functions written here, with Adam over its tree, for its packages of layers are no part of it; Keras by a model's
-train_on_batch on TensorFlow. Start at the rows at the end.
+train_on_batch on TensorFlow, in f32. Start at ROWS.
 """
 
 import os
@@ -134,16 +134,7 @@ def torch_rows():
         net = resnet([3, 4, 6, 3], 4, 1000)
         step(net, torch.randn(4, 3, 64, 64).to(memory_format=torch.channels_last), False, True)()
 
-    rows = {
-        "step_resnet18": resnet18,
-        "step_resnet18_bf16": lambda: resnet18(True),
-        "step_lstm": lstm,
-        "step_lstm_bf16": lambda: lstm(True),
-        "step_vit": vit,
-        "step_vit_bf16": lambda: vit(True),
-        "adam_200": adam_200,
-    }
-    return rows, first_step
+    return {"resnet18": resnet18, "lstm": lstm, "vit": vit, "adam_200": adam_200}, first_step
 
 
 # --- JAX -------------------------------------------------------------------------------------------------------------
@@ -284,15 +275,7 @@ def jax_rows():
 
         return {"jax": run}
 
-    return {
-        "step_resnet18": resnet18,
-        "step_resnet18_bf16": lambda: resnet18(True),
-        "step_lstm": lstm,
-        "step_lstm_bf16": lambda: lstm(True),
-        "step_vit": vit,
-        "step_vit_bf16": lambda: vit(True),
-        "adam_200": adam_200,
-    }, jax.block_until_ready
+    return {"resnet18": resnet18, "lstm": lstm, "vit": vit, "adam_200": adam_200}, jax.block_until_ready
 
 
 # --- Keras -----------------------------------------------------------------------------------------------------------
@@ -334,23 +317,65 @@ def keras_rows():
         x, y = np.random.randn(*shape).astype("float32"), np.arange(shape[0]) % 10
         return lambda: model.train_on_batch(x, y)
 
+    def resnet18():
+        return {"keras": step(resnet([2, 2, 2, 2], False, 10, 32), 64, 32, 32, 3)}
+
     def lstm():
         x = keras.Input((64, 128))
         return {"keras": step(keras.Model(x, L.Dense(10)(L.LSTM(128)(x))), 32, 64, 128)}
 
+    class Tokens(L.Layer):
+        """A first token ahead of the patches, and where each stands."""
+
+        def build(self, shape):
+            self.first = self.add_weight(shape=(1, 1, 192), initializer="zeros")
+            self.positions = self.add_weight(shape=(1, 65, 192), initializer=keras.initializers.RandomNormal(stddev=0.02))
+
+        def call(self, h):
+            first = keras.ops.broadcast_to(self.first, (keras.ops.shape(h)[0], 1, 192))
+            return keras.ops.concatenate([first, h], 1) + self.positions
+
+    def vit():
+        norm = lambda h: L.LayerNormalization(epsilon=1e-6)(h)
+        x = keras.Input((32, 32, 3))
+        h = Tokens()(L.Reshape((64, 192))(L.Conv2D(192, 4, 4)(x)))
+        for _ in range(12):
+            n = norm(h)
+            h = L.Add()([h, L.MultiHeadAttention(3, 64)(n, n)])
+            wide = L.Dense(768, activation=lambda t: keras.activations.gelu(t, approximate=True))(norm(h))
+            h = L.Add()([h, L.Dense(192)(wide)])
+        return {"keras": step(keras.Model(x, L.Dense(10)(norm(h)[:, 0])), 16, 32, 32, 3)}
+
+    def adam_200():
+        params = [keras.Variable(np.random.randn(*((64,) if i % 2 else (16, 16))).astype("float32")) for i in range(200)]
+        grads = [tf.ones(p.shape) for p in params]
+        adam = keras.optimizers.Adam()
+        adam.build(params)
+        return {"keras": tf.function(lambda: adam.apply(grads, params))}
+
     def first_step():
         step(resnet([3, 4, 6, 3], True, 1000, 64), 4, 64, 64, 3)()
 
-    return {"step_resnet18": lambda: {"keras": step(resnet([2, 2, 2, 2], False, 10, 32), 64, 32, 32, 3)}, "step_lstm": lstm}, first_step
+    return {"resnet18": resnet18, "lstm": lstm, "vit": vit, "adam_200": adam_200}, first_step
 
 
+# --- The rows: a network, and whether it computes in bf16 ------------------------------------------------------------
+
+ROWS = {
+    "step_resnet18": ("resnet18",),
+    "step_resnet18_bf16": ("resnet18", True),
+    "step_lstm": ("lstm",),
+    "step_lstm_bf16": ("lstm", True),
+    "step_vit": ("vit",),
+    "step_vit_bf16": ("vit", True),
+    "adam_200": ("adam_200",),
+}
+made, last = {"torch": torch_rows, "jax": jax_rows, "keras": keras_rows}[library]()
+rows = {row: lambda name=name, how=how: made[name](*how) for row, (name, *how) in ROWS.items() if library != "keras" or not row.endswith("bf16")}
 if library == "jax":
-    rows, finish = jax_rows()
-    common.serve(rows, finish)
+    common.serve(rows, last)
+elif "--first-step" in sys.argv:
+    last()
+    common.start_main(library)
 else:
-    rows, first_step = torch_rows() if library == "torch" else keras_rows()
-    if "--first-step" in sys.argv:
-        first_step()
-        common.start_main(library)
-    else:
-        common.serve(rows)
+    common.serve(rows)

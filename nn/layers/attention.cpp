@@ -206,7 +206,7 @@ Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const Atten
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
   const bool plain = fused && !options.rotary && !options.alibi && !options.relative && !options.window &&
                      !(options.dropout > 0 && call.training());
@@ -232,7 +232,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& q, const Tensor& k, const Te
 }
 Tensor MultiHeadAttention::operator()(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& in,
                                       const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   if (q.ndim() < 2 || k.ndim() < 2 || v.ndim() < 2)
     fail("MultiHeadAttention", to_string(q.spec()) + " is not [..., tokens, width]", where);
   const Sizes n = sizes(q, where);
@@ -241,7 +241,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& q, const Tensor& k, const Te
 
 Tensor MultiHeadAttention::decode(const Tensor& x, KeyValueCache& cache, const AttentionInputs& in, const Call& call,
                                   Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
   const Sizes n = sizes(x, where);
   return run.give(attend(project(x, x, x, n, call, where), &cache, in, n, call, where));
@@ -258,7 +258,7 @@ KeyValueCache MultiHeadAttention::remember(const Tensor& keys, const Tensor& val
 
 Tensor MultiHeadAttention::recall(const Tensor& queries, const KeyValueCache& memory, const AttentionInputs& in,
                                   const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   if (queries.ndim() < 2) fail("MultiHeadAttention", to_string(queries.spec()) + " is not [..., tokens, width]", where);
   require_defined("MultiHeadAttention", memory.keys, "the memory", where);
   if (options.rotary) fail("MultiHeadAttention", "keys of a memory are not turned: recall() takes no rotary", where);

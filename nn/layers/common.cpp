@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
 #include "rill/ops/option_checks.h"
 
 namespace rill::nn {
@@ -11,6 +15,41 @@ Param param(const std::string& layer, const std::string& name, const Initializer
   if (!wanted) return {};
   const NameScope scope(layer);
   return Param(name, initializer, kind, where);
+}
+
+namespace {
+std::vector<std::string_view> parts_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+}  // namespace
+
+std::string impl::shared_scope(const NamedVariables& variables, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [path, v] : variables) names.push_back(v.name());
+  if (names.empty()) return name;
+  std::vector<std::string_view> shared = parts_of(names[0]);
+  if (!shared.empty()) shared.pop_back();
+  for (const std::string& other : names) {
+    const std::vector<std::string_view> parts = parts_of(other);
+    const size_t most = std::min(shared.size(), parts.empty() ? 0 : parts.size() - 1);
+    size_t same = 0;
+    while (same < most && shared[same] == parts[same]) ++same;
+    shared.resize(same);
+  }
+  if (shared.empty()) return name;
+  // What of it is open: the longest beginning that the current scope ends with.
+  const std::vector<std::string_view> open = parts_of(current_scope());
+  size_t inside = std::min(open.size(), shared.size());
+  while (inside > 0 && !std::equal(open.end() - int64_t(inside), open.end(), shared.begin())) --inside;
+  std::string scope;
+  for (size_t i = inside; i < shared.size(); ++i) scope += (scope.empty() ? "" : "/") + std::string(shared[i]);
+  return scope;
 }
 
 namespace {

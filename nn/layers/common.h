@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/nn/layer.h"
 #include "rill/nn/param.h"
+#include "rill/ops/names.h"
+#include "rill/ops/scopes.h"
 
 #pragma GCC visibility push(default)
 
@@ -10,6 +12,18 @@ namespace rill::nn {
 // A parameter of layer `layer`, or none where it is not `wanted`.
 Param param(const std::string& layer, const std::string& name, const Initializer& initializer, const Where& where,
             Kind kind = Kind::weight, bool wanted = true);
+
+namespace impl {
+// The scopes that the names of all these have in common, without those that are open already; `name` where there are
+// none: "0/attention" of "blocks/0/attention/query/kernel" and "blocks/0/attention/output/kernel" in scope "blocks".
+std::string shared_scope(const NamedVariables& variables, const std::string& name);
+}  // namespace impl
+// The scope of a layer's nodes: what its Variables are named in, which nn::build() makes their path in the model. A layer
+// without any is called by its `name`.
+template <class L>
+std::string scope_of(const L& layer, const std::string& name) {
+  return executing_eagerly() ? name : impl::shared_scope(variables(layer), name);
+}
 
 // The size of `axis` of x, as a number: parameters have one. Throws where a signature leaves it open, or x has no such
 // axis.

@@ -73,15 +73,15 @@ Tensor ConvLayer::convolve(const Tensor& x, const Call& call, const Where& where
 }  // namespace impl
 
 Tensor Conv1D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   return run.give(convolve(x, call, where));
 }
 Tensor Conv2D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   return run.give(convolve(x, call, where));
 }
 Tensor Conv3D::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   return run.give(convolve(x, call, where));
 }
 

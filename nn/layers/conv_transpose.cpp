@@ -128,7 +128,7 @@ Tensor SeparableConvLayer::convolve(const Tensor& x, const Call& call, const Whe
 
 #define RILL_CONVOLVES(Type)                                                      \
   Tensor Type::operator()(const Tensor& x, const Call& call, Where where) const { \
-    const LayerRun run(this, name, where);                                        \
+    const LayerRun run(this, scope_of(*this, name), where);                       \
     return run.give(convolve(x, call, where));                                    \
   }
 RILL_CONVOLVES(ConvTranspose1D)

@@ -21,7 +21,7 @@ Dense::Dense(int64_t in, int64_t out, const DenseOptions& o, Where where) : Dens
 }
 
 Tensor Dense::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   const Tensor in = call.in(x);
   return run.give(finish(matmul(in, kernel({size_for(kernel, 0, 1, in, -1, "Dense", where), out}, call)), bias,
                          activation, call, where));
@@ -35,7 +35,7 @@ Bilinear::Bilinear(int64_t out, const BilinearOptions& o, Where where)
       activation(o.activation) {}
 
 Tensor Bilinear::operator()(const Tensor& x, const Tensor& y, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   const Tensor a = call.in(x), b = call.in(y);
   const int64_t in1 = size_for(kernel, 0, 1, a, -1, "Bilinear", where);
   const int64_t in2 = size_for(kernel, 1, 1, b, -1, "Bilinear", where);

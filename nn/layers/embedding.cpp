@@ -33,7 +33,7 @@ Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& o, Whe
 }
 
 Tensor Embedding::operator()(const Tensor& ids, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   require_operand("Embedding", ids, where);
   Tensor rows = embedding_lookup(table, is_integer(ids.dtype()) ? from_front(ids) : ids);
   if (padding) rows = rill::where(expand_dims(ids == *padding, -1), stop_gradient(rows), rows);
@@ -62,13 +62,13 @@ Tensor EmbeddingBag::fold(const Tensor& ids, EmbeddingBagOptions options, const 
 }
 
 Tensor EmbeddingBag::operator()(const Tensor& ids, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   return run.give(fold(ids, {}, call));
 }
 
 Tensor EmbeddingBag::operator()(const Tensor& ids, const std::optional<Tensor>& offsets,
                                 const std::optional<Tensor>& weights, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   EmbeddingBagOptions options;
   options.offsets = offsets;
   if (weights) options.weights = call.in(*weights);
@@ -76,7 +76,7 @@ Tensor EmbeddingBag::operator()(const Tensor& ids, const std::optional<Tensor>& 
 }
 
 Tensor EmbeddingBag::operator()(const Ragged& ids, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   if (ids.row_splits.size() != 1)
     fail("EmbeddingBag", fmt::format("bags are rows of ids, and these have {} levels", ids.row_splits.size()), where);
   EmbeddingBagOptions options;

@@ -43,7 +43,7 @@ Dim MixtureOfExperts::room_for(const Tensor& taken) const {
 }
 
 RoutedTokens MixtureOfExperts::route(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const int64_t width = known_size(x, -1, "MixtureOfExperts", where);
   const Tensor rows = reshape(call.in(x), {-1, width});
   const Tensor chances = softmax(matmul(rows, router({width, experts}, call)), -1);  // [tokens, experts]

@@ -83,7 +83,7 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Where wh
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   const Shape channels{size_for(mean, 0, 1, in, options.axis, "BatchNorm", where)};
   make_all(channels, {&scale, &offset, &mean, &variance});
@@ -115,7 +115,7 @@ void LayerNorm::make(const Shape& shape, const Where& where) {
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   const Shape shape = trailing(shape_, scale ? scale : offset, in, "LayerNorm", where);
   return run.give(layer_norm(in, scale_for(scale, shape, in, call), offset_for(offset, shape, in, call),
@@ -147,7 +147,7 @@ GroupNorm::GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& o
 }
 
 Tensor GroupNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   const int64_t channels = size_for(scale ? scale : offset, 0, 1, in, options.axis, "GroupNorm", where);
   check_groups(channels, groups, where);
@@ -170,7 +170,7 @@ void RMSNorm::make(const Shape& shape, const Where& where) {
 }
 
 Tensor RMSNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   const Shape shape = trailing(shape_, scale, in, "RMSNorm", where);
   const NormalizeOptions how = over(shape, options.epsilon);
@@ -190,7 +190,7 @@ InstanceNorm::InstanceNorm(const InstanceNormOptions& options, Where where)
 }
 
 Tensor InstanceNorm::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   if (in.ndim() < 3) fail("InstanceNorm", to_string(in.spec()) + " is not [batch, space..., channels]", where);
   const Shape channels{size_for(scale ? scale : offset ? offset : mean, 0, 1, in, -1, "InstanceNorm", where)};

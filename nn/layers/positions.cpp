@@ -18,7 +18,7 @@ Tensor SinusoidalPositions::operator()(const Tensor& x, const Call& call, Where 
   return operator()(x, iota({tokens_of(x, "SinusoidalPositions", where)}), call, where);
 }
 Tensor SinusoidalPositions::operator()(const Tensor& x, const Tensor& positions, const Call& call, Where where) const {
-  const LayerRun run(this, "positions", where);
+  const LayerRun run(this, scope_of(*this, "positions"), where);
   tokens_of(x, "SinusoidalPositions", where);
   const Tensor in = call.in(x);
   SinusoidOptions o = options;
@@ -40,7 +40,7 @@ Tensor LearnedPositions::operator()(const Tensor& x, const Call& call, Where whe
   return operator()(x, iota({tokens}), call, where);
 }
 Tensor LearnedPositions::operator()(const Tensor& x, const Tensor& positions, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   tokens_of(x, "LearnedPositions", where);
   const Tensor in = call.in(x);
   const Tensor rows = table({count, size_for(table, -1, 1, in, -1, "LearnedPositions", where)}, call);

@@ -22,7 +22,7 @@ PReLU::PReLU(int64_t channels, const PReLUOptions& options, Where where) : PReLU
 }
 
 Tensor PReLU::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   const Shape shape = slope.is_built() ? slope.shape() : shape_of_slopes(options.each_channel, in, "PReLU", where);
   return run.give(prelu(in, slope(shape, call)));
@@ -32,7 +32,7 @@ Swish::Swish(const SwishOptions& options, Where where)
     : options(options), beta(param(options.name, "beta", constant(options.beta), where)) {}
 
 Tensor Swish::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor in = call.in(x);
   return run.give(in * sigmoid(in * beta(shape_of_slopes(options.each_channel, in, "Swish", where), call)));
 }
@@ -49,7 +49,7 @@ Maxout::Maxout(int64_t out, int64_t pieces, const MaxoutOptions& o, Where where)
     : name(o.name), out(out), pieces(pieces), sums(sums_of(out, pieces, o, where)) {}
 
 Tensor Maxout::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, name, where);
+  const LayerRun run(this, scope_of(*this, name), where);
   return run.give(max(unflatten(sums(x, call, where), -1, {out, pieces}), {-1}));
 }
 

@@ -119,7 +119,7 @@ Tensor RecurrentLayers<Cell>::merged(const std::vector<Tensor>& y, const Where& 
 template <class Cell>
 RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInputs& in, const Call& call,
                                            Where where) const {
-  const LayerRun layer(this, options.name, where, layer_name<Cell>);
+  const LayerRun layer(this, scope_of(cells, options.name), where, layer_name<Cell>);
   const Tensor runs = running_steps(in, x, options.time_axis, where);
   const size_t directions = options.bidirectional ? 2 : 1, layers = cells.size() / directions;
   const std::span<const Tensor> initial = in.initial;

@@ -1,6 +1,7 @@
 // Layers of transformers.
 #include "rill/nn/layers/transformer.h"
 
+#include "rill/nn/layers/common.h"
 #include "rill/nn/layers/norm.h"
 #include "rill/ops/option_checks.h"
 
@@ -45,7 +46,7 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, const FeedForwardOptions
 }
 
 Tensor FeedForward::operator()(const Tensor& x, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor wide = up(x, call);
   const Tensor hidden = gate ? options.activation((*gate)(x, call)) * wide : options.activation(wide);
   return run.give(down(dropout(hidden, options.dropout, {.training = call.training()}), call));
@@ -62,7 +63,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t width, int64_t heads, c
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionInputs& in, const Call& call,
                                            Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const bool plain = !in.mask.defined() && !in.key_padding.defined() && !in.positions.defined();
   const Tensor y = added(call.in(x), norm_1, options, call,
                          [&](const Tensor& n) { return plain ? attention(n, call) : attention(n, in, call); });
@@ -71,7 +72,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionInput
 
 Tensor TransformerEncoderLayer::decode(const Tensor& x, KeyValueCache& cache, const AttentionInputs& in,
                                        const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   const Tensor y =
       added(call.in(x), norm_1, options, call, [&](const Tensor& n) { return attention.decode(n, cache, in, call); });
   return run.give(added(y, norm_2, options, call, [&](const Tensor& n) { return feed_forward(n, call); }));
@@ -90,7 +91,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t width, int64_t heads, c
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& in,
                                            const AttentionInputs& of_memory, const Call& call, Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   Tensor y = added(call.in(x), norm_1, options, call, [&](const Tensor& n) { return attention(n, in, call); });
   y = added(y, norm_2, options, call,
             [&](const Tensor& n) { return cross_attention(n, memory, memory, of_memory, call); });
@@ -100,7 +101,7 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory
 Tensor TransformerDecoderLayer::decode(const Tensor& x, const Tensor& memory, DecoderCache& cache,
                                        const AttentionInputs& in, const AttentionInputs& of_memory, const Call& call,
                                        Where where) const {
-  const LayerRun run(this, options.name, where);
+  const LayerRun run(this, scope_of(*this, options.name), where);
   Tensor y = added(call.in(x), norm_1, options, call,
                    [&](const Tensor& n) { return attention.decode(n, cache.tokens, in, call); });
   if (!cache.memory.keys.defined()) cache.memory = cross_attention.remember(memory, memory, call);
@@ -137,14 +138,14 @@ TransformerEncoder::TransformerEncoder(int64_t width, int64_t heads, int64_t n, 
       norm(last_norm(o, width, where)) {}
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionInputs& in, const Call& call, Where where) const {
-  const LayerRun run(this, "transformer_encoder", where);
+  const LayerRun run(this, scope_of(*this, "transformer_encoder"), where);
   Tensor y = x;
   for (const TransformerEncoderLayer& layer : layers) y = layer(y, in, call);
   return run.give(norm ? (*norm)(y, call) : y);
 }
 Tensor TransformerEncoder::decode(const Tensor& x, std::vector<KeyValueCache>& cache, const AttentionInputs& in,
                                   const Call& call, Where where) const {
-  const LayerRun run(this, "transformer_encoder", where);
+  const LayerRun run(this, scope_of(*this, "transformer_encoder"), where);
   prepare("TransformerEncoder", cache, layers.size(), where);
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) y = layers[i].decode(y, cache[i], in, call);
@@ -158,7 +159,7 @@ TransformerDecoder::TransformerDecoder(int64_t width, int64_t heads, int64_t n, 
 
 Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const AttentionInputs& in,
                                       const AttentionInputs& of_memory, const Call& call, Where where) const {
-  const LayerRun run(this, "transformer_decoder", where);
+  const LayerRun run(this, scope_of(*this, "transformer_decoder"), where);
   Tensor y = x;
   for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, in, of_memory, call);
   return run.give(norm ? (*norm)(y, call) : y);
@@ -166,7 +167,7 @@ Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, con
 Tensor TransformerDecoder::decode(const Tensor& x, const Tensor& memory, std::vector<DecoderCache>& cache,
                                   const AttentionInputs& in, const AttentionInputs& of_memory, const Call& call,
                                   Where where) const {
-  const LayerRun run(this, "transformer_decoder", where);
+  const LayerRun run(this, scope_of(*this, "transformer_decoder"), where);
   prepare("TransformerDecoder", cache, layers.size(), where);
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) y = layers[i].decode(y, memory, cache[i], in, of_memory, call);

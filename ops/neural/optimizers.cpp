@@ -65,6 +65,7 @@ const Op adam_op({
     .cpu = cpu::adam_update,
     .ref = ref::adam_update,
     .wants_contiguous = true,
+    .may_throw = [](AttrsView) { return false; },
     .may_overwrite = [](AttrsView, size_t i, const Spec&) { return i < 4; },
     .samples = adam_samples,
     .max_ulp = 2,

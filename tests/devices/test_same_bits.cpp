@@ -255,6 +255,24 @@ TEST_CASE("deterministic convolutions and their gradients, whatever the threads 
     }
 }
 
+TEST_CASE("convolutions of small images: whatever the layout, traced and eager") {
+  for (const auto& [batch, size, window, stride] :
+       {std::array<int64_t, 4>{64, 1, 3, 1}, {8, 1, 3, 1}, {40, 2, 3, 2}, {64, 1, 1, 1}, {64, 2, 3, 1}}) {
+    INFO(batch << " images of " << size << "x" << size << " by " << window << "x" << window << ", stride " << stride);
+    const Tensor x = normal({batch, size, size, 48}), w = normal({window, window, 48, 80}, f32, 2), b = normal({80});
+    const ConvOptions how{.strides = {stride, stride}, .padding = int(window / 2)};
+    ConvOptions turned = how;
+    turned.layout = Layout::nchw;
+    const Tensor y = conv(x, w, how);
+    CHECK(same(transpose(conv(transpose(x, {0, 3, 1, 2}), transpose(w, {3, 2, 0, 1}), turned), {0, 2, 3, 1}), y));
+    auto traced = function("traced", [&](const Tensor& x, const Tensor& w) { return relu(conv(x, w, how) + b); });
+    for (int call = 0; call < 3; ++call) {
+      CHECK(same(traced(x, w), relu(y + b)));
+      jit::wait();
+    }
+  }
+}
+
 TEST_CASE("batched products beside other threads") {
   for (DType d : {f32, f64, bf16, f16, c64})
     for (const auto& [batch, m, k, n] : {std::array<int64_t, 4>{40, 7, 300, 9}, {9, 64, 512, 64}, {3, 200, 300, 150}}) {

@@ -1,5 +1,6 @@
 // Models: parameters whose sizes are found at the first call, build(), clone(), cast(), summary(), and what may stand in
 // a Sequential.
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -170,6 +171,36 @@ TEST_CASE("build() finds all sizes from specs") {
   Scale scale;
   nn::build(scale, ones({2, 3}));
   CHECK(array_equal(scale(ones({1, 3})), full({1, 3}, 2.f)));
+}
+
+TEST_CASE("the scopes of layers in a graph are the paths of their Variables") {
+  Net net;
+  nn::build(net, spec(f32, {any, 6, 6, 3}));
+  const auto scopes = [&](const char* outer) {
+    const auto f = function("f", [&](const Tensor& x) {
+      const NameScope scope(outer);
+      return net(x, nn::Mode::training);
+    });
+    std::set<std::string> found;
+    const Graph g = f.graph(spec(f32, {2, 6, 6, 3}));
+    for (const Node& n : g.nodes()) found.insert(n.scope);
+    return found;
+  };
+  const std::set<std::string> plain = scopes(""), inside = scopes("step");
+  for (const char* path : {"stem", "blocks/0/one", "blocks/0/norm", "blocks/1/two", "head"}) {
+    INFO(path);
+    CHECK(plain.contains(path));
+    CHECK(inside.contains(std::string("step/") + path));
+  }
+  // Layers in a layer, which were made, and named, before anybody knew where they stand.
+  const nn::TransformerEncoderLayer layer(8, 2);
+  const Graph g = function("f", [&](const Tensor& x) { return layer(x); }).graph(spec(f32, {2, 4, 8}));
+  std::set<std::string> found;
+  for (const Node& n : g.nodes()) found.insert(n.scope);
+  for (const auto& [path, v] : variables(layer)) {
+    INFO(v.name());
+    CHECK(found.contains("transformer_layer/" + v.name().substr(0, v.name().rfind('/'))));
+  }
 }
 
 TEST_CASE("a layer that was made takes sizes that a signature leaves open") {

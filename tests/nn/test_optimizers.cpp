@@ -171,6 +171,51 @@ TEST_CASE("parameters of 16 bits have masters of 32") {
   CHECK(array_equal(w, full({2}, 7.5, {.dtype = bf16})));
 }
 
+TEST_CASE("a traced step of Adam writes over parameters and their moments") {
+  Variable a(ones({300}), "a"), b(ones({70, 90}), "b");
+  nn::Adam adam;
+  const auto step = function("step", [&](const Tensor& g, const Tensor& h) {
+    adam.apply_gradients({g, h}, {a, b});
+    return adam.iterations().value();
+  });
+  const auto places = [&] {
+    std::vector<const void*> at{a.value().rep()->data, b.value().rep()->data};
+    for (const auto& [path, v] : variables(adam))
+      if (path.ends_with("/m") || path.ends_with("/v")) at.push_back(v.value().rep()->data);
+    return at;
+  };
+  const Tensor g = full({300}, 0.5), h = full({70, 90}, 0.25);
+  for (bool compiled : {false, true}) {
+    if (compiled) jit::wait();
+    step(g, h);
+    const auto before = places();
+    CHECK(before.size() == 6);
+    step(g, h);
+    CHECK(places() == before);
+  }
+}
+
+TEST_CASE("a traced step of Adam has the eager bits where numbers never had a gradient") {
+  const int64_t n = 5000;
+  const Tensor first = where(arange(n) < 2000, -0.0f, random::normal({n}, {.key = random::Key(3)}));
+  for (DType d : {f32, f64})
+    for (double decay : {0.0, 0.1}) {
+      INFO(name(d) << ", weight decay " << decay);
+      Variable traced(first.astype(d), "w"), eager(first.astype(d), "w");
+      nn::AdamW a({.weight_decay = decay}), b({.weight_decay = decay});
+      const auto step = function("step", [&](const Tensor& g) {
+        a.apply_gradients({g}, {traced});
+        return a.iterations().value();
+      });
+      for (int64_t from : {0, 100, 3000, 4900, 0}) {
+        const Tensor at = arange(n), g = where(logical_and(at >= from, at < from + 70), 0.5f, 0.f).astype(d);
+        step(g);
+        b.apply_gradients({g}, {eager});
+        CHECK(same_bits(traced, eager));
+      }
+    }
+}
+
 TEST_CASE("groups go by paths") {
   struct Net {
     nn::Dense stem{2, 3}, head{3, 1};

@@ -3,6 +3,7 @@
 starts, and the runner prints a line for each row asked for. Times are not looked at. Skipped where Google Benchmark is off.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ if not (PROGRAMS / "rows").exists():
     print("the benchmarks are not built: apt-get install libbenchmark-dev")
     sys.exit(77)
 
-import run  # noqa: E402
+import measuring  # noqa: E402
 from rows import BUSY_NETWORKS, DATA, DECODER, EAGER, ROWS, STEPS  # noqa: E402
 
 
@@ -27,7 +28,7 @@ def output(*command, **options):
 
 
 def test_every_row_has_a_program():
-    expected = {row.name for row in ROWS} - set(run.PROCESS_ROWS) - set(run.BUSY) - set(BUSY_NETWORKS)
+    expected = {row.name for row in ROWS} - set(measuring.PROCESS_ROWS) - set(measuring.BUSY) - set(BUSY_NETWORKS)
     networks = {name for name in expected if name.startswith("onnx_")}
     eager, data = set(EAGER), {*DATA, DECODER}
     steps = set(STEPS)
@@ -57,7 +58,7 @@ def test_processes_answer():
         ("--compile 40", "median_us"),
     )
     for mode, key in modes:
-        answer = run.json.loads(output(PROGRAMS / "process", *mode.split()))
+        answer = json.loads(output(PROGRAMS / "process", *mode.split()))
         assert answer[key] > 0, f"process {mode} said {answer}"
 
 
@@ -66,7 +67,7 @@ def test_the_training_loop_answers():
         return  # a build without librill_io
     quick = {**os.environ, "RILL_BENCH_SECONDS": "0.01"}
     for mode, key in (["--overhead"], "median_us"), (["--small", SOURCE / "examples/data"], "median_us"):
-        answer = run.json.loads(output(PROGRAMS / "fit", *mode, env=quick))
+        answer = json.loads(output(PROGRAMS / "fit", *mode, env=quick))
         assert key in answer, f"fit {mode} said {answer}"
 
 

@@ -1,9 +1,13 @@
-// One step of Adam over all numbers of a parameter. Bound by memory: four tensors are read and three written, once.
+// One step of Adam over all numbers of a parameter. Bound by memory: four tensors are read and three written, once; of
+// numbers that never had a gradient (rows of a table, taps of a window that meet nothing but padding) three are read.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/elementwise/optimizers.cpp"
 #include <hwy/foreach_target.h>
+
+#include <cmath>
+#include <cstring>
 
 #include "rill/devices/cpu/rows/rows.h"
 
@@ -47,10 +51,32 @@ struct AdamStep {
 };
 
 template <class C>
+bool all_zero(const C* x, int64_t n) {
+  const char* bytes = reinterpret_cast<const char*>(x);
+  return *bytes == 0 && std::memcmp(bytes, bytes + 1, size_t(n) * sizeof(C) - 1) == 0;
+}
+
+// Whether a step leaves every number as it is whose gradient is zero and always was: the change is 0 / epsilon then.
+template <class C>
+bool keeps_untouched(const KernelArgs& args) {
+  const auto number = [&](int i) { return *args.in_data<C>(i); };
+  for (int i = 0; i < 3; ++i)
+    if (args.in_data<C>(i) != args.out_data<C>(i)) return false;
+  return std::isfinite(number(4)) && std::isfinite(number(5)) && number(6) == C(0) &&
+         C(args.attrs.as<AdamParams>().epsilon) > C(0);
+}
+
+template <class C>
 void adam_of(const KernelArgs& args) {
+  constexpr int64_t part = 1024;
   const AdamStep<C> step(args);
+  const bool skips = keeps_untouched<C>(args);
   parallel_for(args.input(0).size(), 16384, [&](int64_t begin, int64_t end) {
-    row_each<Lane<C>>(end - begin, [&](int64_t i, size_t k) RILL_ROW { step.run(begin + i, k); });
+    for (int64_t at = begin; at < end; at += part) {
+      const int64_t n = std::min(part, end - at);
+      if (skips && all_zero(step.m + at, n) && all_zero(step.v + at, n) && all_zero(step.gradient + at, n)) continue;
+      row_each<Lane<C>>(n, [&](int64_t i, size_t k) RILL_ROW { step.run(at + i, k); });
+    }
   });
 }
 

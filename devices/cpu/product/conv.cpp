@@ -1,13 +1,17 @@
-// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none: conv_tiles.h.
+// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none or ours is faster: a product of
+// matrices (run_product), or conv_tiles.h.
 //
 // Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
 // formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
 // NHWC, and trace/fusion/channels_last.h may turn one into the other. Weights are always reordered into the format that
 // the primitive asks for: beside plain weights it falls back to a reference kernel, 300 times slower. Start at run().
+#include <algorithm>
 #include <cstring>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/conv_tiles.h"
+#include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/cpu/product/onednn.h"
 #include "rill/devices/cpu/product/onednn_defects.h"
 #include "rill/devices/params/contraction_tail.h"
@@ -15,8 +19,86 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
+namespace rill::cpu {
+namespace {
+
+// The three tensors of a convolution and of its gradients: of one of them the other two are operands.
+struct Factors {
+  const Tensor &x, &w, &y;
+  Factors(const KernelArgs& args, ConvResult which) : Factors(args.input(0), args.input(1), args.output(), which) {}
+  Factors(const Tensor& a, const Tensor& b, const Tensor& out, ConvResult which)
+      : x(which == ConvResult::input ? out : a),
+        w(which == ConvResult::weight ? out : b),
+        y(which == ConvResult::forward ? out
+          : which == ConvResult::input ? a
+                                       : b) {}
+};
+
+// Many images of one pixel are the rows of a matrix, and the convolution a product of matrices by the one tap of the
+// window that meets the pixel: its place among the weights, or -1. A product reads weights where they lie, of which
+// oneDNN would bring a copy into another layout.
+int64_t tap_of_product(const ConvParams& p, const Factors& f) {
+  constexpr int64_t many = 32;
+  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
+  if (f.y.dtype() != DType::f32 || s.groups != 1 || s.batch < many || deterministic()) return -1;
+  const SpaceStrides w = weight_strides(f.w, p.layout);
+  int64_t place = 0;
+  for (int a = 0; a < 3; ++a) {
+    const int64_t tap = s.lo[a] / s.dilation[a];
+    if (s.in[a] != 1 || s.out[a] != 1 || s.lo[a] % s.dilation[a] != 0 || tap >= s.window[a]) return -1;
+    place += tap * w.space[a];
+  }
+  return place;
+}
+
+// Whether the convolution is such a product, which is computed.
+bool run_product(const KernelArgs& args, ConvResult which) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Factors f(args, which);
+  const int64_t tap = tap_of_product(p, f);
+  if (tap < 0) return false;
+  const int64_t batch = f.x.shape()[0], in = args.input(0).size() / batch, n = args.output().size();
+  const SpaceStrides x = activation_strides(f.x, p.layout), w = weight_strides(f.w, p.layout),
+                     y = activation_strides(f.y, p.layout);
+  const float *a = args.in_data<float>(0), *b = args.in_data<float>(1);
+  float* const to = args.out_data<float>();
+  if (which == ConvResult::forward) {
+    gemm({batch, n / batch, in, x.outer, x.inner, w.inner, w.outer}, a, b + tap, to);
+  } else if (which == ConvResult::input) {
+    gemm({batch, n / batch, in, y.outer, y.inner, w.outer, w.inner}, a, b + tap, to);
+  } else {
+    const int64_t out = args.input(1).size() / batch;
+    const bool dense = w.outer == 1 && w.inner == out;
+    const Ref<Buffer> room = dense ? Ref<Buffer>() : allocate(Device(), size_t(in * out) * sizeof(float));
+    float* const c = dense ? to + tap : static_cast<float*>(room->data);
+    gemm({in, out, batch, x.inner, x.outer, y.outer, y.inner}, a, b, c);
+    if (!dense) strided_copy(DType::f32, Shape{in, out}, c, Strides{out, 1}, to + tap, Strides{w.inner, w.outer});
+    onednn::clear_unmet(p, sliding(p, f.x.shape(), f.w.shape()), args.output());
+  }
+  return true;
+}
+
+// Whether rill's own kernel is the faster one, or there is no other. oneDNN takes one image after another, and reads all
+// weights for each; of images of a few pixels ours takes many together, and leaves out the padding around them. (Of 4x4
+// pixels and a window of 3x3, oneDNN takes half as long.)
+bool prefers_own(const KernelArgs& args, ConvResult which) {
+  if (args.output().dtype() == DType::f64) return true;
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Factors f(args, which);
+  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
+  const auto product = [](const int64_t(&n)[3]) { return n[0] * n[1] * n[2]; };
+  const int64_t in = product(s.in), out = product(s.out), taps = product(s.window);
+  constexpr int64_t few = 4, many = 64, enough_channels = 16;
+  if (f.y.dtype() != DType::f32 || s.groups != 1 || deterministic() || out > few || s.batch * out < many ||
+      std::min(s.in_channels, s.out_channels) < enough_channels)
+    return false;
+  return which == ConvResult::weight ? taps > 1 || out == 1 : taps == 1 || in <= few;
+}
+
+}  // namespace
+}  // namespace rill::cpu
+
 #ifdef RILL_HAVE_ONEDNN
-#include <algorithm>
 #include <atomic>
 #include <optional>
 
@@ -26,12 +108,13 @@ namespace {
 struct Problem {
   ConvResult which;
   DType dtype;
-  const ConvParams* p;
+  ConvParams p;
   Sliding s;
   size_t n;              // axes of space
   SpaceStrides x, w, y;  // as the operands and the result lie
   std::span<const TailStep> tail = {};
   bool packs_weight = false;  // the weights are an operand that was reordered once
+  int64_t skipped = 0;        // elements of the weights ahead of the first tap: trim_window()
 
   Dims space(const int64_t (&of)[3]) const { return Dims(of + 3 - n, of + 3); }
 };
@@ -104,10 +187,10 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   const memory::desc &x = plain ? d.plain_x : d.any_x, &w = d.any_w, &y = plain ? d.plain_y : d.any_y;
   memory::dims strides, dilation, lo, hi;
   for (size_t i = 0; i < q.n; ++i) {
-    strides.push_back(q.p->strides[i]);
-    dilation.push_back(q.p->dilation[i] - 1);
-    lo.push_back(q.p->pads_lo[i]);
-    hi.push_back(q.p->pads_hi[i]);
+    strides.push_back(q.p.strides[i]);
+    dilation.push_back(q.p.dilation[i] - 1);
+    lo.push_back(q.p.pads_lo[i]);
+    hi.push_back(q.p.pads_hi[i]);
   }
   const auto direct = algorithm::convolution_direct;
   const primitive_attr attr = onednn::with_tail(q.tail, d.y, 1);
@@ -192,7 +275,7 @@ onednn::Call& find(const Problem& q) {
   key.add_all(std::initializer_list<int64_t>{int64_t(q.dtype), int64_t(q.n), q.s.batch, q.s.in_channels,
                                              q.s.out_channels, q.s.groups});
   for (const auto* sizes : {&q.s.in, &q.s.window, &q.s.out, &q.s.stride, &q.s.lo, &q.s.dilation}) key.add_all(*sizes);
-  key.add_all(q.p->pads_hi);
+  key.add_all(q.p.pads_hi);
   for (const SpaceStrides* strides : {&q.x, &q.w, &q.y}) {
     key.add_all(std::initializer_list<int64_t>{strides->outer, strides->inner});
     key.add_all(strides->space);
@@ -215,7 +298,7 @@ bool is_for_one_thread(const Sliding& s) {
 // implementation for these operands. Weights that never change are packed: operand 1 of the forward and of the input's
 // gradient.
 bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
-  const bool finite_only = onednn::multiplies_padding(q.which, *q.p, q.s);
+  const bool finite_only = onednn::multiplies_padding(q.which, q.p, q.s);
   std::optional<detail::ForceOneThread> alone;
   if (is_for_one_thread(q.s)) alone.emplace();
   if (args.packed && q.which != ConvResult::weight) {
@@ -224,18 +307,21 @@ bool run_onednn(const Problem& q, std::span<const void* const> slots, const Kern
     onednn::Call& call = find(packing);
     if (call.supported() && call.run_packed(slots, second, *args.packed, finite_only)) return true;
   }
-  if (finite_only && !onednn::all_finite(second)) return false;
+  // An infinity that met padding has left a NaN in the result, which is looked at where that is less to read.
+  const Tensor& out = args.output();
+  const bool looks_after = finite_only && q.tail.empty() && out.size() < second.size();
+  if (finite_only && !looks_after && !onednn::all_finite(second)) return false;
   onednn::Call& call = find(q);
   if (!call.supported()) return false;
   call.run(slots);
-  return true;
+  return !looks_after || onednn::all_finite(out) || onednn::all_finite(second);
 }
 
 // With set_deterministic(true), a convolution or its gradient by the input is run image by image, each on one thread: the
 // primitive is then the same whatever the threads and the batch. The weights are packed once for all images.
 bool image_by_image(const Problem& whole, std::span<const void* const> slots, const KernelArgs& args,
                     const Tensor& weights) {
-  if (onednn::multiplies_padding(whole.which, *whole.p, whole.s) && !onednn::all_finite(weights)) return false;
+  if (onednn::multiplies_padding(whole.which, whole.p, whole.s) && !onednn::all_finite(weights)) return false;
   Problem plain = whole;
   plain.s.batch = 1;
   Problem packing = plain;
@@ -268,7 +354,7 @@ constexpr int64_t fixed_pieces = 16;
 
 bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor& a, const Tensor& b) {
   if (whole.dtype != DType::f32) return false;  // halves go through f32
-  if (onednn::multiplies_padding(whole.which, *whole.p, whole.s) && !onednn::all_finite(b)) return false;
+  if (onednn::multiplies_padding(whole.which, whole.p, whole.s) && !onednn::all_finite(b)) return false;
   const float* const x = reinterpret_cast<const float*>(a.rep()->data);
   const float* const g = reinterpret_cast<const float*>(b.rep()->data);
   float* const w = args.out_data<float>();
@@ -284,7 +370,7 @@ bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor
       q.s.batch = to - from;
       onednn::Call& call = find(q);
       if (!call.supported()) supported = false;
-      else call.run({x + from * whole.x.outer, g + from * whole.y.outer, parts + i * size});
+      else call.run({x + from * whole.x.outer, g + from * whole.y.outer, parts + i * size + whole.skipped});
     }
   });
   if (!supported) return false;
@@ -318,33 +404,59 @@ Tensor filling_memory(const Tensor& t) {
   copy_elements(t, dense);
   return dense;
 }
-Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Tensor& w, const Tensor& y) {
-  return {which,
-          y.dtype(),
-          &p,
-          sliding(p, x.shape(), w.shape()),
-          p.strides.size(),
-          activation_strides(x, p.layout),
-          weight_strides(w, p.layout),
-          activation_strides(y, p.layout)};
+
+// Leaves out taps at the ends of the window that meet nothing but padding: of a window of 3x3 on an image of 1x1, all
+// but one. Their weights need not be reordered then, nor be multiplied by zeros.
+void trim_window(Problem& q) {
+  for (size_t i = 0; i < q.n; ++i) {
+    const size_t a = 3 - q.n + i;
+    const auto drop = [&](int64_t tap, Dims& pads) {
+      if (q.s.window[a] == 1 || pads[i] < q.s.dilation[a] || onednn::meets_input(q.s, a, tap)) return false;
+      --q.s.window[a];
+      pads[i] -= q.s.dilation[a];
+      return true;
+    };
+    while (drop(q.s.window[a] - 1, q.p.pads_hi)) continue;
+    while (drop(0, q.p.pads_lo)) {
+      q.s.lo[a] = q.p.pads_lo[i];
+      q.skipped += q.w.space[a];
+    }
+  }
+}
+
+Problem problem(ConvResult which, const ConvParams& p, const Factors& f) {
+  Problem q{which,
+            f.y.dtype(),
+            p,
+            sliding(p, f.x.shape(), f.w.shape()),
+            p.strides.size(),
+            activation_strides(f.x, p.layout),
+            weight_strides(f.w, p.layout),
+            activation_strides(f.y, p.layout)};
+  trim_window(q);
+  return q;
+}
+// Where the first weight lies that is read or written.
+const char* weights_of(const Problem& q, const Tensor& w) {
+  return w.rep()->data + q.skipped * int64_t(size_of(q.dtype));
 }
 
 // Whether oneDNN has an implementation, which then ran.
 bool run_onednn(const KernelArgs& args, ConvResult which) {
   Tensor& out = args.output();
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
-  const Tensor &x = which == ConvResult::input ? out : a, &w = which == ConvResult::weight ? out : b,
-               &y = which == ConvResult::forward ? out
-                    : which == ConvResult::input ? a
-                                                 : b;
-  const Problem q = problem(which, args.attrs.as<ConvParams>(), x, w, y);
+  const Factors f(a, b, out, which);
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Problem q = problem(which, p, f);
   if (onednn::overruns_workspace(which, q.dtype, q.s)) return false;
   if (onednn::multiplies_neighbours(which, q.dtype, q.s) && !onednn::all_finite(a)) return false;
-  const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
-  if (which != ConvResult::weight)
-    return deterministic() ? image_by_image(q, slots, args, b) : run_onednn(q, slots, args, b);
+  const bool to_weight = which == ConvResult::weight;
+  out.mutable_rep();
+  const void* const slots[] = {a.rep()->data, to_weight ? b.rep()->data : weights_of(q, b),
+                               to_weight ? weights_of(q, out) : out.rep()->data};
+  if (!to_weight) return deterministic() ? image_by_image(q, slots, args, b) : run_onednn(q, slots, args, b);
   const bool done = deterministic() ? weight_in_pieces(args, q, a, b) : run_onednn(q, slots, args, b);
-  if (done) onednn::clear_unmet(*q.p, q.s, out);
+  if (done) onednn::clear_unmet(p, sliding(p, f.x.shape(), f.w.shape()), out);
   return done;
 }
 
@@ -356,10 +468,12 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
       p.layout != Layout::nhwc || deterministic())
     return false;
+  if (tap_of_product(p, Factors(args, ConvResult::forward)) >= 0 || prefers_own(args, ConvResult::forward))
+    return false;
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
-  Problem q = problem(ConvResult::forward, p, a, b, out);
+  Problem q = problem(ConvResult::forward, p, Factors(a, b, out, ConvResult::forward));
   q.tail = steps;
-  SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
+  SmallVec<const void*, 8> slots{a.rep()->data, weights_of(q, b), out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
   return run_onednn(q, slots, args, b);
 }
@@ -385,7 +499,7 @@ void run(const KernelArgs& args, ConvResult result, Kernel self) {
   if (out.size() == 0) return;
   if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
-  } else if (out.dtype() == DType::f64 || !run_onednn(args, result)) {
+  } else if (!run_product(args, result) && (prefers_own(args, result) || !run_onednn(args, result))) {
     if (is_half(out.dtype())) through_f32(args, self);
     else conv_own(args, result);
   }

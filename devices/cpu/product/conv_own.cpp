@@ -37,7 +37,8 @@ class PatchSums {
         strips_(strips_of<T>(groups.to)),
         packed_(int64_t(taps_.size()) * groups.from * groups.count * strips_.width) {
     pack_weights(weights);
-    finite_ = all_finite(packed_.data, int64_t(taps_.size()) * groups.from * groups.count * strips_.width);
+    skips_padding_ = walk.is_mostly_padding() ||
+                     !all_finite(packed_.data, int64_t(taps_.size()) * groups.from * groups.count * strips_.width);
   }
 
   void run() const {
@@ -52,8 +53,8 @@ class PatchSums {
         const int64_t first = i / across * block_pixels, part = i % across;
         const int64_t n = std::min(block_pixels, pixels - first), from = columns * part / across,
                       to = columns * (part + 1) / across;
-        if (finite_) block(first, n, from, to, table.data);
-        else block_without_padding(first, n, from, to);
+        if (skips_padding_) block_without_padding(first, n, from, to);
+        else block(first, n, from, to, table.data);
       }
     });
   }
@@ -141,7 +142,7 @@ class PatchSums {
   const Groups& groups_;
   const T *from_, *zeros_;
   T* to_;
-  bool finite_;
+  bool skips_padding_;
   std::vector<Tap> taps_;
   std::vector<Block> blocks_;
   Strips strips_;

@@ -1,5 +1,6 @@
 // Rill's own convolution, for what oneDNN does not have: f64, and f32 in builds without it, in shapes that it leaves
-// to its reference kernel or gets wrong (onednn_defects.h), and by operands that are not finite beside padding.
+// to its reference kernel or gets wrong (onednn_defects.h), and by operands that are not finite beside padding. And for
+// images of a few pixels, of which it is faster (prefers_own() in conv.cpp).
 // conv_own.cpp says how; this is what it runs on each instruction set (conv_tiles.cpp).
 #pragma once
 #include <cstdint>

@@ -24,6 +24,13 @@ struct SpaceAxis {
   int64_t count, start, step, mul, size;
   std::vector<AxisTap> taps;
 
+  // How many pixels meet another, of all taps together.
+  int64_t pairs() const {
+    int64_t n = 0;
+    for (const AxisTap& t : taps)
+      for (int64_t i = 0; i < count; ++i) n += mul * i + t.offset >= 0 && mul * i + t.offset < size;
+    return n;
+  }
   // Taps that meet nothing but padding are left out.
   void add(int64_t index, int64_t offset) {
     const int64_t first = offset >= 0 ? 0 : (-offset + mul - 1) / mul;
@@ -44,6 +51,12 @@ struct Walk {
   int64_t batch, to_image, from_image, to_step[3], from_step[3];
 
   int64_t pixels() const { return batch * axes[0].count * axes[1].count * axes[2].count; }
+  // Whether taps meet padding so often that it is worth leaving out, pixel by pixel.
+  bool is_mostly_padding() const {
+    double met = 1;
+    for (const SpaceAxis& a : axes) met *= double(a.pairs()) / double(a.count * int64_t(a.taps.size()));
+    return met < 0.6;
+  }
 
   void fill(int64_t first, int64_t n, Pixel* to) const {
     int64_t i[4];  // image, place

@@ -204,6 +204,11 @@ bool small_plain(const KernelArgs& args, const ContractionParams& p) {
 
 }  // namespace
 
+void gemm(const Gemm& g, const float* a, const float* b, float* c) {
+  if (is_column(g)) return gemm(transposed(g), b, a, c);
+  if (!run_small(g, a, b, c)) gemm_blocked(GemmProduct<float>{g, a, b, c});
+}
+
 void dot_general(const KernelArgs& args) {
   const ContractionParams& p = args.attrs.as<ContractionParams>();
   if (small_plain(args, p)) return;

@@ -54,6 +54,8 @@ struct GemmProduct {
 // Any size, by every thread. Where A's rows are not dense (a_k != 1), and B for many rows, blocks of them are packed.
 void gemm_blocked(const GemmProduct<float>& p);
 void gemm_blocked(const GemmProduct<double>& p);
+// By the fastest of these.
+void gemm(const Gemm& g, const float* a, const float* b, float* c);
 // B as gemm_blocked reads it, of so many elements.
 int64_t packed_gemm_size(const Gemm& g);
 void pack_gemm(const Gemm& g, const float* b, float* to);

@@ -4,6 +4,7 @@
 // that its sizes alone decide, and each piece is a primitive for one thread.
 #include "rill/devices/cpu/product/gemm_halves.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -99,11 +100,18 @@ struct Pieces {
     const int64_t work = g.m * g.n * g.k;
     if (work <= worth_a_piece / 2) {
       matrices = std::min(batch, worth_a_piece / work);
+      if (batch == 1) rows = few_rows_at_once(work, g.m);
     } else {
       const int64_t wanted = std::min(most, (work + worth_a_piece - 1) / worth_a_piece);
       if (g.m >= g.n || g.m >= wanted * least_rows) rows = divided(g.m, wanted, least_rows);
       else columns = divided(g.n, wanted, least_columns);
     }
+  }
+  // A small product, of a step of a recurrent layer say, has a few pieces, which all read the whole of a b that is packed.
+  static int64_t few_rows_at_once(int64_t work, int64_t m) {
+    constexpr int64_t worth_a_piece = 1 << 20, most = 4, least_rows = 16;
+    const int64_t wanted = std::min({work / worth_a_piece, m / least_rows, most});
+    return wanted > 1 ? divided(m, wanted, least_rows) : m;
   }
   // The size of a part, a multiple of `least`.
   static int64_t divided(int64_t size, int64_t parts, int64_t least) {

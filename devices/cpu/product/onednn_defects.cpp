@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "rill/devices/threads.h"
 
@@ -64,23 +66,53 @@ bool all_finite(const Tensor& beside) {
   return finite;
 }
 
+bool meets_input(const Sliding& s, size_t axis, int64_t tap) {
+  for (int64_t o = 0; o < s.out[axis]; ++o) {
+    const int64_t at = o * s.stride[axis] + tap * s.dilation[axis] - s.lo[axis];
+    if (at >= 0 && at < s.in[axis]) return true;
+  }
+  return false;
+}
+
+namespace {
+// The taps that meet nothing, row-major over the window; `taps`: how many there are of all.
+std::vector<int64_t> unmet_taps(const Sliding& s, int64_t& taps) {
+  std::vector<bool> met{true};
+  bool all = true;
+  for (size_t a = 0; a < 3; ++a) {
+    std::vector<bool> along, with;
+    for (int64_t i = 0; i < s.window[a]; ++i) along.push_back(meets_input(s, a, i)), all &= along.back();
+    for (const bool before : met)
+      for (const bool now : along) with.push_back(before && now);
+    met = std::move(with);
+  }
+  taps = int64_t(met.size());
+  std::vector<int64_t> unmet;
+  for (int64_t i = 0; i < taps && !all; ++i)
+    if (!met[size_t(i)]) unmet.push_back(i);
+  return unmet;
+}
+}  // namespace
+
 void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& w) {
-  const size_t n = p.strides.size();
-  for (size_t a = 3 - n; a < 3; ++a)
-    for (int64_t i = 0; i < s.window[a]; ++i) {
-      bool met = false;
-      for (int64_t o = 0; o < s.out[a] && !met; ++o) {
-        const int64_t at = o * s.stride[a] + i * s.dilation[a] - s.lo[a];
-        met = at >= 0 && at < s.in[a];
-      }
-      if (met) continue;
-      const size_t axis = weight_space_axis(p.layout, a + n - 3);
-      int64_t outer = 1, inner = int64_t(size_of(w.dtype()));
-      for (size_t d = 0; d < w.shape().size(); ++d)
-        if (d != axis) (d < axis ? outer : inner) *= w.shape()[d];
-      char* data = w.mutable_rep()->data;
-      for (int64_t b = 0; b < outer; ++b) std::memset(data + (b * s.window[a] + i) * inner, 0, size_t(inner));
+  int64_t taps;
+  const std::vector<int64_t> unmet = unmet_taps(s, taps);
+  const int64_t size = int64_t(size_of(w.dtype())), pairs = unmet.empty() ? 0 : w.size() / taps;
+  char* data = w.mutable_rep()->data;
+  if (p.layout == Layout::nchw) {  // all taps of a pair of channels lie together
+    parallel_for(pairs, 1 << 13, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k)
+        for (int64_t i : unmet) std::memset(data + (k * taps + i) * size, 0, size_t(size));
+    });
+    return;
+  }
+  parallel_for(int64_t(unmet.size()) * pairs, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      const int64_t tap = unmet[size_t(at / pairs)], n = std::min(end - at, pairs - at % pairs);
+      std::memset(data + (tap * pairs + at % pairs) * size, 0, size_t(n * size));
+      at += n;
     }
+  });
 }
 
 }  // namespace rill::cpu::onednn

@@ -59,6 +59,8 @@ bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s)
 bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s);
 bool all_finite(const Tensor& beside);  // whose elements fill a block of memory
 
+// Whether a tap of the window, along an axis of space, ever meets an element.
+bool meets_input(const Sliding& s, size_t axis, int64_t tap);
 // Writes the zeros that are the gradient of what meets nothing but padding.
 void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& weight_gradient);
 

@@ -1,7 +1,7 @@
 // Attention and its gradient in tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022;
 // the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
-// A tile has block_q queries in the lanes and up to block_k keys in its rows. So the softmax runs down the rows, lane
+// A tile has block_q queries in the lanes and up to most_keys keys in its rows. So the softmax runs down the rows, lane
 // by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and a sum's order
 // depends on the sizes alone, not on the number of threads or the width of a vector. Start at forward_block.
 #include "rill/devices/cpu/elementwise/through_f32.h"
@@ -85,7 +85,7 @@ template <class T>
 void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, Factor<T> k,
             const T* columns, T* s) {
   std::fill(s, s + keys * block_q, T(0));
-  add_product(keys, block_q, p.width, k, columns, block_q, s, block_q);
+  add_product(keys, lanes_for<T>(n), p.width, k, columns, block_q, s, block_q);
   if (p.mask.tensor) {
     if (p.mask.tensor->dtype() == DType::boolean) add_mask<T, bool>(p, b, i0, n, j0, keys, s);
     else add_mask<T, T>(p, b, i0, n, j0, keys, s);
@@ -101,15 +101,15 @@ void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, i
 
 template <class T>
 int64_t forward_scratch(const Problem<T>& p) {
-  return (p.width + p.value_width + block_k + 2) * block_q + (padded(p.width) + padded(p.value_width)) * block_k;
+  return (p.width + p.value_width + most_keys + 2) * block_q + (padded(p.width) + padded(p.value_width)) * most_keys;
 }
 
 // Scores become exponentials relative to the largest so far; earlier sums are rescaled to match.
 template <class T>
-void fold_in(int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
+void fold_in(int64_t queries, int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
   using V = Lane<T>;
   constexpr T inf = std::numeric_limits<T>::infinity();
-  for (int64_t x = 0; x < block_q; x += int64_t(lanes<V>())) {
+  for (int64_t x = 0; x < queries; x += int64_t(lanes<V>())) {
     const V before = load<V>(top + x);
     V now = before, sum(T(0));
     for (int64_t j = 0; j < keys; ++j) now = max(now, load<V>(s + j * block_q + x));
@@ -150,20 +150,20 @@ bool sees_a_key(const Problem<T>& p, int64_t b, int64_t i) {
 template <class T>
 void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
   const int64_t n = std::min(block_q, p.queries - i0);
-  T *columns = scratch, *s = columns + p.width * block_q, *o = s + block_k * block_q,
+  T *columns = scratch, *s = columns + p.width * block_q, *o = s + most_keys * block_q,
     *top = o + p.value_width * block_q, *total = top + block_q, *k_rows = total + block_q,
-    *v_rows = k_rows + padded(p.width) * block_k;
+    *v_rows = k_rows + padded(p.width) * most_keys;
   transpose_in(p.q.at(b) + i0 * p.q.row(), p.q.row(), n, p.width, p.scale, columns);
   std::fill(top, top + block_q, -std::numeric_limits<T>::infinity());
   std::fill(total, total + block_q, T(0));
   std::fill(o, o + p.value_width * block_q, T(0));
-  for (int64_t j0 = 0, seen = p.seen(i0 + n); j0 < seen; j0 += block_k) {
-    const int64_t keys = std::min(block_k, seen - j0);
+  for (int64_t j0 = 0, keys = 0, seen = p.seen(i0 + n); j0 < seen; j0 += keys) {
+    keys = keys_at_once(seen - j0);
     const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, k_rows),
                     v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, v_rows);
     scores(p, b, i0, n, j0, keys, k, columns, s);
-    fold_in(keys, p.value_width, s, top, total, o);
-    add_product(p.value_width, block_q, keys, turned(v), s, block_q, o, block_q);
+    fold_in(n, keys, p.value_width, s, top, total, o);
+    add_product(p.value_width, lanes_for<T>(n), keys, turned(v), s, block_q, o, block_q);
   }
   for (int64_t i = 0; i < n; ++i) {
     T* parts = log_sums + 2 * (b * p.queries + i0 + i);
@@ -213,10 +213,10 @@ struct GradientScratch {
                              x.value_width * block_q,
                              padded(x.width) * block_q,
                              padded(x.value_width) * block_q,
-                             padded(x.width) * block_k,
-                             padded(x.value_width) * block_k,
-                             block_k * block_q,
-                             block_k * block_q,
+                             padded(x.width) * most_keys,
+                             padded(x.value_width) * most_keys,
+                             most_keys * block_q,
+                             most_keys * block_q,
                              x.width * block_q,
                              block_q,
                              block_q,
@@ -232,9 +232,9 @@ struct GradientScratch {
 
 // p becomes P, d (until now g V^T) becomes D.
 template <class T>
-void score_gradients(int64_t keys, const GradientScratch<T>& w) {
+void score_gradients(int64_t queries, int64_t keys, const GradientScratch<T>& w) {
   using V = Lane<T>;
-  for (int64_t x = 0; x < block_q; x += int64_t(lanes<V>())) {
+  for (int64_t x = 0; x < queries; x += int64_t(lanes<V>())) {
     const V top = load<V>(w.top + x), log_total = load<V>(w.log_total + x), delta = load<V>(w.delta + x);
     for (int64_t j = 0; j < keys; ++j) {
       T *p = w.p + j * block_q + x, *d = w.d + j * block_q + x;
@@ -267,15 +267,15 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
     w.delta[i] = i < n ? out.delta[query] : T(0);
   }
   std::fill(w.dq, w.dq + p.width * block_q, T(0));
-  for (int64_t j0 = first; j0 < last; j0 += block_k) {
-    const int64_t keys = std::min(block_k, last - j0);
+  for (int64_t j0 = first, keys = 0; j0 < last; j0 += keys) {
+    keys = keys_at_once(last - j0);
     const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, w.k_rows),
                     v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, w.v_rows);
     scores(p, b, i0, n, j0, keys, k, w.columns, w.p);
     std::fill(w.d, w.d + keys * block_q, T(0));
-    add_product(keys, block_q, p.value_width, v, w.g_columns, block_q, w.d, block_q);
-    score_gradients(keys, w);
-    if (to_q) add_product(p.width, block_q, keys, turned(k), w.d, block_q, w.dq, block_q);
+    add_product(keys, lanes_for<T>(n), p.value_width, v, w.g_columns, block_q, w.d, block_q);
+    score_gradients(n, keys, w);
+    if (to_q) add_product(p.width, lanes_for<T>(n), keys, turned(k), w.d, block_q, w.dq, block_q);
     if (!dk) continue;
     const int64_t width = padded(p.width), value_width = padded(p.value_width);
     add_product(keys, width, n, Factor<T>{w.d, block_q, 1}, w.rows, width, dk + (j0 - first) * width, width);

@@ -14,8 +14,15 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// Queries and keys of a tile.
-constexpr int64_t block_q = 32, block_k = 64;
+// Queries and keys of a tile. A few keys that would be left over for a tile of their own join the last one.
+constexpr int64_t block_q = 32, block_k = 64, most_keys = block_k + 16;
+constexpr int64_t keys_at_once(int64_t left) { return left <= most_keys ? left : block_k; }
+// The queries' lanes that are computed where there are n: those of the last block may be one.
+template <class T>
+constexpr int64_t lanes_for(int64_t n) {
+  constexpr int64_t kL = int64_t(lanes<Lane<T>>());
+  return (n + kL - 1) / kL * kL;
+}
 
 // --- Products of small matrices --------------------------------------------------------------------------------------
 
@@ -29,46 +36,48 @@ struct Factor {
   int64_t row, column;
 };
 
-template <int R, class T>
+template <int R, int N, class T>
 HWY_NOINLINE void product_tile(int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c, int64_t c_row) {
   using V = Lane<T>;
   constexpr int64_t kL = int64_t(lanes<V>());
-  V sum[R][2];
+  V sum[R][N];
   RILL_UNROLL for (int r = 0; r < R; ++r) {
-    sum[r][0] = load<V>(c + r * c_row);
-    sum[r][1] = load<V>(c + r * c_row + kL);
+    RILL_UNROLL for (int n = 0; n < N; ++n) sum[r][n] = load<V>(c + r * c_row + n * kL);
   }
   for (int64_t i = 0; i < depth; ++i, b += b_row, a.data += a.column) {
-    const V left = load<V>(b), right = load<V>(b + kL);
+    V row[N];
+    RILL_UNROLL for (int n = 0; n < N; ++n) row[n] = load<V>(b + n * kL);
     RILL_UNROLL for (int r = 0; r < R; ++r) {
       const V x(a.data[r * a.row]);
-      sum[r][0] = fma(x, left, sum[r][0]);
-      sum[r][1] = fma(x, right, sum[r][1]);
+      RILL_UNROLL for (int n = 0; n < N; ++n) sum[r][n] = fma(x, row[n], sum[r][n]);
     }
   }
   RILL_UNROLL for (int r = 0; r < R; ++r) {
-    store(sum[r][0], c + r * c_row);
-    store(sum[r][1], c + r * c_row + kL);
+    RILL_UNROLL for (int n = 0; n < N; ++n) store(sum[r][n], c + r * c_row + n * kL);
   }
 }
 
-// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of block_q.
+// N vectors of columns.
+template <int N, class T>
+void product_columns(int64_t rows, int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c, int64_t c_row) {
+  int64_t i = 0;
+  auto run = [&]<int R>() HWY_ATTR {
+    for (; i + R <= rows; i += R, a.data += R * a.row) product_tile<R, N>(depth, a, b, b_row, c + i * c_row, c_row);
+  };
+  run.template operator()<tile_rows>();
+  run.template operator()<4>();
+  run.template operator()<1>();
+}
+
+// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of a vector's.
 template <class T>
 void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c,
                  int64_t c_row) {
-  constexpr int64_t kStep = 2 * int64_t(lanes<Lane<T>>());
-  static_assert(block_q % kStep == 0);
-  for (int64_t j = 0; j < columns; j += kStep) {
-    Factor<T> part = a;
-    int64_t i = 0;
-    auto run = [&]<int R>() HWY_ATTR {
-      for (; i + R <= rows; i += R, part.data += R * a.row)
-        product_tile<R>(depth, part, b + j, b_row, c + i * c_row + j, c_row);
-    };
-    run.template operator()<tile_rows>();
-    run.template operator()<4>();
-    run.template operator()<1>();
-  }
+  constexpr int64_t kL = int64_t(lanes<Lane<T>>());
+  static_assert(block_q % (2 * kL) == 0);
+  int64_t j = 0;
+  for (; j + 2 * kL <= columns; j += 2 * kL) product_columns<2>(rows, depth, a, b + j, b_row, c + j, c_row);
+  if (j < columns) product_columns<1>(rows, depth, a, b + j, b_row, c + j, c_row);
 }
 
 // --- Bringing numbers into place -------------------------------------------------------------------------------------

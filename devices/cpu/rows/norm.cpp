@@ -73,6 +73,17 @@ void layer_norm_grad_rows(const KernelArgs& args) {
 
 // --- batch_norm, channels last: x is [rows, channels] ----------------------------------------------------------------
 
+// f(first, last, j, k) for rows [first, last) of the k channels from j on, in blocks of rows that stay in the first-level
+// cache: what a channel has for itself stays in registers over the rows of a block.
+template <class V, class F>
+HWY_INLINE void each_column(int64_t begin, int64_t end, int64_t channels, F f) {
+  const int64_t step = std::max<int64_t>(1, 4096 / channels);
+  for (int64_t first = begin; first < end; first += step) {
+    const int64_t last = std::min(end, first + step);
+    row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW { f(first, last, j, k); });
+  }
+}
+
 // Mean and sum of squared deviations of each channel over some rows; merged as Chan, Golub and LeVeque do ("Updating
 // Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
 template <class C>
@@ -172,15 +183,14 @@ void batch_norm_columns(const KernelArgs& args, const AxisView& view) {
     variance[c] /= C(rows);
     factor[size_t(c)] = args.in_data<C>(1)[c] * channel_factor(args, view, c, mean[c], &variance[c]);
   }
+  const C* offset = args.in_data<C>(2);
+  C* to = args.out_data<C>(0);
   parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const C* from = x + r * channels;
-      C* to = args.out_data<C>(0) + r * channels;
-      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
-        const V d = load_k<V>(from + j, k) - load_k<V>(mean + j, k);
-        store_k(d * load_k<V>(factor.data() + j, k) + load_k<V>(args.in_data<C>(2) + j, k), to + j, k);
-      });
-    }
+    each_column<V>(begin, end, channels, [&](int64_t first, int64_t last, int64_t j, size_t k) RILL_ROW {
+      const V m = load_k<V>(mean + j, k), by = load_k<V>(factor.data() + j, k), plus = load_k<V>(offset + j, k);
+      for (int64_t at = first * channels + j; at < last * channels; at += channels)
+        store_k((load_k<V>(x + at, k) - m) * by + plus, to + at, k);
+    });
   });
 }
 
@@ -221,18 +231,19 @@ void batch_norm_grad_columns(const KernelArgs& args, const AxisView& view) {
   std::vector<C> sums(size_t(pieces.count * 2 * channels), C(0));
   parallel_for(pieces.count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      C* own = sums.data() + p * 2 * channels;
-      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+      C *own_g = sums.data() + p * 2 * channels, *own_gd = own_g + channels;
+      const auto add = [&](int64_t first, int64_t last, int64_t j, size_t k) RILL_ROW {
         const V m = load_k<V>(mean + j, k);
-        V sum_g(C(0)), sum_gd(C(0));
-        for (int64_t r = pieces.begin(p); r < pieces.begin(p + 1); ++r) {
-          const V gi = load_k<V>(g + r * channels + j, k);
+        V sum_g = load_k<V>(own_g + j, k), sum_gd = load_k<V>(own_gd + j, k);
+        for (int64_t at = first * channels + j; at < last * channels; at += channels) {
+          const V gi = load_k<V>(g + at, k);
           sum_g = sum_g + gi;
-          sum_gd = sum_gd + gi * (load_k<V>(x + r * channels + j, k) - m);
+          sum_gd = sum_gd + gi * (load_k<V>(x + at, k) - m);
         }
-        store_k(sum_g, own + j, k);
-        store_k(sum_gd, own + channels + j, k);
-      });
+        store_k(sum_g, own_g + j, k);
+        store_k(sum_gd, own_gd + j, k);
+      };
+      each_column<V>(pieces.begin(p), pieces.begin(p + 1), channels, add);
     }
   });
   std::vector<C> total(size_t(2 * channels)), numbers(size_t(6 * channels));
@@ -242,17 +253,18 @@ void batch_norm_grad_columns(const KernelArgs& args, const AxisView& view) {
     const C each[] = {to.r, to.factor, to.mean_g, to.mean_gh, to.slope, to.constant};
     for (int64_t i = 0; i < 6; ++i) numbers[size_t(i * channels + c)] = each[i];
   }
+  C* to = args.out_data<C>(0);
   parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t at = r * channels;
-      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
-        const V d = load_k<V>(x + at + j, k) - load_k<V>(mean + j, k);
-        const auto number = [&](int64_t i) RILL_ROW { return load_k<V>(numbers.data() + i * channels + j, k); };
-        store_k(ChannelGradient<C>::of(load_k<V>(g + at + j, k), d, number(0), number(1), number(2), number(3),
-                                       number(4), number(5)),
-                args.out_data<C>(0) + at + j, k);
-      });
-    }
+    each_column<V>(begin, end, channels, [&](int64_t first, int64_t last, int64_t j, size_t k) RILL_ROW {
+      const auto number = [&](int64_t i) RILL_ROW { return load_k<V>(numbers.data() + i * channels + j, k); };
+      const V m = load_k<V>(mean + j, k), r = number(0), factor = number(1), mean_g = number(2), mean_gh = number(3),
+              slope = number(4), constant = number(5);
+      for (int64_t at = first * channels + j; at < last * channels; at += channels) {
+        const V d = load_k<V>(x + at, k) - m;
+        store_k(ChannelGradient<C>::of(load_k<V>(g + at, k), d, r, factor, mean_g, mean_gh, slope, constant), to + at,
+                k);
+      }
+    });
   });
 }
 
