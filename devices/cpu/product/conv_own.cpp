@@ -201,8 +201,8 @@ class WeightSums {
     for (int a = 2; a >= 0; size *= s.window[a], --a) strides.space[a] = size;
     taps_ = walk_.taps(strides);
     size_ = size;
-    finite_ = all_finite(g, walk_.pixels() * s.out_channels);
-    taps_in_unit_ = finite_ ? std::max<int64_t>(1, unit_rows / groups_.from) : 1;
+    skips_padding_ = walk_.is_mostly_padding() || !all_finite(g, walk_.pixels() * s.out_channels);
+    taps_in_unit_ = skips_padding_ ? 1 : std::max<int64_t>(1, unit_rows / groups_.from);
     parts_ = (groups_.from + unit_rows - 1) / unit_rows;
     units_ = (int64_t(taps_.size()) + taps_in_unit_ - 1) / taps_in_unit_ * parts_;
     blocks_ = (walk_.pixels() + block_k - 1) / block_k;
@@ -214,7 +214,7 @@ class WeightSums {
 
   void run() {
     Room<T> more((pieces_ - 1) * size_);
-    for (int64_t p = 0; p < pieces_ && !(all_taps_ && finite_); ++p)
+    for (int64_t p = 0; p < pieces_ && (skips_padding_ || !all_taps_); ++p)
       std::memset(piece(p, more), 0, size_t(size_) * sizeof(T));
     const int64_t pixels = walk_.pixels(), work = pixels / pieces_ * unit_rows * groups_.count * strips_.width;
     parallel_for(pieces_ * units_, 1 + worth_a_thread / std::max<int64_t>(1, work), [&](int64_t begin, int64_t end) {
@@ -252,16 +252,18 @@ class WeightSums {
     const int64_t all = std::min(block_k, walk_.pixels() - at * block_k);
     int64_t n = all;
     walk_.fill(at * block_k, n, pixels);
-    if (finite_) pack_pixels(pixels, n, packed);
-    add |= !finite_;
+    if (!skips_padding_) pack_pixels(pixels, n, packed);
+    add |= skips_padding_;
     const auto tile = tile_of<T>(groups_);
     for (int64_t u = begin; u < end; ++u) {
       const int64_t tap = u / parts_ * taps_in_unit_, channel = u % parts_ * unit_rows;
       const int64_t taps = std::min(taps_in_unit_, int64_t(taps_.size()) - tap);
       const int64_t channels = std::min(unit_rows, groups_.from - channel), rows = taps * channels;
-      if (!finite_) n = all, walk_.fill(at * block_k, n, pixels);
-      if (u == begin || channel == 0 || !finite_) fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
-      if (!finite_) pack_pixels(pixels, n = keep_met(pixels, n, table), packed);
+      if (u == begin || channel == 0) {  // the first of a tap's
+        if (skips_padding_) n = all, walk_.fill(at * block_k, n, pixels);
+        fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
+        if (skips_padding_) pack_pixels(pixels, n = keep_met(pixels, n, table), packed);
+      }
       T* to[unit_rows];
       for (int64_t r = 0; r < rows; ++r)
         to[r] = w + taps_[size_t(tap + r / channels)].weight + (channel + r % channels) * s_.out_channels;
@@ -303,7 +305,7 @@ class WeightSums {
   Strips strips_;
   std::vector<Tap> taps_;
   int64_t size_, taps_in_unit_, parts_, units_, blocks_, pieces_ = 1;
-  bool all_taps_, finite_;
+  bool all_taps_, skips_padding_;
 };
 
 // --- Operands --------------------------------------------------------------------------------------------------------
