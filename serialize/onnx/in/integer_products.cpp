@@ -67,6 +67,7 @@ bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
 Tensor zero_of(const Centred& v) {
   std::optional<EagerScope> now;
   if (!v.zero.is_symbolic()) now.emplace();
+  if (v.constant && v.zero.size() > 1 && !any(v.zero != 0).item<bool>()) return full({}, 0, v.zero.dtype());
   return v.zero.size() == 1 ? reshape(v.zero, {}) : reshape(v.zero, {v.zero.size()});
 }
 
