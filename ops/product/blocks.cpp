@@ -119,7 +119,7 @@ const Op block_matmul_op({
     .flops = [](std::span<const Spec* const> in, const Spec& out,
                 AttrsView) { return 2.0 * double(in[0]->shape.back().hint()) * double(out.shape.numel()); },
     .samples = samples_block_matmul,
-    .sum_tolerance = 8,  // as matmul
+    .norm_tolerance = 8,
 });
 
 namespace {

@@ -1,7 +1,7 @@
 """ONNX's own tests of each operator, as its Python package `onnx` makes them, and the models that it holds, run by
 import_model: onnx_runner reads the folders that this script writes. What does not pass is listed in onnx_nodes.txt, with
-"unsupported" before the name, or with "fail" and the reason behind it; a test that does not pass and is not listed there is
-a failure of this script, and so is one that is listed and passes, or that fails without a reason. Runs in the environment
+"unsupported" or "fail" before the name and the reason behind it; a test that does not pass and is not listed there is
+a failure of this script, and so is one that is listed and passes, or that has no reason. Runs in the environment
 .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none. `python test_onnx_nodes.py --write`
 makes the list anew and keeps the reasons; `--keep DIR` leaves the folders in DIR.
 """
@@ -80,7 +80,7 @@ def run_cases(folders):
 
 
 def listed():
-    """By test, what is expected of it and why: ("fail", reason) or ("unsupported", "")."""
+    """By test, what is expected of it and why: ("fail", reason) or ("unsupported", reason)."""
     with open(LIST) as file:
         lines = [line.strip().partition(" ") for line in file if line.strip() and not line.startswith("#")]
     return {rest.partition(": ")[0]: (word, rest.partition(": ")[2]) for word, _, rest in lines}
@@ -94,7 +94,7 @@ def write_list(results, version):
                    f"# unsupported, {counts['pass']} of {len(results)} pass. Made by test_onnx_nodes.py --write.\n")
         for name, (word, _) in sorted(results.items()):
             if word != "pass":
-                file.write(f"{word} {name}{reasons.get(name, '') if word == 'fail' else ''}\n")
+                file.write(f"{word} {name}{reasons.get(name, '')}\n")
 
 
 def main():
@@ -109,8 +109,7 @@ def main():
     if "--write" in sys.argv:
         write_list(results, f"onnx {onnx.__version__}")
     expected = listed()
-    wrong = [f"{name}: onnx_nodes.txt does not say why it fails" for name, (word, why) in expected.items()
-             if word == "fail" and not why]
+    wrong = [f"{name}: onnx_nodes.txt does not say why" for name, (_, why) in expected.items() if not why]
     wrong += [f"{name}: onnx_nodes.txt lists it, and there is no such test" for name in expected if name not in results]
     for name, (word, why) in sorted(results.items()):
         known = expected.get(name, ("pass", ""))[0]

@@ -22,9 +22,9 @@ COMPOSITE = {("cos", "f64"): 64, ("erfc", "f64"): 1024, ("erfinv", "f64"): 64}
 NO_F64 = {"AveragePool", "Conv", "ConvTranspose", "Det"}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, factorisations, and random draws.
 REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "beta", "beta_density", "betainc", "betainc_by_a",
-           "betainc_by_b", "betaln", "binom", "cast", "cholesky", "complex", "conj", "cosine_integral", "dawsn",
+           "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "cholesky", "complex", "conj", "cosine_integral", "dawsn",
            "eig", "eigh", "eigvals", "eigvalsh", "erfcx", "exp1", "expi", "expm", "fft", "fresnel_cosine",
-           "fresnel_sine", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
+           "fresnel_sine", "from_blocks", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
            "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
            "log_gamma_sample_slope", "lstsq", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
            "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "slogdet",

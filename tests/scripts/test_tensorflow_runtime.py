@@ -24,8 +24,8 @@ NEAR_ZEROS = {("j0", "f32"), ("j1", "f32")}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, special functions that
 # TensorFlow lacks, and pooling of volumes in other dtypes than f32, of which TensorFlow has no kernels.
 REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "avg_pool", "avg_pool_grad", "beta",
-           "beta_density", "betainc_by_a", "betainc_by_b", "betaln", "binom", "cast", "complex", "conj",
-           "cosine_integral", "eig", "eigvals", "erfcx", "exp1", "expm", "fft", "full", "gamma_density", "imag",
+           "beta_density", "betainc_by_a", "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "complex", "conj",
+           "cosine_integral", "eig", "eigvals", "erfcx", "exp1", "expm", "fft", "from_blocks", "full", "gamma_density", "imag",
            "irfft", "iv", "jv", "kv", "lambertw", "log_gamma_sample_slope", "lu", "max_pool", "max_pool_grad",
            "max_pool_pick", "random_binomial", "random_bits", "random_gamma", "random_multinomial",
            "random_poisson", "real", "rfft", "sine_integral", "spherical_jn", "string_fingerprint", "string_strip", "tgamma", "zeta_by_s"}

@@ -486,8 +486,8 @@ TEST_CASE("every record is exported, but for those that no operator can express"
   });
   const std::string_view expected =
       "airy_ai airy_ai_slope airy_bi airy_bi_slope beta beta_density betainc betainc_by_a betainc_by_b "
-      "betaln binom cholesky complex conj cosine_integral dawsn eig eigh eigvals eigvalsh erfcx exp1 expi "
-      "expm fft fresnel_cosine fresnel_sine gamma_density i0 i0e i1 i1e igamma igamma_by_a igammac "
+      "betaln binom block_matmul cholesky complex conj cosine_integral dawsn eig eigh eigvals eigvalsh erfcx exp1 expi "
+      "expm fft fresnel_cosine fresnel_sine from_blocks gamma_density i0 i0e i1 i1e igamma igamma_by_a igammac "
       "igammac_by_a imag irfft iv j0 j1 jv k0 k0e k1 k1e kv lambertw log_gamma_sample_slope lstsq lu pinv "
       "polygamma qr random_binomial random_bits random_gamma random_multinomial random_poisson real rfft "
       "sine_integral slogdet solve spherical_jn string_cross_bucket string_fingerprint string_hash_bucket "

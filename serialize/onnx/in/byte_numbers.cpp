@@ -26,12 +26,16 @@ std::optional<Tensor> matmul_of_bytes(const Value& a, const Value& b, bool trans
     return {};
   Centred right = centred_bytes(b);
   if (transposed) right = onnx_import::transposed(right);
-  return exact_matmul(centred_bytes(a), right).astype(f32) * factor(a, b);
+  const Centred left = centred_bytes(a);
+  if (!by_bytes(left, right, right.x.dim(1))) return {};
+  return exact_matmul(left, right).astype(f32) * factor(a, b);
 }
 
 std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOptions& options) {
   if (!one_scale(x) || !w.bytes || !w.constant || !scales_along(w, 0)) return {};
+  const Centred left = centred_bytes(x);
   Centred right = centred_bytes(w);
+  if (!by_bytes(left, right, options)) return {};
   const int ndim = right.x.ndim();
   Tensor scale = factor(x, w);
   if (scale.ndim() > 0) scale = along_channels(scale, ndim);
@@ -39,7 +43,7 @@ std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOp
     const EagerScope eager;
     right.zero = along_channels(right.zero, ndim, 0);
   }
-  return exact_conv(centred_bytes(x), right, options).astype(f32) * scale;
+  return exact_conv(left, right, options).astype(f32) * scale;
 }
 
 Tensor restored(const Bytes& b) {

@@ -59,21 +59,11 @@ std::vector<double> magnitudes(const Tensor& w, int64_t axis) {
 bool are_bytes(const Centred& a, const Centred& b) { return a.is_byte() && b.is_byte(); }
 Tensor wide(const Centred& v) { return v.values().astype(f64); }
 
-// Whether the kernels of bytes take these: one zero point on the left, one or `columns` on the right. GPUs have none.
-bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
-  return are_bytes(a, b) && b.constant && a.x.device().kind() != DeviceKind::gpu && a.zero.size() == 1 &&
-         (b.zero.size() == 1 || b.zero.size() == columns);
-}
 Tensor zero_of(const Centred& v) {
   std::optional<EagerScope> now;
   if (!v.zero.is_symbolic()) now.emplace();
+  if (v.constant && v.zero.size() > 1 && !any(v.zero != 0).item<bool>()) return full({}, 0, v.zero.dtype());
   return v.zero.size() == 1 ? reshape(v.zero, {}) : reshape(v.zero, {v.zero.size()});
-}
-
-// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute 32 channels at once.
-bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options) {
-  constexpr int64_t few = 16;
-  return by_bytes(x, w, w.x.dim(0)) && (options.groups == 1 || w.x.dim(0).plain() / options.groups >= few);
 }
 
 // The sum of part(from, to) between the cuts.
@@ -110,6 +100,16 @@ Centred transposed(Centred v) {
   v.x = matrix_transpose(v.x);
   if (v.zero.ndim() > 1) v.zero = matrix_transpose(v.zero);
   return v;
+}
+
+bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
+  return are_bytes(a, b) && b.constant && a.x.device().kind() != DeviceKind::gpu && a.zero.size() == 1 &&
+         (b.zero.size() == 1 || b.zero.size() == columns);
+}
+// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute 32 channels at once.
+bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options) {
+  constexpr int64_t few = 16;
+  return by_bytes(x, w, w.x.dim(0)) && (options.groups == 1 || w.x.dim(0).plain() / options.groups >= few);
 }
 
 Tensor exact_matmul(const Centred& a, const Centred& b) {

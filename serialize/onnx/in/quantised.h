@@ -31,14 +31,18 @@ struct Centred {
 // Operand i of a call, whose zero points are operand `zero_at`, shaped by meet(zero, x); 0 where there are none.
 Centred centred(const Call& c, size_t i, size_t zero_at, Tensor (*meet)(const Tensor& zero, const Tensor& x));
 Centred transposed(Centred v);
+// Whether the kernels of bytes take these: one zero point on the left, one or `columns` (of a convolution, one for each
+// output channel) on the right. GPUs have none.
+bool by_bytes(const Centred& a, const Centred& b, Dim columns);
+bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options);
 // Whole numbers, exactly, in i32, f32 or f64. Of a convolution, options.layout is nchw.
 Tensor exact_matmul(const Centred& a, const Centred& b);
 Tensor exact_conv(const Centred& x, const Centred& w, const ConvOptions& options);
 
 // --- Numbers that are restored from bytes (byte_numbers.cpp) ----------------------------------------------------------
 
-// A product, or a convolution, of operands that DequantizeLinear has restored, by the integers that they were, where that
-// is a sum of bytes with one scale on the left and one, or one a column or channel, on the right; else nothing.
+// A product, or a convolution, of operands that DequantizeLinear has restored, by the integers that they were, where kernels
+// of bytes take them, with one scale on the left and one, or one a column or channel, on the right; else nothing.
 std::optional<Tensor> matmul_of_bytes(const Value& a, const Value& b, bool transposed);
 std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOptions& options);
 

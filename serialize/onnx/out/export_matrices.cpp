@@ -18,10 +18,15 @@ Values write_det(Call& c) { return {c.e.op("Det", c.in)}; }
 
 constexpr std::string_view no_operator = "ONNX has no operator that does this. compute it outside of the model";
 
+constexpr std::string_view no_blocks =
+    "its weights are quantised blocks, for which there is no operator. Blocks::values() gives numbers";
+
 }  // namespace
 
 std::span<const Rule> matrix_rules() {
   static const Rule rules[] = {
+      {.op = "block_matmul", .refusal = no_blocks},
+      {.op = "from_blocks", .refusal = no_blocks},
       {.op = "byte_matmul", .direct = write_byte_matmul, .moves = true},
       {"det", write_det},
       {.op = "cholesky", .refusal = no_operator},

@@ -68,22 +68,36 @@ Values write_conv(Call& c) {
   return {c.e.transposed(y, inverse(order))};
 }
 
-// Its padding is the zero point.
+// Its padding is the zero point. Runtimes take one zero point for all weights: of several, that times the sums of the
+// windows is taken off, which are the convolution with ones.
 Values write_byte_conv(Call& c) {
   if (is_empty(c)) return zeros_of(c, DType::i32);
+  Exporter& e = c.e;
   const ConvParams& p = c.attrs<ConvParams>();
-  const Order order = activation_order(p.layout, c.rank());
+  const Order order = activation_order(p.layout, c.rank()), of_weights = weight_order(p.layout, c.rank(1));
   Dims pads = p.pads_lo;
   for (Dim d : p.pads_hi) pads.push_back(d);
-  const Value y = c.e.op(
-      "ConvInteger",
-      {c.e.transposed(c.in[0], order), c.e.transposed(c.in[1], weight_order(p.layout, c.rank(1))), c.in[2], c.in[3]},
-      {{"strides", plain(c, p.strides)},
-       {"pads", plain(c, pads)},
-       {"dilations", plain(c, p.dilation)},
-       {"group", p.groups}},
-      DType::i32);
-  return {c.e.transposed(y, inverse(order))};
+  const Value x = e.transposed(c.in[0], order), w = e.transposed(c.in[1], of_weights);
+  const auto convolved = [&](const Value& weights, bool with_zero) {
+    Values in{x, weights, c.in[2]};
+    if (with_zero) in.push_back(c.in[3]);
+    return e.op("ConvInteger", in,
+                {{"strides", plain(c, p.strides)},
+                 {"pads", plain(c, pads)},
+                 {"dilations", plain(c, p.dilation)},
+                 {"group", p.groups}},
+                DType::i32);
+  };
+  const bool one_zero = c.specs[3].shape.ndim() == 0;
+  Value y = convolved(w, one_zero);
+  if (!one_zero) {
+    const Value ones = e.op("Expand", {e.number(1, w.dtype), e.sizes(permuted(c.specs[1].shape, of_weights))});
+    Shape by_channel(p.strides.size() + 1, 1);
+    by_channel[0] = c.specs[3].shape[0];
+    const Value zeros = e.reshaped(e.cast(c.in[3], DType::i32), by_channel);
+    y = e.op("Sub", {y, e.op("Mul", {convolved(ones, false), zeros})});
+  }
+  return {e.transposed(y, inverse(order))};
 }
 
 // Cut to [lo, lo + size) along the axes of space, with zeros where it is shorter.
