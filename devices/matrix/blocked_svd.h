@@ -4,6 +4,7 @@
 // (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedSvd::run().
 #pragma once
 #include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/matrix/halves.h"
 #include "rill/devices/matrix/reflections.h"
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/matrix/scaled.h"
@@ -112,8 +113,8 @@ class BlockedSvd {
     Bidiagonal<T> b(a, m, n);
     std::vector<T> u(vectors ? size_t(n * n) : 0);
     of_right_.resize(u.size());
-    if (const int fault = use_.bidiagonal_svd(int(n), b.d.data(), b.e.data(), vectors ? u.data() : nullptr,
-                                              of_right_.data(), scratch))
+    if (const int fault = svd_by_halves(use_, int(n), b.d.data(), b.e.data(), vectors ? u.data() : nullptr,
+                                        of_right_.data(), scratch))
       return fault;
     std::copy(b.d.begin(), b.d.end(), s);
     if (!vectors) return 0;

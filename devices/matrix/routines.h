@@ -77,6 +77,14 @@ struct Routines {
   int (*bidiagonal_svd)(int n, T* d, T* e, T* u, T* vh, Scratch& scratch);
   // The symmetric matrix with the diagonal d and e beside it: d := its eigenvalues, ascending. v: n x n, or null.
   int (*tridiagonal_eigh)(int n, T* d, T* e, T* v, Scratch& scratch);
+  // The steps of these two, for halves.h. A part of a larger matrix, whose columns lie `step` apart; d is in any order.
+  // `wide`: it has one more column than rows, and e a number more. u and vh hold identities.
+  int (*bidiagonal_part)(bool wide, int n, T* d, T* e, T* u, T* vh, int step, Scratch& scratch);
+  int (*tridiagonal_part)(int n, T* d, T* e, T* v, int step, Scratch& scratch);
+  // Two parts and what was between them: the row (alpha, beta); the number that both diagonals were lessened by. `order`
+  // sorts the values of each part, counting from 1, and then those of all.
+  int (*bidiagonal_join)(int left, int right, T* d, T alpha, T beta, T* u, T* vh, int* order, Scratch& scratch);
+  int (*tridiagonal_join)(int n, int cut, T* d, T between, T* v, int* order, Scratch& scratch);
 };
 
 struct Tables {
