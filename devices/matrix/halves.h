@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "rill/devices/matrix/numbers.h"
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/threads.h"
 
@@ -64,7 +65,7 @@ int svd_by_halves(const Routines<T>& use, int n, T* d, T* e, T* u, T* vh, Scratc
     if (std::abs(x) < least) x = std::copysign(least, x);
   const size_t rows = size_t(n);
   const int left = n / 2, right = n - left - 1, second = left + 1;  // with a row between the two
-  std::vector<T> own_u(rows * rows), own_vh(rows * rows);
+  const auto own_u = Numbers<T>::zeros(rows * rows), own_vh = Numbers<T>::zeros(rows * rows);
   for (size_t i = 0; i < rows; ++i) own_u[i * rows + i] = own_vh[i * rows + i] = 1;
   const T alpha = b.d[size_t(left)], beta = b.e[size_t(left)];
   const bool good = run_halves([&](int half, Scratch& own) {
@@ -96,7 +97,7 @@ int eigh_by_halves(const Routines<T>& use, int n, T* d, T* e, T* v, Scratch& scr
   const size_t rows = size_t(n), cut = rows / 2;
   const T between = b.e[cut - 1];
   b.d[cut - 1] -= std::abs(between), b.d[cut] -= std::abs(between);
-  std::vector<T> own(rows * rows);
+  const auto own = Numbers<T>::zeros(rows * rows);
   const bool good = run_halves([&](int half, Scratch& space) {
     const size_t at = half == 0 ? 0 : cut;
     return use.tridiagonal_part(int(half == 0 ? cut : rows - cut), &b.d[at], &b.e[at], &own[at * rows + at], n, space);

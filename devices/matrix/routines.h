@@ -6,7 +6,7 @@
 #include <array>
 #include <complex>
 #include <cstddef>
-#include <vector>
+#include <memory>
 
 namespace rill::matrix {
 
@@ -30,10 +30,10 @@ class Scratch {
  public:
   template <class T>
   T* get(size_t block, size_t count) {
-    std::vector<std::max_align_t>& b = blocks_[block];
+    auto& [memory, size] = blocks_[block];
     const size_t words = (count * sizeof(T) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t) + 1;
-    if (b.size() < words) b.resize(words);
-    return reinterpret_cast<T*>(b.data());
+    if (size < words) memory = std::make_unique_for_overwrite<std::max_align_t[]>(words), size = words;
+    return reinterpret_cast<T*>(memory.get());
   }
   // Blocks below this one are the kernels'; the others are the routines' own.
   static constexpr size_t routines = 8;
@@ -45,7 +45,11 @@ class Scratch {
   } lengths;
 
  private:
-  std::array<std::vector<std::max_align_t>, 14> blocks_;
+  struct Block {
+    std::unique_ptr<std::max_align_t[]> memory;
+    size_t words = 0;
+  };
+  std::array<Block, 14> blocks_;
 };
 
 template <class T>
