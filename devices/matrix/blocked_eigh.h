@@ -3,6 +3,7 @@
 // are applied to its vectors, by products. The bits are the same for any number of threads.
 // (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedEigh::run().
 #pragma once
+#include "rill/devices/matrix/halves.h"
 #include "rill/devices/matrix/reflections.h"
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/matrix/scaled.h"
@@ -64,9 +65,8 @@ template <class T>
 int blocked_eigh(const Routines<T>& use, bool vectors, int64_t n, T* a, T* w, Scratch& scratch) {
   const Scaled<T> scaled(a, n * n);
   Tridiagonal<T> t(scaled.data(), n);
-  std::vector<T> z(vectors ? size_t(n * n) : 0);
-  if (const int fault = use.tridiagonal_eigh(int(n), t.d.data(), t.e.data(), vectors ? z.data() : nullptr, scratch))
-    return fault;
+  const Numbers<T> z = vectors ? Numbers<T>(size_t(n * n)) : Numbers<T>();
+  if (const int fault = eigh_by_halves(use, int(n), t.d.data(), t.e.data(), z.data(), scratch)) return fault;
   std::copy(t.d.begin(), t.d.end(), w);
   scaled.put_back(w, n);
   if (!vectors) return 0;

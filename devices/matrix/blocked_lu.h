@@ -51,7 +51,7 @@ class BlockedLu {
 
   int factor_columns(int64_t at, int64_t count) {
     const int64_t rows = m_ - at;
-    block_.resize(size_t(rows * count));
+    if (block_.size() < size_t(rows * count)) block_ = Numbers<T>(size_t(rows * count));
     for (int64_t j = 0; j < count; ++j) std::copy_n(column(at + j) + at, rows, &block_[size_t(j * rows)]);
     const int fault = use_.lu(int(rows), int(count), block_.data(), pivots_ + at);
     for (int64_t j = 0; j < count; ++j) std::copy_n(&block_[size_t(j * rows)], rows, column(at + j) + at);
@@ -72,8 +72,8 @@ class BlockedLu {
   // The rows beside the block := those of U, also in above_.
   void solve_above(int64_t at, int64_t count, int64_t right) {
     const int64_t rows = m_ - at;
-    corner_.resize(size_t(count * count));
-    above_.resize(size_t(count * right));
+    if (corner_.size() < size_t(count * count)) corner_ = Numbers<T>(size_t(count * count));
+    if (above_.size() < size_t(count * right)) above_ = Numbers<T>(size_t(count * right));
     for (int64_t j = 0; j < count; ++j) std::copy_n(&block_[size_t(j * rows)], count, &corner_[size_t(j * count)]);
     parallel_for((right + some_columns - 1) / some_columns, 1, [&](int64_t begin, int64_t end) {
       for (; begin < end; ++begin) {
@@ -107,7 +107,7 @@ class BlockedLu {
   const int64_t m_, n_;
   T* const a_;
   int* const pivots_;
-  std::vector<T> block_, corner_, above_, product_;
+  Numbers<T> block_, corner_, above_, product_;
 };
 
 }  // namespace rill::matrix

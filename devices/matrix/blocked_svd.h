@@ -4,6 +4,7 @@
 // (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedSvd::run().
 #pragma once
 #include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/matrix/halves.h"
 #include "rill/devices/matrix/reflections.h"
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/matrix/scaled.h"
@@ -30,7 +31,7 @@ class Bidiagonal {
  private:
   // The columns that are taken next, dense.
   void copy_columns(int64_t count) {
-    columns_.resize(size_t(count * rest_.rows()));
+    if (columns_.size() < size_t(count * rest_.rows())) columns_ = Numbers<T>(size_t(count * rest_.rows()));
     cpu::transpose(rest_.matrix().at, rest_.matrix().step, rest_.rows(), count, columns_.data(), rest_.rows());
   }
 
@@ -71,7 +72,7 @@ class Bidiagonal {
   }
 
   Remainder<T> rest_;
-  std::vector<T> columns_, sums_;
+  Numbers<T> columns_, sums_;
 };
 
 // Whether it is worth it, and not better done by a QR factorisation first.
@@ -91,33 +92,32 @@ class BlockedSvd {
     const Scaled<T> scaled(a, m * n);
     if (m >= n) {
       if (const int fault = take_apart(scaled.data(), m, n, full ? m : n, s, u != nullptr, scratch)) return fault;
-      if (u) std::copy(of_left_.begin(), of_left_.end(), u), turn(of_right_, n, n, vh);
+      if (u) std::copy_n(of_left_.data(), of_left_.size(), u), turn(of_right_, n, n, vh);
     } else {
-      std::vector<T> turned(size_t(m * n));
+      const Numbers<T> turned(size_t(m * n));
       cpu::transpose(scaled.data(), n, m, n, turned.data(), m);
       if (const int fault = take_apart(turned.data(), n, m, full ? n : m, s, u != nullptr, scratch)) return fault;
-      if (u) std::copy(of_right_.begin(), of_right_.end(), u), turn(of_left_, n, full ? n : m, vh);
+      if (u) std::copy_n(of_right_.data(), of_right_.size(), u), turn(of_left_, n, full ? n : m, vh);
     }
     scaled.put_back(s, std::min(m, n));
     return 0;
   }
 
  private:
-  static void turn(const std::vector<T>& from, int64_t rows, int64_t columns, T* to) {
+  static void turn(const Numbers<T>& from, int64_t rows, int64_t columns, T* to) {
     cpu::transpose(from.data(), columns, rows, columns, to, rows);
   }
 
   // m >= n. of_left_: m x columns, of_right_: n x n, whose columns are the vectors.
   int take_apart(const T* a, int64_t m, int64_t n, int64_t columns, T* s, bool vectors, Scratch& scratch) {
     Bidiagonal<T> b(a, m, n);
-    std::vector<T> u(vectors ? size_t(n * n) : 0);
-    of_right_.resize(u.size());
-    if (const int fault = use_.bidiagonal_svd(int(n), b.d.data(), b.e.data(), vectors ? u.data() : nullptr,
-                                              of_right_.data(), scratch))
+    const Numbers<T> u = vectors ? Numbers<T>(size_t(n * n)) : Numbers<T>();
+    if (vectors) of_right_ = Numbers<T>(u.size());
+    if (const int fault = svd_by_halves(use_, int(n), b.d.data(), b.e.data(), u.data(), of_right_.data(), scratch))
       return fault;
     std::copy(b.d.begin(), b.d.end(), s);
     if (!vectors) return 0;
-    of_left_.assign(size_t(m * columns), T(0));
+    of_left_ = Numbers<T>::zeros(size_t(m * columns));
     cpu::transpose(u.data(), n, n, n, of_left_.data(), columns);
     for (int64_t i = n; i < columns; ++i) of_left_[size_t(i * columns + i)] = 1;
     b.q.apply(0, columns, of_left_.data());
@@ -126,7 +126,7 @@ class BlockedSvd {
   }
 
   const Routines<T>& use_;
-  std::vector<T> of_left_, of_right_;
+  Numbers<T> of_left_, of_right_;
 };
 
 }  // namespace rill::matrix

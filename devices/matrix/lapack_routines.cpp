@@ -47,7 +47,11 @@ RILL_DECLARE_Q(z, ungqr, c64)
   void p##bdsdc_(const char*, const char*, const int*, R*, R*, R*, const int*, R*, const int*, R*, int*, R*, int*, \
                  int*, size_t, size_t);                                                                            \
   void p##stedc_(const char*, const int*, R*, R*, R*, const int*, R*, const int*, int*, const int*, int*, size_t); \
-  void p##sterf_(const int*, R*, R*, int*);
+  void p##sterf_(const int*, R*, R*, int*);                                                                        \
+  void p##lasd0_(const int*, const int*, R*, R*, R*, const int*, R*, const int*, const int*, int*, R*, int*);      \
+  void p##lasd1_(const int*, const int*, const int*, R*, R*, R*, R*, const int*, R*, const int*, int*, int*, R*,   \
+                 int*);                                                                                            \
+  void p##laed1_(const int*, R*, R*, const int*, int*, R*, const int*, R*, int*, int*);
 RILL_DECLARE_REAL(s, float)
 RILL_DECLARE_REAL(d, double)
 #define RILL_DECLARE_COMPLEX(p, T, R)                                                                            \
@@ -274,21 +278,71 @@ struct Lapack {
     }
     return info;
   }
-  static int tridiagonal_eigh(int n, T* d, T* e, T* v, Scratch& scratch) {
+  static int bidiagonal_part(bool wide, int n, T* d, T* e, T* u, T* vh, int step, Scratch& scratch) {
+    int info = 0;
+    if constexpr (!is_complex<T>) {
+      const int more_columns = wide ? 1 : 0, smallest = 25;  // as ilaenv says of bdsdc
+      const size_t columns = size_t(n + more_columns);
+      const auto call = [&](auto routine) {
+        routine(&n, &more_columns, d, e, u, &step, vh, &step, &smallest, scratch.get<int>(whole_work, 8 * columns),
+                scratch.get<T>(work, 3 * columns * columns + 2 * columns), &info);
+      };
+      if constexpr (std::is_same_v<T, float>) call(slasd0_);
+      else call(dlasd0_);
+    }
+    return info;
+  }
+  static int bidiagonal_join(int left, int right, T* d, T alpha, T beta, T* u, T* vh, int* order, Scratch& scratch) {
+    int info = 0;
+    if constexpr (!is_complex<T>) {
+      const int n = left + right + 1, no_more_columns = 0;
+      const size_t columns = size_t(n);
+      const auto call = [&](auto routine) {
+        routine(&left, &right, &no_more_columns, d, &alpha, &beta, u, &n, vh, &n, order,
+                scratch.get<int>(whole_work, 4 * columns), scratch.get<T>(work, 3 * columns * columns + 2 * columns),
+                &info);
+      };
+      if constexpr (std::is_same_v<T, float>) call(slasd1_);
+      else call(dlasd1_);
+    }
+    return info;
+  }
+  static int tridiagonal_part(int n, T* d, T* e, T* v, int step, Scratch& scratch) {
     int info = 0;
     if constexpr (!is_complex<T>) {
       const int length = 1 + 4 * n + n * n, whole_length = 3 + 5 * n;
-      const auto call = [&](auto all, auto values) {
-        if (!v) return values(&n, d, e, &info);
-        all("I", &n, d, e, v, &n, scratch.get<T>(work, size_t(length)), &length,
-            scratch.get<int>(whole_work, size_t(whole_length)), &whole_length, &info, size_t(1));
+      const auto call = [&](auto routine) {
+        routine("I", &n, d, e, v, &step, scratch.get<T>(work, size_t(length)), &length,
+                scratch.get<int>(whole_work, size_t(whole_length)), &whole_length, &info, size_t(1));
       };
-      if constexpr (std::is_same_v<T, float>) call(sstedc_, ssterf_);
-      else call(dstedc_, dsterf_);
+      if constexpr (std::is_same_v<T, float>) call(sstedc_);
+      else call(dstedc_);
+    }
+    return info;
+  }
+  static int tridiagonal_join(int n, int cut, T* d, T between, T* v, int* order, Scratch& scratch) {
+    int info = 0;
+    if constexpr (!is_complex<T>) {
+      const size_t rows = size_t(n);
+      const auto call = [&](auto routine) {
+        routine(&n, d, v, &n, order, &between, &cut, scratch.get<T>(work, 4 * rows + rows * rows),
+                scratch.get<int>(whole_work, 4 * rows), &info);
+      };
+      if constexpr (std::is_same_v<T, float>) call(slaed1_);
+      else call(dlaed1_);
     }
     return info;
   }
 
+  static int tridiagonal_eigh(int n, T* d, T* e, T* v, Scratch& scratch) {
+    int info = 0;
+    if (v) return tridiagonal_part(n, d, e, v, n, scratch);
+    if constexpr (std::is_same_v<T, float>) ssterf_(&n, d, e, &info);
+    else if constexpr (!is_complex<T>) dsterf_(&n, d, e, &info);
+    return info;
+  }
+
+  static constexpr bool has_bands = !is_complex<T>;
   static constexpr Routines<T> table = {cholesky,
                                         lu,
                                         lu_solve,
@@ -298,8 +352,12 @@ struct Lapack {
                                         eigh,
                                         eig,
                                         multiply,
-                                        is_complex<T> ? nullptr : bidiagonal_svd,
-                                        is_complex<T> ? nullptr : tridiagonal_eigh};
+                                        has_bands ? bidiagonal_svd : nullptr,
+                                        has_bands ? tridiagonal_eigh : nullptr,
+                                        has_bands ? bidiagonal_part : nullptr,
+                                        has_bands ? tridiagonal_part : nullptr,
+                                        has_bands ? bidiagonal_join : nullptr,
+                                        has_bands ? tridiagonal_join : nullptr};
 };
 
 // OpenBLAS's number of threads is 1 while anyone is inside.

@@ -464,8 +464,8 @@ struct Plain {
       }
   }
 
-  static constexpr Routines<T> table = {cholesky, lu,  lu_solve, triangular_solve, qr,     svd,
-                                        eigh,     eig, multiply, nullptr,          nullptr};
+  static constexpr Routines<T> table = {cholesky, lu,      lu_solve, triangular_solve, qr,      svd,     eigh,   eig,
+                                        multiply, nullptr, nullptr,  nullptr,          nullptr, nullptr, nullptr};
 };
 
 }  // namespace

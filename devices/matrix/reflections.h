@@ -9,6 +9,7 @@
 
 #include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/matrix/lines.h"
+#include "rill/devices/matrix/numbers.h"
 #include "rill/devices/threads.h"
 
 namespace rill::matrix {
@@ -41,9 +42,10 @@ void add_lines(const Lines<T>& a, const T* x, T* y) {
 // times_vector(). `sums` is memory for them.
 inline constexpr int64_t lines_a_sum = 32;
 template <class T>
-void times_lines(const Lines<T>& a, const T* x, T* y, std::vector<T>& sums) {
+void times_lines(const Lines<T>& a, const T* x, T* y, Numbers<T>& sums) {
   const int64_t parts = (a.count + lines_a_sum - 1) / lines_a_sum;
-  sums.assign(size_t(parts * a.n), T(0));
+  if (sums.size() < size_t(parts * a.n)) sums = Numbers<T>(size_t(parts * a.n));
+  std::fill_n(sums.data(), parts * a.n, T(0));
   parallel_for(parts, 1 + lines_a_thread(a.n) / lines_a_sum, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t first = p * lines_a_sum;
@@ -95,7 +97,7 @@ struct Reflection {
 template <class T>
 class Reflections {
  public:
-  Reflections(int64_t count, int64_t n) : n_(n), v_(size_t(count * n)), tau_(size_t(count)) {}
+  Reflections(int64_t count, int64_t n) : n_(n), v_(Numbers<T>::zeros(size_t(count * n))), tau_(size_t(count)) {}
 
   // v is where the numbers from `at` on are.
   void put(int64_t i, int64_t at, const T* v, T tau) {
@@ -134,7 +136,7 @@ class Reflections {
     const int64_t rows = n_ - at;
     const T* v = &v_[size_t(i * n_ + at)];
     const std::vector<T> t = triangle(v, count, rows);
-    std::vector<T> along(size_t(count * columns)), turned(size_t(count * columns));
+    const Numbers<T> along(size_t(count * columns)), turned(size_t(count * columns));
     T* from = c + at * columns;
     cpu::gemm_blocked(cpu::GemmProduct<T>{{count, columns, rows, n_, 1, columns, 1}, v, from, along.data()});
     cpu::gemm_blocked(
@@ -146,7 +148,8 @@ class Reflections {
   }
 
   const int64_t n_;
-  std::vector<T> v_, tau_;
+  const Numbers<T> v_;
+  std::vector<T> tau_;
 };
 
 // What remains of a matrix while some of its columns and rows are reduced: a - T(left) right, of which the two grow by a
@@ -160,10 +163,13 @@ class Remainder {
   Remainder(const T* a, int64_t m, int64_t n)
       : m_(m),
         n_(n),
-        a_(a, a + m * n),
+        a_(size_t(m * n)),
         next_(size_t(m * n)),
         left_(size_t(2 * most * m)),
-        right_(size_t(2 * most * n)) {}
+        right_(size_t(2 * most * n)) {
+    std::copy_n(a, m * n, a_.data());
+    clear_lines();
+  }
 
   int64_t rows() const { return m_; }
   int64_t columns() const { return n_; }
@@ -189,13 +195,17 @@ class Remainder {
       std::swap(a_, next_);
     }
     m_ = m, n_ = n;
-    std::fill(left_.begin(), left_.end(), T(0));
-    std::fill(right_.begin(), right_.end(), T(0));
+    clear_lines();
   }
 
  private:
+  void clear_lines() {
+    std::fill_n(left_.data(), left_.size(), T(0));
+    std::fill_n(right_.data(), right_.size(), T(0));
+  }
+
   int64_t m_, n_;
-  std::vector<T> a_, next_, left_, right_;
+  Numbers<T> a_, next_, left_, right_;
 };
 
 // y -= T(lines) x.

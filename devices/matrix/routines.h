@@ -6,7 +6,7 @@
 #include <array>
 #include <complex>
 #include <cstddef>
-#include <vector>
+#include <memory>
 
 namespace rill::matrix {
 
@@ -30,10 +30,10 @@ class Scratch {
  public:
   template <class T>
   T* get(size_t block, size_t count) {
-    std::vector<std::max_align_t>& b = blocks_[block];
+    auto& [memory, size] = blocks_[block];
     const size_t words = (count * sizeof(T) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t) + 1;
-    if (b.size() < words) b.resize(words);
-    return reinterpret_cast<T*>(b.data());
+    if (size < words) memory = std::make_unique_for_overwrite<std::max_align_t[]>(words), size = words;
+    return reinterpret_cast<T*>(memory.get());
   }
   // Blocks below this one are the kernels'; the others are the routines' own.
   static constexpr size_t routines = 8;
@@ -45,7 +45,11 @@ class Scratch {
   } lengths;
 
  private:
-  std::array<std::vector<std::max_align_t>, 14> blocks_;
+  struct Block {
+    std::unique_ptr<std::max_align_t[]> memory;
+    size_t words = 0;
+  };
+  std::array<Block, 14> blocks_;
 };
 
 template <class T>
@@ -77,6 +81,14 @@ struct Routines {
   int (*bidiagonal_svd)(int n, T* d, T* e, T* u, T* vh, Scratch& scratch);
   // The symmetric matrix with the diagonal d and e beside it: d := its eigenvalues, ascending. v: n x n, or null.
   int (*tridiagonal_eigh)(int n, T* d, T* e, T* v, Scratch& scratch);
+  // The steps of these two, for halves.h. A part of a larger matrix, whose columns lie `step` apart; d is in any order.
+  // `wide`: it has one more column than rows, and e a number more. u and vh hold identities.
+  int (*bidiagonal_part)(bool wide, int n, T* d, T* e, T* u, T* vh, int step, Scratch& scratch);
+  int (*tridiagonal_part)(int n, T* d, T* e, T* v, int step, Scratch& scratch);
+  // Two parts and what was between them: the row (alpha, beta); the number that both diagonals were lessened by. `order`
+  // sorts the values of each part, counting from 1, and then those of all.
+  int (*bidiagonal_join)(int left, int right, T* d, T alpha, T beta, T* u, T* vh, int* order, Scratch& scratch);
+  int (*tridiagonal_join)(int n, int cut, T* d, T between, T* v, int* order, Scratch& scratch);
 };
 
 struct Tables {

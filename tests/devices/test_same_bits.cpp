@@ -273,6 +273,22 @@ TEST_CASE("convolutions of small images: whatever the layout, traced and eager")
   }
 }
 
+// One thread computes it, whatever there are.
+TEST_CASE("a small convolution has the same bits for any number of threads, and so have its gradients") {
+  for (DType d : {f32, bf16}) {
+    INFO(name(d));
+    const Tensor x = normal({6, 16, 16, 8}).astype(d), w = normal({3, 3, 8, 8}, f32, 2).astype(d);
+    const auto gradient = [&](const Tensor& of) {
+      GradientTape tape;
+      tape.watch(of);
+      return tape.gradient(sum(conv(x, w, {.strides = {2, 2}, .padding = "SAME"}) * 0.5f), of);
+    };
+    same_whatever([&] { return conv(x, w, {.strides = {2, 2}, .padding = "SAME"}); });
+    same_whatever([&] { return gradient(x); });
+    same_whatever([&] { return gradient(w); });
+  }
+}
+
 TEST_CASE("batched products beside other threads") {
   for (DType d : {f32, f64, bf16, f16, c64})
     for (const auto& [batch, m, k, n] : {std::array<int64_t, 4>{40, 7, 300, 9}, {9, 64, 512, 64}, {3, 200, 300, 150}}) {
