@@ -36,6 +36,7 @@ namespace {
 
 constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
 constexpr int64_t block = 512;       // elements gathered or converted at a time; three of f64 stay in the L1 cache
+constexpr size_t room_bytes = block * sizeof(std::complex<double>);
 
 constexpr size_t convert_block = 64;
 
@@ -247,11 +248,15 @@ DType loop_dtype(const ScalarLoops& loops, DType d) { return is_half(d) && !loop
 
 void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const Space& s, char* const* p,
              int64_t count) {
-  alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
+  alignas(64) std::byte room[max_operands][2][room_bytes];
   int inputs = s.operands - 1;
   DType out_dtype = args.output().dtype(), result = loop_dtype(loops, out_dtype);
-  for (int64_t at = 0; at < count; at += block) {
-    int64_t n = std::min(block, count - at);
+  size_t widest = std::max(size_of(out_dtype), size_of(result));
+  for (const Tensor* t : args.in)
+    widest = std::max({widest, size_of(t->dtype()), size_of(loop_dtype(loops, t->dtype()))});
+  const int64_t step = int64_t(room_bytes / std::max(widest, sizeof(float)));  // more of what is small
+  for (int64_t at = 0; at < count; at += step) {
+    int64_t n = std::min(step, count - at);
     Run run{{}, nullptr, size_t(n), 0};
     for (int k = 0; k < inputs; ++k) {
       int64_t stride = s.step(k);
