@@ -36,7 +36,6 @@ namespace {
 
 constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
 constexpr int64_t block = 512;       // elements gathered or converted at a time; three of f64 stay in the L1 cache
-constexpr size_t room_bytes = block * sizeof(std::complex<double>);
 
 constexpr size_t convert_block = 64;
 
@@ -248,13 +247,14 @@ DType loop_dtype(const ScalarLoops& loops, DType d) { return is_half(d) && !loop
 
 void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const Space& s, char* const* p,
              int64_t count) {
-  alignas(64) std::byte room[max_operands][2][room_bytes];
+  alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
   int inputs = s.operands - 1;
   DType out_dtype = args.output().dtype(), result = loop_dtype(loops, out_dtype);
+  // Of halves, in f32, twice as many: a tenth less time (exp of 2^24 bf16: 1.48 ms for 1.64, four times as many 1.57).
   size_t widest = std::max(size_of(out_dtype), size_of(result));
   for (const Tensor* t : args.in)
     widest = std::max({widest, size_of(t->dtype()), size_of(loop_dtype(loops, t->dtype()))});
-  const int64_t step = int64_t(room_bytes / std::max(widest, sizeof(float)));  // more of what is small
+  const int64_t step = widest <= sizeof(float) ? 2 * block : block;
   for (int64_t at = 0; at < count; at += step) {
     int64_t n = std::min(step, count - at);
     Run run{{}, nullptr, size_t(n), 0};
