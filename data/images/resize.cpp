@@ -123,6 +123,32 @@ Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
   return t;
 }
 
+namespace {
+
+// The same of this thread's last few images, which mostly have a few sizes.
+const Taps& known_taps(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
+  struct Known {
+    int64_t in = -1, out = -1;
+    ResizeMethod method{};
+    bool antialias = false;
+    Taps taps;
+  };
+  constexpr size_t few = 4;
+  constexpr int64_t most = 1 << 16;  // weights that are worth keeping
+  thread_local std::vector<Known> known(few + 1);
+  thread_local size_t next = 0;
+  for (const Known& k : known)
+    if (k.in == in && k.out == out && k.method == method && k.antialias == antialias) return k.taps;
+  Taps taps = taps_for(in, out, method, antialias);
+  const bool keep = taps.count * out <= most;
+  Known& k = known[keep ? next : few];
+  if (keep) next = (next + 1) % few;
+  k = {in, out, method, antialias, std::move(taps)};
+  return k.taps;
+}
+
+}  // namespace
+
 Tensor resampled(const Tensor& x, int64_t axis, const Taps& taps) {
   if ((x.dtype() != DType::u8 && x.dtype() != DType::f32) || !only_values_count(x))
     return resampled_by_ops(x, axis, taps);
@@ -181,7 +207,7 @@ Tensor resized(std::string_view op, const Tensor& x, const Dims& size, const Res
   const bool smooths = o.method == ResizeMethod::gaussian || o.method == ResizeMethod::mitchellcubic;
   for (int64_t i : {1, 0})  // the width first, as Pillow
     if (smooths || sizes[i] != now[i])
-      y = resampled(y, x.ndim() - 3 + i, taps_for(now[i], sizes[i], o.method, o.antialias));
+      y = resampled(y, x.ndim() - 3 + i, known_taps(now[i], sizes[i], o.method, o.antialias));
   return y.dtype() == x.dtype() ? y : rounded_to(y, x.dtype());
 }
 

@@ -64,8 +64,10 @@ void copy_pixels(const uint8_t* from, int64_t right, int64_t across, int64_t w, 
 
 // One image of bytes, row by row; its pixels may lie in any order in memory, for it may be mirrored.
 Tensor normalized_rows(const Tensor& x, const std::vector<double>& by, const std::vector<double>& less) {
-  const std::vector<float> times(by.begin(), by.end()), minus(less.begin(), less.end());
   const int64_t h = x.shape()[0], w = x.shape()[1], c = x.shape()[2];
+  std::vector<float> times(size_t(w * c)), minus(size_t(w * c));
+  for (size_t i = 0; i < times.size(); i += size_t(c))
+    for (size_t k = 0; k < size_t(c); ++k) times[i + k] = float(by[k]), minus[i + k] = float(less[k]);
   const int64_t down = x.strides()[0], right = x.strides()[1], across = x.strides()[2];
   const bool side_by_side = right == c && across == 1;
   std::vector<uint8_t> row(size_t(w * c));
@@ -124,8 +126,8 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
     const double s = stddev[stddev.size() == 1 ? 0 : i], m = mean[mean.size() == 1 ? 0 : i];
     by.push_back(1 / (white * s)), less.push_back(m / s);
   }
-  for (size_t i = c; i < c * times; ++i) by.push_back(by[i - c]), less.push_back(less[i - c]);
   if (x.dtype() == DType::u8 && x.ndim() == 3 && rows && only_values_count(x)) return normalized_rows(x, by, less);
+  for (size_t i = c; i < c * times; ++i) by.push_back(by[i - c]), less.push_back(less[i - c]);
   const DType work = work_of(x.dtype());
   const TensorOptions made = {.dtype = work, .device = x.device()};
   const Tensor from = rows ? reshape(x, {-1, int64_t(c * times)}) : x;

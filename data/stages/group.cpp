@@ -7,6 +7,7 @@
 
 #include "rill/data/engine/calls.h"
 #include "rill/data/engine/lookahead.h"
+#include "rill/data/engine/placed_rows.h"
 #include "rill/data/stages/stages.h"
 
 namespace rill::data::stages {
@@ -65,14 +66,20 @@ class Batch final : public Stage {
         ahead.about_to_read(*input);
         Item x = input->next();
         if (!x) break;
+        if (items.empty() ? stage.stacks_ && stage.n_ > 1 : placed.any())
+          placed.add(x, int64_t(items.size()), items.empty() ? most() : 0);
         items.push_back(std::move(x));
       }
       std::vector<Item> whole = std::move(items);
       items.clear();
       ahead.given(ahead.read());
       if (whole.empty() || (int64_t(whole.size()) < stage.n_ && !stage.partial_)) return {};
+      const PlacedRows rows = std::exchange(placed, {});
+      const PlacedRows::Scope scope(rows);
       return stage.joined(whole, number++);
     }
+    // How many elements the batch can have.
+    int64_t most() const { return std::min(stage.n_, stage.input()->size().value_or(stage.n_)); }
     int64_t skip(int64_t n) override {
       const auto all = stage.input()->size();
       if (!all || *all == endless || n < 1 || !items.empty()) return Cursor::skip(n);
@@ -92,7 +99,7 @@ class Batch final : public Stage {
       number = r.count();
       const int64_t waiting = r.count(), read = r.count();
       ahead.restore(*input, r);
-      items.clear();
+      items.clear(), placed.clear();
       for (int64_t i = 0; i < read; ++i) {
         ahead.about_to_read(*input);
         try {
@@ -107,6 +114,7 @@ class Batch final : public Stage {
     CursorPtr input;
     Lookahead ahead;
     std::vector<Item> items;  // of the batch that is begun
+    PlacedRows placed;
     int64_t number = 0;
   };
   int64_t n_;

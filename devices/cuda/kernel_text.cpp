@@ -200,6 +200,9 @@ class Writer {
     next("else");
     each("v{i} = *RILL_AT(rill::total<{type}>(s, {number}, t.row));");
     end();
+    for (const size_t i : folds)
+      if (k_.body[i].code == Code::reduce_sum_where)
+        line(fmt::format("if (!v{}) v{} = {}(0);", k_.body[i].in[1], i, name_of(i)));
   }
 
   // What a pass over the row's points computes for each of them: what it folds or stores, and what that takes.
@@ -329,7 +332,13 @@ class Writer {
   }
 
   static std::string_view fold_name(Code c) {
-    return c == Code::reduce_sum ? "Sum" : c == Code::reduce_prod ? "Prod" : c == Code::reduce_max ? "Max" : "Min";
+    switch (c) {
+      case Code::reduce_sum:
+      case Code::reduce_sum_where: return "Sum";
+      case Code::reduce_prod: return "Prod";
+      case Code::reduce_min: return "Min";
+      default: return "Max";
+    }
   }
   std::string_view name_of(size_t i) const { return type_name(k_.body[i].type); }
   std::string_view name_of_input(size_t i) const { return type_name(k_.inputs[k_.body[i].imm].dtype); }

@@ -149,18 +149,20 @@ template <class T>
 T identity(Code c) {
   using L = std::numeric_limits<T>;
   switch (c) {
-    case Code::reduce_sum: return T(0);
+    case Code::reduce_sum:
+    case Code::reduce_sum_where: return T(0);
     case Code::reduce_prod: return T(1);
-    case Code::reduce_max: return L::has_infinity ? T(-L::infinity()) : L::lowest();
+    case Code::reduce_max:
+    case Code::reduce_top: return L::has_infinity ? T(-L::infinity()) : L::lowest();
     default: return L::has_infinity ? L::infinity() : L::max();
   }
 }
 
 template <class T>
 T combine(Code c, T a, T b) {
-  if (c == Code::reduce_sum) return two(Code::add, a, b);
+  if (c == Code::reduce_sum || c == Code::reduce_sum_where) return two(Code::add, a, b);
   if (c == Code::reduce_prod) return two(Code::mul, a, b);
-  const bool largest = c == Code::reduce_max;
+  const bool largest = c != Code::reduce_min;
   if (is_nan(a)) return a;
   if (a == b) return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // tells apart zeros only
   return (largest ? a > b : a < b) ? a : b;
@@ -194,7 +196,7 @@ T reduce(Code c, const std::vector<uint64_t>& points, int64_t n) {
   std::vector<T>& lanes = stack[0];
   for (size_t half = 16; half > 0; half /= 2)
     for (size_t i = 0; i < half; ++i) lanes[i] = combine(c, lanes[i], lanes[i + half]);
-  return c == Code::reduce_sum ? two(Code::add, lanes[0], T(0)) : lanes[0];
+  return c == Code::reduce_sum || c == Code::reduce_sum_where ? two(Code::add, lanes[0], T(0)) : lanes[0];
 }
 
 // --- One row ---------------------------------------------------------------------------------------------------------
@@ -247,6 +249,7 @@ std::vector<uint64_t> evaluate(const Kernel& k, const Inst& i, const Values& v, 
   visit_number(i.type, [&](auto zero) {
     using T = decltype(zero);
     if (is_reduction(i.code)) {
+      if (i.code == Code::reduce_sum_where && !from_bits<bool>(v[size_t(i.in[1])][0])) return;  // y is 0
       if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
         y[0] = to_bits(reduce<T>(i.code, v[size_t(i.in[0])], n));
       return;

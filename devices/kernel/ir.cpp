@@ -24,7 +24,7 @@ constexpr CodeInfo info[] = {
     {"not", 1},         {"abs", 1},        {"sqrt", 1},       {"floor", 1},      {"ceil", 1},        {"trunc", 1},
     {"round_even", 1},  {"bitcast", 1},    {"convert", 1},    {"to_int", 1},     {"to_float", 1},    {"shl", 1},
     {"shr", 1},         {"select", 3},     {"fma", 3},        {"clamp", 3},      {"patch", 3},       {"reduce_sum", 1},
-    {"reduce_prod", 1}, {"reduce_max", 1}, {"reduce_min", 1},
+    {"reduce_prod", 1}, {"reduce_max", 1}, {"reduce_min", 1}, {"reduce_top", 1}, {"sum_where", 2},
 };
 static_assert(std::size(info) == code_count);
 
@@ -87,6 +87,7 @@ std::string to_string(const Kernel& k) {
     else if (inst.code == Code::input) fmt::format_to(out, " {}", inst.imm);
     else if (inst.code == Code::patch) fmt::format_to(out, " {}", name(Patch(inst.imm)));
     else if (inst.code == Code::shl || inst.code == Code::shr) fmt::format_to(out, " {}", inst.imm);
+    else if (inst.code == Code::scale && inst.imm != 0) s += " small";
     s += '\n';
   }
   for (size_t i = 0; i < k.outputs.size(); ++i)
@@ -129,7 +130,10 @@ std::string_view type_fault(const Kernel& k, const Inst& i) {
       return (i.type == DType::f32 && type(0) == DType::i32) || (i.type == DType::f64 && type(0) == DType::i64)
                  ? ""
                  : "takes i32 to f32, i64 to f64";
+    case Code::reduce_sum_where:
+      return type(0) == i.type && !half && type(1) == DType::boolean ? "" : "takes numbers and a mask";
     case Code::div:
+    case Code::reduce_top:
     case Code::copysign:
     case Code::scale:
     case Code::sqrt:
@@ -175,6 +179,8 @@ void verify(const Kernel& k) {
       reject(fmt::format("%{} = {} {}", n, name(i.code), fault));
   }
   const std::vector<bool> row = row_level(k);
+  for (const Inst& i : k.body)
+    if (i.code == Code::reduce_sum_where && !row[size_t(i.in[1])]) reject("a sum's condition is not of the row level");
   for (const Output& o : k.outputs) {
     if (o.value < 0 || size_t(o.value) >= k.body.size()) reject(fmt::format("an output is %{}", o.value));
     if (o.dtype != k.body[size_t(o.value)].type) reject(fmt::format("output %{} has another dtype", o.value));

@@ -16,7 +16,7 @@
 //   the first to the last; blocks fold in pairs, pairs of pairs, from the left, and what is left over from the right;
 //   then lane i takes in lane i + 16, i + 8, ..., i + 1. A sum adds +0 at the end. Sum and product round at each step;
 //   max and min give NaN where there is one, and order -0 below +0. Of an empty row: the identity (0, 1, lowest,
-//   highest; for floats minus and plus infinity).
+//   highest; for floats minus and plus infinity). What a sum does not want (reduce_sum_where) need not be computed.
 // * Inputs and outputs may be the same memory where both are dense and of one element size.
 #pragma once
 #include <cstdint>
@@ -51,10 +51,10 @@ enum class Code : uint8_t {
   min,  // NaN if either is NaN, of zeros of either sign b: (a != a) | (a < b) ? a : b
   max,  // (a != a) | (a > b) ? a : b
   copysign,
-  scale,        // a 2^b, rounded once, for a in [1/2, 2] or NaN and a whole number b of at most twice the type's
-                // exponents; else any value
-  mul_high,     // u32: the upper half of the 64-bit product
-  quotient,     // integers: toward zero; 0 where b is 0
+  scale,     // a 2^b, rounded once, for a in [1/2, 2] or NaN and a whole number b of at most 190 (f64: 1534); else any
+             // value. `imm` 1: b is less than 63 (511), which is all that AVX2 needs to know to take half the steps
+  mul_high,  // u32: the upper half of the 64-bit product
+  quotient,  // integers: toward zero; 0 where b is 0
   shift_left,   // integers; 0 where b is not in [0, bits)
   shift_right,  // integers, arithmetic where signed; where b is not in [0, bits) all bits are the sign's, or 0
   // op a
@@ -83,8 +83,10 @@ enum class Code : uint8_t {
   reduce_prod,
   reduce_max,
   reduce_min,
+  reduce_top,        // floats: as reduce_max; any value where there is a NaN, and of zeros of either sign either
+  reduce_sum_where,  // a, b: as reduce_sum of a where b, a mask of the row level, holds, else 0
 };
-inline constexpr int code_count = int(Code::reduce_min) + 1;
+inline constexpr int code_count = int(Code::reduce_sum_where) + 1;
 std::string_view name(Code c);
 // 0 for input and constant, else 1, 2 or 3.
 int operand_count(Code c);

@@ -113,6 +113,10 @@ RILL_RECORD_F2(quotient, quotient)
 RILL_RECORD_F2(shift_left, shift_left)
 RILL_RECORD_F2(shift_right, shift_right)
 #undef RILL_RECORD_F2
+template <class T>
+Rec<T> scale_small_once(Rec<T> a, Rec<T> b) {
+  return detail::put<T>(Code::scale, a.id, b.id, -1, 1);
+}
 
 #define RILL_RECORD_F1(name, code)           \
   template <class T>                         \
@@ -209,6 +213,11 @@ RILL_RECORD_FOLD(reduce_sum)
 RILL_RECORD_FOLD(reduce_prod)
 RILL_RECORD_FOLD(reduce_max)
 RILL_RECORD_FOLD(reduce_min)
+RILL_RECORD_FOLD(reduce_top)
 #undef RILL_RECORD_FOLD
+template <class T>
+Rec<T> reduce_sum_where(Rec<T> x, RecMask m) {
+  return detail::put<T>(Code::reduce_sum_where, x.id, m.id);
+}
 
 }  // namespace rill::kernel

@@ -36,7 +36,7 @@ Emitter::Emitter(const Kernel& k, LLVMModuleRef module, const Machine& machine)
 // stored (softmax and layer_norm + gelu of 4096x1024 gain a third; processors do not look that far ahead).
 void Emitter::choose_fetches() {
   for (const Pass& p : s_.passes)
-    if (!fetching_ || p.elements.size() > fetching_->elements.size()) fetching_ = &p;
+    if (condition(p) < 0 && (!fetching_ || p.elements.size() > fetching_->elements.size())) fetching_ = &p;
   if (fetching_ == s_.passes.data()) fetching_ = nullptr;  // the row's first pass: nothing to spare there
   if (!fetching_) return;
   for (const Pass& p : std::span(s_.passes.data(), fetching_))
@@ -161,8 +161,9 @@ void Emitter::pass(const Pass& p) {
 }
 
 // How often the loop's body is written out: short ones several times, so that their steps overlap. Two copies of longer
-// ones gain nothing (exp, tanh(x*y+z)*0.5+x on 4096 floats), and writing a long one out once, always masked, saves a
-// third of LLVM's time and costs 5 % of every run (ten tanh).
+// ones gain nothing (exp, gelu, tanh(x*y+z)*0.5+x on 4096 floats, with AVX2 and AVX-512: arithmetic units are busy, and
+// nothing waits), and writing a long one out once, always masked, saves a third of LLVM's time and costs 5 % of every run
+// (ten tanh).
 int Emitter::copies(const Pass& p) const {
   const size_t length = p.elements.size();
   int c = length <= 12 ? 4 : length <= 30 ? 2 : 1;
@@ -220,10 +221,44 @@ std::vector<Values> grouped(const Values& all, const std::vector<Fold>& folds) {
 
 }  // namespace
 
+// The mask without which the pass is for nothing: that of its sums, where all have one and nothing else is computed.
+int32_t Emitter::condition(const Pass& p) const {
+  if (p.folded.empty() || !p.stored.empty() || !p.kept.empty()) return -1;
+  const int32_t mask = k_.body[size_t(p.folded[0])].in[1];
+  for (int32_t f : p.folded)
+    if (const Inst& i = k_.body[size_t(f)]; i.code != Code::reduce_sum_where || i.in[1] != mask) return -1;
+  return mask;
+}
+
+void Emitter::reduce(const Pass& p) {
+  const int32_t mask = condition(p);
+  Block from = LLVMGetInsertBlock(o_.b), done = nullptr;
+  if (mask >= 0) {
+    Block work = new_block(o_);
+    done = new_block(o_);
+    LLVMBuildCondBr(o_.b, rows_[size_t(mask)], work, done);
+    enter(o_, work);
+  }
+  const Values sums = folded(p);
+  Block worked = LLVMGetInsertBlock(o_.b);
+  if (mask >= 0) {
+    LLVMBuildBr(o_.b, done);
+    enter(o_, done);
+  }
+  for (size_t f = 0; f < sums.size(); ++f) {
+    const Inst& i = k_.body[size_t(p.folded[f])];
+    Value& y = rows_[size_t(p.folded[f])];
+    y = sums[f];
+    const Value none = LLVMConstNull(LLVMTypeOf(y));
+    if (mask >= 0) y = join(o_, y, worked, none, from);
+    else if (i.code == Code::reduce_sum_where) y = o_.select(rows_[size_t(i.in[1])], y, none);
+  }
+}
+
 // Blocks of 1024 points, whose folds are merged in pairs, pairs of pairs, ... : block number k (from 0) finds as many
 // subtrees on the stack as k has one bits, and is followed by as many merges as k + 1 has trailing zero bits; the last
 // one by as many as leave one subtree. A row of one block, and folds whose order does not show, do without the stack.
-void Emitter::reduce(const Pass& p) {
+Values Emitter::folded(const Pass& p) {
   std::vector<Fold> folds;
   bool ordered = false;
   for (int32_t f : p.folded) {
@@ -231,7 +266,9 @@ void Emitter::reduce(const Pass& p) {
     ordered = ordered || folds.back().ordered();
   }
   const std::vector<Values> all = ordered ? fold_blocks(p, folds) : fold_run(p, folds, o_.i64(0), n_);
-  for (size_t f = 0; f < folds.size(); ++f) rows_[size_t(p.folded[f])] = folds[f].finish(o_, all[f]);
+  Values sums;
+  for (size_t f = 0; f < folds.size(); ++f) sums.push_back(folds[f].finish(o_, all[f]));
+  return sums;
 }
 
 std::vector<Values> Emitter::fold_blocks(const Pass& p, const std::vector<Fold>& folds) {

@@ -29,6 +29,8 @@ class Emitter {
   void pass(const Pass& p);
   void map(const Pass& p);
   void reduce(const Pass& p);
+  Values folded(const Pass& p);
+  int32_t condition(const Pass& p) const;
   std::vector<Values> fold_blocks(const Pass& p, const std::vector<Fold>& folds);
   std::vector<Values> fold_run(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end,
                                const Values* carried = nullptr);

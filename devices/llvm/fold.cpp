@@ -7,8 +7,8 @@
 namespace rill::kernel {
 
 Value Fold::combine(Ops& o, Value a, Value b) const {
-  const bool real = is_float(type), largest = code == Code::reduce_max;
-  if (code == Code::reduce_sum) return real ? LLVMBuildFAdd(o.b, a, b, "") : LLVMBuildAdd(o.b, a, b, "");
+  const bool real = is_float(type), largest = code == Code::reduce_max || code == Code::reduce_top;
+  if (adds()) return real ? LLVMBuildFAdd(o.b, a, b, "") : LLVMBuildAdd(o.b, a, b, "");
   if (code == Code::reduce_prod) return real ? LLVMBuildFMul(o.b, a, b, "") : LLVMBuildMul(o.b, a, b, "");
   if (real) return o.better(largest, type, b, a);
   const LLVMIntPredicate wins =
@@ -26,10 +26,10 @@ Value Fold::join_bits(Ops& o, Value a, Value b) const {
 Values Fold::identity(Ops& o) const {
   const Type t = o.type(type, 1);
   Value one;
-  if (code == Code::reduce_sum) {
+  if (adds()) {
     one = LLVMConstNull(t);
   } else if (is_float(type)) {
-    one = LLVMConstReal(t, code == Code::reduce_prod ? 1 : code == Code::reduce_max ? -INFINITY : INFINITY);
+    one = LLVMConstReal(t, code == Code::reduce_prod ? 1 : code == Code::reduce_min ? INFINITY : -INFINITY);
   } else if (code == Code::reduce_prod) {
     one = LLVMConstInt(t, 1, false);
   } else {
@@ -84,7 +84,7 @@ Value Fold::finish(Ops& o, const Values& acc) const {
   };
   const auto group = [&](int g) { return Values(acc.begin() + g * turns(), acc.begin() + (g + 1) * turns()); };
   Value y = down(group(0), [&](Value a, Value b) { return combine(o, a, b); });
-  if (code == Code::reduce_sum && is_float(type)) return LLVMBuildFAdd(o.b, y, LLVMConstNull(o.type(type, 1)), "");
+  if (adds() && is_float(type)) return LLVMBuildFAdd(o.b, y, LLVMConstNull(o.type(type, 1)), "");
   if (!extreme()) return y;
   Value nan = down(group(1), [&](Value a, Value b) { return last_nan(o, a, b); });
   Value bits = down(group(2), [&](Value a, Value b) { return join_bits(o, a, b); });

@@ -26,9 +26,10 @@ struct Fold {
   static constexpr int64_t block = 1024;  // points that fold one after another
   static constexpr int64_t deepest = 40;  // a stack of that many folded subtrees is enough for any row
 
+  bool adds() const { return code == Code::reduce_sum || code == Code::reduce_sum_where; }
   bool extreme() const { return is_float(type) && (code == Code::reduce_max || code == Code::reduce_min); }
   // Whether the order of folding shows in the result; else blocks are not needed.
-  bool ordered() const { return is_float(type) && !extreme(); }
+  bool ordered() const { return is_float(type) && (adds() || code == Code::reduce_prod); }
   int turns() const { return all / lanes; }
   int vectors() const { return extreme() ? 3 * turns() : turns(); }  // all maxima, all NaN, all bits
   Value combine(Ops& o, Value a, Value b) const;

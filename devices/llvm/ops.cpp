@@ -125,8 +125,8 @@ Value Ops::lane_numbers(int first, int lanes) const {
   return LLVMConstVector(index.data(), unsigned(lanes));
 }
 
-// One instruction of AVX-512. Elsewhere in two steps, as scale() of devices/kernel/math/math_common.h.
-Value Ops::scale(DType d, Value x, Value n, int lanes) {
+// One instruction of AVX-512. Elsewhere as scale() and scale_small() of devices/kernel/math/math_common.h.
+Value Ops::scale(DType d, Value x, Value n, int lanes, bool small) {
   const bool wide64 = d == DType::f64;
   if (const int width = lanes * bits_of(d); machine.masks && (width == 128 || width == 256 || width == 512)) {
     const std::string name =
@@ -137,16 +137,17 @@ Value Ops::scale(DType d, Value x, Value n, int lanes) {
     return intrinsic(name.c_str(), {}, {x, n, x, all});
   }
   const DType whole = wide64 ? DType::i64 : DType::i32;
-  const uint64_t bias = wide64 ? 1023 : 127, mantissa = wide64 ? 52 : 23;
-  const auto c = [&](uint64_t v) { return constant(whole, v, lanes); };
-  const Value shifter = number(element(d), wide64 ? 0x1.8p52 : 0x1.8p23, lanes);  // brings n into the low bits
-  const auto raw = [&](Value v) { return LLVMBuildBitCast(b, v, type(whole, lanes), ""); };
-  const Value i = LLVMBuildSub(b, raw(LLVMBuildFAdd(b, n, shifter, "")), raw(shifter), "");
-  const Value half = LLVMBuildSub(b, LLVMBuildLShr(b, LLVMBuildAdd(b, i, c(4 * bias), ""), c(1), ""), c(2 * bias), "");
-  const auto power = [&](Value k) {
-    return LLVMBuildBitCast(b, LLVMBuildShl(b, LLVMBuildAdd(b, k, c(bias), ""), c(mantissa), ""), type(d, lanes), "");
+  const double step = wide64 ? 512 : 64, zero = wide64 ? 0x1.8p52 + 1023 : 0x1.8p23 + 127;
+  const auto c = [&](double v) { return number(element(d), v, lanes); };
+  const Value less = small ? nullptr : LLVMBuildFCmp(b, LLVMRealOLT, n, c(0), "");
+  const auto choose = [&](double if_less, double if_not) {
+    return small ? c(if_less) : select(less, c(if_less), c(if_not));
   };
-  return LLVMBuildFMul(b, LLVMBuildFMul(b, x, power(half), ""), power(LLVMBuildSub(b, i, half, "")), "");
+  const Value power = LLVMBuildFAdd(b, n, choose(zero + step, zero - step), "");
+  const Value bits =
+      LLVMBuildShl(b, LLVMBuildBitCast(b, power, type(whole, lanes), ""), constant(whole, wide64 ? 52 : 23, lanes), "");
+  const Value near = LLVMBuildFMul(b, x, LLVMBuildBitCast(b, bits, type(d, lanes), ""), "");
+  return LLVMBuildFMul(b, near, choose(wide64 ? 0x1p-512 : 0x1p-64, wide64 ? 0x1p512 : 0x1p64), "");
 }
 
 Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
@@ -163,7 +164,6 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
       return LLVMBuildTrunc(b, LLVMBuildLShr(b, product, constant(DType::i64, 32, lanes), ""), type(d, lanes), "");
     }
     case Code::quotient: return quotient(d, x, y, lanes);
-    case Code::scale: return scale(d, x, y, lanes);
     case Code::shift_left:
     case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:
@@ -215,7 +215,9 @@ Value Ops::compute(const Inst& i, DType from, const Value* in, int lanes) {
       Value y = one(i, from, in[0], lanes);
       return i.code == Code::bitcast ? from_memory(i.type, y, lanes) : y;
     }
-    case 2: return two(i.code, i.type, in[0], in[1], lanes);
+    case 2:
+      if (i.code == Code::scale) return scale(i.type, in[0], in[1], lanes, i.imm != 0);
+      return two(i.code, i.type, in[0], in[1], lanes);
     default: break;
   }
   if (i.code == Code::select) return select(in[0], in[1], in[2]);

@@ -56,7 +56,7 @@ class Ops {
   Value two(Code c, DType d, Value x, Value y, int lanes);
   Value quotient(DType d, Value x, Value y, int lanes);
   Value shift(Code c, DType d, Value x, Value y, int lanes);
-  Value scale(DType d, Value x, Value n, int lanes);
+  Value scale(DType d, Value x, Value n, int lanes, bool small);
   Value lane_numbers(int first, int lanes) const;  // as a shuffle takes them
   Value one(const Inst& i, DType from, Value x, int lanes);
   Value widen(DType from, Value x, int lanes);           // f16, bf16 -> f32

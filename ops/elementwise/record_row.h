@@ -42,7 +42,7 @@ class RecordedRow {
     const auto wide = [&](V v) { return Wide::of(args_.recorder.convert(v.id, DType::f64)); };
     return V::of(args_.recorder.convert(rill::HWY_NAMESPACE::log1p(wide(x) + wide(y)).id, dtype_of<T>()));
   }
-  V max(V x) const { return reduce_max(x); }
+  V max(V x) const { return reduce_top(x); }
   V at_label(V x) const { return reduce_sum(select(is_label(), x, V(T(-0.0)))); }  // which changes no sum
 
   template <class F, class... X>
@@ -58,8 +58,8 @@ class RecordedRow {
     return sum(f, x);
   }
   template <class F>
-  V sum_where(kernel::RecMask, F f, V x) const {
-    return sum(f, x);
+  V sum_where(kernel::RecMask condition, F f, V x) const {
+    return reduce_sum_where(f(x), condition);
   }
   struct Kept {
     V kept, sum;

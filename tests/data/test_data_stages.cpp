@@ -423,3 +423,52 @@ TEST_CASE("data: messages of batches name the line that made them") {
              }),
              "joiners.cpp"));
 }
+
+TEST_CASE("data: large tensors are put into their batch as they come, whatever comes between") {
+  constexpr int64_t side = 200;  // 160 KB each
+  const auto picture = [](int64_t i) {
+    if (i == 6) return std::pair(zeros({1, 2}), i);
+    return std::pair(arange(side * side).reshape({side, side}).astype(f32) + double(i), i);
+  };
+  const auto alike = [](const std::pair<Tensor, Tensor>& batch, std::vector<int64_t> wanted) {
+    std::vector<Tensor> rows;
+    for (const int64_t i : wanted) rows.push_back(arange(side * side).reshape({side, side}).astype(f32) + double(i));
+    return array_equal(batch.first, stack(rows)) && batch.second.to_vector<int64_t>() == wanted;
+  };
+  for (const int threads : {1, 2}) {
+    const auto good = data::range(6).map(picture, {.threads = threads}).batch(4);
+    const auto batches = good.collect();
+    REQUIRE(batches.size() == 2);
+    CHECK(alike(batches[0], {0, 1, 2, 3}));
+    CHECK(alike(batches[1], {4, 5}));
+    CHECK(batches[1].first.is_contiguous());
+    // Another shape is an error of its batch, and those behind it are as they would be.
+    const auto mixed = data::range(3, 14).map(picture, {.threads = threads}).batch(4);
+    auto pass = mixed.iterator();
+    CHECK(has(message_of([&] { pass.next(); }), "element 3 of the batch holds f32[1,2]"));
+    CHECK(alike(pass.next().value(), {7, 8, 9, 10}));
+    CHECK(alike(pass.next().value(), {11, 12, 13}));
+    CHECK_FALSE(pass.next());
+  }
+  // Elements that others hold stay what they are, and a pass goes on in the middle of a batch.
+  const auto kept = data::range(6).map(picture).cache();
+  CHECK(alike(kept.batch(3).collect()[1], {3, 4, 5}));
+  CHECK(alike(kept.batch(2).collect()[2], {4, 5}));
+  const auto failing =
+      data::range(6).map([&](int64_t i) { return i == 2 ? throw std::runtime_error("no such picture") : picture(i); });
+  auto pass = failing.batch(3).iterator();
+  CHECK(has(message_of([&] { pass.next(); }), "no such picture"));
+  auto other = failing.batch(3).iterator();
+  other.restore(pass.save());
+  CHECK(alike(pass.next().value(), {0, 1, 3}));
+  CHECK(alike(other.next().value(), {0, 1, 3}));
+}
+
+TEST_CASE("data: a batch of large tensors needs little more than its own memory") {
+  const auto ds = data::range(16).map([](int64_t i) { return full({1024, 1024}, float(i)); }).batch(16);
+  release_cached_memory("cpu:0");
+  reset_peak_memory("cpu:0");
+  const int64_t before = int64_t(memory_stats("cpu:0").in_use);
+  CHECK(ds.first().dim(0) == 16);
+  CHECK(int64_t(memory_stats("cpu:0").peak) - before < 24 * (1 << 22));
+}

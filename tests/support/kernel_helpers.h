@@ -255,9 +255,10 @@ class Generator {
     const auto c = [&](double v) {
       return add(Code::convert, t, {add(Code::constant, f64, {}, __builtin_bit_cast(uint64_t, v))});
     };
-    const double most = t == f32 ? 160 : 1100;
+    const bool small = below(r_, 2) == 0;
+    const double least = t == f32 ? -160 : -1100, most = !small ? -least : t == f32 ? 62 : 510;
     const int32_t near_one = add(Code::clamp, t, {a, c(0.5), c(2)}), whole = add(Code::round_even, t, {x});
-    add(Code::scale, t, {near_one, add(Code::clamp, t, {whole, c(-most), c(most)})});
+    add(Code::scale, t, {near_one, add(Code::clamp, t, {whole, c(least), c(most)})}, small);
   }
   void choice() {
     static constexpr Code compare[] = {Code::eq, Code::ne, Code::lt, Code::le, Code::gt, Code::ge};
@@ -298,7 +299,18 @@ class Generator {
   }
   void reduction() {
     const DType t = plain();
-    add(Code(int(Code::reduce_sum) + below(r_, 4)), t, {of(t)});
+    const int what = below(r_, 6);
+    if (what < 4) {
+      add(Code(int(Code::reduce_sum) + what), t, {of(t)});
+    } else if (what == 4) {  // of rows whose largest number is above another one
+      const int32_t largest = add(Code::reduce_max, t, {of(t)});
+      const int32_t mask = add(Code::gt, boolean, {largest, constant(t)});
+      add(Code::reduce_sum_where, t, {of(t), mask});
+    } else {  // of numbers without NaN, and zeros of one sign
+      const DType real = below(r_, 2) ? f32 : f64;
+      const int32_t x = number(of(real));
+      add(Code::reduce_top, real, {add(Code::add, real, {x, add(Code::constant, real, {}, 0)})});
+    }
   }
 
   Rng r_;

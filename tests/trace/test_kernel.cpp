@@ -154,6 +154,22 @@ TEST_CASE("what is dear to compute is kept between passes, what is cheap is comp
   CHECK(s.passes[1].restored == std::vector<int32_t>{root.id});
 }
 
+TEST_CASE("a sum that a row does not want is 0, and its pass keeps nothing from being right") {
+  const Tensor x = random::normal({40, 1500}, {.key = random::Key(3)});
+  Recorder r;
+  Recording recording(r);
+  using V = Rec<float>;
+  const V in = V::of(r.input({f32, Input::Kind::dense}));
+  const V largest = reduce_top(in), rest = reduce_sum_where(sqrt(largest - in), largest > V(3.4f));
+  r.kernel.outputs.push_back({rest.id, f32, true});
+  verify(r.kernel);
+  const Tensor top = max(x, {.axis = 1, .keepdims = true}), all = sum(sqrt(top - x), 1);
+  const Tensor wanted = squeeze(top, 1) > 3.4f;
+  REQUIRE(any(wanted).item<bool>());
+  REQUIRE_FALSE(rill::all(wanted).item<bool>());
+  CHECK(same(run(r.kernel, {x}, f32, 40, 1500), where(wanted, all, 0.f)));
+}
+
 TEST_CASE("kernels that make no sense are rejected") {
   Recorder r;
   int32_t x = r.input({f32, Input::Kind::dense}), n = r.input({i32, Input::Kind::uniform});
@@ -168,6 +184,9 @@ TEST_CASE("kernels that make no sense are rejected") {
   rejected({Code::shl, i32, {n, -1, -1}, 32});
   rejected({Code::input, f32, {}, 2});
   rejected({Code::select, f32, {x, x, x}, 0});
+  rejected({Code::reduce_top, i32, {n, -1, -1}, 0});
+  rejected({Code::reduce_sum_where, f32, {x, x, -1}, 0});
+  rejected({Code::reduce_sum_where, f32, {x, r.add({Code::gt, boolean, {x, x, -1}, 0}), -1}, 0});  // a mask of points
   kernel::Kernel k = r.kernel;
   k.outputs.push_back({x, f32, true});
   CHECK_THROWS_AS(verify(k), Error);

@@ -250,8 +250,13 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
   alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
   int inputs = s.operands - 1;
   DType out_dtype = args.output().dtype(), result = loop_dtype(loops, out_dtype);
-  for (int64_t at = 0; at < count; at += block) {
-    int64_t n = std::min(block, count - at);
+  // Of halves, in f32, twice as many: a tenth less time (exp of 2^24 bf16: 1.48 ms for 1.64, four times as many 1.57).
+  size_t widest = std::max(size_of(out_dtype), size_of(result));
+  for (const Tensor* t : args.in)
+    widest = std::max({widest, size_of(t->dtype()), size_of(loop_dtype(loops, t->dtype()))});
+  const int64_t step = widest <= sizeof(float) ? 2 * block : block;
+  for (int64_t at = 0; at < count; at += step) {
+    int64_t n = std::min(step, count - at);
     Run run{{}, nullptr, size_t(n), 0};
     for (int k = 0; k < inputs; ++k) {
       int64_t stride = s.step(k);

@@ -42,15 +42,31 @@ HWY_INLINE HalfLanes::V widen(const BFloat16* from) {
   const auto bits = hn::PromoteTo(HalfLanes::U(), hn::LoadU(HalfLanes::U16(), reinterpret_cast<const uint16_t*>(from)));
   return hn::BitCast(HalfLanes::F(), hn::ShiftLeft<16>(bits));
 }
-HWY_INLINE void narrow(HalfLanes::V x, BFloat16* to) {
+// The bits of x whose upper half is x rounded to bf16.
+HWY_INLINE auto rounded_bits(HalfLanes::V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const HalfLanes::U du;
-  const auto u = hn::BitCast(du, x), high = hn::ShiftRight<16>(u);
-  const auto even = hn::And(high, hn::Set(du, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(hn::Set(du, 0x7fff), even)));
-  const auto nan = hn::Or(high, hn::Set(du, 0x40));  // stays one when its payload is cut
-  const auto bits = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, rounded);
-  hn::StoreU(hn::TruncateTo(HalfLanes::U16(), bits), HalfLanes::U16(), reinterpret_cast<uint16_t*>(to));
+  const auto u = hn::BitCast(du, x), even = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
+  const auto rounded = hn::Add(u, hn::Add(hn::Set(du, 0x7fff), even));
+  const auto nan = hn::Or(u, hn::Set(du, 0x400000));  // stays one when its payload is cut
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, rounded);
+}
+HWY_INLINE void narrow(HalfLanes::V x, BFloat16* to) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const HalfLanes::U16 du16;
+  const auto bits = hn::ShiftRight<16>(rounded_bits(x));
+  hn::StoreU(hn::TruncateTo(du16, bits), du16, reinterpret_cast<uint16_t*>(to));
+}
+// Two vectors, which fill one of halves.
+HWY_INLINE void narrow(HalfLanes::V x, HalfLanes::V y, BFloat16* to) {
+#if HWY_TARGET == HWY_SCALAR
+  narrow(x, to), narrow(y, to + 1);
+#else
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::Repartition<uint16_t, HalfLanes::U> both;
+  const auto low = hn::BitCast(both, rounded_bits(x)), high = hn::BitCast(both, rounded_bits(y));
+  hn::StoreU(hn::ConcatOdd(both, high, low), both, reinterpret_cast<uint16_t*>(to));
+#endif
 }
 #if RILL_NATIVE_F16
 HWY_INLINE HalfLanes::V widen(const Half* from) {
@@ -60,6 +76,9 @@ HWY_INLINE HalfLanes::V widen(const Half* from) {
 HWY_INLINE void narrow(HalfLanes::V x, Half* to) {
   namespace hn = hwy::HWY_NAMESPACE;
   hn::StoreU(hn::DemoteTo(HalfLanes::F16(), x), HalfLanes::F16(), reinterpret_cast<hwy::float16_t*>(to));
+}
+HWY_INLINE void narrow(HalfLanes::V x, HalfLanes::V y, Half* to) {
+  narrow(x, to), narrow(y, to + hwy::HWY_NAMESPACE::Lanes(HalfLanes::F()));
 }
 #endif
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/image/blend_rows.cpp"
@@ -56,29 +57,31 @@ struct BlendFloats {
   }
 };
 
+// `vectors` of sums side by side, which wait for no one but themselves.
+template <class B, int vectors>
+HWY_INLINE void blend_vectors(const typename B::T* from, int64_t step, const typename B::W* weights, int64_t count,
+                              typename B::T* out) {
+  constexpr int64_t lanes = hn::MaxLanes(typename B::D());
+  typename B::V sum[vectors];
+  RILL_UNROLL for (int v = 0; v < vectors; ++v) sum[v] = B::first(from + v * lanes, weights[0]);
+  for (int64_t k = 1; k < count; ++k) {
+    from += step;
+    RILL_UNROLL for (int v = 0; v < vectors; ++v) sum[v] = B::next(sum[v], from + v * lanes, weights[k]);
+  }
+  RILL_UNROLL for (int v = 0; v < vectors; ++v) B::store(sum[v], out + v * lanes);
+}
+
 template <class B>
 void blend(const typename B::T* rows, int64_t step, const typename B::W* weights, int64_t count, typename B::T* out,
            int64_t n) {
-  const int64_t lanes = int64_t(hn::Lanes(typename B::D()));
+  constexpr int64_t lanes = hn::MaxLanes(typename B::D());
   int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    const auto* from = rows + i;
-    auto a = B::first(from, weights[0]), b = B::first(from + lanes, weights[0]),
-         c = B::first(from + 2 * lanes, weights[0]), d = B::first(from + 3 * lanes, weights[0]);
-    for (int64_t k = 1; k < count; ++k) {
-      from += step;
-      a = B::next(a, from, weights[k]), b = B::next(b, from + lanes, weights[k]);
-      c = B::next(c, from + 2 * lanes, weights[k]), d = B::next(d, from + 3 * lanes, weights[k]);
-    }
-    B::store(a, out + i), B::store(b, out + i + lanes);
-    B::store(c, out + i + 2 * lanes), B::store(d, out + i + 3 * lanes);
-  }
-  for (; i + lanes <= n; i += lanes) {
-    auto a = B::first(rows + i, weights[0]);
-    for (int64_t k = 1; k < count; ++k) a = B::next(a, rows + k * step + i, weights[k]);
-    B::store(a, out + i);
-  }
-  for (; i < n; ++i) out[i] = B::one(rows + i, step, weights, count);
+  for (; i + 4 * lanes <= n; i += 4 * lanes) blend_vectors<B, 4>(rows + i, step, weights, count, out + i);
+  const int64_t left = (n - i) / lanes;
+  if (left == 3) blend_vectors<B, 3>(rows + i, step, weights, count, out + i);
+  if (left == 2) blend_vectors<B, 2>(rows + i, step, weights, count, out + i);
+  if (left == 1) blend_vectors<B, 1>(rows + i, step, weights, count, out + i);
+  for (i += left * lanes; i < n; ++i) out[i] = B::one(rows + i, step, weights, count);
 }
 
 void scale(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {

@@ -24,7 +24,8 @@ struct Axis {
 };
 using AxisList = SmallVec<Axis, 8>;
 
-constexpr int64_t copy_grain = 64 * 1024;  // elements worth waking a thread for
+constexpr int64_t copy_grain = 64 * 1024;     // elements worth waking a thread for
+constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level caches hold
 
 AxisList joined_axes(const Shape& shape, const Strides& from, const Strides& to) {
   AxisList axes;
@@ -104,8 +105,10 @@ template <class T>
 void copy_tiles(const AxisList& axes, const T* from, T* to) {
   const Axis &a = axes[axes.size() - 2], &l = axes.back();
   const int64_t tile = std::max<int64_t>(16, 128 / sizeof(T)), long_tile = 8 * tile;
-  int64_t blocks = (a.size + tile - 1) / tile, rows = blocks;
-  for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size;
+  int64_t blocks = (a.size + tile - 1) / tile, rows = blocks, line = 64 / int64_t(sizeof(T));
+  bool lines = a.to % line == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0;  // each of them is written whole
+  for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size, lines &= axes[i].to % line == 0;
+  const bool streaming = lines && rows * tile * l.size * int64_t(sizeof(T)) >= streamed_bytes;
   parallel_for(rows, std::max<int64_t>(1, copy_grain / (tile * l.size)), [&](int64_t b, int64_t e) {
     for (; b < e; ++b) {
       Rows outer(axes, 2, b / blocks);
@@ -116,7 +119,7 @@ void copy_tiles(const AxisList& axes, const T* from, T* to) {
         T* target = to + outer.to + a0 * a.to + l0 * l.to;
         if constexpr (std::is_unsigned_v<T>)
           if (a.from == 1 && l.to == 1) {
-            transpose(source, l.from, l1 - l0, a1 - a0, target, a.to);
+            transpose(source, l.from, l1 - l0, a1 - a0, target, a.to, streaming);
             continue;
           }
         for (int64_t i = 0; i < a1 - a0; ++i)

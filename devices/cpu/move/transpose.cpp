@@ -12,6 +12,8 @@
 
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
+
 #include "rill/devices/kernel/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,23 +34,93 @@ struct TurnedBlock {
     transpose_rows<width>(rows);
     RILL_UNROLL for (int i = 0; i < width; ++i) std::memcpy(to + i * to_step, &rows[i], bytes);
   }
+
+  // The same for as many rows i as fill lines of 64 bytes, which go past the caches: one that is written in pieces, with
+  // others between, costs a transfer each.
+  static constexpr int line = std::max(width, int(64 / sizeof(U)));
+  static HWY_INLINE void stream(const U* from, int64_t from_step, U* to, int64_t to_step) {
+    const hn::CappedTag<U, width> d;
+    constexpr int lanes = int(hn::MaxLanes(decltype(d)()));
+    alignas(64) U lines[width * line];
+    RILL_UNROLL for (int i = 0; i < line; i += width) transpose(from + i * from_step, from_step, lines + i, line);
+    RILL_UNROLL for (int j = 0; j < width; ++j) {
+      RILL_UNROLL for (int i = 0; i < line; i += lanes)
+          hn::Stream(hn::Load(d, lines + j * line + i), d, to + j * to_step + i);
+    }
+  }
 };
 
-template <class U>
+// Blocks of 16 by 16 bytes, as many side by side as vectors hold: what interleaves bytes works within 16 of them.
+struct TurnedBytes {
+  static constexpr int side = 16, blocks = std::max(int(HWY_LANES(uint8_t)) / side, 1), bytes = side * blocks;
+  typedef uint8_t Vector __attribute__((vector_size(bytes)));
+  typedef uint8_t Column __attribute__((vector_size(side)));
+
+  template <int half, int... i>
+  static HWY_INLINE Vector interleave(Vector a, Vector b, std::integer_sequence<int, i...>) {
+    return __builtin_shufflevector(a, b, (i / side * side + half + i % side / 2 + i % 2 * bytes)...);
+  }
+  template <int block, int... i>
+  static HWY_INLINE void store(Vector v, uint8_t* to, std::integer_sequence<int, i...>) {
+    const Column column = __builtin_shufflevector(v, v, (block * side + i)...);
+    std::memcpy(to, &column, side);
+  }
+
+  // to[j][i] = from[i][j] for 16 rows i and `bytes` columns j.
+  static HWY_INLINE void transpose(const uint8_t* from, int64_t from_step, uint8_t* to, int64_t to_step) {
+    constexpr auto each = std::make_integer_sequence<int, bytes>();
+    Vector v[side], next[side];
+    RILL_UNROLL for (int i = 0; i < side; ++i) std::memcpy(&v[i], from + i * from_step, bytes);
+    RILL_UNROLL for (int round = 1; round < side; round *= 2) {
+      RILL_UNROLL for (int r = 0; r < side / 2; ++r) {
+        next[2 * r] = interleave<0>(v[r], v[r + side / 2], each);
+        next[2 * r + 1] = interleave<side / 2>(v[r], v[r + side / 2], each);
+      }
+      RILL_UNROLL for (int r = 0; r < side; ++r) v[r] = next[r];
+    }
+    [&]<int... b>(std::integer_sequence<int, b...>) HWY_ATTR {
+      RILL_UNROLL for (int i = 0; i < side; ++i)(
+          store<b>(v[i], to + (b * side + i) * to_step, std::make_integer_sequence<int, side>()), ...);
+    }(std::make_integer_sequence<int, blocks>());
+  }
+};
+
+// Blocks at the ends take rows and columns of those before along.
+template <class U, bool streaming>
 void transpose(const U* from, int64_t from_step, int64_t rows, int64_t columns, U* to, int64_t to_step) {
-  constexpr int64_t width = TurnedBlock<U>::width;
-  const int64_t blocked_rows = rows / width * width, blocked_columns = columns / width * width;
-  for (int64_t j = 0; j < blocked_columns; j += width)
-    for (int64_t i = 0; i < blocked_rows; i += width)
-      TurnedBlock<U>::transpose(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
-  for (int64_t j = 0; j < columns; ++j)
-    for (int64_t i = j < blocked_columns ? blocked_rows : 0; i < rows; ++i)
-      to[j * to_step + i] = from[i * from_step + j];
+  using Block = TurnedBlock<U>;
+  constexpr int64_t width = Block::width;
+  if (rows < width || columns < width) {
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = 0; i < rows; ++i) to[j * to_step + i] = from[i * from_step + j];
+    return;
+  }
+  const auto columns_from = [&](int64_t j, int64_t step, int64_t height, auto block) HWY_ATTR {
+    int64_t i = 0;
+    for (; i + height <= rows; i += height) block(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
+    for (; i < rows; i += width)
+      for (int64_t part = j, at = std::min(i, rows - width); part < j + step; part += width)
+        Block::transpose(from + at * from_step + part, from_step, to + part * to_step + at, to_step);
+  };
+  int64_t j = 0;
+  if constexpr (sizeof(U) == 1 && TurnedBytes::blocks > 1 && !streaming)
+    for (; j + TurnedBytes::bytes <= columns; j += TurnedBytes::bytes)
+      columns_from(j, TurnedBytes::bytes, width, [](auto... x) HWY_ATTR { TurnedBytes::transpose(x...); });
+  for (; j < columns; j += width) {
+    const int64_t at = std::min(j, columns - width);
+    if constexpr (streaming) columns_from(at, width, Block::line, [](auto... x) HWY_ATTR { Block::stream(x...); });
+    else columns_from(at, width, width, [](auto... x) HWY_ATTR { Block::transpose(x...); });
+  }
+  if constexpr (streaming) hwy::FlushStream();
 }
 
+template <bool streaming>
 Transposes make_transposes() {
-  return {transpose<uint8_t>, transpose<uint16_t>, transpose<uint32_t>, transpose<uint64_t>};
+  return {transpose<uint8_t, streaming>, transpose<uint16_t, streaming>, transpose<uint32_t, streaming>,
+          transpose<uint64_t, streaming>};
 }
+Transposes cached() { return make_transposes<false>(); }
+Transposes streamed() { return make_transposes<true>(); }
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -56,11 +128,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rill::cpu {
 
-HWY_EXPORT(make_transposes);
+HWY_EXPORT(cached);
+HWY_EXPORT(streamed);
 
-const Transposes& transposes() {
-  static const Transposes loops = HWY_DYNAMIC_DISPATCH(make_transposes)();
-  return loops;
+const Transposes& transposes(bool streaming) {
+  static const Transposes loops[] = {HWY_DYNAMIC_DISPATCH(cached)(), HWY_DYNAMIC_DISPATCH(streamed)()};
+  return loops[streaming];
 }
 
 }  // namespace rill::cpu

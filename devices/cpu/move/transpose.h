@@ -11,18 +11,20 @@ namespace rill::cpu {
 template <class U>
 using Transpose = void (*)(const U* from, int64_t from_step, int64_t rows, int64_t columns, U* to, int64_t to_step);
 using Transposes = std::tuple<Transpose<uint8_t>, Transpose<uint16_t>, Transpose<uint32_t>, Transpose<uint64_t>>;
-// For the machine this runs on.
-const Transposes& transposes();
+// For the machine this runs on. `streaming`: by stores past the caches, for what nobody reads soon; `to` and to_step are
+// multiples of 64 bytes then.
+const Transposes& transposes(bool streaming);
 
-// The same of any elements.
+// The same of any elements; those of 16 bytes are never streamed.
 template <class T>
-void transpose(const T* from, int64_t from_step, int64_t rows, int64_t columns, T* to, int64_t to_step) {
+void transpose(const T* from, int64_t from_step, int64_t rows, int64_t columns, T* to, int64_t to_step,
+               bool streaming = false) {
   if constexpr (sizeof(T) <= 8) {
     using U = std::conditional_t<
         sizeof(T) == 8, uint64_t,
         std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
-    std::get<Transpose<U>>(transposes())(reinterpret_cast<const U*>(from), from_step, rows, columns,
-                                         reinterpret_cast<U*>(to), to_step);
+    std::get<Transpose<U>>(transposes(streaming))(reinterpret_cast<const U*>(from), from_step, rows, columns,
+                                                  reinterpret_cast<U*>(to), to_step);
   } else {
     // In squares: where a row is a multiple of 4096 bytes, more lines of a column would not stay in the first cache.
     constexpr int64_t side = 8;

@@ -114,9 +114,9 @@ void fold_in(int64_t queries, int64_t keys, int64_t value_width, T* s, T* top, T
     V now = before, sum(T(0));
     for (int64_t j = 0; j < keys; ++j) now = max(now, load<V>(s + j * block_q + x));
     const V zero_at = select(now == V(-inf), V(T(0)), now);  // nothing seen yet: exp(-inf - 0) is 0
-    const V fade = exp(before - zero_at);
+    const V fade = exp_of_negative(before - zero_at);
     for (int64_t j = 0; j < keys; ++j) {
-      const V e = exp(load<V>(s + j * block_q + x) - zero_at);
+      const V e = exp_of_negative(load<V>(s + j * block_q + x) - zero_at);
       store(e, s + j * block_q + x);
       sum = sum + e;
     }

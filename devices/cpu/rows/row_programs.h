@@ -52,7 +52,7 @@ struct SoftmaxRow {
     using V = typename Row::V;
     const auto x = row.operand(0);
     const V top(row.max(x));
-    const auto exps = row.sum_kept(fetch_next, 0, [&](V a) RILL_ROW { return exp(a - top); }, x);
+    const auto exps = row.sum_kept(fetch_next, 0, [&](V a) RILL_ROW { return exp_of_negative(a - top); }, x);
     const V scale(typename Row::Number(1) / exps.sum);
     row.write(0, [&](V e) RILL_ROW { return e * scale; }, exps.kept);
   }
@@ -68,7 +68,7 @@ HWY_INLINE typename Row::Number log_of_sum(Row& row, Fetch fetch, X x, typename 
       fetch,
       [&](V a) RILL_ROW {
         const V d = a - top;
-        return select(d == V(0), V(0), exp(d));
+        return select(d == V(0), V(0), exp_of_negative(d));
       },
       x);
   const Number tops = row.sum([&](V a) RILL_ROW { return select(a - top == V(0), V(1), V(0)); }, x);

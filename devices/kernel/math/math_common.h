@@ -20,11 +20,14 @@ struct FormatOf;
 template <>
 struct FormatOf<float> {
   static constexpr int kMantissaBits = 23, kBias = 127;
-  static constexpr float kShifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  static constexpr float kShiftOne = 8388608.0f;  // 2^23
+  static constexpr float kShifter = 12582912.0f;               // 1.5 * 2^23: adding it rounds to an integer
+  static constexpr float kExponentShifter = kShifter + kBias;  // the same with the bits of an exponent at the low end
+  static constexpr float kShiftOne = 8388608.0f;               // 2^23
   static constexpr float kMinNormal = 1.17549435e-38f;
   static constexpr float kDenormalScale = 33554432.0f;  // 2^25
   static constexpr float kDenormalExponent = 25.0f;
+  static constexpr float kScaleStep = 64.0f;  // scale() goes through so many powers of two less, or more
+  static constexpr float kScaleUp = 0x1p64f, kScaleDown = 0x1p-64f;
   static constexpr int32_t kSqrtHalfBits = 0x3f3504f3;
   static constexpr float kLn2 = 6.93147182e-1f, kLn2Low = -1.90465421e-9f;
   // ln2 again, the first with so few bits that its products with exponents are exact.
@@ -47,11 +50,14 @@ struct FormatOf<float> {
 template <>
 struct FormatOf<double> {
   static constexpr int kMantissaBits = 52, kBias = 1023;
-  static constexpr double kShifter = 6755399441055744.0;   // 1.5 * 2^52
+  static constexpr double kShifter = 6755399441055744.0;  // 1.5 * 2^52
+  static constexpr double kExponentShifter = kShifter + kBias;
   static constexpr double kShiftOne = 4503599627370496.0;  // 2^52
   static constexpr double kMinNormal = 2.2250738585072014e-308;
   static constexpr double kDenormalScale = 18014398509481984.0;  // 2^54
   static constexpr double kDenormalExponent = 54.0;
+  static constexpr double kScaleStep = 512.0;
+  static constexpr double kScaleUp = 0x1p512, kScaleDown = 0x1p-512;
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
   static constexpr double kLn2 = 6.9314718055994529e-1, kLn2Low = 2.3190468138462996e-17;
   static constexpr double kLn2Short = 6.9314718055989033e-1, kLn2ShortLow = 5.4979230187083712e-14;
@@ -104,23 +110,36 @@ HWY_INLINE V power_of_two(int_t<V> n, int offset) {
 template <class V>
 HWY_INLINE V power_of_two(V n) {  // of a whole number n
   using C = FloatFormat<V>;
-  return from_bits(shl<C::kMantissaBits>(bits(n + V(C::kShifter + C::kBias))));
+  return from_bits(shl<C::kMantissaBits>(bits(n + V(C::kExponentShifter))));
 }
 
-// y 2^n for a normal y near 1, or any where n is small, and a whole number n of at most twice the exponent range.
-// Without an instruction for it, in two steps of which only the second may round. n / 2 is taken without sign, because
-// vectors before AVX-512 have no arithmetic shift of 64 bits.
+// y 2^n for a normal y near 1, or any where n is small, and a whole number n of at most three times kScaleStep less 2.
+// Without an instruction for it, in two steps of which only the second may round: the other one stops a step short of n.
 template <class V>
 HWY_INLINE V scale(V y, V n) {
   if constexpr (requires { scale_once(y, n); }) {
     return scale_once(y, n);
   } else {
     using C = FloatFormat<V>;
-    using I = int_t<V>;
-    const I whole = as_signed(as_unsigned(bits(n + V(C::kShifter))) - as_unsigned(bits(V(C::kShifter))));
-    const I half = as_signed(shr<1>(as_unsigned(whole) + as_unsigned(I(4 * C::kBias)))) - I(2 * C::kBias);
-    const I rest = as_signed(as_unsigned(whole) - as_unsigned(half));
-    return y * power_of_two<V>(half, 0) * power_of_two<V>(rest, 0);
+    constexpr auto zero = C::kExponentShifter;
+    const auto less = n < V(0);
+    const V near =
+        from_bits(shl<C::kMantissaBits>(bits(n + select(less, V(zero + C::kScaleStep), V(zero - C::kScaleStep)))));
+    return y * near * select(less, V(C::kScaleDown), V(C::kScaleUp));
+  }
+}
+
+// The same where n is below kScaleStep - 1, which spares the choice.
+template <class V>
+HWY_INLINE V scale_small(V y, V n) {
+  if constexpr (requires { scale_small_once(y, n); }) {
+    return scale_small_once(y, n);
+  } else if constexpr (requires { scale_once(y, n); }) {
+    return scale_once(y, n);
+  } else {
+    using C = FloatFormat<V>;
+    const V near = from_bits(shl<C::kMantissaBits>(bits(n + V(C::kExponentShifter + C::kScaleStep))));
+    return y * near * V(C::kScaleDown);
   }
 }
 
@@ -134,6 +153,21 @@ HWY_INLINE V exp2_kernel(V r) {
   } else {
     return polynomial(r, 1.54019712e-4, 1.33871776e-3, 9.61827207e-3, 5.55036813e-2, 2.40226492e-1, 6.93147182e-1);
   }
+}
+
+// 2^-r - 1 on |r| <= 1/2: -r P(-r), of which the last step alone rounds anything of the result's size.
+template <class V>
+HWY_INLINE V exp2m1_of_negative(V r) {
+  using C = FloatFormat<V>;
+  V tail;
+  if constexpr (F64<V>) {
+    tail = polynomial(r, 2.5678346087241799e-11, -4.4558053917480814e-10, 7.0549323313359343e-9, -1.0178057166118948e-7,
+                      1.3215486721203521e-6, -1.5252733841385168e-5, 1.5403530393466345e-4, -1.3333558146406623e-3,
+                      9.618129107628437e-3, -5.5504108664821625e-2, 2.4022650695910072e-1, -C::kLn2Low);
+  } else {
+    tail = polynomial(r, 1.54019712e-4, -1.33871776e-3, 9.61827207e-3, -5.55036813e-2, 2.40226492e-1, -C::kLn2Low);
+  }
+  return fma(r, V(-C::kLn2), r * tail);
 }
 
 // An unevaluated sum with about twice the precision; |low| is at most an ulp of high.

@@ -53,7 +53,7 @@ HWY_INLINE V expm1_kernel(V r) {
   return fma(s, expm1_tail<fine>(r, s), r);
 }
 
-// n and r, for |x| < 2000; n sits in the low bits of t as well. The first step is exact.
+// n and r, for |x| < 2000; n sits in the low bits of t as well, as an exponent has it. The first step is exact.
 template <class V>
 struct ExpReduction {
   V t, n, r;
@@ -61,8 +61,8 @@ struct ExpReduction {
 template <class V>
 HWY_INLINE ExpReduction<V> exp_reduction(V x) {
   using C = FloatFormat<V>;
-  const V t = fma(x, V(C::kLog2e), V(C::kShifter));
-  const V n = t - V(C::kShifter);
+  const V t = fma(x, V(C::kLog2e), V(C::kExponentShifter));
+  const V n = t - V(C::kExponentShifter);
   return {t, n, fma(n, V(-C::kLn2Low), fma(n, V(-C::kLn2), x))};
 }
 
@@ -70,20 +70,28 @@ HWY_INLINE ExpReduction<V> exp_reduction(V x) {
 template <bool fine, class V>
 HWY_INLINE ExpParts<V> exp_parts(V x) {
   const auto e = exp_reduction(x);
-  return {e.n, bits(e.t) - bits(V(FloatFormat<V>::kShifter)), expm1_kernel<fine>(e.r)};
+  return {e.n, bits(e.t) - bits(V(FloatFormat<V>::kExponentShifter)), expm1_kernel<fine>(e.r)};
 }
 
-// e^x of a reduced x. As 1 + r (1 + r Q), whose last step alone rounds anything of the result's size.
+// e^r of a reduced x. As 1 + r (1 + r Q), whose last step alone rounds anything of the result's size.
 template <class V>
-HWY_INLINE V exp_of(ExpReduction<V> x) {
-  return scale(fma(fma(expm1_tail<false>(x.r, x.r * x.r), x.r, V(1)), x.r, V(1)), x.n);
+HWY_INLINE V exp_of_rest(V r) {
+  return fma(fma(expm1_tail<false>(r, r * r), r, V(1)), r, V(1));
 }
 
 // e^x. All x.
 template <Floating V>
 HWY_INLINE V exp(V x) {
   using C = FloatFormat<V>;
-  return exp_of(exp_reduction(clamp(x, V(C::kExpLow), V(C::kExpHigh))));
+  const auto e = exp_reduction(clamp(x, V(C::kExpLow), V(C::kExpHigh)));
+  return scale(exp_of_rest(e.r), e.n);
+}
+
+// The same for x <= 0, in fewer steps. NaN gives NaN, other x any value.
+template <Floating V>
+HWY_INLINE V exp_of_negative(V x) {
+  const auto e = exp_reduction(clamp(x, V(FloatFormat<V>::kExpLow), V(0)));
+  return scale_small(exp_of_rest(e.r), e.n);
 }
 
 // 2^x. All x; exact where x is an integer. 2^x - 1 = r P(r) on |r| <= 1/2, minimax.
@@ -105,23 +113,24 @@ HWY_INLINE V expm1(V x) {
   return copysign(select(half == V(0.5), e.p, y + y), x);
 }
 
-// a / (1 + e^-x) for a reduced x, as a 2^n / (2^n + 1 + p) with e^-r = 1 + p: the denominator is rounded once, for 1 +
-// 2^n is exact or, with its low part, a pair, and small results are rounded at the end alone.
+// a / (1 + 2^-n (1 + p)) of a reduced x whose n is below kScaleStep, as a 2^n / (2^n + 1 + p): the denominator is rounded
+// once, for 1 + 2^n is exact or, with its low part, a pair, and small results are rounded at the end alone.
 template <class V>
-HWY_INLINE V over_one_plus_exp(V a, ExpReduction<V> x) {
+HWY_INLINE V over_one_plus_power(V a, ExpReduction<V> x, V p) {
   using C = FloatFormat<V>;
-  const auto n = max(bits(x.n + V(C::kShifter + C::kBias)), bits(V(C::kShifter + 1)));
+  const auto n = max(bits(x.t), bits(V(C::kShifter + 1)));
   const V t = from_bits(shl<C::kMantissaBits>(n));  // 2^n, or what is not felt either
   const V sum = t + V(1), t_low = t - (sum - V(1));
-  const V s = x.r * x.r, p = fma(s, expm1_tail<true>(-x.r, s), -x.r);
-  return scale(a / (sum + (p + t_low)), x.n);
+  return scale_small(a / (sum + (p + t_low)), x.n);
 }
 
 // 1 / (1 + e^-x). All x.
 template <Floating V>
 HWY_INLINE V sigmoid(V x) {
   using C = FloatFormat<V>;
-  return over_one_plus_exp(V(1), exp_reduction(clamp(x, V(C::kExpLow), V(C::kSigmoidOne))));
+  const auto e = exp_reduction(clamp(x, V(C::kExpLow), V(C::kSigmoidOne)));
+  const V s = e.r * e.r, p = fma(s, expm1_tail<true>(-e.r, s), -e.r);  // e^-r - 1
+  return over_one_plus_power(V(1), e, p);
 }
 
 // tanh x. All x. For |x| < 0.89 or 0.85, x (1 - x^2 R(x^2)), R rational (minimax, relative error 2^-31, 2^-60); above,
@@ -132,9 +141,8 @@ HWY_INLINE V tanh(V x) {
   using C = FloatFormat<V>;
   const V a = abs(x);
   const V y = select(a > V(C::kTanhOne), V(C::kTanhOne), a);
-  constexpr auto shifter = C::kShifter + C::kBias;  // so that n comes as an exponent has it
-  const V t = fma(y, V(2 * C::kLog2e), V(shifter));
-  const V r = fma(t - V(shifter), V(-C::kLn2), y + y);
+  const V t = fma(y, V(2 * C::kLog2e), V(C::kExponentShifter));
+  const V r = fma(t - V(C::kExponentShifter), V(-C::kLn2), y + y);
   const V s = from_bits(shl<C::kMantissaBits>(bits(t)));  // only the low bits of t survive the shift
   const V big = fma(s, expm1_kernel<false>(r), s + V(1));
   const V z = y * y;

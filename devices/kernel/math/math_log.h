@@ -147,7 +147,7 @@ HWY_INLINE V softplus(V x) {
   const auto e = exp_reduction(clamp(-abs(x), V(C::kExpLow), V(C::kExpHigh)));
   const V p = expm1_kernel<false>(e.r), y = V(1) + p;
   const V most = V(C::kBias - 1), t = power_of_two<V>(select(e.n < -most, -most, e.n));
-  const V z = scale(y, e.n);
+  const V z = scale_small(y, e.n);
   const V l = log1p_kernel<true>(z, (p - (y - V(1))) * t, log1p_parts(V(1) + z));
   return max(x, V(0)) + select(z < V(C::kMinNormal), z, l);
 }

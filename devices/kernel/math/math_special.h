@@ -52,26 +52,24 @@ HWY_INLINE V erfc_kernel(V a) {
   const V y = (c + more) * inverse;
   const V y_low = fma(-y, den.low, fma(-y, den.high, c) + more) * inverse;
   const V low = fma(-s_low, fma(y, e.r + tail, y), y_low);
-  return scale(y + fma(y, e.r, fma(y, tail, low)), e.n);
+  return scale_small(y + fma(y, e.r, fma(y, tail, low)), e.n);
 }
 
-// v = 2 sqrt(2/pi) (x + 0.044715 x^3), reduced for its exponential; as a pair, because it may be large, and what it
-// loses the exponential multiplies.
+// v log2(e), v = 2 sqrt(2/pi) (x + 0.044715 x^3), as a whole number and a rest, for 2^v log2(e) = e^v. x times a pair, as
+// v may be large, and what it loses the exponential multiplies. For |x| < 22 (f64) and 11.
 template <class V>
 HWY_INLINE ExpReduction<V> gelu_exponent(V x) {
+  using C = FloatFormat<V>;
   constexpr bool wide = F64<V>;
-  const V linear(wide ? 1.5957691216057128 : 1.59577179f);  // with a few bits left for the sum below to be exact
-  const V linear_low(wide ? 1.7885919910836427e-14 : -2.66794495e-6f);
-  const V cubic(wide ? 7.1354816272600249e-2 : 7.13548139e-2f);
-  const V cubic_low(wide ? -6.175149918155315e-19 : 2.39883247e-9f);
+  const V linear(wide ? 2.302208198144328 : 2.30220795f);  // of so few bits that its difference to `high` is exact
+  const V linear_low(wide ? -2.977296208542741e-15 : 2.5136697e-7f);
+  const V cubic(wide ? 1.029432395800235e-1 : 1.02943242e-1f);
+  const V cubic_low(wide ? -5.978177400718744e-18 : -2.01619854e-9f);
   const auto q = two_product(x, x);
-  const auto c = two_product(q.high, cubic);
-  const auto w = fast_two_sum(linear, c.high);
-  const V w_low = w.low + (fma(q.low, cubic, fma(q.high, cubic_low, c.low)) + linear_low);
-  const auto v = two_product(x, w.high);
-  auto e = exp_reduction(v.high);
-  e.r = e.r + fma(x, w_low, v.low);
-  return e;
+  const V high = fma(q.high, cubic, linear), rest = fma(q.high, cubic, linear - high);
+  const V low = fma(q.high, cubic_low, fma(q.low, cubic, rest + linear_low));
+  const V t = fma(x, high, V(C::kExponentShifter)), n = t - V(C::kExponentShifter);
+  return {t, n, fma(x, low, fma(x, high, -n))};
 }
 
 // x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v as above: fewer steps, and none of the cancellation in 1 + tanh. All x.
@@ -80,7 +78,8 @@ HWY_INLINE V gelu(V x) {
   constexpr bool wide = F64<V>;
   const V one(wide ? 8 : 6);  // above it is x itself
   const V a = clamp(x, V(wide ? -22 : -11), one);
-  return select(x > one, x, over_one_plus_exp(a, gelu_exponent(a)));
+  const auto v = gelu_exponent(a);
+  return select(x > one, x, over_one_plus_power(a, v, exp2m1_of_negative(v.r)));
 }
 
 // The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; beyond the bounds
@@ -88,11 +87,11 @@ HWY_INLINE V gelu(V x) {
 template <Floating V>
 HWY_INLINE V gelu_slope(V x) {
   constexpr auto linear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
-  constexpr auto cubic = scalar_t<V>(0.0713548162726002487763387522798635);      // that times 0.044715
+  constexpr auto cubic = scalar_t<V>(0.0713548162726002487363783522798635);      // that times 0.044715
   constexpr auto bound = scalar_t<V>(F64<V> ? 21 : 10);
   const V a = clamp(x, V(-bound), V(bound));
   const auto v = gelu_exponent(a);
-  const V e = exp_of(ExpReduction<V>{v.t, -v.n, -v.r}), s = V(1) / (V(1) + e);
+  const V e = scale(V(1) + exp2m1_of_negative(v.r), -v.n), s = V(1) / (V(1) + e);
   return fma(a * fma(a * a, V(3 * cubic), V(linear)), (e * s) * s, s);
 }
 
