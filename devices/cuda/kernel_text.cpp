@@ -291,9 +291,9 @@ class Writer {
     for (size_t o = 0; o < k_.outputs.size(); ++o)
       dense += fmt::format(" && rill::is_packed<{}, {}>(s, {})", type_name(k_.outputs[o].dtype), count,
                            k_.inputs.size() + o);
-    const auto whole_blocks = [&](size_t i) { return is_words(k_.inputs[i]) && count % 4 == 0; };
+    const auto whole_blocks = [&](size_t i) { return is_words(k_.inputs[i]) && count % 2 == 0; };
     for (size_t i = 0; i < k_.inputs.size(); ++i)
-      if (whole_blocks(i)) dense += fmt::format(" && rill::counts_blocks(s, {})", i);
+      if (whole_blocks(i)) dense += fmt::format(" && rill::counts_blocks<{}>(s, {})", count, i);
     begin(fmt::format("if ({})", dense));
     begin(fmt::format("for (u32 q = first; q < all / {}; q += threads)", count));
     line(fmt::format("const u32 point = q * {}, row = s.axes == 0 ? 0 : point / n;", count));

@@ -464,10 +464,14 @@ RILL u32 random_word(const char* key, i64 i) {
   const u32 low = i % 2 ? x.v[1] : x.v[0], high = i % 2 ? x.v[3] : x.v[2];
   return i % 4 < 2 ? low : high;
 }
-// Neighbours, whose first has a multiple of 4 as its number.
+// Neighbours, whose first has a multiple of `count` as its number, or of 4: of one block, or of whole ones.
 template <int count>
 RILL Words<count> random_words(const char* key, i64 first) {
   Words<count> x;
+  if (count == 2) {
+    const Words<4> y = random_block(key, u64(first) / 4);
+    x.v[0] = first % 4 ? y.v[2] : y.v[0], x.v[count - 1] = first % 4 ? y.v[3] : y.v[1];
+  }
 #pragma unroll
   for (int b = 0; b < count / 4; ++b) {
     const Words<4> y = random_block(key, u64(first) / 4 + b);
@@ -477,9 +481,11 @@ RILL Words<count> random_words(const char* key, i64 first) {
   return x;
 }
 // Whether packs of operand k, a number, begin so.
+template <int count>
 RILL bool counts_blocks(const Space& s, int k) {
-  bool all = s.point[k] == 1 && i64(s.base[k]) % 4 == 0;
-  for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % 4 == 0;
+  const i64 block = count < 4 ? count : 4;
+  bool all = s.point[k] == 1 && i64(s.base[k]) % block == 0;
+  for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % block == 0;
   return all;
 }
 

@@ -152,6 +152,21 @@ TEST_CASE("what is gathered has begun when others use it") {
   CHECK(same(seen.to(host), x + 1.f + 2.f));
 }
 
+TEST_CASE("what is gathered begins where memory is out") {
+  const Tensor x = numbers({1 << 18}, 1);
+  Tensor y = x.to(gpu);
+  synchronize(gpu);
+  release_cached_memory(gpu);
+  set_memory_limit(gpu, memory_stats(gpu).reserved + (8 << 20));
+  run_together(gpu, [&] {
+    for (int i = 0; i < 40; ++i) y = y + 1.f;
+  });
+  set_memory_limit(gpu, 0);
+  Tensor want = x;
+  for (int i = 0; i < 40; ++i) want = want + 1.f;
+  CHECK(same(y.to(host), want));
+}
+
 TEST_CASE("maps make random numbers themselves") {
   const WithDevice there(gpu);
   const auto dropped = [](const Tensor& x, const random::Key& key) {

@@ -77,6 +77,12 @@ DevicePointer Gpu::take_block(size_t bytes) {
 
 Ref<Buffer> Gpu::allocate(size_t wanted) {
   if (Capture* capture = Capture::current(*this)) return capture->allocate(wanted);
+  try {
+    return allocate_block(wanted);
+  } catch (const host_memory::OutOfMemory&) {
+    if (!holds_back_) throw;
+  }
+  begin_gathered();  // which gives back what it has held
   return allocate_block(wanted);
 }
 
