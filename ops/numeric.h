@@ -22,8 +22,8 @@ struct InterpOptions {
                         right = {};   // the result before the first and after the last point (default: fp there)
   std::optional<double> period = {};  // x and xp are taken modulo this, and xp need not ascend
 };
-// Linear interpolation at `x` of the function with values `fp` at the ascending points `xp` (vectors).
-// Computed in f64 where an operand is f64, else in f32. Throws where xp and fp differ in size or are empty.
+// Linear interpolation at `x` of the function with values `fp` at the ascending points `xp` (vectors). f64 where an
+// operand is f64, else f32. Throws where xp and fp differ in size or are empty.
 Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpOptions& options = {},
               Where where = Where::current());
 
@@ -127,7 +127,7 @@ Tensor round(const Tensor& x, int64_t decimals, Where where = Where::current());
 Tensor frac(const Tensor& x, Where where = Where::current());
 // The complex numbers of these magnitudes and angles (radians): magnitude * (cos(angle) + i sin(angle)).
 Tensor polar(const Tensor& magnitude, const Tensor& angle, Where where = Where::current());
-// start + weight * (end - start), exact at 0 and 1.
+// start + weight * (end - start), exact at 0 and 1; integers become f32.
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where = Where::current());
 // log(p / (1 - p)), of p clipped to [eps, 1 - eps] where eps is above 0.
 Tensor logit(const Tensor& p, double eps = 0, Where where = Where::current());

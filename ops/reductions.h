@@ -319,7 +319,8 @@ struct DiffOptions {
   int64_t n = 1;
   Axis axis = -1;
   std::optional<Tensor> prepend = {},
-                        append = {};  // put before and behind x along the axis first; a scalar is one element
+                        append = {};  // put before and behind x along the axis first, unless n is 0; a scalar is one
+                                      // element
 };
 Tensor diff(const Tensor& x, const DiffOptions& options, Where where = Where::current());
 // The differences of neighbours of the flattened `x`, between `first` and `last`, which are cast to x's dtype.

@@ -217,7 +217,7 @@ void require_length(std::string_view op, Dim n, const Where& where) {
 
 Tensor along_one(std::string_view op, const Tensor& operand, const fft::FftOptions& o, bool inverse,
                  const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   const Tensor x = as_complex(op, operand, where);
   const int64_t axis = normal_axis(o.axis, x, op, where);
   if (o.n) require_length(op, *o.n, where);
@@ -279,14 +279,14 @@ std::optional<Dim> last_length(const Grid& g) { return g.s ? std::optional<Dim>(
 
 Tensor along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o, bool inverse,
                      const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   const Grid g = grid_of(op, operand, o, where);
   const Tensor in = resized(as_complex(op, operand, where), g, g.axes.size());
   return apply1(fft_op, {&in}, FftParams{g.axes, inverse, halves_of(o.norm, inverse)}, where);
 }
 
 Tensor real_along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   const Grid g = grid_of(op, operand, o, where);
   if (g.axes.empty()) fail(op, "at least one axis is needed", where);
   const Tensor in = resized(as_real(op, operand, where), g, g.axes.size() - 1);
@@ -297,7 +297,7 @@ Tensor real_along_several(std::string_view op, const Tensor& operand, const fft:
 
 Tensor to_real_along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o,
                              const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   const Grid g = grid_of(op, operand, o, where);
   if (g.axes.empty()) fail(op, "at least one axis is needed", where);
   Tensor x = resized(as_complex(op, operand, where), g, g.axes.size() - 1);
@@ -314,7 +314,7 @@ void require_two_axes(std::string_view op, const fft::Fft2Options& o, const Wher
 
 // Each axis rolled by a half of its size, rounded down or, where `up`, up.
 Tensor shifted(std::string_view op, const Tensor& x, const Axes& axes, bool up, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   require_operand(op, x, where);
   Axes all = normal_axes(axes, x, op, where), by;
   if (axes.empty())

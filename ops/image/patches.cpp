@@ -146,7 +146,8 @@ Tensor unfold(const Tensor& x, const Dims& window, const PatchOptions& o, Where 
   const Windows w = windows_of("unfold", image::space_of(last, Layout::nhwc), window, o, where);
   std::vector<Padding> widths(n + 2);
   for (size_t i = 0; i < n; ++i) widths[i + 1] = {w.lo[i], w.hi[i]};
-  const Tensor padded = pad(last, widths);
+  // Halves in f32, in which the gradient, a sum over all windows, is added up.
+  const Tensor padded = is_half(x.dtype()) ? to_work(pad(last, widths)) : pad(last, widths);
   std::vector<Tensor> pixels;
   for (int64_t k = 0; k < w.pixels(); ++k) {
     const Dims from = w.steps(k);
@@ -157,7 +158,7 @@ Tensor unfold(const Tensor& x, const Dims& window, const PatchOptions& o, Where 
     }
     pixels.push_back(strided_slice(padded, starts, stops, steps));
   }
-  return patches_in_layout(stack(pixels, -2), w, o.layout);
+  return patches_in_layout(astype(stack(pixels, -2), x.dtype()), w, o.layout);
 }
 
 Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const PatchOptions& o, Where where) {

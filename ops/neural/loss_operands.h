@@ -22,8 +22,7 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
     common.add(t->spec());
   }
   Worked w{{}, to_floating(common.dtype)};
-  const DType wide = is_half(w.result) ? DType::f32 : w.result;
-  for (const Tensor* t : operands) w.in.push_back(astype(*t, wide));
+  for (const Tensor* t : operands) w.in.push_back(astype(*t, work_dtype(common.dtype)));
   return w;
 }
 

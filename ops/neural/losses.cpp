@@ -214,7 +214,7 @@ const Op sparse_grad_op(loss({
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
 // What was computed of halves, rounded to them.
-Tensor rounded(const Tensor& y, DType result) { return is_half(result) ? astype(y, result) : y; }
+Tensor rounded(const Tensor& y, DType result) { return is_floating(result) ? astype(y, result) : y; }
 
 // prediction - target, in the dtype in which losses are computed. Throws unless their shapes are equal: broadcasting
 // {n} against {n, 1} is the classic way to train on n * n errors unawares.

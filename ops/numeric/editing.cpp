@@ -38,6 +38,11 @@ int64_t normal_index(int64_t index, int64_t size, bool end, std::string_view op,
 
 Tensor vector_of(const std::vector<int64_t>& v, Device device) { return tensor(v, {.device = device}); }
 
+// `value` as what it stands among: a C++ integer that x's dtype does not hold throws.
+Tensor as_element(const Tensor& value, const Tensor& x) {
+  return value.spec().weak ? full({}, value, {x.dtype(), x.device()}) : number_beside(astype(value, x.dtype()), x);
+}
+
 }  // namespace
 
 // --- Joining and cutting ---------------------------------------------------------------------------------------------
@@ -71,7 +76,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor
   }
   Shape shape(a.shape());
   shape[size_t(at)] = count;
-  const Tensor spread = broadcast_to(number_beside(astype(v, a.dtype()), a), shape, where);
+  const Tensor spread = broadcast_to(as_element(values.spec().weak ? values : v, a), shape, where);
   return take(concat({a, spread}, at), vector_of(order, a.device()), at);
 }
 
@@ -221,7 +226,9 @@ void require_mask(std::string_view op, const Tensor& mask, const Where& where) {
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value, Where where) {
   CallerScope caller(where);
   require_mask("masked_fill", mask, where);
-  return rill::where(mask, astype(value, x.dtype()), x, where);
+  require_operand("masked_fill", x, where);
+  require_operand("masked_fill", value, where);
+  return rill::where(mask, as_element(value, x), x, where);
 }
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Where where) {
@@ -274,7 +281,8 @@ Tensor index_copy(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& u
 Tensor index_fill(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& value, Where where) {
   CallerScope caller(where);
   if (value.ndim() != 0) fail("index_fill", fmt::format("takes one value. got {}", to_string(value.spec())), where);
-  return at_slices("index_fill", x, axis, ids, value, ScatterMode::set, where);
+  require_operand("index_fill", x, where);
+  return at_slices("index_fill", x, axis, ids, as_element(value, x), ScatterMode::set, where);
 }
 
 namespace {

@@ -95,6 +95,10 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
   require_operand("lerp", start, where);
   require_operand("lerp", end, where);
   require_operand("lerp", weight, where);
+  if (!is_differentiable(start.dtype()) && !is_differentiable(end.dtype())) {  // whose gap may leave their dtype
+    const Tensor y = lerp(astype(start, DType::f64), astype(end, DType::f64), weight);
+    return astype(y, weight.spec().weak ? DType::f32 : to_floating(weight.dtype()));
+  }
   const Tensor gap = end - start;
   const Tensor size = is_complex(weight.dtype()) ? abs(weight) : weight;
   return rill::where(size < 0.5, start + weight * gap, end - gap * (1 - weight));
@@ -248,41 +252,41 @@ Tensor lengths(const Tensor& off, double p, bool keepdims = false) {
 
 Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
   CallerScope caller(where);
-  const Tensor a = floating("cdist", x, where), b = floating("cdist", y, where);
+  for (const Tensor* t : {&x, &y}) require_real("cdist", *t, where);
   require_option(p >= 0, "cdist", "p", p, "0 or more", where);
-  if (a.ndim() < 2 || b.ndim() < 2 || a.shape().back() != b.shape().back())
+  if (x.ndim() < 2 || y.ndim() < 2 || x.shape().back() != y.shape().back())
     fail("cdist",
-         fmt::format("takes rows of one size, [..., n, d] and [..., m, d]. got {} and {}", to_string(a.spec()),
-                     to_string(b.spec())),
+         fmt::format("takes rows of one size, [..., n, d] and [..., m, d]. got {} and {}", to_string(x.spec()),
+                     to_string(y.spec())),
          where);
-  const auto [result, work] = floating_dtypes(a, b);
-  const Tensor off = expand_dims(astype(a, work), -2) - expand_dims(astype(b, work), -3);
+  const auto [result, work] = floating_dtypes(x, y);
+  const Tensor off = expand_dims(astype(x, work), -2) - expand_dims(astype(y, work), -3);
   return astype(lengths(off, p), result);
 }
 
 Tensor pdist(const Tensor& x, double p, Where where) {
   CallerScope caller(where);
-  const Tensor a = floating("pdist", x, where);
+  require_real("pdist", x, where);
   require_option(p >= 0, "pdist", "p", p, "0 or more", where);
-  if (a.ndim() != 2) fail("pdist", fmt::format("takes a matrix of rows. got {}", to_string(x.spec())), where);
-  const auto pairs = triu_indices(a.shape()[0], 1);
-  const auto [result, work] = floating_dtypes(a);
-  const Tensor wide = astype(a, work);
-  const auto row = [&](size_t i) { return take(wide, pairs[i].to(a.device()), 0); };
+  if (x.ndim() != 2) fail("pdist", fmt::format("takes a matrix of rows. got {}", to_string(x.spec())), where);
+  const auto pairs = triu_indices(x.shape()[0], 1);
+  const auto [result, work] = floating_dtypes(x);
+  const Tensor wide = astype(x, work);
+  const auto row = [&](size_t i) { return take(wide, pairs[i].to(x.device()), 0); };
   return astype(lengths(row(0) - row(1), p), result);
 }
 
 Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanceOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor a = floating("pairwise_distance", x, where), b = floating("pairwise_distance", y, where);
+  for (const Tensor* t : {&x, &y}) require_real("pairwise_distance", *t, where);
   require_option(o.p >= 0, "pairwise_distance", "p", o.p, "0 or more", where);
   require_not_negative("pairwise_distance", "epsilon", o.epsilon, where);
-  if (a.ndim() < 1 || b.ndim() < 1 || a.shape().back() != b.shape().back())
+  if (x.ndim() < 1 || y.ndim() < 1 || x.shape().back() != y.shape().back())
     fail("pairwise_distance",
          fmt::format("takes vectors of one size, [..., d]. got {} and {}", to_string(x.spec()), to_string(y.spec())),
          where);
-  const auto [result, work] = floating_dtypes(a, b);
-  const Tensor off = astype(a, work) - astype(b, work) + o.epsilon;
+  const auto [result, work] = floating_dtypes(x, y);
+  const Tensor off = astype(x, work) - astype(y, work) + o.epsilon;
   return astype(lengths(off, o.p, o.keepdims), result);
 }
 

@@ -19,7 +19,8 @@ Dim size_along(const Tensor& x, int64_t axis) { return x.shape()[size_t(axis)]; 
 Tensor part(const Tensor& x, int64_t axis, int64_t first, int64_t without_last) {
   return slice_axis(x, axis, first, size_along(x, axis) - without_last);
 }
-Tensor floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
+// What y sampled at x gives.
+DType floating_of(const Tensor& y, const Tensor& x) { return promote(to_floating(y.dtype()), to_floating(x.dtype())); }
 
 // A vector along `axis` of a tensor with `ndim` axes.
 Tensor laid_along(const Tensor& v, int64_t axis, int64_t ndim) {
@@ -65,7 +66,9 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
   if (o.period)
     require_option(*o.period > 0 && std::isfinite(*o.period), "interp", "period", *o.period, "positive", where);
   const bool wide = x.dtype() == DType::f64 || xp.dtype() == DType::f64 || fp.dtype() == DType::f64;
-  const DType d = wide ? DType::f64 : DType::f32;
+  // Differences of integers need digits that f32 has not.
+  const bool whole = !is_differentiable(x.dtype()) || !is_differentiable(xp.dtype());
+  const DType d = wide || whole ? DType::f64 : DType::f32;
   Tensor at = astype(x, d);
   Curve c{astype(xp, d), astype(fp, d)};
   if (o.period) {
@@ -87,40 +90,42 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
   y = rill::where(at == end, last, y);
   y = rill::where(at > end, o.right && !o.period ? Tensor(*o.right) : last, y);
   y = rill::where(at < begin, o.left && !o.period ? Tensor(*o.left) : first, y);
-  return rill::where(isnan(at), at, y);
+  return astype(rill::where(isnan(at), at, y), wide ? DType::f64 : DType::f32);
 }
 
 // --- Integrals -------------------------------------------------------------------------------------------------------
 
 namespace {
-// The areas between neighbours, and the axis that they lie along.
+// The areas between neighbours, the axis that they lie along, and the dtype of what they add up to.
 struct Areas {
   Tensor each;
   int64_t axis;
+  DType result;
 };
-Areas areas(const Tensor& y, const Tensor& width, int64_t axis) {
-  const Tensor f = floating(y);
-  return {width * (part(f, axis, 1, 0) + part(f, axis, 0, 1)) / 2, axis};
+Areas areas(const Tensor& y, const Tensor& width, int64_t axis, DType result) {
+  const Tensor f = to_work(y);
+  return {width * (part(f, axis, 1, 0) + part(f, axis, 0, 1)) / 2, axis, result};
 }
 Areas areas_of(std::string_view op, const Tensor& y, const TrapezoidOptions& o, const Where& where) {
   require_operand(op, y, where);
   require_finite(op, "dx", o.dx, where);
-  return areas(y, o.dx, normal_axis(o.axis, y, op, where));
+  return areas(y, o.dx, normal_axis(o.axis, y, op, where), to_floating(y.dtype()));
 }
 Areas areas_of(std::string_view op, const Tensor& y, const Tensor& x, Axis axis, const Where& where) {
   require_operand(op, y, where);
   require_operand(op, x, where);
   const int64_t at = normal_axis(axis, y, op, where);
-  if (x.ndim() == 1 && y.ndim() > 1) return areas(y, laid_along(diff(floating(x)), at, y.ndim()), at);
+  const DType result = floating_of(y, x);
+  if (x.ndim() == 1 && y.ndim() > 1) return areas(y, laid_along(diff(to_work(x)), at, y.ndim()), at, result);
   if (x.ndim() != y.ndim())
     fail(op,
          fmt::format("x must be a vector or have y's shape. got {} for y of {}", to_string(x.spec()),
                      to_string(y.spec())),
          where);
-  return areas(y, diff(floating(x), 1, at), at);
+  return areas(y, diff(to_work(x), 1, at), at, result);
 }
-Tensor total(const Areas& a) { return sum(a.each, a.axis); }
-Tensor running(const Areas& a) { return cumsum(a.each, a.axis); }
+Tensor total(const Areas& a) { return astype(sum(a.each, a.axis), a.result); }
+Tensor running(const Areas& a) { return astype(cumsum(a.each, a.axis), a.result); }
 }  // namespace
 
 Tensor trapezoid(const Tensor& y, const TrapezoidOptions& o, Where where) {
@@ -186,7 +191,7 @@ std::vector<Tensor> gradient(const Tensor& f, const GradientOfSamples& o, Where 
     fail("gradient",
          fmt::format("takes one spacing, or one for each of the {} axes. got {}", normal.size(), o.spacing.size()),
          where);
-  const Tensor samples = floating(f);
+  const Tensor samples = to_work(f);
   std::vector<Tensor> out;
   for (size_t i = 0; i < normal.size(); ++i) {
     const int64_t axis = normal[i];
@@ -199,15 +204,16 @@ std::vector<Tensor> gradient(const Tensor& f, const GradientOfSamples& o, Where 
     const Tensor spacing = o.spacing.empty() ? Tensor(1.0) : o.spacing[o.spacing.size() == 1 ? 0 : i];
     if (spacing.ndim() == 0) {
       const Tensor h = spacing.spec().weak ? spacing.to(f.device()).astype(samples.dtype()) : spacing;
-      out.push_back(even_differences(samples, h, axis, o.edge_order));
+      const DType result = spacing.spec().weak ? to_floating(f.dtype()) : floating_of(f, spacing);
+      out.push_back(astype(even_differences(samples, h, axis, o.edge_order), result));
       continue;
     }
     require_vector("gradient", "a spacing", spacing, where);
     if (spacing.shape()[0] != n)
       fail("gradient", fmt::format("axis {} has {} samples, and its places are {}", axis, n, to_string(spacing.spec())),
            where);
-    const Tensor gaps = laid_along(diff(floating(spacing)), axis, f.ndim());
-    out.push_back(uneven_differences(samples, gaps, axis, o.edge_order));
+    const Tensor gaps = laid_along(diff(to_work(spacing)), axis, f.ndim());
+    out.push_back(astype(uneven_differences(samples, gaps, axis, o.edge_order), floating_of(f, spacing)));
   }
   return out;
 }
@@ -217,14 +223,14 @@ Tensor unwrap(const Tensor& p, const UnwrapOptions& o, Where where) {
   require_operand("unwrap", p, where);
   const int64_t axis = normal_axis(o.axis, p, "unwrap", where);
   require_option(o.period > 0 && std::isfinite(o.period), "unwrap", "period", o.period, "positive", where);
-  Tensor x = floating(p);
-  if (size_along(x, axis) == 0) return x;
+  const Tensor x = to_work(p);
+  if (size_along(x, axis) == 0) return from_work(x, p.dtype());
   const double half = o.period / 2;
   const Tensor jump = diff(x, 1, axis);
   Tensor small = remainder(jump + half, o.period) - half;
   small = rill::where((small == -half) & (jump > 0), half, small);
   const Tensor mend = rill::where(abs(jump) < o.discont.value_or(half), 0, small - jump);
-  return concat({slice_axis(x, axis, 0, 1), part(x, axis, 1, 0) + cumsum(mend, axis)}, axis);
+  return from_work(concat({slice_axis(x, axis, 0, 1), part(x, axis, 1, 0) + cumsum(mend, axis)}, axis), p.dtype());
 }
 
 // --- Convolution -----------------------------------------------------------------------------------------------------

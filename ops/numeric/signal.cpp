@@ -9,6 +9,7 @@
 #include "rill/ops/linear_algebra.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/special.h"
 #include "rill/tensor/limits.h"
 
@@ -164,8 +165,10 @@ Tensor polyfit(const Tensor& x, const Tensor& y, int64_t degree, const PolyfitOp
          fmt::format("takes real places [n] and values [n] or [n, k], n of 1 or more. got {} and {}",
                      to_string(x.spec()), to_string(y.spec())),
          where);
-  DType d = to_floating(promote(x.dtype(), false, y.dtype(), false));
-  if (is_half(d)) d = f32;
+  DType result = to_floating(promote(x.dtype(), false, y.dtype(), false));
+  if (is_half(result)) result = f32;
+  const DType d =
+      promote(result, promote(work_dtype(x.dtype()), work_dtype(y.dtype())));  // powers of integers are long
   Tensor powers = vander(astype(x, d), {.n = degree + 1}), values = astype(y, d);
   if (o.weights) {
     if (!o.weights->defined() || !is_real(*o.weights) || o.weights->shape() != x.shape())
@@ -180,7 +183,7 @@ Tensor polyfit(const Tensor& x, const Tensor& y, int64_t degree, const PolyfitOp
   // Columns of length 1 keep the powers comparable.
   const Tensor size = stop_gradient(sqrt(sum(square(powers), 0))), scale = rill::where(size == 0, 1, size);
   const Tensor solution = linalg::lstsq(powers / scale, values, {.rtol = o.rtol}).solution;
-  return solution / (y.ndim() == 1 ? scale : expand_dims(scale, 1));
+  return astype(solution / (y.ndim() == 1 ? scale : expand_dims(scale, 1)), result);
 }
 
 }  // namespace rill

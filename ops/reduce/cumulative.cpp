@@ -248,6 +248,7 @@ Tensor diff(const Tensor& x, int64_t n, Axis axis, Where where) {
 Tensor diff(const Tensor& x, const DiffOptions& o, Where where) {
   CallerScope caller(where);
   const int64_t axis = normal_axis(o.axis, x, "diff", where);
+  if (o.n == 0) return x;  // without what would be put at its ends, as numpy
   Shape one(x.shape());
   one[size_t(axis)] = 1;
   const auto piece = [&](const Tensor& t) { return t.ndim() == 0 ? broadcast_to(t, one) : t; };

@@ -161,7 +161,9 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
     Tensor y = rill::where(none, -infinity, log1p(rill::where(none, 0, (tops - 1) + rest)));
     y = y + reshape(shift, y.shape());
     const Tensor endless = largest == infinity;
-    if (EnclosingTrace::may_read(endless) && !rill::any(endless).item<bool>()) return from_work(y, rows.dtype());
+    // A tape sees the rest in any case, as a trace does: its cotangents of 0 make +0 of -0.
+    const Tensor* const in[] = {&rows};
+    if (elementwise::is_unobserved(in) && !rill::any(endless).item<bool>()) return from_work(y, rows.dtype());
     // Those that are +inf have equal parts of the gradient, and the others none.
     const Tensor which = w == infinity, count = fold(sum, astype(which, w.dtype()), axes, o.keepdims);
     const Tensor mean = fold(sum, rill::where(which, w, 0), axes, o.keepdims) / maximum(count, 1);

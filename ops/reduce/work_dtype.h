@@ -14,13 +14,10 @@ inline Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype()))
 struct FloatingDtypes {
   DType result, work;
 };
-inline FloatingDtypes floating_dtypes(const Tensor& x) {
-  const DType d = to_floating(x.dtype());
-  return {d, is_half(d) ? DType::f32 : d};
-}
+inline FloatingDtypes floating_dtypes(const Tensor& x) { return {to_floating(x.dtype()), work_dtype(x.dtype())}; }
 inline FloatingDtypes floating_dtypes(const Tensor& x, const Tensor& y) {
-  const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
-  return {d, is_half(d) ? DType::f32 : d};
+  const DType d = promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak);
+  return {to_floating(d), work_dtype(d)};
 }
 // Both as the dtype that they are promoted to.
 inline std::pair<Tensor, Tensor> promoted(const Tensor& x, const Tensor& y) {

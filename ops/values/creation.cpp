@@ -464,7 +464,7 @@ Tensor band(const char* op, Dim rows, Dim columns, const TensorOptions& options,
   if (!columns.is_open() && columns == -1) columns = rows;
   if (rows < 0 || columns < 0) fail(op, fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
   if (!executing_eagerly()) {  // no constant as large as the matrix in a graph, and sizes that may be open
-    CallerScope caller(where);
+    CallerScope caller(where, op);
     return astype(keep(diagonal_distance(rows, columns, options.device.value_or(default_device()))),
                   options.dtype.value_or(f32));
   }

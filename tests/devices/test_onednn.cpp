@@ -4,8 +4,10 @@
 #include <omp.h>
 #include <dnnl.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include "catch.h"
 #include "child.h"
@@ -253,6 +255,33 @@ TEST_CASE("names of implementations") {
       CHECK(run_product(plain, 48, k, n) == run_product(packs, 48, k, n));
     }
   CHECK(packed > 0);  // else no product is packed any more
+}
+
+namespace {
+// The processor time of n numbers convolved with as many.
+double time_to_convolve(int64_t n) {
+  const memory::desc x({1, 1, 1, n}, memory::data_type::f32, memory::format_tag::nhwc),
+      y({1, 1, 1, 2 * n - 1}, memory::data_type::f32, memory::format_tag::nhwc),
+      w({1, 1, 1, n}, memory::data_type::f32, memory::format_tag::any);
+  const memory::dims ones{1, 1}, none{0, 0}, pads{0, n - 1};
+  const dnnl::convolution_forward::primitive_desc pd(engine(), dnnl::prop_kind::forward_training,
+                                                     dnnl::algorithm::convolution_direct, x, w, y, ones, none, pads,
+                                                     pads);
+  memory in_x(x, engine()), in_w(pd.weights_desc(), engine()), out(y, engine());
+  std::memset(in_x.get_data_handle(), 0, x.get_size());
+  std::memset(in_w.get_data_handle(), 0, pd.weights_desc().get_size());
+  const std::clock_t start = std::clock();
+  dnnl::stream s(engine());
+  dnnl::convolution_forward(pd).execute(s, {{DNNL_ARG_SRC, in_x}, {DNNL_ARG_WEIGHTS, in_w}, {DNNL_ARG_DST, out}});
+  s.wait();
+  return double(std::clock() - start) / CLOCKS_PER_SEC;
+}
+}  // namespace
+
+TEST_CASE("windows as wide as a signal") {
+  const double narrow = std::min(time_to_convolve(2000), time_to_convolve(2000)), wide = time_to_convolve(8000);
+  INFO(narrow << " s, then " << wide << " s");
+  needed(wide > 5 * 16 * narrow, "11. crawls()");  // 16 times the products
 }
 
 TEST_CASE("relu of NaN") {

@@ -204,6 +204,11 @@ TEST_CASE("powers and products") {
     CHECK(distance(linalg::multi_dot({p, q, r}), matmul(matmul(p, q), r)) < 60);
     CHECK(distance(linalg::multi_dot({s, p, q}), matmul(matmul(s, p), q)) < 60);
     CHECK(distance(linalg::multi_dot({s, p, q(all, 1)}), matmul(matmul(s, p), q(all, 1))) < 60);
+    // A chain longer than those whose cheapest order is searched for: columns of length 1, and their adjoints.
+    const Tensor columns = linalg::qr(p).q;
+    std::vector<Tensor> chain{s};
+    for (int i = 0; i < 150; ++i) chain.insert(chain.end(), {columns, adjoint(columns)});
+    CHECK(distance(linalg::multi_dot(chain), matmul(matmul(s, columns), adjoint(columns))) < 1000);
     CHECK(distance(linalg::vecdot(p, s(slice(0, 2))), sum(conj(p) * s(slice(0, 2)), -1)) < 60);
     CHECK(distance(linalg::vecdot(p, expand_dims(s, 1), -2), sum(conj(p) * expand_dims(s, 1), -2)) < 60);
   }

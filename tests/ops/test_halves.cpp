@@ -169,3 +169,14 @@ TEST_CASE("images of halves are rounded once") {
       {"fractional_max_pool", CALL(fractional_max_pool(t[0], {2}, {3}, {.key = key})), {x}},
   });
 }
+
+TEST_CASE("the gradient by what many windows share is added up wide") {
+  for (DType d : {f16, bf16}) {
+    INFO(name(d));
+    const Tensor x = ones({1, 79, 79, 1}, d);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor slope = tape.gradient(sum(unfold(x, {40})), x);  // the middle is in all 40 * 40 windows
+    CHECK(slope(0, 39, 39, 0).item<float>() == 1600);
+  }
+}

@@ -237,3 +237,59 @@ TEST_CASE("indices of shapes with more places than i64 counts") {
   CHECK(unravel_index(tensor({int64_t(1) << 62}), {int64_t(1) << 31, large - 1})[0].item<int64_t>() == int64_t(1)
                                                                                                            << 30);
 }
+
+TEST_CASE("differences of integers are taken before digits are lost") {
+  const Tensor t = tensor({1700000000, 1700000010, 1700000040}), next = t + 1, rows = expand_dims(t, 1);
+  const auto is = [](const Tensor& y, const std::vector<float>& right) {
+    CHECK(y.dtype() == f32);
+    CHECK(y.to_vector<float>() == right);
+  };
+  is(trapezoid(tensor({1.f, 1.f, 3.f}), t), {70});
+  is(cumulative_trapezoid(tensor({{1.f, 1.f, 3.f}}), t), {10, 70});
+  is(gradient(tensor({0.f, 10.f, 40.f}), {.spacing = {t}})[0], {1, 1, 1});
+  is(gradient(t)[0], {10, 20, 30});
+  is(interp(t + 5, t, tensor({0.f, 10.f, 40.f})), {5, 15, 40});
+  is(cdist(rows, rows + 1), {1, 11, 41, 9, 1, 31, 39, 29, 1});
+  is(pdist(rows), {10, 40, 30});
+  is(pairwise_distance(rows, rows + 1, {.epsilon = 0}), {1, 1, 1});
+  is(lerp(tensor({200}, u8), tensor({0}, u8), 0.5), {100});
+  is(mean_squared_error(t, next), {1});
+  is(mean_absolute_error(next, t), {1});
+  is(huber_loss(t, next), {0.5f, 0.5f, 0.5f});
+  is(smooth_l1_loss(t, next), {0.5f, 0.5f, 0.5f});
+  const Tensor line = polyfit(t, tensor({1.f, 2.f, 5.f}), 1);
+  CHECK(line.dtype() == f32);
+  CHECK(std::abs(line(0).item<float>() - 0.1f) < 1e-7f);
+}
+
+TEST_CASE("numbers that a tensor of integers cannot hold are not put into it") {
+  const Tensor x = tensor({1, 2, 3}, u8), mask = tensor({true, false, true});
+  says([&] { masked_fill(x, mask, 300); }, {"[masked_fill]", "the C++ integer 300 does not fit the u8"});
+  says([&] { insert(x, {0}, 300); }, {"[insert]", "the C++ integer 300 does not fit the u8"});
+  says([&] { index_fill(x, 0, tensor({0}), -1); }, {"[index_fill]", "the C++ integer -1 does not fit the u8"});
+  says([&] { function([&](const Tensor& t) { return masked_fill(t, mask, 300); })(x); }, {"[masked_fill]"});
+  CHECK(array_equal(masked_fill(x, mask, 255), tensor({255, 2, 255}, u8)));
+  CHECK(array_equal(insert(x, {1}, 7), tensor({1, 7, 2, 3}, u8)));
+  CHECK(array_equal(insert(tensor({{1, 2}, {3, 4}}), {1}, 7, 0), tensor({{1, 2}, {7, 7}, {3, 4}})));
+  CHECK(array_equal(index_fill(x, 0, tensor({0, 2}), 9), tensor({9, 2, 9}, u8)));
+  CHECK(array_equal(masked_fill(ones({2}), tensor({true, false}), 3), tensor({3.f, 1.f})));
+}
+
+TEST_CASE("a convolution of long signals takes neither the memory nor the time of all their windows") {
+  const Tensor a = random::normal({20000}, {.dtype = f64, .key = random::Key(1)}),
+               v = random::normal({20000}, {.dtype = f64, .key = random::Key(2)});
+  const Tensor right = convolve(a, v), y = convolve(a.astype(f32), v.astype(f32));
+  CHECK(max(abs(y - right)).item<double>() < 0.02);  // sums of 20,000 products, of up to 600
+}
+
+TEST_CASE("Fourier transforms and bands name themselves in errors of what they are made of") {
+  const int64_t huge = int64_t(1) << 62;
+  says([&] { fft::fft(ones({4}), {.n = huge}); }, {"[fft] in [pad]"});
+  says([&] { fft::irfftn(ones({4, 4}), {.s = Shape{huge, 4}}); }, {"[irfftn] in [pad]"});
+}
+
+TEST_CASE("differences of order 0 are the operand itself (numpy's diff)") {
+  const Tensor x = tensor({1, 4, 9});
+  CHECK(array_equal(diff(x, {.n = 0, .prepend = 7, .append = x}), x));
+  CHECK(array_equal(diff(x, {.n = 2, .prepend = 0, .append = 16}), tensor({2, 2, 2})));
+}

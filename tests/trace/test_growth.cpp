@@ -116,6 +116,14 @@ TEST_CASE("calls, and what is asked of a function") {
   });
 }
 
+TEST_CASE("long lists of operands") {
+  growth::is_linear("a product of many matrices", [](int n) -> growth::Walk {
+    auto chain = std::make_shared<std::vector<Tensor>>();
+    for (int i = 0; i < n; ++i) chain->push_back(eye(1 + i % 3, 1 + (i + 1) % 3));
+    return [chain] { linalg::multi_dot(*chain); };
+  });
+}
+
 TEST_CASE("derivatives") {
   using growth::is_linear;
   is_linear("a tape", of_chain([](const Chain& f) {

@@ -101,6 +101,7 @@ bool prefers_own(const KernelArgs& args, ConvResult which) {
 #ifdef RILL_HAVE_ONEDNN
 #include <atomic>
 #include <optional>
+#include <string>
 
 namespace rill::cpu {
 namespace {
@@ -179,7 +180,7 @@ Descriptions describe(const Problem& q) {
 struct Chosen {
   memory::desc x, w, y, scratchpad;
   dnnl::primitive primitive;
-  bool slow;  // oneDNN's reference kernel
+  bool slow;  // oneDNN's reference kernel, or one that crawls
 };
 
 Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
@@ -197,8 +198,9 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   const engine& e = onednn::engine();
   const convolution_forward::primitive_desc forward(e, prop_kind::forward_training, direct, x, w, y, strides, dilation,
                                                     lo, hi, attr);
-  auto chosen = [](const auto& pd, memory::desc px, memory::desc pw, memory::desc py, primitive made) {
-    return Chosen{px, pw, py, pd.scratchpad_desc(), made, onednn::is_reference(pd.impl_info_str())};
+  auto chosen = [&](const auto& pd, memory::desc px, memory::desc pw, memory::desc py, primitive made) {
+    const std::string name = pd.impl_info_str();
+    return Chosen{px, pw, py, pd.scratchpad_desc(), made, onednn::is_reference(name) || onednn::crawls(name, q.s)};
   };
   switch (q.which) {
     case ConvResult::forward:

@@ -35,6 +35,13 @@ bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s) {
   return is_half(dtype) && which != ConvResult::weight && summed % 2 != 0;
 }
 
+bool crawls(std::string_view name, const Sliding& s) {
+  constexpr int64_t many_channels = 8, wide = 4096;
+  const int64_t taps = s.window[0] * s.window[1] * s.window[2];
+  return name.find("gemm") != name.npos && taps * (s.in_channels / s.groups) > wide &&
+         std::max(s.in_channels, s.out_channels) < many_channels * s.groups;
+}
+
 namespace {
 // Loops that compilers turn into vectors: no exit, and one operation on each element.
 bool finite_floats(const float* x, int64_t n) {

@@ -31,6 +31,9 @@
 //    workspace where the last window leaves much of the input: garbage. Seen in 3.2 on AVX-512 with bf16; no report found.
 //    overruns_workspace() refuses all that are strided and dilated. Test: tests/ops/test_conv_fuzz.cpp, seed 2541, with that
 //    call taken out.
+// 11. Its kernel that copies windows out for a product of matrices, which is left where others do not serve, goes pixel by
+//    pixel where a window of few channels is thousands of numbers wide: 1.5 s for 8,000 numbers convolved with as many, of
+//    which rill's own takes 0.02. Seen in 3.2; no report found. crawls(). Test: "windows as wide as a signal".
 //
 // What rill reads from the names of implementations, is_reference() and adds_up_like(), is held against what they do by
 // the test "names of implementations", in whichever version it runs.
@@ -61,6 +64,9 @@ bool all_finite(const Tensor& beside);  // whose elements fill a block of memory
 
 // Whether a tap of the window, along an axis of space, ever meets an element.
 bool meets_input(const Sliding& s, size_t axis, int64_t tap);
+// Whether the implementation of this name is one that goes pixel by pixel.
+bool crawls(std::string_view name, const Sliding& s);
+
 // Writes the zeros that are the gradient of what meets nothing but padding.
 void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& weight_gradient);
 
