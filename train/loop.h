@@ -401,8 +401,9 @@ class Loop {
   }
   template <class T>
   impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
-    if (core_->options().distribute) return source_of(shard(dataset, where), where);
-    return source_of(dataset, where);
+    impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where);
+    s.stages = dataset.describe();
+    return s;
   }
   // This rank's rows of each batch.
   template <class T>
