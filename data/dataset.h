@@ -528,6 +528,26 @@ Dataset<T> sample_from(const std::vector<Dataset<T>>& datasets, const std::vecto
   return Dataset<T>(stages::sample_from(detail::stages_of(datasets), weights, options, where));
 }
 
+// The same of datasets in braces: sample_from({a, b}, {0.9, 0.1}).
+template <class T>
+Dataset<std::vector<T>> zip(std::initializer_list<Dataset<T>> datasets, Where where = Where::current()) {
+  return zip(std::vector<Dataset<T>>(datasets), where);
+}
+template <class T>
+Dataset<T> concatenate(std::initializer_list<Dataset<T>> datasets, Where where = Where::current()) {
+  return concatenate(std::vector<Dataset<T>>(datasets), where);
+}
+template <class T>
+Dataset<T> choose_from(std::initializer_list<Dataset<T>> datasets, const Dataset<int64_t>& choices,
+                       Where where = Where::current()) {
+  return choose_from(std::vector<Dataset<T>>(datasets), choices, where);
+}
+template <class T>
+Dataset<T> sample_from(std::initializer_list<Dataset<T>> datasets, const std::vector<double>& weights = {},
+                       const SampleOptions& options = {}, Where where = Where::current()) {
+  return sample_from(std::vector<Dataset<T>>(datasets), weights, options, where);
+}
+
 #undef RILL_DATA_TAKES
 }  // namespace rill::data
 

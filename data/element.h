@@ -3,6 +3,7 @@
 #pragma once
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,11 @@ struct BatchOf<std::vector<A>> {
   using type = std::vector<typename BatchOf<A>::type>;
 };
 
+template <class A>
+struct BatchOf<std::map<std::string, A>> {
+  using type = std::map<std::string, typename BatchOf<A>::type>;
+};
+
 // --- Ragged batches ----------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -96,6 +102,13 @@ class Joiner {
 };
 
 [[noreturn]] void fail_lengths(size_t one, size_t other);
+// Those of a map.
+template <class A>
+std::vector<std::string> keys_of(const std::map<std::string, A>& x) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : x) keys.push_back(key);
+  return keys;
+}
 [[noreturn]] void fail_names(const std::vector<std::string>& one, const std::vector<std::string>& other);
 Tensor vector_of(const void* numbers, int64_t n, DType dtype);
 
@@ -135,6 +148,14 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
     for (size_t k = 0; k < n; ++k)
       out.push_back(part(std::type_identity<typename T::value_type>(), [k](const T& x) -> auto& { return x[k]; }));
     return out;
+  } else if constexpr (requires { keys_of(*rows[0]); }) {
+    B out;
+    for (const T* row : rows)
+      if (keys_of(*row) != keys_of(*rows[0])) fail_names(keys_of(*rows[0]), keys_of(*row));
+    for (const std::string& key : rows.empty() ? std::vector<std::string>() : keys_of(*rows[0]))
+      out.emplace(key,
+                  part(std::type_identity<typename T::mapped_type>(), [&](const T& x) -> auto& { return x.at(key); }));
+    return out;
   } else if constexpr (TupleLike<T>) {
     return [&]<size_t... k>(std::index_sequence<k...>) {
       return B{part(std::type_identity<std::tuple_element_t<k, T>>(),
@@ -162,7 +183,9 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
     }(std::make_index_sequence<std::tuple_size_v<decltype(fields)>>());
     return out;
   } else {
-    static_assert(!sizeof(T*), "batch() joins tensors, numbers, texts, and pairs, tuples, vectors and structs of them");
+    static_assert(!sizeof(T*),
+                  "batch() joins tensors, numbers, texts, and pairs, tuples, vectors, maps by std::string "
+                  "and structs of them");
   }
 }
 

@@ -62,16 +62,16 @@ void run(const Settings& settings) {
   std::vector<train::Callback> callbacks{report};
   if (!settings.logs.empty()) callbacks.push_back(train::tensorboard(settings.logs));
   // With what a checkpoint has, a run that was stopped goes on with the bits that it would have had.
-  loop.fit(train_set, {.epochs = settings.epochs,
-                       .validation = test_set,
-                       .progress = false,
-                       .callbacks = callbacks,
-                       .resume = settings.checkpoint});
+  const train::History history = loop.fit(train_set, {.epochs = settings.epochs,
+                                                      .validation = test_set,
+                                                      .progress = false,
+                                                      .callbacks = callbacks,
+                                                      .resume = settings.checkpoint});
 
   const Tensor classes = argmax(loop.predict(test_set), -1);
   print_confusion(classes.to_vector<int64_t>(), digits.test_labels.to_vector<int64_t>());
-  std::printf("\ntest accuracy %.2f %% after %d epochs, %.2f s of training\n",
-              100 * loop.evaluate(test_set).at("accuracy"), settings.epochs, report.seconds());
+  std::printf("\ntest accuracy %.2f %% after %d epochs, %.2f s of training\n", 100 * history.back().at("val_accuracy"),
+              settings.epochs, report.seconds());
   if (!settings.logs.empty()) std::printf("for TensorBoard: %s\n", settings.logs.c_str());
 }
 

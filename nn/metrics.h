@@ -8,9 +8,11 @@
 // Predictions come first, labels second, weights (one an example, or of the labels' shape) last, as in losses. A metric
 // computes in f64 whatever it is given. Copies share the state. Formulas are scikit-learn's where it has the metric.
 #pragma once
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rill/ops/names.h"
@@ -30,6 +32,11 @@ class Metric {
   Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Where where = Where::current());
   // Of what cannot be added up, as means and distances to them: `join` makes one of two batches' numbers. All are zeros
   // where nothing was counted yet.
+  template <class S>
+    requires std::convertible_to<const S&, std::string_view>
+  Metric(const S&) {
+    static_assert(!sizeof(S), "a metric is an object and not its name: {.metrics = {metrics::accuracy()}}");
+  }
   using Join = std::function<std::vector<Tensor>(const std::vector<Tensor>& a, const std::vector<Tensor>& b)>;
   Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Join join,
          Where where = Where::current());

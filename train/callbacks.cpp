@@ -204,11 +204,17 @@ struct Plateau {
   Best best;
   int64_t waited = 0, resting = 0;
   void on_begin(Run& run) {
+    if (!run.optimizer()) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
+    VariablePaths rate;
+    run.optimizer()->learning_rate.name_variables(rate);
+    if (rate.finish().empty())
+      fail("reduce_on_plateau",
+           "the learning rate follows a schedule, and this lowers one that is a number: "
+           "nn::Adam({.learning_rate = 1e-3})");
     if (!run.resumed) best.reset(), waited = resting = 0;
   }
   void on_epoch(Run& run) {
     nn::Optimizer* optimizer = run.optimizer();
-    if (!optimizer) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
     const double rate = optimizer->learning_rate.at(tensor(double(run.step))).item<double>();
     run.logs["learning_rate"] = rate;
     const std::optional<double> now = read(run, options.monitor, "reduce_on_plateau");

@@ -157,6 +157,7 @@ class Pass {
 struct Source {
   std::function<std::unique_ptr<Pass>(uint64_t epoch)> pass = {};
   std::optional<int64_t> size = {};
+  std::string stages = "";  // as they are printed
 };
 
 class Core {

@@ -32,6 +32,12 @@ class InputFunction {
   template <class F>
     requires std::is_invocable_r_v<TableBatches, const F&>
   InputFunction(F f) : f_(std::move(f)) {}
+  template <class D>
+    requires requires { typename D::Element; }
+  InputFunction(const D&) {
+    static_assert(!sizeof(D),
+                  "an input is a function that makes the dataset, for each pass anew: [&] { return dataset; }");
+  }
   TableBatches operator()(Where where = Where::current()) const {
     if (!f_) rill::fail("estimator", "there is no input. give {.input = [&] { return a dataset of batches; }}", where);
     return f_();

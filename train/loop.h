@@ -359,6 +359,33 @@ class Loop {
     steps<T>().prepare(nullptr);
     return core_->find_rate(source(dataset, where), options, where);
   }
+  // Keras's, of which none compiles, and each says what does.
+  template <class X, class... More>
+    requires(!requires { typename X::Element; })
+  History fit(const X&, const More&...) {
+    static_assert(!sizeof(X), "fit() takes a dataset of batches: fit(data::from_tensors(std::pair(x, y)).batch(32))");
+    return {};
+  }
+  template <class T, std::integral N, class... More>
+  History fit(const data::Dataset<T>&, N, const More&...) {
+    static_assert(!sizeof(T), "how many epochs is an option: fit(dataset, {.epochs = 10})");
+    return {};
+  }
+  template <class X, class... More>
+    requires(!requires { typename X::Element; })
+  Logs evaluate(const X&, const More&...) {
+    static_assert(!sizeof(X),
+                  "evaluate() takes a dataset of batches: evaluate(data::from_tensors(std::pair(x, y)).batch(32))");
+    return {};
+  }
+  template <class X, class... More>
+    requires(!requires { typename X::Element; })
+  Tensor predict(const X&, const More&...) {
+    static_assert(!sizeof(X),
+                  "predict() takes a dataset of batches: predict(data::from_tensors(x).batch(32)); of one "
+                  "tensor call the model: model(x)");
+    return {};
+  }
   Model& model() { return model_; }
   Loop(const Loop&) = delete;
 
@@ -374,8 +401,9 @@ class Loop {
   }
   template <class T>
   impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
-    if (core_->options().distribute) return source_of(shard(dataset, where), where);
-    return source_of(dataset, where);
+    impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where);
+    s.stages = dataset.describe();
+    return s;
   }
   // This rank's rows of each batch.
   template <class T>

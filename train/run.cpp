@@ -28,6 +28,16 @@
 
 namespace rill::train::impl {
 
+namespace {
+// Of the stages of a dataset, as they are printed, those that take a part.
+std::string shards_in(const std::string& stages) {
+  std::string found;
+  for (size_t at = stages.find("shard("); at != stages.npos; at = stages.find("shard(", at + 1))
+    found += stages.substr(at, stages.find('\n', at) - at) + "\n";
+  return found;
+}
+}  // namespace
+
 class CoreRun final : public Run {
  public:
   CoreRun(Core& core, const FitData& data, const FitOptions& options, const Where& where)
@@ -51,6 +61,7 @@ class CoreRun final : public Run {
     SignalScope signals(manager_ != nullptr);
     signals_ = &signals;
     if (manager_) require_writable(folder_, "Loop.fit", where_);
+    if (ranks_) check_alike();
     build_model();
     if (manager_) resume();
     if (ranks_) begin_alike();
@@ -129,6 +140,23 @@ class CoreRun final : public Run {
     for (const auto& [path, v] : core_.variables())
       if (!v.trainable()) save.part.first.push_back("model/" + path);
     return train::written_by_all(std::move(save), ranks_.sharers());
+  }
+
+  // What would train on a part of the data, or wait for files that come to another folder.
+  void check_alike() {
+    if (!distribute::is_same(tensor(shards_in(data_.train.stages)), ranks_.sharers(), where_))
+      fail(
+          "Loop.fit",
+          "each rank has a shard of the dataset, and the loop cuts the batches among them again, so that data are left "
+          "out. give all ranks the whole dataset, without shard()",
+          where_);
+    if (!distribute::is_same(tensor(options_.resume), ranks_.everybody(), where_))
+      fail("Loop.fit",
+           fmt::format(
+               "ranks have different folders to resume from, and this one's is '{}'. give all of them one, which "
+               "they all see",
+               options_.resume),
+           where_);
   }
 
   void begin_alike() {
@@ -235,6 +263,21 @@ class CoreRun final : public Run {
       load_tensors(i);
     }
     tensors_.clear();
+    check_optimizer();
+  }
+
+  // One that remembers nothing of the parameters leaves nothing in the file that would not fit another.
+  void check_optimizer() {
+    nn::Optimizer* o = optimizer();
+    if (!o || core_.own_step_ || step == 0 || o->variables().size() > 1) return;
+    o->build(nn::trainable(core_.variables().values()));
+    if (o->variables().size() > 1)
+      fail(
+          "Loop.fit",
+          fmt::format("the run in {} is one of another optimizer, which remembered nothing of the parameters. give the "
+                      "one that it was begun with, or another folder",
+                      options_.resume),
+          where_);
   }
 
   void restore(const std::string& path) {

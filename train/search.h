@@ -85,7 +85,12 @@ Space space_of(S space) {
   Space result;
   const std::vector<std::string_view> names = rill::detail::names_of_fields<S>();
   size_t i = 0;
-  const auto add = [&](const Range& r) { result.emplace_back(std::string(names.at(i++)), r); };
+  const auto add = [&]<class R>(const R& r) {
+    static_assert(
+        std::is_same_v<R, Range>,
+        "a space is a struct of ranges: struct Space { train::Range rate = train::log_uniform(1e-4, 1e-1); };");
+    if constexpr (std::is_same_v<R, Range>) result.emplace_back(std::string(names.at(i++)), r);
+  };
   std::apply([&](const auto&... range) { (add(range), ...); }, rill::detail::fields_of(space));
   return result;
 }

@@ -105,7 +105,7 @@ void fail_lengths(size_t one, size_t other) {
 }
 
 void fail_names(const std::vector<std::string>& one, const std::vector<std::string>& other) {
-  fail("data::batch", fmt::format("the tables of a batch have the columns {} and {}: they must be the same",
+  fail("data::batch", fmt::format("the elements of a batch have the names {} and {}: they must be the same",
                                   fmt::join(one, ", "), fmt::join(other, ", ")));
 }
 

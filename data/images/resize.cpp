@@ -212,11 +212,11 @@ Tensor resized(std::string_view op, const Tensor& x, const Dims& size, const Res
 }
 
 // The size of the same proportions that fits into, or covers, `size`.
-Dims in_proportion(const Tensor& x, const Dims& size, bool covers = false, bool down = false) {
+Dims in_proportion(const Tensor& x, const Dims& size, bool covers = false) {
   const auto h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x)));
   const double a = double(int64_t(size[0])) / h, b = double(int64_t(size[1])) / w;
   const double by = covers ? std::max(a, b) : std::min(a, b);
-  const auto side = [&](double n) { return std::max<int64_t>(1, down ? int64_t(n * by) : std::llround(n * by)); };
+  const auto side = [&](double n) { return std::max<int64_t>(1, std::llround(n * by)); };
   return {side(h), side(w)};
 }
 
@@ -247,8 +247,15 @@ Tensor resize_shorter_side(const Tensor& x, int64_t size, const ResizeOptions& o
 Tensor resize_with_pad(const Tensor& x, const Dims& size, const ResizeOptions& o, Where where) {
   const CallerScope caller(where);
   require_sizes("images::resize_with_pad", x, size, where);
-  return resize_with_crop_or_pad(resized("images::resize_with_pad", x, in_proportion(x, size, false, true), o, where),
-                                 size);
+  // In f32, as TensorFlow, whose borders are half of what the size before rounding leaves.
+  const auto h = float(int64_t(height_of(x))), w = float(int64_t(width_of(x)));
+  const float ratio = std::max(w / float(int64_t(size[1])), h / float(int64_t(size[0])));
+  const auto side = [&](float n) { return std::max<int64_t>(1, int64_t(n / ratio)); };
+  const auto before = [&](float n, int64_t all) { return std::max<int64_t>(0, int64_t((float(all) - n / ratio) / 2)); };
+  const Dims part = {side(h), side(w)};
+  const int64_t top = before(h, size[0]), left = before(w, size[1]);
+  return pad_borders(resized("images::resize_with_pad", x, part, o, where),
+                     {top, size[0] - part[0] - top, left, size[1] - part[1] - left});
 }
 
 Tensor resize_with_crop(const Tensor& x, const Dims& size, const ResizeOptions& o, Where where) {

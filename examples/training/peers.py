@@ -1,6 +1,6 @@
 """What scikit-learn and Keras reach on the data of the examples, on the same rows: the numbers that stand beside ours.
 
-Usage: peers.py [tables] [languages] [digits]      (needs scikit-learn; digits needs Keras)
+Usage: peers.py [tables] [languages] [digits]      (needs scikit-learn; digits needs Keras on TensorFlow)
 """
 import csv
 import gzip
@@ -65,12 +65,16 @@ def languages():
 
 def digits():
     import keras
+    import tensorflow as tf
     from keras import layers
 
     def images(which):
         pixels = np.frombuffer(gzip.decompress((DATA / f"{which}-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
         labels = np.frombuffer(gzip.decompress((DATA / f"{which}-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
         return pixels.reshape(-1, 28, 28, 1).astype(np.float32) / 255, labels.astype(np.int32)
+
+    def moved(image, label):
+        return tf.image.random_crop(tf.pad(image, [[2, 2], [2, 2], [0, 0]]), (28, 28, 1)), label
 
     def block(x, channels):
         h = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)))
@@ -79,15 +83,15 @@ def digits():
 
     keras.utils.set_random_seed(1)
     inputs = layers.Input((28, 28, 1))
-    moved = layers.RandomTranslation(2 / 28, 2 / 28, fill_mode="constant")(inputs)
-    h = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(32, 3, padding="same", use_bias=False)(moved)))
+    h = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(32, 3, padding="same", use_bias=False)(inputs)))
     h = block(layers.MaxPooling2D(2)(h), 32)
     h = block(block(layers.Conv2D(64, 3, strides=2, padding="same", activation="relu")(h), 64), 64)
     model = keras.Model(inputs, layers.Dense(10)(layers.Dropout(0.3)(layers.GlobalAveragePooling2D()(h))))
     rate = keras.optimizers.schedules.CosineDecay(0.0, 18 * 63 - 60, warmup_target=3e-3, warmup_steps=60)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.AdamW(rate, weight_decay=0.02), loss, ["accuracy"])
-    model.fit(*images("train"), batch_size=64, epochs=18, verbose=0)
+    model.compile(keras.optimizers.AdamW(rate, weight_decay=0.02), loss, metrics=["accuracy"])
+    batches = tf.data.Dataset.from_tensor_slices(images("train")).shuffle(4000).map(moved).batch(64).prefetch(2)
+    model.fit(batches, epochs=18, verbose=0)
     print(f"digits                 Keras, the same      {model.evaluate(*images('t10k'), verbose=0)[1]:.4f}")
 
 

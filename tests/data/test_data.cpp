@@ -115,6 +115,12 @@ TEST_CASE("data: order, parts and several datasets") {
   const std::vector<data::Dataset<int64_t>> both{data::range(3), data::range(10, 13)};
   CHECK(data::choose_from(both, data::from_generator(Integers{1, 0, 1})).collect() == Integers{10, 0, 11});
   CHECK(data::sample_from(both, {0.0, 1.0}, {.seed = 1}).collect() == Integers{10, 11, 12});
+  CHECK(data::choose_from({data::range(3), data::range(10, 13)}, data::from_generator(Integers{1, 0, 1})).collect() ==
+        Integers{10, 0, 11});
+  CHECK(data::sample_from({data::range(3), data::range(10, 13)}, {0.0, 1.0}, {.seed = 1}).collect() ==
+        Integers{10, 11, 12});
+  CHECK(data::concatenate({data::range(2), data::range(5, 6)}).collect() == Integers{0, 1, 5});
+  CHECK(data::zip({data::range(2), data::range(5, 9)}).collect() == std::vector<Integers>{{0, 5}, {1, 6}});
   Integers sampled = data::sample_from(both, {}, {.seed = 1}).collect();
   std::sort(sampled.begin(), sampled.end());
   CHECK(sampled == Integers{0, 1, 2, 10, 11, 12});
@@ -343,6 +349,16 @@ TEST_CASE("data: options that are wrong say so at once, under the user's line") 
   CHECK(has(message_of([&] { data::from_tensors(tensor(1)); }), "a scalar has no rows"));
   CHECK(has(message_of([&] { ds.cache({.most_bytes = 100}).count(); }),
             "the elements take more than most_bytes, 100 bytes"));
+  // Elements by name, as a dict's.
+  const auto named = data::from_tensors(std::map<std::string, Tensor>{{"a", arange(5)}, {"b", ones({5, 2})}});
+  CHECK(named.batch(2).count() == 3);
+  CHECK(named.map([](const std::map<std::string, Tensor>& e) { return e; }).batch(4).first().at("b").shape() ==
+        Shape{4, 2});
+  const auto numbers = data::range(4).map([](int64_t i) { return std::map<std::string, double>{{"x", double(i)}}; });
+  CHECK(array_equal(numbers.batch(4).first().at("x"), arange(4).astype(f64)));
+  CHECK(array_equal(named.batch(2).rebatch(5).first().at("a"), arange(5)));
+  const auto differ = data::range(2).map([](int64_t i) { return std::map<std::string, double>{{i ? "x" : "y", 1.}}; });
+  CHECK(has(message_of([&] { differ.batch(2).first(); }), "x"));
   CHECK(has(message_of([&] { data::sample_from<int64_t>({ds, ds}, {1.0}); }), "1 weights for 2 datasets"));
   auto it = ds.iterator();
   const auto f = function("f", [&] { return tensor(*it.next()); });

@@ -304,6 +304,13 @@ TEST_CASE("images: TensorFlow's numbers") {
   tensorflow.check("resize nearest", images::resize(u, {9, 31}, {.method = ResizeMethod::nearest_exact}));
   tensorflow.check("resize_with_pad", images::resize_with_pad(x, {30, 20}, {.antialias = false}), error);
   tensorflow.check("crop_or_pad", images::resize_with_crop_or_pad(u, {30, 12}));
+  // tf.image.resize_with_pad: the size before rounding down, 10.6, leaves 9.4 pixels, of which 4 stand before; and a side
+  // that is divided without a rest keeps its last pixel.
+  const Tensor wide = images::resize_with_pad(ones({11, 13, 1}), {9, 20});
+  CHECK(sum(wide(4)).item<float>() == 10);
+  CHECK(wide.item<float>(0, 3, 0) == 0);
+  CHECK(wide.item<float>(0, 4, 0) == 1);
+  CHECK(sum((images::resize_with_pad(ones({98, 49, 1}), {2, 2}) > 0).astype(i32)).item<int>() == 2);
   tensorflow.check("rot90", images::rotate90(u));
   tensorflow.check("rgb_to_yuv", images::rgb_to_yuv(x), error);
   tensorflow.check("yuv_to_rgb", images::yuv_to_rgb(images::rgb_to_yuv(x)), error);

@@ -452,6 +452,20 @@ void loop_of_some() {
   distribute::barrier();
 }
 
+// What would train on half of the data without a word, or wait for files that come to another folder.
+void loop_mistakes() {
+  Net net;
+  train::Loop loop(net, {.loss = mean_squared_error, .optimizer = nn::SGD(), .distribute = true});
+  const auto fits = [&](const auto& data, const std::string& resume = "") {
+    return message_of([&] { loop.fit(data, {.progress = false, .resume = resume}); });
+  };
+  EXPECT(has(fits(examples().shard(n, me).batch(16)), n > 1 ? "without shard()" : ""));
+  EXPECT(has(fits(examples().batch(16).shard(n, me, {.within_batch = true})), n > 1 ? "without shard()" : ""));
+  EXPECT(has(fits(examples().batch(16), folder + "/" + std::to_string(me)),
+             n > 1 ? "different folders to resume from" : ""));
+  EXPECT(fits(examples().shard(2, 1).batch(16)).empty());  // one half on all of them
+}
+
 struct Halves {
   distribute::ColumnParallelDense up;
   distribute::RowParallelDense down;
@@ -525,6 +539,7 @@ const Cases all_here = {
     {"batch_norm", batch_norm},
     {"sharded", sharded},
     {"loop_of_some", loop_of_some},
+    {"loop_mistakes", loop_mistakes},
     {"loop_on_mesh", loop_on_mesh},
     {"estimator", estimator},
     {"gathered_state", gathered_state},

@@ -48,6 +48,13 @@ MISTAKES = [
     ("nn::Dense m(1); train::Loop l(m, {.loss = huber_loss, .optimizer = nn::Adam()});", "this loss takes a number besides"),
     ("train::LoopOptions o; o.loss = [](const Tensor& p) { return p; };", r"called as f\(prediction, target\)"),
     ('train::LoopOptions o{.optimizer = "adam"};', "neither a name nor a rate"),
+    ('train::LoopOptions o{.metrics = {"accuracy"}};', "a metric is an object and not its name"),
+    ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.fit(x, x);", r"fit\(\) takes a dataset of batches"),
+    ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.fit(data::from_tensors(x), 10);", r"fit\(dataset, \{.epochs = 10\}\)"),
+    ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.evaluate(x, x);", r"evaluate\(\) takes a dataset of batches"),
+    ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.predict(x);", r"of one tensor call the model"),
+    ("train::InputFunction f(data::from_tensors(x));", "an input is a function that makes the dataset"),
+    ("struct S { double rate = 1; }; train::random_search(S(), 3, [](const train::Trial&) { return 0.; });", "a space is a struct of ranges"),
     # Functions of a dataset's elements.
     ("pairs.map([](const Tensor& a) { return a; });", r"map\(f\): f does not take this dataset's elements"),
     ("numbers.batch(2).filter([](int64_t i) { return i > 0; }).map([](std::string s) { return s; });",

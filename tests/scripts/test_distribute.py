@@ -33,9 +33,10 @@ CASES = ["values", "on_a_gpu", "long_sums", "dtypes", "texts", "groups", "forks"
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
          "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
          "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
-         "loop_of_some", "loop_on_mesh", "estimator", "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
+         "loop_of_some", "loop_on_mesh", "loop_mistakes", "estimator",
+         "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
          "server_sums", "server_staleness", "server_training", "server_mistakes"]
-FILES = {"loop", "loop_on_mesh", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator",
+FILES = {"loop", "loop_on_mesh", "loop_mistakes", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator",
          "timeline"}  # those that write
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"program\.cpp:\d+"

@@ -410,6 +410,33 @@ TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
   CHECK(has(text, "accuracy"));
 }
 
+TEST_CASE("what cannot work is said before the first step") {
+  const Folder folder;
+  nn::Dense model(3);
+  int64_t steps = 0;
+  const auto count = train::each_step([&](train::Run&) { ++steps; });
+  const auto fit = [&](train::AnyOptimizer optimizer, train::FitOptions options) {
+    options.progress = false;
+    train::Loop(model, {.loss = sparse_softmax_cross_entropy, .optimizer = std::move(optimizer)})
+        .fit(batches(), options);
+  };
+  const nn::Schedule schedule = nn::cosine_decay(0.1, 100);
+  CHECK(has(message_of([&] {
+              fit(nn::SGD({.learning_rate = schedule}),
+                  {.callbacks = {count, train::reduce_on_plateau({.monitor = "loss"})}});
+            }),
+            "follows a schedule"));
+  train::Loop own(model, [&](const Tensor& x, const Tensor&) { return mean(model(x)); });
+  CHECK(has(message_of([&] { own.fit(batches(), {.callbacks = {count, train::reduce_on_plateau()}}); }), "your own"));
+  CHECK(steps == 0);
+  // SGD remembers nothing of the parameters, so that nothing of it in the file does not fit Adam.
+  fit(nn::SGD(), {.resume = folder / "run"});
+  CHECK(has(message_of([&] { fit(nn::Adam(), {.epochs = 2, .resume = folder / "run"}); }), "one of another optimizer"));
+  CHECK(has(message_of([&] { fit(nn::SGD({.momentum = 0.9}), {.epochs = 2, .resume = folder / "run"}); }),
+            "one of another optimizer"));
+  fit(nn::SGD(), {.epochs = 2, .resume = folder / "run"});
+}
+
 TEST_CASE("mistakes that would train something else, or never end") {
   nn::Dense model(3), one(1);
   const auto [x, y] = clouds();
