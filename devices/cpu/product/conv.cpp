@@ -1,4 +1,5 @@
-// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none: conv_tiles.h.
+// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none (conv_tiles.h) or slower ones
+// (conv_direct.h).
 //
 // Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
 // formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
@@ -7,6 +8,7 @@
 #include <cstring>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/product/conv_direct.h"
 #include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/cpu/product/onednn.h"
 #include "rill/devices/cpu/product/onednn_defects.h"
@@ -344,6 +346,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
       p.layout != Layout::nhwc || deterministic())
     return false;
+  if (is_direct(args)) return conv_direct(args, steps);
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, a, b, out);
   q.tail = steps;
@@ -373,6 +376,8 @@ void run(const KernelArgs& args, ConvResult result, Kernel self) {
   if (out.size() == 0) return;
   if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
+  } else if (result == ConvResult::forward && conv_direct(args)) {
+    return;
   } else if (out.dtype() == DType::f64 || !run_onednn(args, result)) {
     if (is_half(out.dtype())) through_f32(args, self);
     else conv_own(args, result);
