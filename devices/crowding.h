@@ -39,7 +39,9 @@ class Crowding {
  private:
   static constexpr int64_t least_stall = 200'000, soon = 100'000'000;
   static constexpr int64_t shortest = 20'000'000;  // what a level stands for, doubled at each
-  static constexpr int highest = 6;                // 1.3 s
+  // 0.3 s: to try in vain costs a hundredth of that, and to stay on one thread where the cores are free again, a half of
+  // all.
+  static constexpr int highest = 4;
 
   // Nobody came late, after the time was over: half as long the next time, or not at all.
   void relax(int64_t time) {

@@ -9,6 +9,9 @@
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/trace/function.h"
+#include "same.h"
+#include "threads.h"
 
 using namespace rill;
 
@@ -69,6 +72,15 @@ const std::vector<Case> cases = {
     {40, 1, 1, 16, 24, 3, 3, {1, 1}, {1, 1}, 1, 1, 1},
     {33, 1, 1, 6, 1, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
 };
+// Small ones that conv_direct.h has kernels for, of a pixel and of each channel by itself. Channels that fill no vector,
+// one, several; windows that no image fills, that lie outside, that skip pixels.
+const std::vector<Case> direct = {
+    {1, 1, 1, 40, 50, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},       {1, 1, 1, 130, 70, 1, 1, {2, 3}, {1, 1}, 0, 0, 1},
+    {2, 9, 7, 40, 40, 3, 5, {2, 1}, {1, 2}, 2, 3, 40},      {2, 3, 2, 17, 17, 5, 5, {1, 1}, {1, 1}, 4, 4, 17},
+    {1, 25, 5, 64, 64, 3, 3, {1, 1}, {1, 1}, 1, 1, 64},     {3, 9, 11, 131, 131, 3, 3, {3, 2}, {1, 1}, 1, 1, 131},
+    {1, 12, 20, 56, 56, 5, 5, {1, 1}, {1, 1}, 2, 2, 56},    {2, 4, 4, 16, 16, 2, 2, {3, 3}, {1, 1}, 6, 5, 16},
+    {1, 10, 11, 104, 104, 3, 3, {1, 1}, {2, 3}, 3, 0, 104}, {1, 2, 9, 32, 32, 1, 7, {1, 1}, {1, 1}, 3, 3, 32},
+};
 
 // The three records on one case and device, all as NHWC and HWIO.
 struct Results {
@@ -98,8 +110,10 @@ Results run(const Case& k, const Tensor& x, const Tensor& w, const Tensor& g, La
 }  // namespace
 
 TEST_CASE("conv is the sum that its documentation says") {
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Case& k = cases[i];
+  std::vector<Case> all = cases;
+  all.insert(all.end(), direct.begin(), direct.end());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Case& k = all[i];
     const Tensor x = samples::uniform({k.batch, k.height, k.width, k.in}),
                  w = samples::uniform({k.kernel_h, k.kernel_w, k.in / k.groups, k.out}, -1, 1, 2);
     int64_t oh, ow;
@@ -112,6 +126,35 @@ TEST_CASE("conv is the sum that its documentation says") {
       REQUIRE(got.shape() == y.shape());
       CHECK(max(abs(got.astype(f64) - y)).item<double>() < 2e-7 * terms);
       CHECK(max(abs(run(k, x.astype(f64), w.astype(f64), Tensor(), layout).y - y)).item<double>() < 1e-14 * terms);
+    }
+  }
+}
+
+TEST_CASE("a pixel's and a channel's convolution is added up in one order, whatever else differs") {
+  for (size_t i = 0; i < direct.size(); ++i) {
+    const Case& k = direct[i];
+    const Tensor x = samples::uniform({k.batch, k.height, k.width, k.in}),
+                 w = samples::uniform({k.kernel_h, k.kernel_w, k.in / k.groups, k.out}, -1, 1, 2);
+    const Tensor y = run(k, x, w, Tensor(), Layout::nhwc).y;
+    for (int threads : {1, 2, 5}) {
+      INFO("case " << i << " on " << threads << " threads");
+      const Threads some(threads);
+      CHECK(same(y, run(k, x, w, Tensor(), Layout::nhwc).y));
+      CHECK(same(y, run(k, x, w, Tensor(), Layout::nchw).y));
+      CHECK(same(y(slice(0, 1)), run(k, x(slice(0, 1)), w, Tensor(), Layout::nhwc).y));
+      // Of weights that never change, and with what follows in one kernel.
+      const Tensor bias = samples::uniform({k.out}, -1, 1, 3), full = samples::uniform(y.shape(), -1, 1, 4);
+      const Tensor turned = transpose(w, {3, 2, 0, 1}).contiguous();
+      const auto body = [&](const Tensor& x) {
+        return (run(k, x, transpose(turned, {2, 3, 1, 0}), Tensor(), Layout::nhwc).y + bias) * full - 2;
+      };
+      const auto f = function("conv", body);
+      f(x), jit::wait();
+      CHECK(same(f(x), (y + bias) * full - 2));
+      if (k.groups == 1) continue;
+      set_deterministic(true);
+      CHECK(same(y, run(k, x, w, Tensor(), Layout::nhwc).y));
+      set_deterministic(false);
     }
   }
 }

@@ -531,6 +531,19 @@ TEST_CASE("functions that go out as an operator come in again as they were") {
     }
 }
 
+TEST_CASE("powers whose exponent the file says to be 2 or 3 come in as products") {
+  Folder folder;
+  const auto f =
+      function("f", [](const Tensor& x) { return std::vector<Tensor>{power(x, 2.f), power(x, 3.f), power(x, 2.5f)}; },
+               {.signature = {spec(f32, {any}, "x")}});
+  const Tensor x = abs(some({4096})) * 3;
+  export_model(f, folder / "m.onnx", {.outputs = {"square", "cube", "other"}});
+  auto again = import_model(folder / "m.onnx", {.trainable = false})({{"x", x}});
+  CHECK(array_equal(again.at("square"), square(x)));
+  CHECK(array_equal(again.at("cube"), x * x * x));
+  CHECK(array_equal(again.at("other"), power(x, 2.5f)));
+}
+
 TEST_CASE("an ONNX model is written for the opset that is asked for, or refused by the operator's name") {
   Folder folder;
   const auto f =

@@ -1,5 +1,5 @@
 // Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none or ours is faster: a product of
-// matrices (run_product), or conv_tiles.h.
+// matrices (run_product), conv_direct.h or conv_tiles.h. The last function, run(), has the order in which they are asked.
 //
 // Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
 // formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
@@ -10,6 +10,7 @@
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cpu/product/conv_direct.h"
 #include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/cpu/product/onednn.h"
@@ -472,6 +473,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
     return false;
   if (tap_of_product(p, Factors(args, ConvResult::forward)) >= 0 || prefers_own(args, ConvResult::forward))
     return false;
+  if (is_direct(args)) return conv_direct(args, steps);
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, Factors(a, b, out, ConvResult::forward));
   q.tail = steps;
@@ -501,7 +503,10 @@ void run(const KernelArgs& args, ConvResult result, Kernel self) {
   if (out.size() == 0) return;
   if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
-  } else if (!run_product(args, result) && (prefers_own(args, result) || !run_onednn(args, result))) {
+  } else if (run_product(args, result)) {
+    return;
+  } else if (prefers_own(args, result) ||
+             (!(result == ConvResult::forward && conv_direct(args)) && !run_onednn(args, result))) {
     if (is_half(out.dtype())) through_f32(args, self);
     else conv_own(args, result);
   }

@@ -1,7 +1,12 @@
 // The register tiles of rill's own convolution, for every instruction set by Highway: as those of gemm_tiles.cpp, but
 // that A's rows are found through pointers, so that no patch of the input is ever copied. Start at tile().
 #include "rill/devices/cpu/product/conv_tiles.h"
+
+#include <algorithm>
+
+#include "rill/devices/cpu/product/conv_direct.h"
 #include "rill/devices/cpu/unroll.h"
+#include "rill/devices/registry.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/product/conv_tiles.cpp"
@@ -126,9 +131,197 @@ void rows(const ConvRowTile<T>& c) {
   }
 }
 
+// --- Each channel by itself ------------------------------------------------------------------------------------------
+
+// Some pixels of a row, some vectors of channels: where the first tap that lies inside is, and how many taps do.
+struct ChannelTile {
+  const float *x, *w;
+  float* y;
+  int64_t pixel, x_row, x_tap, w_row, channels;  // steps: from pixel to pixel, from tap to tap down and across
+  int64_t down, across;
+  size_t last;  // lanes of the last vector
+};
+
+HWY_INLINE const float* hidden(const float* p) {
+#if defined(__GNUC__)
+  asm("" : "+r"(p));
+#endif
+  return p;
+}
+
+// P pixels, V vectors, A taps across (0: as many as there are). Few taps and pixels are known when this is compiled, for
+// a loop that ends after three turns costs as much as they do.
+template <int P, int V, int A, bool Whole>
+HWY_NOINLINE void channel_tile(const ChannelTile& t) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  const auto load = [&](const float* p) HWY_ATTR { return Whole ? hn::LoadU(d, p) : load_first(d, p, t.last); };
+  hn::Vec<decltype(d)> sum[P][V];
+  RILL_UNROLL for (int p = 0; p < P; ++p) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[p][v] = hn::Zero(d); }
+  const float* row[P];
+  RILL_UNROLL for (int p = 0; p < P; ++p) row[p] = t.x + p * t.pixel;
+  const float* weights = t.w;
+  const int64_t x_tap = t.x_tap, w_tap = t.channels;
+  for (int64_t y = 0; y < t.down; ++y, weights += t.w_row) {
+    const float *x[P], *w = weights;
+    // Compilers had better not know how far apart these are: they would keep all differences, in vector registers.
+    RILL_UNROLL for (int p = 0; p < P; ++p) x[p] = hidden(row[p]);
+    const auto tap = [&] HWY_ATTR {
+      hn::Vec<decltype(d)> weight[V];
+      RILL_UNROLL for (int v = 0; v < V; ++v) weight[v] = load(w + v * lanes);
+      RILL_UNROLL for (int p = 0; p < P; ++p) {
+        RILL_UNROLL for (int v = 0; v < V; ++v) sum[p][v] = hn::MulAdd(load(x[p] + v * lanes), weight[v], sum[p][v]);
+        x[p] += x_tap;
+      }
+      w += w_tap;
+    };
+    if constexpr (A > 0) {
+      RILL_UNROLL for (int i = 0; i < A; ++i) tap();
+    } else {
+      for (int64_t i = 0; i < t.across; ++i) tap();
+    }
+    RILL_UNROLL for (int p = 0; p < P; ++p) row[p] += t.x_row;
+  }
+  RILL_UNROLL for (int p = 0; p < P; ++p) {
+    RILL_UNROLL for (int v = 0; v < V; ++v) {
+      float* const to = t.y + p * t.channels + v * lanes;
+      if (Whole) hn::StoreU(sum[p][v], d, to);
+      else store_first(d, sum[p][v], to, t.last);
+    }
+  }
+}
+
+// Taps [first, end) of a window lie inside for the result's index i.
+struct TapRange {
+  int64_t first = 0, end;
+  TapRange(const ConvChannels& c, int axis, int64_t i) {
+    const int64_t from = i * c.stride[axis] - c.lo[axis], step = c.dilation[axis];
+    const auto taps = [&](int64_t length) { return length <= 0 ? 0 : step == 1 ? length : (length + step - 1) / step; };
+    end = std::min(c.window[axis], taps(c.in[axis] - from));
+    if (from < 0) first = taps(-from);
+    if (end < first) end = first = 0;
+  }
+};
+
+// The result's columns whose windows lie inside.
+struct Inside {
+  int64_t begin, end;
+  explicit Inside(const ConvChannels& c) {
+    const int64_t reach = (c.window[1] - 1) * c.dilation[1] + 1, room = c.in[1] + c.lo[1] - reach;
+    begin = std::min(c.out[1], (c.lo[1] + c.stride[1] - 1) / c.stride[1]);
+    end = std::max(begin, room < 0 ? 0 : std::min(c.out[1], room / c.stride[1] + 1));
+  }
+};
+
+// A row of the result without what follows, in `y`: the channels from `channel` on that fill V vectors.
+template <int V, bool Whole>
+void channels_of_row(const ConvChannels& c, const Inside& inside, int64_t row, int64_t channel, size_t last, float* y) {
+  constexpr int together = many_registers && V < 4 ? 8 : V == 1 ? 8 : 4;  // pixels
+  using Run = void (*)(const ChannelTile&);
+  constexpr Run one[] = {channel_tile<1, V, 0, Whole>, channel_tile<1, V, 1, Whole>, channel_tile<1, V, 2, Whole>,
+                         channel_tile<1, V, 3, Whole>, channel_tile<1, V, 4, Whole>, channel_tile<1, V, 5, Whole>};
+  constexpr Run any = channel_tile<together, V, 0, Whole>, three = channel_tile<together, V, 3, Whole>,
+                five = channel_tile<together, V, 5, Whole>, pair_of_three = channel_tile<2, V, 3, Whole>,
+                pair_of_five = channel_tile<2, V, 5, Whole>;
+  const int64_t image = row / c.out[0], line = row % c.out[0], window = c.window[1];
+  const TapRange down(c, 0, line);
+  ChannelTile t{};
+  t.pixel = c.stride[1] * c.channels, t.x_row = c.dilation[0] * c.in[1] * c.channels;
+  t.x_tap = c.dilation[1] * c.channels, t.w_row = window * c.channels, t.channels = c.channels;
+  t.down = down.end - down.first, t.last = last;
+  const float* x = c.x + channel;
+  if (t.down > 0)
+    x += (image * c.in[0] + line * c.stride[0] - c.lo[0] + down.first * c.dilation[0]) * c.in[1] * c.channels;
+  const float* const w = c.w + down.first * t.w_row + channel;
+  y += channel;
+  const auto border = [&](int64_t i) {
+    const TapRange range(c, 1, i);
+    t.across = range.end - range.first, t.w = w + range.first * c.channels, t.y = y + i * c.channels, t.x = x;
+    if (t.across > 0) t.x += (i * c.stride[1] - c.lo[1] + range.first * c.dilation[1]) * c.channels;
+    one[t.across <= 5 ? t.across : 0](t);
+  };
+  int64_t i = 0;
+  for (; i < inside.begin; ++i) border(i);
+  t.across = window, t.w = w;
+  const auto within = [&](Run run, int64_t pixels) {
+    t.x = x + (i * c.stride[1] - c.lo[1]) * c.channels, t.y = y + i * c.channels;
+    run(t);
+    i += pixels;
+  };
+  const Run many = window == 3 ? three : window == 5 ? five : any, single = one[window <= 5 ? window : 0];
+  while (i + together <= inside.end) within(many, together);
+  if (window == 3 || window == 5)
+    while (i + 2 <= inside.end) within(window == 3 ? pair_of_three : pair_of_five, 2);
+  while (i < inside.end) within(single, 1);
+  for (; i < c.out[1]; ++i) border(i);
+}
+
+// A step on a row of `pixels` whose numbers are in `y`: its operand's are at t, `pixel` apart.
+template <TailStep::Kind kind>
+void take_step(float* y, int64_t pixels, int64_t channels, const float* t, int64_t pixel, bool one) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  const auto taken = [](auto x, auto by) HWY_ATTR {
+    if constexpr (kind == TailStep::Kind::add) return hn::Add(x, by);
+    else if constexpr (kind == TailStep::Kind::subtract) return hn::Sub(x, by);
+    else if constexpr (kind == TailStep::Kind::subtract_from) return hn::Sub(by, x);
+    else return hn::Mul(x, by);
+  };
+  for (int64_t channel = 0; channel < channels; channel += lanes) {
+    const size_t n = size_t(std::min(lanes, channels - channel));
+    float* to = y + channel;
+    const float* from = one ? t : t + channel;
+    auto by = one ? hn::Set(d, *t) : load_up_to(d, from, n);
+    for (int64_t i = 0; i < pixels; ++i, to += channels, from += pixel) {
+      if (pixel > 0) by = load_up_to(d, from, n);
+      store_up_to(d, taken(load_up_to(d, to, n), by), to, n);
+    }
+  }
+}
+
+// What follows, on a row whose sums are in `y`.
+void finish_row(const ConvChannels& c, int64_t row, float* y) {
+  using Step = void (*)(float*, int64_t, int64_t, const float*, int64_t, bool);
+  using Kind = TailStep::Kind;
+  static_assert(int(Kind::add) == 0 && int(Kind::subtract) == 1 && int(Kind::subtract_from) == 2 &&
+                int(Kind::multiply) == 3);
+  constexpr Step take[] = {take_step<Kind::add>, take_step<Kind::subtract>, take_step<Kind::subtract_from>,
+                           take_step<Kind::multiply>};
+  for (size_t s = 0; s < c.tail.steps.size(); ++s) {
+    const TailStep step = c.tail.steps[s];
+    const float* const t = static_cast<const float*>(c.tail.operands[s]);
+    const bool one = step.spread == TailStep::Spread::scalar, whole = !one && step.spread != TailStep::Spread::row;
+    take[int(step.kind)](y, c.out[1], c.channels, whole ? t + row * c.out[1] * c.channels : t, whole ? c.channels : 0,
+                         one);
+  }
+}
+
+void channels(const ConvChannels& c, int64_t begin, int64_t end) {
+  const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<float>())), size = c.out[1] * c.channels;
+  const Inside inside(c);
+  Ref<Buffer> sums;  // where the result's memory holds an operand
+  for (const TailStep& step : c.tail.steps)
+    if (step.spread == TailStep::Spread::own && !sums) sums = allocate(Device(), size_t(size) * sizeof(float));
+  for (int64_t row = begin; row < end; ++row) {
+    float* const y = sums ? static_cast<float*>(sums->data) : c.y + row * size;
+    int64_t channel = 0;
+    if constexpr (tile_vectors == 4)
+      for (; channel + 4 * lanes <= c.channels; channel += 4 * lanes)
+        channels_of_row<4, true>(c, inside, row, channel, size_t(lanes), y);
+    for (; channel + 2 * lanes <= c.channels; channel += 2 * lanes)
+      channels_of_row<2, true>(c, inside, row, channel, size_t(lanes), y);
+    for (; channel + lanes <= c.channels; channel += lanes)
+      channels_of_row<1, true>(c, inside, row, channel, size_t(lanes), y);
+    if (channel < c.channels) channels_of_row<1, false>(c, inside, row, channel, size_t(c.channels - channel), y);
+    finish_row(c, row, y);
+    if (sums) std::copy_n(y, size, c.y + row * size);
+  }
+}
+
 template <class T>
 ConvTiles<T> tiles() {
-  return {sum<false, T>, sum<true, T>, rows<T>, int64_t(hn::Lanes(hn::ScalableTag<T>())), tile_vectors};
+  const auto of_channels = std::is_same_v<T, float> ? channels : nullptr;
+  return {sum<false, T>, sum<true, T>, rows<T>, of_channels, int64_t(hn::Lanes(hn::ScalableTag<T>())), tile_vectors};
 }
 ConvTiles<float> tiles_f32() { return tiles<float>(); }
 ConvTiles<double> tiles_f64() { return tiles<double>(); }

@@ -1,7 +1,7 @@
 // Rill's own convolution, for what oneDNN does not have: f64, and f32 in builds without it, in shapes that it leaves
 // to its reference kernel or gets wrong (onednn_defects.h), and by operands that are not finite beside padding. And for
-// images of a few pixels, of which it is faster (prefers_own() in conv.cpp).
-// conv_own.cpp says how; this is what it runs on each instruction set (conv_tiles.cpp).
+// images of a few pixels, of which it is faster (prefers_own() in conv.cpp). conv_own.cpp says how; this is what it, and
+// conv_direct.h, run on each instruction set (conv_tiles.cpp).
 #pragma once
 #include <cstdint>
 
@@ -44,6 +44,8 @@ struct ConvRowTile {
   bool add;
 };
 
+struct ConvChannels;  // conv_direct.h
+
 template <class T>
 struct ConvTiles {
   void (*sum)(const ConvTile<T>&);
@@ -51,6 +53,7 @@ struct ConvTiles {
   // column) is from[tap * pitch + row][offset + column].
   void (*sum_channels)(const ConvTile<T>&);
   void (*rows)(const ConvRowTile<T>&);
+  void (*channels)(const ConvChannels&, int64_t begin, int64_t end);  // rows of the result; of float alone
   int64_t lanes, vectors;
 };
 template <class T>

@@ -103,7 +103,9 @@ Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
   const FoldAxes axes = fold_axes(args, order);
   if (axes.empty() || !axes.back().reduced) return Tensor();
   const int64_t step = std::abs(axes.back().stride);
-  const bool several = axes.size() > 1 && axes[axes.size() - 2].reduced;
+  bool several = false;  // that are no one run through memory
+  for (size_t i = axes.size() - 1; i > 0 && axes[i - 1].reduced; --i)
+    several |= axes[i - 1].stride != axes[i].stride * axes[i].size;
   const bool another_is_nearer = std::any_of(
       axes.begin(), axes.end(), [&](const FoldAxis& a) { return a.stride != 0 && std::abs(a.stride) < step; });
   if (step * int64_t(size_of(x.dtype())) < line || !another_is_nearer || !(several || converts)) return Tensor();

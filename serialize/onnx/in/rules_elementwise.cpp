@@ -50,8 +50,14 @@ Values divide_rule(const Call& c) {
   return {where(logical_and(inexact, less(a, 0) != less(b, 0)), q + 1, q)};
 }
 
+// Squares and cubes are products, as in other runtimes: a fraction of the time of a power, and an ulp beside it.
 Values power_rule(const Call& c) {
   const Tensor x = c.x(0), y = right(c);
+  if ((x.dtype() == f32 || x.dtype() == f64) && y.ndim() <= x.ndim() && y.size() == 1 && c.in[1].constant) {
+    const double n = c.numbers(1).at(0);
+    if (n == 2) return {square(x)};
+    if (n == 3) return {x * x * x};
+  }
   if (is_integer(x.dtype()) && is_floating(y.dtype())) return {power(x.astype(f64), y.astype(f64)).astype(x.dtype())};
   return {power(x, y.astype(x.dtype()))};
 }

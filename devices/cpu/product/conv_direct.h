@@ -1,0 +1,26 @@
+// Small convolutions of f32, which rill's own kernels do in less time than oneDNN: of one pixel, which are products of a
+// vector and a matrix, and of each channel by itself (depthwise).
+#pragma once
+#include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/kernel.h"
+#include "rill/devices/params/conv_params.h"
+
+namespace rill::cpu {
+
+// Whether the convolution of the first two operands is of one of these kinds.
+bool is_direct(const KernelArgs& args);
+// That convolution, and `steps` by the operands after those. False, and nothing is done, where it is of neither kind, or
+// with a tail that there is no kernel for. Every element is summed in one order, so its bits depend neither on the number
+// of threads nor on the layout and the tail.
+bool conv_direct(const KernelArgs& args, std::span<const TailStep> steps = {});
+
+// Each channel by itself: x [batch, in, channels], w [window, channels], y [batch, out, channels], all dense. Rows are
+// those of `out`, of all images.
+struct ConvChannels {
+  int64_t channels, in[2], window[2], out[2], stride[2], lo[2], dilation[2];
+  const float *x, *w;
+  float* y;
+  GemmTail tail;
+};
+
+}  // namespace rill::cpu
