@@ -55,7 +55,7 @@ static void run() {
                          .metrics = {metrics::accuracy()}});
   loop.fit(train_set, {.epochs = epochs, .validation = test_set, .validation_every = 6});
   example::print("accuracy on the thousand", loop.evaluate(test_set).at("accuracy"),
-                 "examples/mnist, a plain network: 0.978");
+                 "Keras, the same network: 0.987");
 }
 
 int main(int argc, char** argv) { return example::main(argc, argv, run); }
