@@ -54,8 +54,7 @@ static void run() {
                                                  .weight_decay = 0.02}),
                          .metrics = {metrics::accuracy()}});
   loop.fit(train_set, {.epochs = epochs, .validation = test_set, .validation_every = 6});
-  example::print("accuracy on the thousand", loop.evaluate(test_set).at("accuracy"),
-                 "examples/mnist, a plain network: 0.978");
+  example::print("accuracy on the thousand", loop.evaluate(test_set).at("accuracy"), "Keras, the same network: 0.987");
 }
 
 int main(int argc, char** argv) { return example::main(argc, argv, run); }
