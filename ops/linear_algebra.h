@@ -3,10 +3,10 @@
 //
 // The last two axes of an operand are a matrix, and all axes before them a batch, of which each matrix is taken alone.
 // f32, f64, c64, c128; integers and bools become f32; f16 and bf16 are rejected. H stands for the conjugate transpose.
-// Computed by LAPACK (cholesky, solve, inv and determinants of real matrices of up to 4 rows: by loops over many of
-// them), each matrix on one thread: the bits do not depend on the number of threads, nor on the batch. Every function
-// has derivatives of any order unless it says otherwise. Errors that depend on the elements ("is singular") name the
-// first such matrix of the batch.
+// Computed by LAPACK, small matrices on one thread each; by loops over many of them (cholesky, solve, inv and
+// determinants of real matrices of up to 4 rows); and by blocks on rill's products, on all threads (large real ones). The
+// bits depend neither on the number of threads nor on the batch. Every function has derivatives of any order unless it
+// says otherwise. Errors that depend on the elements ("is singular") name the first such matrix of the batch.
 #pragma once
 #include <limits>
 #include <optional>
