@@ -423,7 +423,7 @@ Tensor receive(const Shape& shape, DType dtype, int64_t from, const Group& group
   require_other("receive", "the sender", from, group, where);
   ReceiveAttrs attrs;
   attrs.from = from, attrs.shape = shape, attrs.dtype = dtype;
-  return std::move(apply(receive_op, Operands(), with_group(attrs, group, where), where)[0]);
+  return apply(receive_op, Operands(), with_group(attrs, group, where), where)[0].to(default_device());
 }
 void barrier(const Group& group, Where where) {
   CallerScope caller(where);

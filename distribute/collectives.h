@@ -54,7 +54,7 @@ Tensor rotate(const Tensor& x, int64_t shift = 1, const Group& group = {}, Where
 // To one rank, which must receive() a tensor of this shape and dtype; waits until it does. Gives x. Neither has a
 // derivative: permute() does.
 Tensor send(const Tensor& x, int64_t to, const Group& group = {}, Where where = Where::current());
-// From one rank, which must send() it.
+// From one rank, which must send() it; on the default device.
 Tensor receive(const Shape& shape, DType dtype, int64_t from, const Group& group = {}, Where where = Where::current());
 // Goes on when all ranks have come here.
 void barrier(const Group& group = {}, Where where = Where::current());

@@ -96,7 +96,8 @@ struct detail::ServerState {
     const Kept& k = kept[i];
     Tensor was = empty_tensor(k.spec);
     const Number n = k.spec.dtype == DType::f64 ? Number::f64 : Number::f32;
-    run(call, change, n, x.rep()->data, was.mutable_rep()->data, int64_t(was.size()), k.rank, k.at);
+    const Tensor own = dense(on_host(x));
+    run(call, change, n, own.rep()->data, was.mutable_rep()->data, int64_t(was.size()), k.rank, k.at);
     return was;
   }
 
@@ -169,14 +170,14 @@ Tensors call_pull(Operands, AttrsView attrs) {
   State& s = State::of(a.server, "pull");
   const Alone alone(s, "pull", a.place);
   const size_t i = size_t(a.index);
-  return {s.run(alone.call(), Change::none, i, zeros(s.kept[i].spec.shape, {.dtype = s.kept[i].spec.dtype}))};
+  return {s.run(alone.call(), Change::none, i, zeros(s.kept[i].spec.shape, {s.kept[i].spec.dtype, Device()}))};
 }
 
 Tensors call_push(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<ServerAttrs>();
   State& s = State::of(a.server, "push");
   const Alone alone(s, "push", a.place);
-  s.run(alone.call(), Change::add, size_t(a.index), dense(*in[0]));
+  s.run(alone.call(), Change::add, size_t(a.index), *in[0]);
   return {};
 }
 
@@ -281,7 +282,7 @@ ParameterServer::ParameterServer(const std::vector<Variable>& variables, const S
     for (size_t i = 0; i < variables.size(); ++i) {
       const Tensor value = variables[i].value(where);
       s.pulled.push_back(Variable(value, VariableOptions{.name = "pulled", .trainable = false}));
-      if (s.kept[i].rank == s.me) s.run(alone.call(), Change::set, i, dense(value.astype(s.kept[i].spec.dtype)));
+      if (s.kept[i].rank == s.me) s.run(alone.call(), Change::set, i, value.astype(s.kept[i].spec.dtype));
     }
     const bool all_serve = options.servers.ranks().empty() || options.servers.size(where) == s.ranks;
     const bool works =
@@ -314,7 +315,7 @@ void ParameterServer::pull(Where where) {
   apply(wait_op, Operands(), attrs_of(s, s.kept.size(), where), where);
   for (size_t i = 0; i < s.kept.size(); ++i) {
     const Tensor there = apply(pull_op, Operands(), attrs_of(s, i, where), where)[0];
-    const Tensor here = astype(there, s.variables[i].dtype(where));
+    const Tensor here = astype(there, s.variables[i].dtype(where)).to(s.variables[i].device(where));
     Variable(s.pulled[i]).assign(here);
     Variable(s.variables[i]).assign(here);
   }

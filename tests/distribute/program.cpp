@@ -87,6 +87,15 @@ void on_a_gpu() {
     return tape.gradient(loss, {w})[0].to("cpu:0");
   };
   EXPECT(same(gradient(gpu), gradient("cpu:0")));
+  Variable v(ones({3}).to(gpu), "v");
+  distribute::ParameterServer server({v});
+  const auto step = [&] { server.pull(), v.assign_add(full({3}, 2.f).to(gpu)), server.push(); };
+  auto traced = function("step", step);
+  step(), traced(), jit::wait(), traced();
+  distribute::barrier();
+  server.pull();
+  EXPECT(v.device() == gpu && same(v.value().to("cpu:0"), full({3}, float(1 + 6 * n))));
+  distribute::barrier();
 }
 
 // Sums that are added up in several pieces, the last of which is shorter, of parts that are not of one length.

@@ -81,8 +81,11 @@ UNCAUGHT = {"throws", "throws_no_exception", "error_of_rill", "exits", "dies", "
             "never_waited_for", "other_micro_batches", "other_stages"}
 SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
-# A case whose name says so has a simulated GPU on each rank.
+# A case whose name says so has a simulated GPU on each rank. Others have none: Meson puts the folder of all libraries that
+# a test needs into LD_LIBRARY_PATH, the simulated driver's too.
 GPU = {"LD_LIBRARY_PATH": f"{BUILD / 'tests/cuda'}:{BUILD}", "RILL_CACHE_DIR": str(BUILD / "tests/cuda/kernels")}
+ENV["LD_LIBRARY_PATH"] = os.pathsep.join(
+    folder for folder in ENV.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder and pathlib.Path(folder) != BUILD / "tests/cuda")
 
 faults = []
 
