@@ -131,9 +131,9 @@ RILL W dot(const W* x, const W* y, i64 n) {
   RILL_LANES(i, 0, n) total += conj_of(x[i]) * y[i];
   return warp_sum(total);
 }
-// c := a b
+// c := a b. Called and not inlined, as what follows: expm multiplies a dozen times, and was 215 KB of code.
 template <class W>
-RILL void multiply(Mat<W> a, Mat<W> b, Mat<W> c) {
+__attribute__((noinline)) static void multiply(Mat<W> a, Mat<W> b, Mat<W> c) {
   RILL_LANES(e, 0, c.rows * c.columns) {
     const i64 i = e % c.rows, j = e / c.rows;
     W total = 0.;
@@ -372,7 +372,7 @@ RILL f64 pade(int i) {
   return all[i] / all[0];
 }
 template <class W>
-RILL f64 column_norm(Mat<W> x) {
+__attribute__((noinline)) static f64 column_norm(Mat<W> x) {
   f64 most = 0;
   RILL_LANES(j, 0, x.columns) {
     f64 column = 0;
@@ -441,7 +441,7 @@ RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
 }
 // The polynomial of a^2 with the coefficients top, top - 2, ...
 template <class W>
-RILL void half_pade(const Mat<W>* powers, int top, Mat<W> work, Mat<W> to) {
+__attribute__((noinline)) static void half_pade(const Mat<W>* powers, int top, Mat<W> work, Mat<W> to) {
   const i64 size = to.rows * to.rows;
   const auto c = [&](int i) { return W(pade(top - i)); };
   const W *x2 = powers[1].at, *x4 = powers[2].at, *x6 = powers[3].at;
