@@ -123,11 +123,13 @@ void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* 
 }
 
 // Whether the threads share the matrices of a batch, one each, or all of them each matrix: either way an element's sum is
-// the same. Where the matrices are as many for each thread, nobody waits, and each is read by one alone.
+// the same. Where the matrices are as many for each thread, nobody waits, and each is read by one alone; but a few tiny
+// ones take less time than another thread needs to come.
 bool shares_batch(int64_t batch, const Gemm& g) {
-  constexpr int64_t waits_little = 1 << 23;
-  const int64_t threads = num_threads();
-  return batch >= 4 * threads || (batch % threads == 0 && g.m * g.n * g.k <= waits_little);
+  constexpr int64_t worth_threads = 1 << 18, waits_little = 1 << 23;
+  const int64_t threads = num_threads(), multiplications = g.m * g.n * g.k;
+  return batch >= 4 * threads ||
+         (batch % threads == 0 && worth_threads <= multiplications && multiplications <= waits_little);
 }
 
 template <class T>
