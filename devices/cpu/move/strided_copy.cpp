@@ -13,6 +13,7 @@
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
@@ -168,6 +169,13 @@ void strided_copy(DType dtype, const Shape& shape, const void* from, const Strid
     case 8: return copy_typed<uint64_t>(axes, from, to);
     default: return copy_typed<Bytes16>(axes, from, to);
   }
+}
+
+Tensor as_dense(const Tensor& t) {
+  if (t.is_contiguous()) return t;
+  Tensor copy = empty_tensor(t.spec());
+  copy_elements(t, copy);
+  return copy;
 }
 
 void copy_repeated(const Tensor& from, Tensor& to) {

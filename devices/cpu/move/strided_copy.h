@@ -12,6 +12,8 @@ void strided_copy(DType dtype, const Shape& shape, const void* from, const Strid
                   const Strides& to_strides);
 // Copies `from` to the dense `to`, repeated along the axes where it has size 1 and `to` has not.
 void copy_repeated(const Tensor& from, Tensor& to);
+// `t` where it is dense, else a dense copy. For kernels: Tensor::contiguous() is an op, which tapes and traces would see.
+Tensor as_dense(const Tensor& t);
 // The axes of `shape` in the order in which all of `in` are dense, from the slowest to the fastest, where that is one
 // and the same and not `shape`'s own; else nothing. One element, broadcast or not, is dense in every order.
 Ints common_order(std::span<const Tensor* const> in, const Shape& shape);

@@ -309,13 +309,6 @@ void product(int64_t m, const Columns& columns, const PackedColumns& b, const Ze
 
 const uint8_t* bytes_of(const Tensor& t) { return reinterpret_cast<const uint8_t*>(t.rep()->data); }
 
-Tensor dense(const Tensor& t) {
-  if (t.is_contiguous()) return t;
-  Tensor copy = empty_tensor(t.spec());
-  copy_elements(t, copy);
-  return copy;
-}
-
 // --- Convolutions ----------------------------------------------------------------------------------------------------
 
 // An input with the channels last: a copy where it lies otherwise.
@@ -395,13 +388,13 @@ bool is_nothing(const KernelArgs& args) {
 void byte_matmul(const KernelArgs& args) {
   Tensor& out = args.output();
   if (is_nothing(args)) return;
-  const Tensor x = dense(args.input(0));
+  const Tensor x = as_dense(args.input(0));
   const Tensor& w = args.input(1);
   const size_t axes = w.shape().size();
   const int64_t k = x.shape().back(), n = w.shape().back(),
                 matrices = axes == 2 ? 1 : out.size() / n / x.shape()[axes - 2];
   const int64_t m = out.size() / n / matrices;
-  const Tensor b = axes == 2 ? w : dense(w);
+  const Tensor b = axes == 2 ? w : as_dense(w);
   std::vector<int64_t> at;
   for (int64_t i = 0; i < k; ++i) at.push_back(i * b.strides()[axes - 2]);
   const Zeros zeros(args.input(2), args.input(3));

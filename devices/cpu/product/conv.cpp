@@ -1,5 +1,5 @@
 // Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none or ours is faster: a product of
-// matrices (run_product), conv_direct.h or conv_tiles.h. The last function, run(), has the order in which they are asked.
+// matrices (run_product), conv_direct.h or conv_tiles.h; way_of() chooses.
 //
 // Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
 // formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
@@ -38,10 +38,9 @@ struct Factors {
 // Many images of one pixel are the rows of a matrix, and the convolution a product of matrices by the one tap of the
 // window that meets the pixel: its place among the weights, or -1. A product reads weights where they lie, of which
 // oneDNN would bring a copy into another layout.
-int64_t tap_of_product(const ConvParams& p, const Factors& f) {
+int64_t tap_of_product(const ConvParams& p, const Factors& f, const Sliding& s) {
   constexpr int64_t many = 32;
-  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
-  if (f.y.dtype() != DType::f32 || s.groups != 1 || s.batch < many || deterministic()) return -1;
+  if (s.groups != 1 || s.batch < many || deterministic()) return -1;
   const SpaceStrides w = weight_strides(f.w, p.layout);
   int64_t place = 0;
   for (int a = 0; a < 3; ++a) {
@@ -52,12 +51,11 @@ int64_t tap_of_product(const ConvParams& p, const Factors& f) {
   return place;
 }
 
-// Whether the convolution is such a product, which is computed.
-bool run_product(const KernelArgs& args, ConvResult which) {
+void run_product(const KernelArgs& args, ConvResult which) {
   const ConvParams& p = args.attrs.as<ConvParams>();
   const Factors f(args, which);
-  const int64_t tap = tap_of_product(p, f);
-  if (tap < 0) return false;
+  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
+  const int64_t tap = tap_of_product(p, f, s);
   const int64_t batch = f.x.shape()[0], in = args.input(0).size() / batch, n = args.output().size();
   const SpaceStrides x = activation_strides(f.x, p.layout), w = weight_strides(f.w, p.layout),
                      y = activation_strides(f.y, p.layout);
@@ -74,26 +72,34 @@ bool run_product(const KernelArgs& args, ConvResult which) {
     float* const c = dense ? to + tap : static_cast<float*>(room->data);
     gemm({in, out, batch, x.inner, x.outer, y.outer, y.inner}, a, b, c);
     if (!dense) strided_copy(DType::f32, Shape{in, out}, c, Strides{out, 1}, to + tap, Strides{w.inner, w.outer});
-    onednn::clear_unmet(p, sliding(p, f.x.shape(), f.w.shape()), args.output());
+    onednn::clear_unmet(p, s, args.output());
   }
-  return true;
 }
 
-// Whether rill's own kernel is the faster one, or there is no other. oneDNN takes one image after another, and reads all
+// Whether the kernel of conv_tiles.h is the faster one for f32. oneDNN takes one image after another, and reads all
 // weights for each; of images of a few pixels ours takes many together, and leaves out the padding around them. (Of 4x4
 // pixels and a window of 3x3, oneDNN takes half as long.)
-bool prefers_own(const KernelArgs& args, ConvResult which) {
-  if (args.output().dtype() == DType::f64) return true;
-  const ConvParams& p = args.attrs.as<ConvParams>();
-  const Factors f(args, which);
-  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
+bool prefers_own(const Sliding& s, ConvResult which) {
   const auto product = [](const int64_t(&n)[3]) { return n[0] * n[1] * n[2]; };
   const int64_t in = product(s.in), out = product(s.out), taps = product(s.window);
   constexpr int64_t few = 4, many = 64, enough_channels = 16;
-  if (f.y.dtype() != DType::f32 || s.groups != 1 || deterministic() || out > few || s.batch * out < many ||
+  if (s.groups != 1 || deterministic() || out > few || s.batch * out < many ||
       std::min(s.in_channels, s.out_channels) < enough_channels)
     return false;
   return which == ConvResult::weight ? taps > 1 || out == 1 : taps == 1 || in <= few;
+}
+
+// Which kernels compute a convolution: its dtype and sizes alone decide, so a tail that was fused changes nothing.
+enum class Way { product, own, direct, onednn };
+
+Way way_of(const KernelArgs& args, ConvResult which) {
+  if (args.output().dtype() != DType::f32) return args.output().dtype() == DType::f64 ? Way::own : Way::onednn;
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Factors f(args, which);
+  const Sliding s = sliding(p, f.x.shape(), f.w.shape());
+  if (tap_of_product(p, f, s) >= 0) return Way::product;
+  if (prefers_own(s, which)) return Way::own;
+  return which == ConvResult::forward && is_direct(s) ? Way::direct : Way::onednn;
 }
 
 }  // namespace
@@ -471,9 +477,8 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
       p.layout != Layout::nhwc || deterministic())
     return false;
-  if (tap_of_product(p, Factors(args, ConvResult::forward)) >= 0 || prefers_own(args, ConvResult::forward))
-    return false;
-  if (is_direct(args)) return conv_direct(args, steps);
+  const Way way = way_of(args, ConvResult::forward);
+  if (way != Way::onednn) return way == Way::direct && conv_direct(args, steps);
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, Factors(a, b, out, ConvResult::forward));
   q.tail = steps;
@@ -503,13 +508,18 @@ void run(const KernelArgs& args, ConvResult result, Kernel self) {
   if (out.size() == 0) return;
   if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
-  } else if (run_product(args, result)) {
     return;
-  } else if (prefers_own(args, result) ||
-             (!(result == ConvResult::forward && conv_direct(args)) && !run_onednn(args, result))) {
-    if (is_half(out.dtype())) through_f32(args, self);
-    else conv_own(args, result);
   }
+  switch (way_of(args, result)) {
+    case Way::product: return run_product(args, result);
+    case Way::direct: conv_direct(args); return;
+    case Way::onednn:
+      if (run_onednn(args, result)) return;
+      break;  // it has nothing for them
+    case Way::own: break;
+  }
+  if (is_half(out.dtype())) through_f32(args, self);
+  else conv_own(args, result);
 }
 
 }  // namespace

@@ -121,17 +121,12 @@ bool run_depthwise(const KernelArgs& args, const ConvParams& p, const Sliding& s
 
 }  // namespace
 
-bool is_direct(const KernelArgs& args) {
-  const ConvParams& p = args.attrs.as<ConvParams>();
-  const Sliding s = sliding(p, args.input(0).shape(), args.input(1).shape());
-  return args.output().dtype() == DType::f32 && (is_pixel(s) || is_depthwise(s));
-}
+bool is_direct(const Sliding& s) { return is_pixel(s) || is_depthwise(s); }
 
 bool conv_direct(const KernelArgs& args, std::span<const TailStep> steps) {
-  if (!is_direct(args)) return false;
   const ConvParams& p = args.attrs.as<ConvParams>();
   const Sliding s = sliding(p, args.input(0).shape(), args.input(1).shape());
-  const Tensor x = args.input(0).contiguous();
+  const Tensor x = as_dense(args.input(0));
   if (!is_pixel(s)) return run_depthwise(args, p, s, x, steps);
   if (steps.empty()) run_pixel(args, p, s, x);
   return steps.empty();

@@ -7,10 +7,10 @@
 
 namespace rill::cpu {
 
-// Whether the convolution of the first two operands is of one of these kinds.
-bool is_direct(const KernelArgs& args);
-// That convolution, and `steps` by the operands after those. False, and nothing is done, where it is of neither kind, or
-// with a tail that there is no kernel for. Every element is summed in one order, so its bits depend neither on the number
+// Whether a convolution of f32 is of one of these kinds.
+bool is_direct(const Sliding& s);
+// Such a convolution of the first two operands, and `steps` by those after them. False, and nothing is done, for a tail
+// that there is no kernel for. Every element is summed in one order, so its bits depend neither on the number
 // of threads nor on the layout and the tail.
 bool conv_direct(const KernelArgs& args, std::span<const TailStep> steps = {});
 

@@ -5,6 +5,7 @@
 // by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and a sum's order
 // depends on the sizes alone, not on the number of threads or the width of a vector. Start at forward_block.
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/kernel/targets.h"
 #include "rill/devices/params/attention_params.h"
 #include "rill/devices/registry.h"
@@ -406,11 +407,7 @@ void run_self_attention(const KernelArgs& args) {
 // A dense copy where it is not that already; `keep` holds it.
 template <class T>
 const T* dense_data(const Tensor& t, Tensor& keep) {
-  keep = t;
-  if (!t.is_contiguous()) {
-    keep = empty_tensor(t.spec());
-    copy_elements(t, keep);
-  }
+  keep = cpu::as_dense(t);
   return reinterpret_cast<const T*>(keep.rep()->data);
 }
 

@@ -344,11 +344,7 @@ void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
     const int64_t stride = x.strides()[size_t(i)];
     shape.push_back(stride == 0 && i != axis ? Dim(1) : x.shape()[size_t(i)]), strides.push_back(stride);
   }
-  Tensor rows = make_view(x, shape, strides, 0);
-  if (!rows.is_contiguous()) {
-    rows = empty_tensor(rows.spec());
-    copy_elements(make_view(x, shape, strides, 0), rows);
-  }
+  const Tensor rows = as_dense(make_view(x, shape, strides, 0));
   SmallVec<Tensor, 2> results;
   for (const Tensor* out : args.out) {
     shape.back() = out->shape()[size_t(axis)];
