@@ -13,34 +13,24 @@ void unite(Branches::Nodes& to, const Branches::Nodes& more) {
 
 }  // namespace
 
-template <class F>
-void Branches::each(const Touched& t, F&& f) const {
-  auto at = ranges_.upper_bound(t.begin);
-  if (at != ranges_.begin() && std::prev(at)->second.end > t.begin) --at;
-  for (; at != ranges_.end() && at->first < t.end; ++at) f(at->second);
-}
+void Branches::Users::add(const Users& o) { unite(writers, o.writers), unite(readers, o.readers); }
 
 void Branches::look(std::span<const Touched> touched, Nodes& after) const {
   if (joined_) unite(after, {joined_});
-  for (const Touched& t : touched)
-    each(t, [&](const Range& r) {
-      unite(after, r.writers);
-      if (t.writes) unite(after, r.readers);
-    });
+  for (const Touched& t : touched) {
+    const Users before = ranges_.of(t);
+    unite(after, before.writers);
+    if (t.writes) unite(after, before.readers);
+  }
 }
 
-// Ranges that overlap become one. Who writes some of it came after all that had touched it.
+// Who writes some of a range came after all that had touched it.
 void Branches::note(std::span<const Touched> touched, GraphNode node) {
   for (const Touched& t : touched) {
-    Range all{t.begin, t.end, {}, {}};
-    each(t, [&](const Range& r) {
-      all.begin = std::min(all.begin, r.begin), all.end = std::max(all.end, r.end);
-      unite(all.writers, r.writers), unite(all.readers, r.readers);
-    });
-    if (t.writes) all.writers = {node}, all.readers.clear();
-    else unite(all.readers, {node});
-    ranges_.erase(ranges_.lower_bound(all.begin), ranges_.lower_bound(all.end));
-    ranges_[all.begin] = std::move(all);
+    Users now = ranges_.of(t);
+    if (t.writes) now = {{node}, {}};
+    else unite(now.readers, {node});
+    ranges_.set(t, std::move(now));
   }
 }
 

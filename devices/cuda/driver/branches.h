@@ -1,12 +1,11 @@
 // Which nodes of a graph a new one comes after: those that write what it touches, and those that read what it writes. So
 // independent branches of a traced function run side by side, on streams that the driver chooses.
 #pragma once
-#include <map>
 #include <span>
 #include <vector>
 
 #include "rill/devices/cuda/driver/api.h"
-#include "rill/devices/cuda/driver/gathered.h"
+#include "rill/devices/cuda/driver/memory_ranges.h"
 
 namespace rill::cuda {
 
@@ -25,14 +24,11 @@ class Branches {
   void join(GraphNode node);
 
  private:
-  struct Range {
-    const char *begin, *end;
+  struct Users {
     Nodes writers, readers;  // those that come after the last one that wrote all of it
+    void add(const Users& o);
   };
-  template <class F>
-  void each(const Touched& t, F&& f) const;
-
-  std::map<const char*, Range> ranges_;  // by where they begin; none overlaps another
+  MemoryRanges<Users> ranges_;
   Nodes ends_;
   GraphNode joined_ = nullptr;
 };

@@ -36,29 +36,9 @@ void Gathered::append_touched(std::vector<Touched>& to, const LoadedKernel& k, c
     to.push_back({s.base[i], s.base[i] + 16, false});
 }
 
-// What is known of all ranges that overlap this one.
-Gathered::Range Gathered::known(Range r) const {
-  auto at = ranges_.upper_bound(r.begin);
-  if (at != ranges_.begin() && std::prev(at)->second.end > r.begin) --at;
-  Range all{r.begin, r.end};
-  for (; at != ranges_.end() && at->first < r.end; ++at) {
-    all.begin = std::min(all.begin, at->second.begin), all.end = std::max(all.end, at->second.end);
-    all.read = std::max(all.read, at->second.read), all.written = std::max(all.written, at->second.written);
-  }
-  return all;
-}
-
-// Ranges that overlap become one.
-void Gathered::note(Range r) {
-  Range all = known(r);
-  all.read = std::max(all.read, r.read), all.written = std::max(all.written, r.written);
-  ranges_.erase(ranges_.lower_bound(all.begin), ranges_.lower_bound(all.end));
-  ranges_[all.begin] = all;
-}
-
 bool Gathered::touches(const char* begin, size_t bytes) const {
-  const Range r = known({begin, begin + bytes});
-  return r.read >= 0 || r.written >= 0;
+  const Levels l = ranges_.of({begin, begin + bytes, true});
+  return l.read >= 0 || l.written >= 0;
 }
 
 void Gathered::add(const LoadedKernel& k, const Space& s, const Memory& memory) {
@@ -66,10 +46,14 @@ void Gathered::add(const LoadedKernel& k, const Space& s, const Memory& memory) 
   append_touched(touched, k, s);
   int level = 0;
   for (const Touched& t : touched) {
-    const Range before = known({t.begin, t.end});
+    const Levels before = ranges_.of(t);
     level = std::max(level, (t.writes ? std::max(before.written, before.read) : before.written) + 1);
   }
-  for (const Touched& t : touched) note({t.begin, t.end, t.writes ? -1 : level, t.writes ? level : -1});
+  for (const Touched& t : touched) {
+    Levels now = ranges_.of(t);
+    now.add(t.writes ? Levels{-1, level} : Levels{level, -1});
+    ranges_.set(t, now);
+  }
   held_.push_back({&k, s, level});
   for (const Ref<Buffer>& b : memory) bytes_ += b->bytes;
   memory_.insert(memory_.end(), memory.begin(), memory.end());

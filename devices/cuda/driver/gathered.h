@@ -3,12 +3,13 @@
 // writes, and none begins before what it depends on. Gpu::gather() says what is held back, and until when; start at
 // Gathered::add.
 #pragma once
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "rill/devices/cuda/driver/api.h"
+#include "rill/devices/cuda/driver/memory_ranges.h"
 #include "rill/devices/cuda/kernel_text.h"
 #include "rill/tensor/buffer.h"
 #include "rill/tensor/callback.h"
@@ -24,12 +25,6 @@ struct LoadedKernel {
   Function function = nullptr;
   kernel::Kernel kernel;
   RowPasses passes;  // where it reduces rows
-};
-
-// Memory that a kernel reads or writes.
-struct Touched {
-  const char *begin, *end;
-  bool writes;
 };
 
 class Gathered {
@@ -54,19 +49,17 @@ class Gathered {
     Space space;
     int level;  // it comes after what is held of lower levels; those of one level need no order
   };
-  // Bytes, and the highest levels that read and write any of them.
-  struct Range {
-    const char *begin, *end;
+  // The highest levels that read and write any of the bytes.
+  struct Levels {
     int read = -1, written = -1;
+    void add(const Levels& o) { read = std::max(read, o.read), written = std::max(written, o.written); }
   };
   static void append_touched(std::vector<Touched>& to, const LoadedKernel& k, const Space& s);
-  Range known(Range r) const;
-  void note(Range r);
   static bool joins(const Held& a, const Held& b);
   void begin_together(Gpu& gpu, const std::vector<const Held*>& runs, const Begin& begin) const;
 
   std::vector<Held> held_;
-  std::map<const char*, Range> ranges_;  // by where they begin; none overlaps another
+  MemoryRanges<Levels> ranges_;
   Memory memory_;
   size_t bytes_ = 0;
 };
