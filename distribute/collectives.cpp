@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rill/devices/params/read_attrs.h"
+#include "rill/devices/registry.h"
 #include "rill/distribute/pending.h"
 #include "rill/distribute/sums.h"
 #include "rill/distribute/world.h"

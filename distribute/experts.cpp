@@ -87,10 +87,10 @@ nn::RoutedTokens ParallelExperts::route(const Tensor& x, const nn::Call& call, W
   const int64_t width = nn::known_size(x, -1, "ParallelExperts", where);
   const Tensor rows = reshape(call.in(x), {-1, width});
   const Tensor chances = softmax(matmul(rows, router({width, experts}, call)), -1);  // [tokens, experts]
-  const nn::detail::ExpertChoice c =
-      nn::detail::choose_experts(chances, options.top, options.normalize, options.capacity, true);
-  const Tensor y = nn::detail::through_rooms(rows, c, room_for(c.taken, experts, options, where),
-                                             [&](const Tensor& rooms) { return made_of(rooms, width, call); });
+  const nn::impl::ExpertChoice c =
+      nn::impl::choose_experts(chances, options.top, options.normalize, options.capacity, true);
+  const Tensor y = nn::impl::through_rooms(rows, c, room_for(c.taken, experts, options, where),
+                                           [&](const Tensor& rooms) { return made_of(rooms, width, call); });
   return {run.give(reshape(y, x.shape())), c.balance};
 }
 

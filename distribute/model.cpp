@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "rill/distribute/calls.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
@@ -37,8 +38,6 @@ class Hash {
   uint64_t h_ = 14695981039346656037u;
 };
 
-Tensor on_host(const Tensor& t) { return t.to(Device()).contiguous(); }
-
 bool same_on_all(uint64_t hash, const Group& group, const Where& where) {
   const std::vector<int64_t> all = all_gather(tensor({int64_t(hash)}), group, where).to_vector<int64_t>();
   for (const int64_t h : all)
@@ -62,7 +61,7 @@ bool detail::same_variables(const NamedVariables& variables, const Group& group,
   CallerScope caller(where, "distribute::is_same");
   PauseTapes pause;
   Hash hash;
-  for (const auto& [path, v] : variables) hash.add(path), hash.add(on_host(v.value(where)));
+  for (const auto& [path, v] : variables) hash.add(path), hash.add(dense(on_host(v.value(where))));
   return same_on_all(hash.value(), group, where);
 }
 
@@ -70,7 +69,7 @@ bool is_same(const Tensor& x, const Group& group, Where where) {
   CallerScope caller(where, "distribute::is_same");
   PauseTapes pause;
   Hash hash;
-  hash.add(on_host(x));
+  hash.add(dense(on_host(x)));
   return same_on_all(hash.value(), group, where);
 }
 

@@ -3,7 +3,7 @@
 
 #include "rill/autodiff/transforms.h"
 
-namespace rill::nn::detail {
+namespace rill::nn::impl {
 
 ExpertChoice choose_experts(const Tensor& chances, int64_t top, bool normalize, const std::optional<double>& capacity,
                             bool wants_before) {
@@ -45,4 +45,4 @@ Tensor through_rooms(const Tensor& rows, const ExpertChoice& choice, const Dim& 
   return sum(where(expand_dims(goes, -1), back * expand_dims(share, -1), 0), 1);
 }
 
-}  // namespace rill::nn::detail
+}  // namespace rill::nn::impl

@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(default)
 
-namespace rill::nn::detail {
+namespace rill::nn::impl {
 
 struct ExpertChoice {
   Tensor experts;  // i64 [tokens, top], best first
@@ -26,6 +26,6 @@ ExpertChoice choose_experts(const Tensor& chances, int64_t top, bool normalize, 
 Tensor through_rooms(const Tensor& rows, const ExpertChoice& choice, const Dim& room,
                      const Callback<Tensor(const Tensor&)>& compute);
 
-}  // namespace rill::nn::detail
+}  // namespace rill::nn::impl
 
 #pragma GCC visibility pop

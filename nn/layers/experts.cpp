@@ -47,10 +47,10 @@ RoutedTokens MixtureOfExperts::route(const Tensor& x, const Call& call, Where wh
   const int64_t width = known_size(x, -1, "MixtureOfExperts", where);
   const Tensor rows = reshape(call.in(x), {-1, width});
   const Tensor chances = softmax(matmul(rows, router({width, experts}, call)), -1);  // [tokens, experts]
-  const detail::ExpertChoice c =
-      detail::choose_experts(chances, options.top, options.normalize, options.capacity, options.sparse);
-  const Tensor y = options.sparse ? detail::through_rooms(rows, c, room_for(c.taken),
-                                                          [&](const Tensor& rooms) { return each(rooms, width, call); })
+  const impl::ExpertChoice c =
+      impl::choose_experts(chances, options.top, options.normalize, options.capacity, options.sparse);
+  const Tensor y = options.sparse ? impl::through_rooms(rows, c, room_for(c.taken),
+                                                        [&](const Tensor& rooms) { return each(rooms, width, call); })
                                   : sum(each(rows, width, call) * expand_dims(c.weights.T(), -1), 0);
   return {run.give(reshape(y, x.shape())), c.balance};
 }

@@ -1,5 +1,5 @@
 // .gguf files, in which llama.cpp keeps weights: counts, metadata, what each tensor is and where, then the elements.
-// The format is described in ggml's docs/gguf.md; versions 2 and 3. Start at read_header.
+// The format is described in ggml's docs/gguf.md; versions 2 and 3. Start at read_gguf_header.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -136,20 +136,20 @@ void read_value(Cursor& in, uint32_t type, std::string* out) {
 
 // --- The header ------------------------------------------------------------------------------------------------------
 
-struct Entry {
+struct GgufEntry {
   std::string name;
   uint32_t type = 0;
   Shape shape;
   uint64_t offset = 0, bytes = 0;
 };
-struct Header {
-  std::vector<Entry> entries;
+struct GgufHeader {
+  std::vector<GgufEntry> entries;
   uint64_t data = 0;
   bool swapped = false;
 };
 
-Entry read_entry(Cursor& in) {
-  Entry e;
+GgufEntry read_entry(Cursor& in) {
+  GgufEntry e;
   e.name = in.text("the name of a tensor");
   const auto axes = in.number<uint32_t>("the number of axes");
   if (axes > uint32_t(max_tensor_axes)) in.reject("expected at most " + std::to_string(max_tensor_axes) + " axes");
@@ -175,18 +175,18 @@ Entry read_entry(Cursor& in) {
 }
 
 // Every tensor lies in the file, and none overlaps another.
-void check_places(const FileReader& file, const Header& h) {
-  std::vector<const Entry*> sorted;
+void check_places(const FileReader& file, const GgufHeader& h) {
+  std::vector<const GgufEntry*> sorted;
   std::vector<std::string_view> names;
-  for (const Entry& e : h.entries) sorted.push_back(&e), names.push_back(e.name);
+  for (const GgufEntry& e : h.entries) sorted.push_back(&e), names.push_back(e.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
     file.reject("two tensors are named '" + std::string(twice->substr(0, 80)) + "'");
-  std::sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
+  std::sort(sorted.begin(), sorted.end(), [](const GgufEntry* a, const GgufEntry* b) {
     return std::pair(a->offset, a->bytes) < std::pair(b->offset, b->bytes);
   });
   uint64_t end = 0;
-  for (const Entry* e : sorted) {
+  for (const GgufEntry* e : sorted) {
     if (e->offset > file.size() || h.data > file.size() - e->offset)
       file.reject("tensor '" + e->name.substr(0, 80) + "' begins behind the end of the file");
     if (e->offset < end)
@@ -196,13 +196,13 @@ void check_places(const FileReader& file, const Header& h) {
   }
 }
 
-Header read_header(const FileReader& file, Metadata* metadata) {
+GgufHeader read_gguf_header(const FileReader& file, Metadata* metadata) {
   Cursor in(file);
   char magic[4];
   in.bytes(magic, 4, "\"GGUF\", with which a .gguf file begins,");
   if (std::string_view(magic, 4) != "GGUF") file.reject(0, "expected \"GGUF\", with which a .gguf file begins");
   auto version = in.number<uint32_t>("a version");
-  Header h;
+  GgufHeader h;
   h.swapped = in.swapped = (version & 0xffff) == 0;
   if (in.swapped) version = __builtin_bswap32(version);
   if (version != 2 && version != 3)
@@ -229,7 +229,8 @@ Header read_header(const FileReader& file, Metadata* metadata) {
   return h;
 }
 
-Tensor read_tensor(const FileReader& file, const Header& h, const Entry& e, const std::shared_ptr<char>& mapping) {
+Tensor read_tensor(const FileReader& file, const GgufHeader& h, const GgufEntry& e,
+                   const std::shared_ptr<char>& mapping) {
   const GgufType* type = gguf_type(e.type);
   const std::string who = "tensor '" + e.name.substr(0, 80) + "'";
   if (!type)
@@ -257,7 +258,8 @@ Tensor read_tensor(const FileReader& file, const Header& h, const Entry& e, cons
 }  // namespace
 
 // A tensor of blocks, as its bytes.
-Blocks read_blocks(const FileReader& file, const Header& h, const Entry& e, const std::shared_ptr<char>& mapping) {
+Blocks read_blocks(const FileReader& file, const GgufHeader& h, const GgufEntry& e,
+                   const std::shared_ptr<char>& mapping) {
   const GgufType& type = *gguf_type(e.type);
   StoredElements stored;
   stored.spec.shape = e.shape;
@@ -272,10 +274,10 @@ Blocks read_blocks(const FileReader& file, const Header& h, const Entry& e, cons
 
 NamedTensors load_gguf(const LoadRequest& request) {
   const FileReader& file = request.file;
-  const Header h = read_header(file, nullptr);
+  const GgufHeader h = read_gguf_header(file, nullptr);
   const std::shared_ptr<char> mapping = request.options.mapped ? file.map() : nullptr;
   NamedTensors out;
-  for (const Entry& e : h.entries) {
+  for (const GgufEntry& e : h.entries) {
     if (!request.wants(e.name)) continue;
     const GgufType* type = gguf_type(e.type);
     if (request.options.blocks && type && type->decode && !e.shape.empty())
@@ -287,7 +289,7 @@ NamedTensors load_gguf(const LoadRequest& request) {
 
 Metadata gguf_metadata(const FileReader& file) {
   Metadata metadata;
-  read_header(file, &metadata);
+  read_gguf_header(file, &metadata);
   return metadata;
 }
 

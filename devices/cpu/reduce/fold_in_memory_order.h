@@ -151,7 +151,7 @@ bool extreme_of_rows(const FoldAxes& axes, const T* x, T* out) {
 
 // --- Truths ----------------------------------------------------------------------------------------------------------
 
-// Elements as bits, and which of these say whether one is true: of floats all but the sign.
+// Elements as bits U, and which of these say whether one is true: of floats all but the sign.
 template <class S>
 struct TruthBits {
   using U = std::conditional_t<
@@ -161,11 +161,9 @@ struct TruthBits {
   static constexpr U mask = has_sign ? U(U(~U(0)) >> 1) : U(~U(0));
 };
 
-// Of elements of type S: whether all, or any, are true.
-template <class S>
-bool truth_in_memory_order(const FoldAxes& axes, const char* data, bool all, uint8_t* out) {
-  using U = typename TruthBits<S>::U;
-  constexpr U mask = TruthBits<S>::mask;
+// Of elements with those bits: whether all, or any, are true.
+template <class U>
+bool truth_in_memory_order(const FoldAxes& axes, const char* data, U mask, bool all, uint8_t* out) {
   const Truths<U>& loops = std::get<Truths<U>>(reduce_tables().truths);
   const U* x = reinterpret_cast<const U*>(data);
   if (RowsOfRuns rows; rows.find(axes)) {

@@ -114,23 +114,30 @@ Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
   return copy;
 }
 
-// Elements of type S accumulate as T.
-template <class S, class T, bool as_truth = false>
-void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = Order::fixed) {
+// Elements of `size` bytes, which `read` makes T of; null: they are of T's kind and size already.
+template <class T>
+void fold_elements(const KernelArgs& args, const ReduceLoops<T>& loops, Order order, size_t size, Read<T> read) {
   const DType out = args.output().dtype();
   const bool same = out == dtype_of<T>() || (std::is_integral_v<T> && sizeof(T) == 8 && size_of(out) == 8) ||
                     (std::is_same_v<T, uint8_t> && is_bool(out));
+  if (!read && same && fold_rows(args, loops)) return;
+  const Tensor copy = copy_to_fold(args, order, read);
+  const Tensor* const in[] = {copy.defined() ? &copy : &args.input(0)};
+  const KernelArgs dense{in, args.out, args.attrs, nullptr};
+  if (copy.defined() && !read && same && fold_rows(dense, loops)) return;
+  fold<T>(fold_axes(dense, order), loops, dense.in_data<char>(0), int64_t(size), read, args.out_data<char>(), out,
+          same);
+}
+
+// Elements of type S accumulate as T.
+template <class S, class T, bool as_truth = false>
+void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = Order::fixed) {
   // Truths are read as 0 or 1, which only bools are already.
-  const bool plain =
+  constexpr bool plain =
       as_truth ? std::is_same_v<S, bool>
                : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
-  if (plain && same && fold_rows(args, loops)) return;
-  if (const Tensor copy = copy_to_fold(args, order, !plain); copy.defined()) {
-    const Tensor* const in[] = {&copy};
-    return fold_as<S, T, as_truth>(KernelArgs{in, args.out, args.attrs, nullptr}, loops, order);
-  }
-  fold<T>(fold_axes(args, order), loops, args.in_data<char>(0), sizeof(S),
-          plain ? nullptr : Read<T>(read<S, T, as_truth>), args.out_data<char>(), out, same);
+  if constexpr (plain) fold_elements<T>(args, loops, order, sizeof(S), nullptr);
+  else fold_elements<T>(args, loops, order, sizeof(S), read<S, T, as_truth>);
 }
 
 // A complex tensor as the real one with a last axis of two.
@@ -278,15 +285,14 @@ RILL_EXTREME(min, reduce_all, false)
 
 namespace {
 
-template <bool all>
-void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops) {
+void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, bool all) {
   loops.identity = all;
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (!std::is_same_v<S, std::string>) {
       if constexpr (!is_complex(dtype_of<S>()))
-        if (truth_in_memory_order<S>(fold_axes(args, Order::idempotent), args.in_data<char>(0), all,
-                                     args.out_data<uint8_t>()))
+        if (truth_in_memory_order<typename TruthBits<S>::U>(fold_axes(args, Order::idempotent), args.in_data<char>(0),
+                                                            TruthBits<S>::mask, all, args.out_data<uint8_t>()))
           return;
       fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
     }
@@ -450,10 +456,10 @@ void reduce_norm(const KernelArgs& args) {
 }
 
 void reduce_all(const KernelArgs& args) {
-  if (!folds_repeats_once(args, reduce_all)) fold_truth<true>(args, reduce_tables().min_u8);
+  if (!folds_repeats_once(args, reduce_all)) fold_truth(args, reduce_tables().min_u8, true);
 }
 void reduce_any(const KernelArgs& args) {
-  if (!folds_repeats_once(args, reduce_any)) fold_truth<false>(args, reduce_tables().max_u8);
+  if (!folds_repeats_once(args, reduce_any)) fold_truth(args, reduce_tables().max_u8, false);
 }
 
 }  // namespace rill::cpu
