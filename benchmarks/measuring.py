@@ -23,6 +23,14 @@ ROOT = HERE.parent
 CXX = os.environ.get("CXX", "c++")
 ENV = {**os.environ, "OMP_NUM_THREADS": "2", "CCACHE_DISABLE": "1"}
 ENV.pop("OMP_WAIT_POLICY", None)  # threads that sleep between small products cost every library some 10 us a product
+# What keeps a library from wider instructions, by the name of the widest that it may use. onnxruntime cannot be held down.
+HELD_DOWN = {
+    "avx2": {
+        "RILL_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
+    }
+}  # fmt: skip
 PROCESS_ROWS = {}  # rows that are not a call in a loop, by name: the function that measures one round
 
 

@@ -6,6 +6,7 @@
                  the rows onnx_* always measure onnxruntime, where ./dev test has installed it (.deps/formats)
   --rounds N     how often each row goes round all libraries (default 3); the table shows medians over the rounds
   --tries N      how often a measurement is repeated when other programs took processor time meanwhile (default 4)
+  --isa NAME     every library that can be is held down to these vector instructions (avx2); a report of its own
   --markdown     print the table as docs/benchmarks.md has it
   --show         measure nothing; print what DIR/bench.json holds
   --check        measure nothing; say whether there are such rows, and which examples they run
@@ -27,7 +28,7 @@ import sys
 import time
 from pathlib import Path
 
-from measuring import ENV, EXAMPLES, PROCESS_ROWS, QUIET, all_workers, looped, make_networks, undisturbed
+from measuring import ENV, EXAMPLES, HELD_DOWN, PROCESS_ROWS, QUIET, all_workers, looped, make_networks, undisturbed
 from peers import setup
 from rows import BUSY_NETWORKS, ROWS
 
@@ -178,6 +179,7 @@ def main():
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tries", type=int, default=4)
+    parser.add_argument("--isa", choices=HELD_DOWN)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -189,7 +191,8 @@ def main():
     if args.check:
         return print(*(EXAMPLES[row.name] for row in asked if row.name in EXAMPLES))
 
-    path = args.build / "bench.json"
+    path = args.build / (f"bench-{args.isa}.json" if args.isa else "bench.json")
+    ENV.update(HELD_DOWN.get(args.isa, {}))
     report = json.loads(path.read_text()) if path.exists() else {"rows": {}}
     if not args.show:
         if not shutil.which("strip") and any(row.name == "core_size" for row in asked):
