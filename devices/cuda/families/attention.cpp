@@ -39,7 +39,7 @@ class Call {
   }
 
   template <class Layout>
-  void place(MatrixGrid& g, const Tensor& t, Layout&& layout) {
+  void set_grid(MatrixGrid& g, const Tensor& t, Layout&& layout) {
     if (grid_of(g, t, layout(t))) return;
     copies_.push_back(empty_tensor(Spec{t.shape(), t.dtype(), false, t.device()}));
     copy_elements(t, copies_.back());
@@ -53,11 +53,11 @@ class Call {
     for (size_t i = 0; i + 2 < n; ++i) p.heads *= q[i], p.shared *= k[i];
     p.group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : 1;
     p.queries = q[n - 2], p.keys = k[n - 2], p.width = q[n - 1], p.value_width = args_.input(2).shape()[n - 1];
-    place(p.q, args_.input(0), matrices_of);
-    place(p.k, args_.input(1), matrices_of);
-    place(p.v, args_.input(2), matrices_of);
+    set_grid(p.q, args_.input(0), matrices_of);
+    set_grid(p.k, args_.input(1), matrices_of);
+    set_grid(p.v, args_.input(2), matrices_of);
     if (args_.in.size() <= mask) return;
-    place(p.mask, args_.input(int(mask)), matrices_of);
+    set_grid(p.mask, args_.input(int(mask)), matrices_of);
     p.mask_kind = args_.input(int(mask)).dtype() == DType::boolean ? 1 : 2;
   }
   // [..., tokens, 3, heads, columns]
@@ -70,7 +70,7 @@ class Call {
     p.queries = p.keys = s[n - 4], p.width = p.value_width = s[n - 1];
     MatrixGrid* parts[] = {&p.q, &p.k, &p.v};
     for (int64_t i = 0; i < 3; ++i)
-      place(*parts[i], args_.input(0), [&](const Tensor& t) { return joined_part(t, i); });
+      set_grid(*parts[i], args_.input(0), [&](const Tensor& t) { return joined_part(t, i); });
   }
   void outputs(MatrixLayout (*layout)(const Tensor&)) {
     grid_of(p.out, args_.output(0), layout(args_.output(0)));
@@ -133,9 +133,9 @@ void run_self_attention(const KernelArgs& args) {
 void run_attention_grad(const KernelArgs& args) {
   Call call(args);
   call.separate(6);
-  call.place(call.p.log_sums, args.input(3), matrices_of);
-  call.place(call.p.delta, args.input(4), matrices_of);
-  call.place(call.p.g, args.input(5), matrices_of);
+  call.set_grid(call.p.log_sums, args.input(3), matrices_of);
+  call.set_grid(call.p.delta, args.input(4), matrices_of);
+  call.set_grid(call.p.g, args.input(5), matrices_of);
   grid_of(call.p.dq, args.output(0), matrices_of(args.output(0)));
   grid_of(call.p.dk, args.output(1), matrices_of(args.output(1)));
   grid_of(call.p.dv, args.output(2), matrices_of(args.output(2)));
@@ -145,9 +145,9 @@ void run_attention_grad(const KernelArgs& args) {
 void run_self_attention_grad(const KernelArgs& args) {
   Call call(args);
   call.joined();
-  call.place(call.p.log_sums, args.input(1), matrices_of);
-  call.place(call.p.delta, args.input(2), matrices_of);
-  call.place(call.p.g, args.input(3), by_head);
+  call.set_grid(call.p.log_sums, args.input(1), matrices_of);
+  call.set_grid(call.p.delta, args.input(2), matrices_of);
+  call.set_grid(call.p.g, args.input(3), by_head);
   MatrixGrid* parts[] = {&call.p.dq, &call.p.dk, &call.p.dv};
   for (int64_t i = 0; i < 3; ++i) grid_of(*parts[i], args.output(0), joined_part(args.output(0), i));
   call.start_gradients();
