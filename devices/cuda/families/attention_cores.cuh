@@ -257,37 +257,55 @@ RILL void set_to_zero(ResultFragment (&x)[count]) {
     for (int e = 0; e < 4; ++e) x[n].v[e] = 0;
 }
 
+// The block's 64 queries of tile number q, of which a warp has 16 and a lane two: my_row and my_row + 8.
+template <class T>
+struct QueryTile {
+  enum { side = 64 };
+  i64 head, first, my_row;
+  Matrix<T> keys, values;
+  RILL i64 count(const Attention& s) { return s.heads * ((s.queries + side - 1) / side); }
+  inline QueryTile(const Attention& s, i64 q) {
+    const i64 tiles = (s.queries + side - 1) / side;
+    head = q / tiles, first = q % tiles * side;
+    my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+  }
+};
+// Rows `first` to first + count of two matrices, once no thread of the block reads the buffers any more.
+template <class T, int D, int count>
+RILL void load_two_tiles(SharedRow<D>* a, const Matrix<T>& from_a, i64 width_a, SharedRow<D>* b, const Matrix<T>& from_b,
+                         i64 width_b, i64 first, i64 rows) {
+  __syncthreads();
+  load_rows<T, D>(a, count, from_a, first, rows, width_a);
+  load_rows<T, D>(b, count, from_b, first, rows, width_b);
+  __syncthreads();
+}
+
 // D: no row of queries or values is longer.
 template <class T, int D>
 RILL void attention_by_cores(const Attention& s) {
-  enum { side = 64, keys_of_tile = D > 128 ? 16 : 64 };
+  enum { keys_of_tile = D > 128 ? 16 : 64 };
   __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
   const f32 minus_infinity = lowest(f32()), scale = f32(s.scale);
-  const i64 tiles = (s.queries + side - 1) / side;
-  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
-    const i64 first = q % tiles * side, head = q / tiles;
-    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
-    const Scores<T> scores(s, head);
-    const i64 my_row = first + warp * 16 + lane / 4;  // and the eighth after it
+  for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
+    const QueryTile<T> tile(s, q);
+    const Scores<T> scores(s, tile.head);
     OperandFragment queries[D / 16];
-    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
+    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
     ResultFragment sum[D / 8];
     set_to_zero(sum);
     f32 row_max[2] = {minus_infinity, minus_infinity}, row_sum[2] = {0, 0};
     int sees_any[2] = {0, 0};
-    const i64 end = visible_keys_before(s, first + side);
+    const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
     for (i64 key = 0; key < end; key += keys_of_tile) {
-      __syncthreads();
-      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
-      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
-      __syncthreads();
+      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
       ResultFragment x[keys_of_tile / 8];
       set_to_zero(x);
       times_rows<T, D, keys_of_tile>(queries, key_rows, x);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const i64 row = my_row + 8 * h;
+        const i64 row = tile.my_row + 8 * h;
         const int visible_keys = visible_in_tile(s, row, key);
         const Masked<T> mask(scores, row, key, true);
         f32 new_max = minus_infinity;
@@ -320,11 +338,11 @@ RILL void attention_by_cores(const Attention& s) {
       }
       times_matrix<T, D, keys_of_tile>(x, value_rows, sum);
     }
-    const Matrix<f32> out_sums = matrix<f32>(s.out_sums, head);
+    const Matrix<f32> out_sums = matrix<f32>(s.out_sums, tile.head);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const i64 row = my_row + 8 * h;
-      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
+      const i64 row = tile.my_row + 8 * h;
+      // A query that sees no key gives 0; one whose visible scores are all -inf gives NaN.
       const bool any_visible = reduce_quad<Maximum<int>>(sees_any[h]) != 0, is_empty = row_sum[h] == 0;
       const f32 empty_result = any_visible ? minus_infinity - minus_infinity : 0.0f;
 #pragma unroll
@@ -336,68 +354,102 @@ RILL void attention_by_cores(const Attention& s) {
         out_sums.put(row, 1, is_empty ? empty_result : log_of(row_sum[h]));
       }
     }
-    put_rows<T, D>(matrix<T>(s.out, head), sum, my_row, s.queries, s.value_width);
+    put_rows<T, D>(matrix<T>(s.out, tile.head), sum, tile.my_row, s.queries, s.value_width);
   }
 }
 
-// D k, as attention_grad_q has it.
+// --- Gradients, as attention_grad_q and attention_grad_kv have them ---
+
+// The statistics of the two queries that a lane has.
+template <class T>
+struct TwoRowStatistics {
+  RowStatistics<T> first, second;
+  inline TwoRowStatistics(const Attention& s, i64 head, i64 row)
+      : first(s, head, row < s.queries ? row : 0), second(s, head, row + 8 < s.queries ? row + 8 : 0) {}
+};
+// D of a tile's queries and keys, from `key` on. x: q k^T before and D after; y: g v^T.
+template <class T, int count>
+RILL void gradients_of_scores(const Attention& s, const Scores<T>& scores, const TwoRowStatistics<T>& rows, i64 my_row,
+                              i64 key, ResultFragment (&x)[count / 8], const ResultFragment (&y)[count / 8]) {
+  const int lane = threadIdx.x % 32;
+  const f32 scale = f32(s.scale);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 row = my_row + 8 * h;
+    const int present = keys_in_tile(s, row, key), visible_keys = visible_in_tile(s, row, key);
+    const Masked<T> mask(scores, row, key, true);
+    const RowStatistics<T>& of_row = h == 0 ? rows.first : rows.second;
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int e = 2 * h; e < 2 * h + 2; ++e) {
+        const int index = n * 8 + lane % 4 * 2 + e % 2;
+        bool visible = index < visible_keys;
+        const f32 score = mask.of(x[n].v[e] * scale, index, visible);
+        const f32 d = exp_of((score - of_row.row_max) - of_row.log_row_sum) * (y[n].v[e] - of_row.delta) * scale;
+        x[n].v[e] = index < present ? d : 0.0f;
+      }
+  }
+}
 template <class T, int D>
 RILL void attention_grad_q_by_cores(const Attention& s) {
-  enum { side = 64, keys_of_tile = 32 };
+  enum { keys_of_tile = 32 };
   __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const f32 scale = f32(s.scale);
-  const i64 tiles = (s.queries + side - 1) / side;
-  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
-    const i64 first = q % tiles * side, head = q / tiles, my_row = first + warp * 16 + lane / 4;
-    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
-    const Scores<T> scores(s, head);
+  for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
+    const QueryTile<T> tile(s, q);
+    const Scores<T> scores(s, tile.head);
     OperandFragment queries[D / 16], gradient[D / 16];
-    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
-    load_operand_rows<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, head), first, s.queries, s.value_width);
-    const RowStatistics<T> first_sums(s, head, my_row < s.queries ? my_row : 0), second_sums(s, head, my_row + 8 < s.queries ? my_row + 8 : 0);
+    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
+    load_operand_rows<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, tile.head), tile.first, s.queries, s.value_width);
+    const TwoRowStatistics<T> rows(s, tile.head, tile.my_row);
     ResultFragment sum[D / 8];
     set_to_zero(sum);
-    const i64 end = visible_keys_before(s, first + side);
+    const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
     for (i64 key = 0; key < end; key += keys_of_tile) {
-      __syncthreads();
-      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
-      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
-      __syncthreads();
+      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
       ResultFragment x[keys_of_tile / 8], y[keys_of_tile / 8];
       set_to_zero(x), set_to_zero(y);
       times_rows<T, D, keys_of_tile>(queries, key_rows, x);
       times_rows<T, D, keys_of_tile>(gradient, value_rows, y);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const i64 row = my_row + 8 * h;
-        const int present = keys_in_tile(s, row, key), visible_keys = visible_in_tile(s, row, key);
-        const Masked<T> mask(scores, row, key, true);
-        const RowStatistics<T>& of_row = h == 0 ? first_sums : second_sums;
-#pragma unroll
-        for (int n = 0; n < keys_of_tile / 8; ++n)
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int index = n * 8 + lane % 4 * 2 + e % 2;
-            bool visible = index < visible_keys;
-            const f32 score = mask.of(x[n].v[e] * scale, index, visible);
-            const f32 d = exp_of((score - of_row.row_max) - of_row.log_row_sum) * (y[n].v[e] - of_row.delta) * scale;
-            x[n].v[e] = index < present ? d : 0.0f;
-          }
-      }
+      gradients_of_scores<T, keys_of_tile>(s, scores, rows, tile.my_row, key, x, y);
       times_matrix_wide<T, D, keys_of_tile>(x, key_rows, sum);
     }
-    put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
+    put_rows<T, D>(matrix<T>(s.dq, tile.head), sum, tile.my_row, s.queries, s.width);
   }
 }
 
-// D^T q and P^T g, as attention_grad_kv has them: a warp has 16 keys, and a block goes over tiles of queries.
+// P^T and D^T of a tile's keys and queries, from `query` on. x: k q^T before and P^T after; y: v g^T and D^T.
+template <class T, int count>
+RILL void transposed_gradients(const Attention& s, const Scores<T>& scores, i64 head, i64 my_row, i64 query,
+                               ResultFragment (&x)[count / 8], ResultFragment (&y)[count / 8]) {
+  const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
+  const int lane = threadIdx.x % 32, present = index_in_tile(s.queries - query);
+  const f32 scale = f32(s.scale);
+#pragma unroll
+  for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int index = n * 8 + lane % 4 * 2 + j;
+      const i64 column = query + (index < present ? index : 0);
+      const f32 row_max = sums.load(column, 0), log_row_sum = sums.load(column, 1), delta = deltas.load(column, 0);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = my_row + 8 * h;
+        const bool inside = row < s.keys && index < present;
+        bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
+        const f32 score = Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, index, visible);
+        const f32 p = exp_of((score - row_max) - log_row_sum);
+        x[n].v[2 * h + j] = inside ? p : 0.0f;
+        y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
+      }
+    }
+}
+// A warp has 16 keys, and a block goes over tiles of queries.
 template <class T, int D>
 RILL void attention_grad_kv_by_cores(const Attention& s) {
   enum { side = 64, queries_of_tile = D > 64 ? 16 : 32 };
   __shared__ SharedRow<D> key_rows[side], value_rows[side], query_rows[queries_of_tile], gradient_rows[queries_of_tile];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const f32 scale = f32(s.scale);
   const i64 tiles = (s.keys + side - 1) / side;
   for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
     const i64 first = q % tiles * side, shared = q / tiles, my_row = first + warp * 16 + lane / 4;
@@ -408,38 +460,15 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
     set_to_zero(to_keys), set_to_zero(to_values);
     for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
       const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
-      const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
       const Scores<T> scores(s, head);
       for (i64 query = first_query_that_sees(s, first) / queries_of_tile * queries_of_tile; query < s.queries;
            query += queries_of_tile) {
-        __syncthreads();
-        load_rows<T, D>(query_rows, queries_of_tile, queries, query, s.queries, s.width);
-        load_rows<T, D>(gradient_rows, queries_of_tile, g, query, s.queries, s.value_width);
-        __syncthreads();
+        load_two_tiles<T, D, queries_of_tile>(query_rows, queries, s.width, gradient_rows, g, s.value_width, query, s.queries);
         ResultFragment x[queries_of_tile / 8], y[queries_of_tile / 8];
         set_to_zero(x), set_to_zero(y);
         times_rows<T, D, queries_of_tile>(key_rows + warp * 16, query_rows, x);
         times_rows<T, D, queries_of_tile>(value_rows + warp * 16, gradient_rows, y);
-        const int present = index_in_tile(s.queries - query);
-#pragma unroll
-        for (int n = 0; n < queries_of_tile / 8; ++n)
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            const int index = n * 8 + lane % 4 * 2 + j;
-            const i64 column = query + (index < present ? index : 0);
-            const f32 row_max = sums.load(column, 0), log_row_sum = sums.load(column, 1), delta = deltas.load(column, 0);
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              const i64 row = my_row + 8 * h;
-              const bool inside = row < s.keys && index < present;
-              bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
-              const f32 score =
-                  Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, index, visible);
-              const f32 p = exp_of((score - row_max) - log_row_sum);
-              x[n].v[2 * h + j] = inside ? p : 0.0f;
-              y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
-            }
-          }
+        transposed_gradients<T, queries_of_tile>(s, scores, head, my_row, query, x, y);
         times_matrix_wide<T, D, queries_of_tile>(x, gradient_rows, to_values);
         times_matrix_wide<T, D, queries_of_tile>(y, query_rows, to_keys);
       }
