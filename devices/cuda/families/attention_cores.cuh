@@ -478,4 +478,80 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
   }
 }
 
+// --- Gradients of heads of up to 256 numbers ---
+//
+// The sums of a warp's rows fill half of its registers, so its operands stay in shared memory, where a block of two warps
+// has one buffer for tiles: those that make scores and those that scores multiply go through it one after another. The
+// gradients of keys and of values take a launch each, which computes the weights anew.
+enum { wide_side = 32, wide_tile = 16 };
+
+// x = the warp's rows times the rows of a tile, which is left in `buffer`.
+template <class T, int D>
+RILL void times_tile(const SharedRow<D>* rows, SharedRow<D>* buffer, const Matrix<T>& m, i64 first, i64 count, i64 width,
+                     ResultFragment (&x)[wide_tile / 8]) {
+  __syncthreads();
+  load_rows<T, D>(buffer, wide_tile, m, first, count, width);
+  __syncthreads();
+  set_to_zero(x);
+  times_rows<T, D, wide_tile>(rows + threadIdx.x / 32 * 16, buffer, x);
+}
+template <class T, int D>
+RILL void attention_grad_q_of_wide_heads(const Attention& s) {
+  __shared__ SharedRow<D> queries[wide_side], gradients[wide_side], buffer[wide_tile];
+  const i64 tiles = (s.queries + wide_side - 1) / wide_side;
+  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * wide_side, head = q / tiles;
+    const i64 my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+    const Scores<T> scores(s, head);
+    const TwoRowStatistics<T> rows(s, head, my_row);
+    load_two_tiles<T, D, wide_side>(queries, matrix<T>(s.q, head), s.width, gradients, matrix<T>(s.g, head), s.value_width,
+                                    first, s.queries);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    const i64 end = visible_keys_before(s, first + wide_side);
+    for (i64 key = 0; key < end; key += wide_tile) {
+      ResultFragment x[wide_tile / 8], y[wide_tile / 8];
+      times_tile<T, D>(gradients, buffer, values, key, s.keys, s.value_width, y);
+      times_tile<T, D>(queries, buffer, keys, key, s.keys, s.width, x);
+      gradients_of_scores<T, wide_tile>(s, scores, rows, my_row, key, x, y);
+      times_matrix_wide<T, D, wide_tile>(x, buffer, sum);
+    }
+    put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
+  }
+}
+// The gradient of values (`of_values`) or of keys.
+template <class T, int D, bool of_values>
+RILL void attention_grad_kv_of_wide_heads(const Attention& s) {
+  __shared__ SharedRow<D> keys[wide_side], values[of_values ? 1 : wide_side], buffer[wide_tile];
+  const i64 tiles = (s.keys + wide_side - 1) / wide_side;
+  for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * wide_side, shared = q / tiles;
+    const i64 my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    __syncthreads();
+    load_rows<T, D>(keys, wide_side, matrix<T>(s.k, shared), first, s.keys, s.width);
+    if (!of_values) load_rows<T, D>(values, wide_side, matrix<T>(s.v, shared), first, s.keys, s.value_width);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
+      const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
+      const Scores<T> scores(s, head);
+      for (i64 query = first_query_that_sees(s, first) / wide_tile * wide_tile; query < s.queries; query += wide_tile) {
+        ResultFragment x[wide_tile / 8], y[wide_tile / 8];
+        set_to_zero(y);
+        if (!of_values) times_tile<T, D>(values, buffer, g, query, s.queries, s.value_width, y);
+        times_tile<T, D>(keys, buffer, queries, query, s.queries, s.width, x);
+        transposed_gradients<T, wide_tile>(s, scores, head, my_row, query, x, y);
+        if (of_values) {
+          __syncthreads();
+          load_rows<T, D>(buffer, wide_tile, g, query, s.queries, s.value_width);
+          __syncthreads();
+        }
+        times_matrix_wide<T, D, wide_tile>(of_values ? x : y, buffer, sum);
+      }
+    }
+    put_rows<T, D>(matrix<T>(of_values ? s.dv : s.dk, shared), sum, my_row, s.keys, of_values ? s.value_width : s.width);
+  }
+}
+
 }  // namespace rill::cuda
