@@ -1,6 +1,7 @@
-// digamma in f64 on a GPU. The CPU has a long double for what cancels near its zeros, of which there is one between
-// any two poles; here it is a sum of two f64 (Dekker: A floating-point technique for extending the available precision,
-// 1971). Both are rounded to f64 at the end, so they differ in the last bit now and then. prelude.cuh is in front.
+// digamma in f64 on a GPU. Near its zeros, of which there is one between any two poles, terms cancel. The CPU has long
+// double for that; here a number is the sum of two f64 (Dekker: A floating-point technique for extending the available
+// precision, 1971). Both are rounded to f64 at the end, so they differ in the last bit now and then. prelude.cuh is in
+// front.
 namespace rill {
 namespace pairs {
 

@@ -40,7 +40,7 @@ std::string_view function_name(Code c) {
   }
 }
 
-constexpr std::string_view rare[] = {"Sin", "Cos", "Tan", "Lgamma", "Digamma"};  // by Patch
+constexpr std::string_view patch_names[] = {"Sin", "Cos", "Tan", "Lgamma", "Digamma"};  // by Patch
 
 std::string inst_text(const Inst& i) {
   const auto value = [&](int k) { return fmt::format("v{}", i.in[k]); };
@@ -54,7 +54,8 @@ std::string inst_text(const Inst& i) {
     case Code::shl:
     case Code::shr: return fmt::format("rill::{}({}, {})", function_name(i.code), value(0), i.imm);
     case Code::patch:
-      return fmt::format("rill::rare<rill::scalar_math::{}>({}, {}, {})", rare[i.imm], value(0), value(1), value(2));
+      return fmt::format("rill::patch<rill::scalar_math::{}>({}, {}, {})", patch_names[i.imm], value(0), value(1),
+                         value(2));
     default: break;
   }
   std::string text = fmt::format("rill::{}(", function_name(i.code));
@@ -115,7 +116,7 @@ class Writer {
     return close();
   }
 
-  // A block finds its run, and takes some of its points.
+  // A block finds its run and takes block_points of its points.
   std::string runs(std::string_view name) {
     of_runs_ = true;
     open(name, "Runs");
@@ -137,9 +138,9 @@ class Writer {
   std::string rows(std::string_view name) {
     open(name, "RowSpace");
     line("__shared__ u64 shared[8][32];");
-    line("const rill::Crew me(s);");
-    begin("for (i64 turn = me.first; turn < me.turns; turn += me.stride)");
-    line("const rill::Turn t(s, me, turn);");
+    line("const rill::RowLoop me(s);");
+    begin("for (i64 tile = me.first; tile < me.tiles; tile += me.stride)");
+    line("const rill::RowTile t(s, me, tile);");
     line("const u32 row = u32(t.row);");
     offsets();
     const RowPasses& r = passes_;
@@ -155,7 +156,7 @@ class Writer {
     }
     if (r.stores_rows) {
       line("if (s.warps > 1) __syncthreads();");  // what is stored may lie where others have read a number of the row
-      begin(fmt::format("if ((s.step < 0 || s.step == {}) && t.live && me.lane == 0 && me.warp == 0)",
+      begin(fmt::format("if ((s.step < 0 || s.step == {}) && t.in_range && me.lane == 0 && me.warp == 0)",
                         r.stores_points ? 2 * r.passes + 1 : 2 * r.passes - 1));
       for (size_t o = 0; o < k_.outputs.size(); ++o)
         if (k_.outputs[o].per_row) store(o, "");
@@ -185,9 +186,9 @@ class Writer {
                          fmt::arg("fold", fold_type(folds[j])), fmt::arg("number", first + int(j))));
     };
     begin(fmt::format("if (s.step < 0 || s.step == {})", 2 * pass));
-    each("rill::Blocks<{fold}> blocks{i};");
+    each("rill::PairwiseFold<{fold}> blocks{i};");
     walk(pass);
-    each("v{i} = blocks{i}.joined();");
+    each("v{i} = blocks{i}.result();");
     each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
     begin(fmt::format("if (s.step == {})", 2 * pass));
     each("rill::keep_part(s, {number}, t, v{i});");
@@ -281,7 +282,7 @@ class Writer {
     return int(count);
   }
 
-  // The loop over packs. `done`: how many points it has taken, all but what is left over of a single row.
+  // The loop over packs. `done` counts the points that it has taken: all but the last few of a single row.
   void packed_points(int count) {
     std::string dense = fmt::format("(s.axes == 0 || n % {} == 0)", count);
     for (size_t i = 0; i < k_.inputs.size(); ++i)
@@ -349,9 +350,9 @@ class Writer {
     line("u32 left = row;");
     begin("for (int a = int(s.axes); a-- > 0;)");
     line("const u32 size = u32(s.outer[a]);");
-    line("const i64 place = left % size;");
+    line("const i64 index = left % size;");
     line("left /= size;");
-    for (size_t i = 0; i < operands_; ++i) line(fmt::format("at{0} += place * s.stride[{0}][a];", i));
+    for (size_t i = 0; i < operands_; ++i) line(fmt::format("at{0} += index * s.stride[{0}][a];", i));
     end();
   }
   std::string base(size_t operand) const {

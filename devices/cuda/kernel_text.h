@@ -11,9 +11,9 @@
 
 namespace rill::cuda {
 
-// How the points of a kernel lie in memory: the parameter of every kernel, after the text's own struct of this layout.
-// Row r is at the sum of outer_stride[a][k] times r's place along axis a. Kernels that reduce no rows number their points
-// by 32 bits, and others their rows (for_each_space).
+// How the points of a kernel lie in memory: its parameter. prelude.cuh declares the same struct. Row r of operand k is
+// at the sum over axes a of stride[k][a] times r's index along a. Kernels that reduce no rows number their points by 32
+// bits, and others their rows (for_each_space).
 struct Space {
   static constexpr int most_operands = 24, most_axes = 6;
   int64_t n = 1, rows = 1;                        // points of a row; rows, the product of `outer`
@@ -23,14 +23,15 @@ struct Space {
   char* base[most_operands] = {};                 // the operands, inputs first
 };
 
-// And how rows are cut among threads, of kernels that reduce them. No cut changes a result, for each part is a subtree
-// of the row's tree (ir.h).
-// * A row of at most `lanes` points, a power of two up to 32, takes so many threads: a warp has several.
-// * A longer one takes a warp, or with `warps` = 8 a block of 256 threads.
-// * Few long rows are cut into `pieces` of `piece` points, each a block's, and the kernel is started for each `step`:
-//   2 q folds the pieces for the reductions of pass q over the row, 2 q + 1 joins them. With `passes` of them,
-//   2 passes stores what has an element a point, 2 passes + 1 what has one a row (2 passes - 1 where nothing else is
-//   stored). A piece is folded to 32 numbers, one a lane, in `parts`, and a row to one in `totals`, 8 bytes each.
+// For kernels that reduce rows: how the rows are divided among threads. No division changes a result, for each part is a
+// subtree of the row's tree (ir.h).
+// * A row of at most `lanes` points, a power of two up to 32, has `lanes` threads: several rows share a warp.
+// * A longer row has a warp, or with `warps` = 8 a block of 256 threads.
+// * Few long rows are cut into `pieces` of `piece` points, one block each, and the kernel is launched once for each
+//   `step`. Step 2 q folds the pieces for the reductions of pass q over the row, step 2 q + 1 joins them. After the last
+//   pass, step 2 passes stores outputs with an element a point, and step 2 passes + 1 those with one a row (step
+//   2 passes - 1 where there are no others). `parts` has 32 partial results of a piece, one a lane, and `totals` one
+//   result of a row, 8 bytes each.
 struct RowSpace : Space {
   int64_t lanes = 32, warps = 1;
   int64_t pieces = 1, piece = 0;  // `piece` is what a block or warp takes, a multiple of 1024 for each of several warps
@@ -38,8 +39,8 @@ struct RowSpace : Space {
   char *parts = nullptr, *totals = nullptr;
 };
 
-// Many runs of points, as a map takes them in one launch: of each a word for the first of its blocks of threads, how many
-// points it has, and where each operand begins.
+// Several runs of points that a map takes in one launch, as "multi-tensor apply" does elsewhere. Each run has these
+// words: the number of its first block, the number of its points, and the address of each operand.
 struct Runs {
   static constexpr size_t most_words = 484;      // in all, so that parameters are below CUDA's 4096 bytes
   static constexpr int64_t block_points = 1024;  // that a block of 256 threads takes
@@ -51,18 +52,18 @@ struct Runs {
   char* word[most_words] = {};
 };
 
-// What a kernel's steps are.
+// What decides the steps of a kernel.
 struct RowPasses {
   int folds = 0, passes = 0;                        // reductions; passes over the row that compute them
   bool stores_points = false, stores_rows = false;  // outputs of an element a point, and a row
 };
 RowPasses row_passes(const kernel::Kernel& k);
 
-// How a GPU with so many multiprocessors cuts these rows, by their number and length.
+// How these rows are divided on a GPU with so many multiprocessors, by their number and length.
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
 
-// An input that is a counter of u32 stands for the random words of these numbers (random_bits), in maps on GPUs alone: the
-// key that they are made of is a further operand, behind the outputs.
+// In maps on GPUs, an input that is a counter of u32 stands for the random words with these numbers (random_bits).
+// Their key is one more operand, after the outputs.
 bool is_words(const kernel::Input& in);
 size_t operand_count(const kernel::Kernel& k);
 

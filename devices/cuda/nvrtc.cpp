@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "rill/devices/cuda/kernel_text.h"
-#include "rill/devices/cuda/opened.h"
+#include "rill/devices/cuda/shared_library.h"
 #include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
 
@@ -63,7 +63,7 @@ void open_builtins(const Nvrtc& n) {
 }
 
 // Asks a library that is open what it is.
-void introduce(Nvrtc& n) {
+void query_versions(Nvrtc& n) {
   int count = 0;
   if (n.nvrtcVersion(&n.major, &n.minor) != 0 || n.nvrtcGetNumSupportedArchs(&count) != 0) count = 0;
   n.architectures.resize(size_t(count));
@@ -81,7 +81,7 @@ void introduce(Nvrtc& n) {
 
 Nvrtc load(const char* file) {
   Nvrtc n;
-  Opened library("NVRTC of the CUDA Toolkit", "RILL_NVRTC", {file});
+  SharedLibrary library("NVRTC of the CUDA Toolkit", "RILL_NVRTC", {file});
 #define RILL_FIND(name) library.find(n.name, #name);
   RILL_FIND(nvrtcVersion)
   RILL_FIND(nvrtcGetNumSupportedArchs)
@@ -98,7 +98,7 @@ Nvrtc load(const char* file) {
   RILL_FIND(nvrtcGetErrorString)
 #undef RILL_FIND
   n.missing = library.missing();
-  if (n.missing.empty()) introduce(n);
+  if (n.missing.empty()) query_versions(n);
   if (n.missing.empty()) open_builtins(n);
   return n;
 }
@@ -182,15 +182,15 @@ typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 )";
 
-struct Held {
+struct OwnedProgram {
   const Nvrtc& n;
   Program program = nullptr;
-  ~Held() {
+  ~OwnedProgram() {
     if (program) n.nvrtcDestroyProgram(&program);
   }
 };
 
-std::string log_of(const Held& h) {
+std::string log_of(const OwnedProgram& h) {
   size_t bytes = 0;
   if (h.n.nvrtcGetProgramLogSize(h.program, &bytes)) return "";
   std::string log(bytes, '\0');
@@ -235,7 +235,7 @@ std::string compile(const std::string& kernels, int architecture) {
   const char* const header_names[] = {"cmath", "limits", "algorithm", "iterator", "array", "cstdint"};
   const char* const options[] = {target.c_str(), "--fmad=false", "--std=c++17", "--device-as-default-execution-space",
                                  "--disable-warnings"};
-  Held held{n};
+  OwnedProgram held{n};
   require(n,
           n.nvrtcCreateProgram(&held.program, text.c_str(), "rill.cu", int(std::size(header_texts)), header_texts,
                                header_names),

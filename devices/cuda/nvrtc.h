@@ -1,6 +1,6 @@
 // NVRTC, the CUDA Toolkit's compiler of CUDA C++ at run time. It needs neither a GPU nor a driver. The library is
 // opened on first need: $RILL_NVRTC where that is set, else libnvrtc.so.13 or .12, as the loader finds them, the newest
-// one whose programs the driver takes and that knows the GPU.
+// version that the driver accepts and that knows the GPU.
 #pragma once
 #include <string>
 

@@ -17,15 +17,15 @@ struct bf16 { u16 bits; };
 struct f8_e4m3fn { u8 bits; };
 struct f8_e5m2 { u8 bits; };
 
-// A kernel whose one parameter is `s`. Memory is read and written through RILL_AT(pointer) alone, so that the simulated
-// driver of the tests can keep it apart from the host's (tests/cuda).
+// A kernel with one parameter, `s`. It reads and writes memory through RILL_AT(pointer) alone: the simulated driver of
+// the tests keeps device memory in an address space of its own (tests/cuda).
 #ifndef RILL_KERNEL
 #define RILL_KERNEL(name, Params) extern "C" __global__ void name(const Params s)
 #define RILL_AT(pointer) (pointer)
 #endif
 
 struct Fault {
-  static const int kept = 8;  // of a thread of the host
+  static const int kept = 8;  // for each thread of the host
   int code;
   i64 value, limit, position;
 };
@@ -82,15 +82,15 @@ RILL bf16 narrow(f32 x, bf16) {
   return y;
 }
 RILL f16 narrow(f32 x, f16) {
-  const u32 b = same_bits<u32>(x), sign = b >> 16 & 0x8000, size = b & 0x7fffffff;
+  const u32 b = same_bits<u32>(x), sign = b >> 16 & 0x8000, magnitude = b & 0x7fffffff;
   f16 y;
-  if (size > 0x7f800000) y.bits = u16(sign | 0x7e00);
-  else if (size >= 0x477ff000) y.bits = u16(sign | 0x7c00);  // 65520 and above
-  else if (size < 0x38800000) {                              // below the least normal half: adding 1/2 rounds it
-    const f32 rounded = same_bits<f32>(size) + 0.5f;
+  if (magnitude > 0x7f800000) y.bits = u16(sign | 0x7e00);
+  else if (magnitude >= 0x477ff000) y.bits = u16(sign | 0x7c00);  // 65520 and above
+  else if (magnitude < 0x38800000) {                         // below the least normal half: adding 1/2 rounds it
+    const f32 rounded = same_bits<f32>(magnitude) + 0.5f;
     y.bits = u16(sign | (same_bits<u32>(rounded) - 0x3f000000));
   } else {
-    y.bits = u16(sign | ((size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13));
+    y.bits = u16(sign | ((magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000) >> 13));
   }
   return y;
 }
@@ -275,7 +275,7 @@ RILL T clamp(T a, T b, T c) {
   return b > y ? b : y;
 }
 
-// --- Reductions over a row, by a warp: the tree of ir.h, whose 32 lanes are the warp's ---
+// --- Reductions over a row by a warp: the tree of ir.h, a lane of the tree for each lane of the warp ---
 template <class T>
 RILL T from_lane(T x, int lane) {
   if constexpr (sizeof(T) == 8) return same_bits<T>(__shfl_sync(~0u, same_bits<u64>(x), lane));
@@ -307,39 +307,39 @@ struct Min {
   RILL T last(T x) { return x; }
 };
 
-// What one lane has of the blocks of a row, 1024 points each, of which it has folded its 32 in their order: blocks are
-// joined in pairs, pairs of pairs, ... Where they are kept is the thread's local memory, which a lane comes to once in 32
-// points; registers for them would be taken from all the others of a kernel. A block's fold begins with the identity,
-// which changes nothing (but the sign of a zero, which `last` makes one).
+// Pairwise accumulation: one lane's partial results of the row's blocks of 1024 points, of which the lane folds 32 in
+// order. push() joins blocks in pairs, pairs of pairs and so on, as a binary counter carries. The stack lies in local
+// memory, which is touched once in 32 points: in registers it would leave too few for the rest of the kernel. A block's
+// fold begins with the identity, which changes no result but the sign of a zero; `last` makes that one positive.
 template <class T, class F>
-class Blocks {
+class PairwiseFold {
  public:
   inline void push(T x) {
     ++count_;
 #pragma unroll 1
-    for (u32 done = count_; done % 2 == 0; done /= 2) x = F::of(held_[--depth_], x);
-    held_[depth_++] = x;
+    for (u32 done = count_; done % 2 == 0; done /= 2) x = F::of(partials_[--depth_], x);
+    partials_[depth_++] = x;
   }
-  // Of all: what is left over is joined from the right.
-  inline T joined() {
+  // The fold of all blocks; those without a partner are joined from the right.
+  inline T result() {
     if (depth_ == 0) return F::identity();
-    T x = held_[--depth_];
+    T x = partials_[--depth_];
 #pragma unroll 1
-    while (depth_ > 0) x = F::of(held_[--depth_], x);
+    while (depth_ > 0) x = F::of(partials_[--depth_], x);
     return x;
   }
 
  private:
-  T held_[24];
+  T partials_[24];
   u32 count_ = 0;
   int depth_ = 0;
 };
 
-// --- Rows and who takes them: see RowSpace in kernel_text.h ---
+// --- How rows are divided among threads: see RowSpace in kernel_text.h ---
 
 RILL i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 RILL i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
-// Which of many runs this block takes points of; `words` tell of each.
+// The run that this block's points belong to, by binary search; `words` words describe a run.
 RILL int run_of_block(const Runs& s, int words) {
   int low = 0, high = int(s.runs);
   while (high - low > 1) {
@@ -350,43 +350,44 @@ RILL int run_of_block(const Runs& s, int words) {
   return low;
 }
 
-// The thread, and the turns that it takes: rows, or pieces of rows.
-struct Crew {
+// A thread's loop over tiles, which are rows or pieces of rows: it begins at `first` and goes on by `stride`.
+struct RowLoop {
   int lane, warp;
-  i64 first, stride, turns;
-  inline Crew(const RowSpace& s) {
+  i64 first, stride, tiles;
+  inline RowLoop(const RowSpace& s) {
     const u32 lanes = u32(s.lanes);
     const bool block = s.warps > 1;
     lane = int(threadIdx.x % lanes);
     warp = block ? int(threadIdx.x / 32) : 0;
     first = block ? i64(blockIdx.x) : first_thread() / lanes;
     stride = block ? i64(gridDim.x) : all_threads() / lanes;
-    turns = s.step >= 0 && s.step % 2 == 0 ? s.rows * s.pieces : s.rows;
-    if (lanes < 32) turns = (turns + (32 / lanes - 1)) & -i64(32 / lanes);  // the lanes of a warp go round together
+    tiles = s.step >= 0 && s.step % 2 == 0 ? s.rows * s.pieces : s.rows;
+    if (lanes < 32) tiles = (tiles + (32 / lanes - 1)) & -i64(32 / lanes);  // all lanes of a warp loop equally often
   }
 };
-// A turn: the row, and which of its points this warp takes. One that is not `live` takes none, and stores nothing.
-struct Turn {
+// One tile: the row, and the points [begin, end) of it that this warp takes. Where it is not `in_range`, it has no
+// points and nothing is stored.
+struct RowTile {
   i64 row, piece, begin, end;
-  int warps;  // of the block's, how many take points
-  bool live;
-  inline Turn(const RowSpace& s, const Crew& me, i64 turn) {
+  int warps;  // of the block that have points
+  bool in_range;
+  inline RowTile(const RowSpace& s, const RowLoop& me, i64 tile) {
     const bool cut = s.step >= 0 && s.step % 2 == 0;
-    row = cut ? i64(u32(turn) / u32(s.pieces)) : turn;
-    piece = cut ? turn - row * s.pieces : 0;
-    live = row < s.rows;
-    if (!live) row = s.rows - 1;
+    row = cut ? i64(u32(tile) / u32(s.pieces)) : tile;
+    piece = cut ? tile - row * s.pieces : 0;
+    in_range = row < s.rows;
+    if (!in_range) row = s.rows - 1;
     const i64 chunk = s.warps > 1 ? s.piece / 8 : s.piece, start = piece * s.piece;
     const i64 stop = start + s.piece < s.n ? start + s.piece : s.n;
     begin = start + me.warp * chunk;
     end = begin + chunk < stop ? begin + chunk : stop;
-    if (!live) end = begin;
+    if (!in_range) end = begin;
     warps = 1;
     while (warps < 8 && start + warps * chunk < stop) ++warps;
   }
 };
 
-// Joins what the warps of a block hold, lane by lane, for all of them; the first `warps` hold something.
+// Folds the values of the first `warps` warps of a block, lane by lane; every warp gets the result.
 template <class T, class F>
 RILL T join_warps(T x, u64 (*shared)[32], int warps) {
   static_assert(sizeof(T) <= 8, "");
@@ -404,7 +405,7 @@ RILL T join_warps(T x, u64 (*shared)[32], int warps) {
   __syncthreads();
   return x;
 }
-// The row's number, of what its lanes hold.
+// The row's result, from the partial ones of its lanes.
 template <class T, class F>
 RILL T join_lanes(T x, const RowSpace& s) {
   const int lane = threadIdx.x % 32;
@@ -416,7 +417,7 @@ RILL T join_lanes(T x, const RowSpace& s) {
   for (int half = int(s.lanes) / 2; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
   return F::last(from_lane(x, lane & -int(s.lanes)));
 }
-// Where fold number `fold` of a kernel keeps what a lane has of a piece, and what a row has.
+// Where fold number `fold` of a kernel stores a lane's partial result of a piece, and the row's result.
 template <class T>
 RILL T* part(const RowSpace& s, int fold, i64 row, i64 piece) {
   return (T*)(s.parts + (((fold * s.rows + row) * s.pieces + piece) * 32 + threadIdx.x % 32) * 8);
@@ -424,27 +425,27 @@ RILL T* part(const RowSpace& s, int fold, i64 row, i64 piece) {
 template <class T>
 RILL T* total(const RowSpace& s, int fold, i64 row) { return (T*)(s.totals + (fold * s.rows + row) * 8); }
 template <class T>
-RILL void keep_part(const RowSpace& s, int fold, const Turn& t, T x) {
+RILL void keep_part(const RowSpace& s, int fold, const RowTile& t, T x) {
   if (threadIdx.x < 32) *RILL_AT(part<T>(s, fold, t.row, t.piece)) = x;
 }
-// The row's number, of its pieces: by a block, which keeps it as well.
+// The row's result, from those of its pieces: by a block, which stores it as well.
 template <class T, class F>
 RILL T join_parts(const RowSpace& s, int fold, i64 row, u64 (*shared)[32]) {
   i64 chunk = 1;
   while (8 * chunk < s.pieces) chunk *= 2;
   const i64 begin = threadIdx.x / 32 * chunk;
-  Blocks<T, F> blocks;
+  PairwiseFold<T, F> blocks;
   for (i64 p = begin; p < s.pieces && p < begin + chunk; ++p) blocks.push(*RILL_AT(part<T>(s, fold, row, p)));
-  const T x = join_lanes<T, F>(join_warps<T, F>(blocks.joined(), shared, int((s.pieces + chunk - 1) / chunk)), s);
+  const T x = join_lanes<T, F>(join_warps<T, F>(blocks.result(), shared, int((s.pieces + chunk - 1) / chunk)), s);
   if (threadIdx.x == 0) *RILL_AT(total<T>(s, fold, row)) = x;
   return x;
 }
 
-// --- Rare arguments (Patch): the functions of math_scalar.h, or what replaces one ---
+// --- Rare arguments (Patch): the functions of math_scalar.h, or OnGpu's specialisation of one ---
 template <class F>
 struct OnGpu : F {};
 template <class F, class T>
-RILL T rare(bool c, T y, T x) { return c ? OnGpu<F>::call(x) : y; }
+RILL T patch(bool c, T y, T x) { return c ? OnGpu<F>::call(x) : y; }
 
 // --- Random words: those of random_bits (devices/philox.h), by their number ---
 template <int count>
@@ -464,7 +465,7 @@ RILL u32 random_word(const char* key, i64 i) {
   const u32 low = i % 2 ? x.v[1] : x.v[0], high = i % 2 ? x.v[3] : x.v[2];
   return i % 4 < 2 ? low : high;
 }
-// Neighbours, whose first has a multiple of `count` as its number, or of 4: of one block, or of whole ones.
+// `count` neighbouring words, from number `first` on: a multiple of `count`, or of 4 where count is larger.
 template <int count>
 RILL Words<count> random_words(const char* key, i64 first) {
   Words<count> x;
@@ -480,7 +481,7 @@ RILL Words<count> random_words(const char* key, i64 first) {
   }
   return x;
 }
-// Whether packs of operand k, a number, begin so.
+// Whether operand k, a counter, is such a multiple at the begin of every pack.
 template <int count>
 RILL bool counts_blocks(const Space& s, int k) {
   const i64 block = count < 4 ? count : 4;
@@ -501,14 +502,14 @@ struct Stored<bool> {
 template <class T> RILL void store(char* at, T x) { *RILL_AT((T*)at) = x; }
 RILL void store(char* at, bool x) { *RILL_AT((u8*)at) = x; }
 
-// Neighbouring elements, moved at once: v[j] of their bytes.
+// Neighbouring elements that one instruction moves.
 template <class T> struct Raw { typedef T Of; };
 template <> struct Raw<bool> { typedef u8 Of; };
 template <class T, int count>
 struct alignas(count * sizeof(T)) Pack {
   typename Raw<T>::Of v[count];
 };
-// Whether operand k can be moved so: its rows are dense, and begin where packs do.
+// Whether operand k can be moved in packs: its rows are dense and aligned to them.
 template <class T, int count>
 RILL bool is_packed(const Space& s, int k) {
   const i64 bytes = count * sizeof(T);
@@ -516,7 +517,7 @@ RILL bool is_packed(const Space& s, int k) {
   for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % bytes == 0;
   return all;
 }
-// The pack that begins at `from`; of an operand that does not move along the row, its one element.
+// The pack that begins at `from`; an operand that does not move along the row has its one element in all of it.
 template <class T, int count>
 RILL Pack<T, count> load_pack(const char* from, bool moves) {
   if (moves) return *RILL_AT((const Pack<T, count>*)from);
@@ -531,18 +532,18 @@ template <class T, class E> RILL T element(E x) { return x; }
 template <> inline bool element<bool, u8>(u8 x) { return x != 0; }
 
 // --- Kernels written by hand ---
-// Point `q` of a Space, counted row-major, and where operand k has it. I is u32 where there are fewer than 2^31 points,
+// Point `q` of a Space, in row-major order, and its offset in operand k. I is u32 where there are fewer than 2^31 points,
 // since 32 bits divide much faster.
 template <class I>
 struct Point {
-  I along, place[6];
+  I along, index[6];
   inline Point(const Space& s, I q) {
     I left = q / I(s.n);
     along = q - left * I(s.n);
 #pragma unroll
-    for (int a = 5; a >= 0; --a) {  // unrolled, so that the places stay in registers
+    for (int a = 5; a >= 0; --a) {  // unrolled, so that the indices stay in registers
       if (a >= s.axes) continue;
-      place[a] = a == 0 ? left : left % I(s.outer[a]);
+      index[a] = a == 0 ? left : left % I(s.outer[a]);
       left /= I(s.outer[a]);
     }
   }
@@ -550,12 +551,12 @@ struct Point {
     i64 at = i64(along) * s.point[k];
 #pragma unroll
     for (int a = 0; a < 6; ++a)
-      if (a < s.axes) at += i64(place[a]) * s.stride[k][a];
+      if (a < s.axes) at += i64(index[a]) * s.stride[k][a];
     return at;
   }
 };
-// Says that an operand's element breaks a rule (Gpu::fault_code): the host throws when it next waits. There is room for
-// Fault::kept of them, the first of each code.
+// Reports an element that breaks a rule (Gpu::fault_code): the host throws when it next waits. The first of each code
+// is kept, Fault::kept of them.
 RILL void report(void* fault, int code, i64 value, i64 limit, i64 position = 0) {
   Fault* at = (Fault*)fault;
   for (int k = 0; k < Fault::kept; ++k, ++at) {

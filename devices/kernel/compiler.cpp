@@ -62,7 +62,7 @@ constexpr const char* jit_is_off = "RILL_JIT=off";
 struct Library {
   std::string path;    // "" where it is not
   std::string reason;  // why kernels cannot be compiled, or ""
-  std::string stamp;   // tells builds of it apart: a kernel that another one compiled is not used
+  std::string stamp;   // of this build: kernels that another build compiled are not used
 };
 
 const Library& library() {

@@ -164,7 +164,8 @@ T combine(Code c, T a, T b) {
   if (c == Code::reduce_prod) return two(Code::mul, a, b);
   const bool largest = c != Code::reduce_min;
   if (is_nan(a)) return a;
-  if (a == b) return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // tells apart zeros only
+  if (a == b)
+    return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // which differ for zeros of different signs alone
   return (largest ? a > b : a < b) ? a : b;
 }
 

@@ -1,3 +1,4 @@
+// Looks up the functions of libcuda and turns their errors into exceptions; see api.h.
 #include "rill/devices/cuda/driver/api.h"
 
 #include <dlfcn.h>
@@ -36,8 +37,8 @@ bool ends_context(Result result) {
 }
 
 [[noreturn]] void fail_for_good(const std::string& what) {
-  static std::atomic<bool> told = false;
-  if (told.exchange(true))
+  static std::atomic<bool> was_explained = false;
+  if (was_explained.exchange(true))
     fail("cuda", fmt::format("the GPU is lost to this process since an earlier error ({})", what), Where());
   fail("cuda",
        fmt::format("{}. by this error, of a kernel or of the hardware, the GPU is lost to this process: no later call "

@@ -1,3 +1,4 @@
+// Dependencies among the nodes of a CUDA graph; see branches.h. Start at Branches::add_dependencies.
 #include "rill/devices/cuda/driver/branches.h"
 
 #include <algorithm>
@@ -15,18 +16,18 @@ void unite(Branches::Nodes& to, const Branches::Nodes& more) {
 
 void Branches::Users::add(const Users& o) { unite(writers, o.writers), unite(readers, o.readers); }
 
-void Branches::look(std::span<const Touched> touched, Nodes& after) const {
-  if (joined_) unite(after, {joined_});
-  for (const Touched& t : touched) {
+void Branches::add_dependencies(std::span<const MemoryAccess> accesses, Nodes& after) const {
+  if (barrier_) unite(after, {barrier_});
+  for (const MemoryAccess& t : accesses) {
     const Users before = ranges_.of(t);
     unite(after, before.writers);
     if (t.writes) unite(after, before.readers);
   }
 }
 
-// Who writes some of a range came after all that had touched it.
-void Branches::note(std::span<const Touched> touched, GraphNode node) {
-  for (const Touched& t : touched) {
+// A writer depends on all earlier users of the range, so that it alone is remembered.
+void Branches::record_accesses(std::span<const MemoryAccess> accesses, GraphNode node) {
+  for (const MemoryAccess& t : accesses) {
     Users now = ranges_.of(t);
     if (t.writes) now = {{node}, {}};
     else unite(now.readers, {node});
@@ -34,14 +35,14 @@ void Branches::note(std::span<const Touched> touched, GraphNode node) {
   }
 }
 
-void Branches::added(GraphNode node, const Nodes& after) {
-  std::erase_if(ends_, [&](GraphNode n) { return std::find(after.begin(), after.end(), n) != after.end(); });
-  ends_.push_back(node);
+void Branches::node_added(GraphNode node, const Nodes& after) {
+  std::erase_if(leaves_, [&](GraphNode n) { return std::find(after.begin(), after.end(), n) != after.end(); });
+  leaves_.push_back(node);
 }
 
-void Branches::join(GraphNode node) {
+void Branches::add_barrier(GraphNode node) {
   ranges_.clear();
-  joined_ = node;
+  barrier_ = node;
 }
 
 }  // namespace rill::cuda

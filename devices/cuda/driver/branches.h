@@ -1,5 +1,5 @@
-// Which nodes of a graph a new one comes after: those that write what it touches, and those that read what it writes. So
-// independent branches of a traced function run side by side, on streams that the driver chooses.
+// The dependencies of a graph's nodes: a node depends on those that write what it accesses, and on those that read what
+// it writes. So independent branches of a traced function run side by side, on streams that the driver chooses.
 #pragma once
 #include <span>
 #include <vector>
@@ -12,25 +12,25 @@ namespace rill::cuda {
 class Branches {
  public:
   using Nodes = std::vector<GraphNode>;
-  // Adds to `after` what one that touches this comes after.
-  void look(std::span<const Touched> touched, Nodes& after) const;
-  // `node` touches this, and was added after what look() gave.
-  void note(std::span<const Touched> touched, GraphNode node);
-  // All that no other comes after.
-  const Nodes& ends() const { return ends_; }
-  // A node that was added comes after these.
-  void added(GraphNode node, const Nodes& after);
-  // All later ones come after `node`, which comes after all.
-  void join(GraphNode node);
+  // Adds to `after` the nodes that a new one with these accesses depends on.
+  void add_dependencies(std::span<const MemoryAccess> accesses, Nodes& after) const;
+  // `node` has these accesses, and depends on what add_dependencies() gave.
+  void record_accesses(std::span<const MemoryAccess> accesses, GraphNode node);
+  // The nodes that no other depends on.
+  const Nodes& leaves() const { return leaves_; }
+  // A new node depends on these.
+  void node_added(GraphNode node, const Nodes& after);
+  // `node` depends on all before it, and all later ones on `node`.
+  void add_barrier(GraphNode node);
 
  private:
   struct Users {
-    Nodes writers, readers;  // those that come after the last one that wrote all of it
+    Nodes writers, readers;  // since the last node that wrote all of it
     void add(const Users& o);
   };
   MemoryRanges<Users> ranges_;
-  Nodes ends_;
-  GraphNode joined_ = nullptr;
+  Nodes leaves_;
+  GraphNode barrier_ = nullptr;
 };
 
 }  // namespace rill::cuda

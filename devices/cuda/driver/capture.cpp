@@ -1,3 +1,4 @@
+// CUDA graphs of traced functions: making them, their memory, launching them; see capture.h. Start at capture(), below.
 #include "rill/devices/cuda/driver/capture.h"
 
 #include <fmt/format.h>
@@ -23,12 +24,12 @@ bool is_on() {
 }
 
 MovingMemory faults_of(const Gpu& gpu) {
-  return {reinterpret_cast<char*>(gpu.fault_place()), Fault::kept * sizeof(Fault)};
+  return {reinterpret_cast<char*>(gpu.fault_slot()), Fault::kept * sizeof(Fault)};
 }
 
 // The blocks that captures on a GPU have for what kernels need. Launches come one after the other, so several captures
 // have the same blocks.
-class SharedRoom {
+class SharedArena {
  public:
   // A block of at least `bytes`, and of twice as many at most, that is not among `others`.
   Ref<Buffer> take(Gpu& gpu, size_t bytes, std::span<const Buffer* const> others) {
@@ -55,31 +56,31 @@ class SharedRoom {
 
 // --- Making it -------------------------------------------------------------------------------------------------------
 
-struct Capture::Room {
+struct Capture::Arena {
   std::mutex mutex;  // a buffer that outlives the capture may go on another thread
-  std::vector<RoomBlock> blocks;
+  std::vector<ArenaBlock> blocks;
   int in_use = 0, allocations = 0;
 };
-struct Capture::RoomPlace {
-  std::shared_ptr<Room> room;
+struct Capture::ArenaAllocation {
+  std::shared_ptr<Arena> arena;
   size_t block;
 };
 
 Capture::Capture(Gpu& gpu, std::span<const MovingMemory> moving)
-    : gpu_(gpu), room_(std::make_shared<Room>()), blocks_(moving.begin(), moving.end()) {
+    : gpu_(gpu), arena_(std::make_shared<Arena>()), blocks_(moving.begin(), moving.end()) {
   blocks_.push_back(faults_of(gpu));
   may_move_.resize(blocks_.size());
-  of_a_library_.resize(blocks_.size());
+  library_uses_.resize(blocks_.size());
 }
 
 Capture::~Capture() {
   if (in_fork()) return;
-  const CallersContext kept;
+  const RestoredContext kept;
   api().cuCtxSetCurrent(gpu_.context);
   if (exec_) api().cuGraphExecDestroy(exec_);  // where it still runs, the driver frees it when it has ended
   if (graph_) api().cuGraphDestroy(graph_);
-  room_ = nullptr;
-  of_gpu<SharedRoom>(gpu_).drop_unused();
+  arena_ = nullptr;
+  of_gpu<SharedArena>(gpu_).drop_unused();
 }
 
 Capture* Capture::current(const Gpu& gpu) { return making_on == &gpu ? making : nullptr; }
@@ -101,7 +102,7 @@ bool Capture::make(const Callback<void()>& work) {
     add_gathered();
   }
   gpu_.enter();
-  if (room_->in_use > 0) return false;
+  if (arena_->in_use > 0) return false;
   if (api().cuGraphInstantiate(&exec_, graph_, 0) != 0) exec_ = nullptr;
   return exec_ != nullptr;
 }
@@ -122,7 +123,7 @@ void Capture::add_kernel(Function f, std::span<const char> params, unsigned bloc
                          unsigned shared_bytes) {
   add_gathered();
   const Branches::Nodes after = next_after();
-  added(add_node(f, params, blocks, threads, shared_bytes, after), after);
+  node_added(add_node(f, params, blocks, threads, shared_bytes, after), after);
 }
 
 void Capture::add_map(const LoadedKernel& k, const Space& s, const Gathered::Memory& memory) {
@@ -131,17 +132,17 @@ void Capture::add_map(const LoadedKernel& k, const Space& s, const Gathered::Mem
   if (gathered_.is_full()) add_gathered();
 }
 
-// A call's later kernels come after its maps, and these after its earlier kernels.
+// A call's maps depend on its earlier kernels, and its later kernels on the maps.
 void Capture::add_gathered() {
   if (gathered_.is_empty()) return;
-  gathered_.begin_all(gpu_, [&](Function f, std::span<const char> params, int64_t blocks, auto touched) {
+  gathered_.launch_all(gpu_, [&](Function f, std::span<const char> params, int64_t blocks, auto accesses) {
     Branches::Nodes after;
-    branches_.look(touched, after);
+    branches_.add_dependencies(accesses, after);
     if (call_ && call_->last && std::find(after.begin(), after.end(), call_->last) == after.end())
       after.push_back(call_->last);
     const GraphNode node = add_node(f, params, unsigned(blocks), 256, 0, after);
-    branches_.added(node, after);
-    branches_.note(touched, node);
+    branches_.node_added(node, after);
+    branches_.record_accesses(accesses, node);
     if (call_ && call_->gathers) call_->after.push_back(node);
   });
 }
@@ -162,7 +163,7 @@ GraphNode Capture::add_node(Function f, std::span<const char> params, unsigned b
 }
 
 namespace {
-Touched touched_by(const Tensor& t, bool writes) {
+MemoryAccess access_of(const Tensor& t, bool writes) {
   int64_t low = 0, high = 1;
   for (size_t a = 0; a < t.shape().size(); ++a) {
     const int64_t reach = (t.shape()[a] - 1) * t.strides()[a];
@@ -177,9 +178,9 @@ void Capture::run_call(rill::Kernel kernel, const KernelArgs& args) {
   if (call_) return kernel(args);
   CallNow now;
   for (const Tensor* t : args.in)
-    if (t->size() > 0) now.touched.push_back(touched_by(*t, false));
+    if (t->size() > 0) now.accesses.push_back(access_of(*t, false));
   for (const Tensor* t : args.out)
-    if (t->size() > 0) now.touched.push_back(touched_by(*t, true));
+    if (t->size() > 0) now.accesses.push_back(access_of(*t, true));
   struct Scope {
     explicit Scope(CallNow*& c, CallNow* n) : call(c) { call = n; }
     Scope(const Scope&) = delete;
@@ -187,19 +188,19 @@ void Capture::run_call(rill::Kernel kernel, const KernelArgs& args) {
     CallNow*& call;
   } const scope(call_, &now);
   kernel(args);
-  if (now.last) branches_.note(now.touched, now.last);
+  if (now.last) branches_.record_accesses(now.accesses, now.last);
 }
 
 Branches::Nodes Capture::next_after() {
-  if (!call_) return branches_.ends();
-  if (!call_->has_looked) branches_.look(call_->touched, call_->after);
-  call_->has_looked = true;
+  if (!call_) return branches_.leaves();
+  if (!call_->has_dependencies) branches_.add_dependencies(call_->accesses, call_->after);
+  call_->has_dependencies = true;
   return call_->after;
 }
 
-void Capture::added(GraphNode node, const Branches::Nodes& after) {
-  branches_.added(node, after);
-  if (!call_) return branches_.join(node);
+void Capture::node_added(GraphNode node, const Branches::Nodes& after) {
+  branches_.node_added(node, after);
+  if (!call_) return branches_.add_barrier(node);
   call_->after = {node};
   call_->last = node;
 }
@@ -229,7 +230,7 @@ Graph Capture::captured(const Callback<void(Stream)>& call) {
 void Capture::add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call) {
   add_gathered();
   for (const char* o : operands)
-    if (const int block = block_of(o); block >= 0) of_a_library_[size_t(block)] = true;
+    if (const int block = block_of(o); block >= 0) library_uses_[size_t(block)] = true;
   const Graph part = captured([&](Stream s) {
     if (const int status = call(s); status != 0)
       fail("cuda", fmt::format("a library refuses with status {} what is captured", status), Where());
@@ -239,21 +240,21 @@ void Capture::add_library_call(std::span<const char* const> operands, const Call
   const Result result = api().cuGraphAddChildGraphNode(&node, graph_, after.data(), after.size(), part);
   api().cuGraphDestroy(part);
   require(result, "cuGraphAddChildGraphNode");
-  added(node, after);
+  node_added(node, after);
 }
 
 // --- Its memory ------------------------------------------------------------------------------------------------------
 
-// A small block waits for some allocations until it serves again, since who takes it comes after who has had it.
+// A small block is reused only after some more allocations, since its next user has to wait for the last one.
 Ref<Buffer> Capture::allocate(size_t wanted) {
   constexpr size_t small_bytes = 1 << 20;
   constexpr int waits = 16;
   auto buffer = std::make_unique<Buffer>();
-  const std::lock_guard hold(room_->mutex);
-  std::vector<RoomBlock>& blocks = room_->blocks;
-  ++room_->allocations;
-  const auto serves = [&](const RoomBlock& b) {
-    return b.is_free && (wanted > small_bytes || room_->allocations - b.freed > waits);
+  const std::lock_guard hold(arena_->mutex);
+  std::vector<ArenaBlock>& blocks = arena_->blocks;
+  ++arena_->allocations;
+  const auto serves = [&](const ArenaBlock& b) {
+    return b.is_free && (wanted > small_bytes || arena_->allocations - b.freed > waits);
   };
   size_t best = blocks.size();
   for (size_t b = 0; b < blocks.size(); ++b)
@@ -262,34 +263,34 @@ Ref<Buffer> Capture::allocate(size_t wanted) {
       best = b;
   if (best == blocks.size()) {
     std::vector<const Buffer*> mine;
-    for (const RoomBlock& b : blocks) mine.push_back(b.memory.get());
-    blocks.push_back({of_gpu<SharedRoom>(gpu_).take(gpu_, wanted, mine), wanted, true, 0});
+    for (const ArenaBlock& b : blocks) mine.push_back(b.memory.get());
+    blocks.push_back({of_gpu<SharedArena>(gpu_).take(gpu_, wanted, mine), wanted, true, 0});
   }
-  auto place = std::make_unique<RoomPlace>(RoomPlace{room_, best});
-  RoomBlock& block = blocks[best];
+  auto allocation = std::make_unique<ArenaAllocation>(ArenaAllocation{arena_, best});
+  ArenaBlock& block = blocks[best];
   buffer->device = gpu_.device;
   buffer->bytes = block.memory->bytes;
   buffer->data = block.memory->data;
   buffer->release = give_back;
-  buffer->owner = place.release();
+  buffer->owner = allocation.release();
   block.is_free = false;
-  ++room_->in_use;
+  ++arena_->in_use;
   if (call_) {
     const auto* const begin = static_cast<const char*>(buffer->data);
-    const Touched own{begin, begin + buffer->bytes, true};
-    call_->touched.push_back(own);
-    if (call_->has_looked) branches_.look({&own, 1}, call_->after);
+    const MemoryAccess own{begin, begin + buffer->bytes, true};
+    call_->accesses.push_back(own);
+    if (call_->has_dependencies) branches_.add_dependencies({&own, 1}, call_->after);
   }
   return Ref<Buffer>::adopt(buffer.release());
 }
 
 void Capture::give_back(Buffer* b) {
-  const std::unique_ptr<RoomPlace> place(static_cast<RoomPlace*>(b->owner));
+  const std::unique_ptr<ArenaAllocation> allocation(static_cast<ArenaAllocation*>(b->owner));
   {
-    const std::lock_guard hold(place->room->mutex);
-    RoomBlock& block = place->room->blocks[place->block];
-    block.is_free = true, block.freed = place->room->allocations;
-    --place->room->in_use;
+    const std::lock_guard hold(allocation->arena->mutex);
+    ArenaBlock& block = allocation->arena->blocks[allocation->block];
+    block.is_free = true, block.freed = allocation->arena->allocations;
+    --allocation->arena->in_use;
   }
   delete b;
 }
@@ -307,12 +308,12 @@ std::vector<char> Capture::moved(const Kernel& k, std::span<const MovingMemory> 
   return params;
 }
 
-std::vector<char> Capture::without_room(std::vector<char> params) const {
+std::vector<char> Capture::without_arena_addresses(std::vector<char> params) const {
   for (size_t at = 0; at + sizeof(char*) <= params.size(); at += sizeof(char*)) {
     uintptr_t word = 0;
     std::memcpy(&word, params.data() + at, sizeof word);
-    for (size_t b = 0; b < room_->blocks.size(); ++b) {
-      const Buffer& memory = *room_->blocks[b].memory;
+    for (size_t b = 0; b < arena_->blocks.size(); ++b) {
+      const Buffer& memory = *arena_->blocks[b].memory;
       const uintptr_t offset = word - reinterpret_cast<uintptr_t>(memory.data);
       if (offset >= memory.bytes) continue;
       word = (b + 1) << 48 | offset;  // which block, and where in there
@@ -342,10 +343,10 @@ bool Capture::launch(std::span<char* const> at) {
   bool moves = false;
   for (size_t b = 0; b < to.size(); ++b) {
     if (to[b].begin == blocks_[b].begin) continue;
-    if (!may_move_[b] || of_a_library_[b]) return false;
+    if (!may_move_[b] || library_uses_[b]) return false;
     moves = true;
   }
-  const CallersContext kept;
+  const RestoredContext kept;
   gpu_.enter();
   bool begun = true;
   if (moves)
@@ -362,19 +363,19 @@ bool Capture::launch(std::span<char* const> at) {
 bool Capture::replaces(CapturedWork& other) {
   auto& earlier = static_cast<Capture&>(other);
   if (!earlier.exec_) return true;
-  if (kernels_.size() != earlier.kernels_.size() || of_a_library_ != earlier.of_a_library_) return false;
+  if (kernels_.size() != earlier.kernels_.size() || library_uses_ != earlier.library_uses_) return false;
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Kernel &now = kernels_[i], &then = earlier.kernels_[i];
     if (now.function != then.function || now.blocks != then.blocks || now.threads != then.threads ||
         now.shared_bytes != then.shared_bytes || now.addresses != then.addresses ||
-        without_room(now.params) != earlier.without_room(earlier.moved(then, blocks_)))
+        without_arena_addresses(now.params) != earlier.without_arena_addresses(earlier.moved(then, blocks_)))
       return false;
   }
   bool same_for_library = true;
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const bool is_elsewhere = blocks_[b].begin != earlier.blocks_[b].begin;
     may_move_[b] = earlier.may_move_[b] = earlier.may_move_[b] || is_elsewhere;
-    if (of_a_library_[b]) same_for_library &= !is_elsewhere;
+    if (library_uses_[b]) same_for_library &= !is_elsewhere;
   }
   return same_for_library;
 }

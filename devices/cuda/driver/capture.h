@@ -3,9 +3,10 @@
 // for themselves is kept for as long as the graph lives. A launch writes the new addresses of memory that has moved
 // into the parameters of rill's own kernels, and begins the graph on the GPU's stream. Start at capture().
 //
-// Addresses are found in parameters as words that lie in one of the moving blocks. A number that only looks like one
-// would be changed too, so no block may move before a second capture, with the block elsewhere, has shown that the
-// parameters are then what would have been written. What a library's kernels read cannot be found and may not move.
+// Addresses are found in parameters as words that point into one of the moving blocks. A number that happens to look
+// like one would be changed too, so a block may move only after a second capture, with the block elsewhere, has shown
+// that rewriting gives the same parameters. The parameters of a library's kernels cannot be rewritten, so what those
+// read may not move.
 #pragma once
 #include <span>
 #include <vector>
@@ -34,27 +35,28 @@ class Capture final : public CapturedWork {
   bool replaces(CapturedWork& earlier) override;
 
   // --- While it is made ---
-  // Runs a record's call. Its kernels come after those of calls that wrote what it reads, or touched what it writes, and
-  // beside all others; what is started outside of a call comes after all before it, and before all after it.
+  // Runs a record's call. Its kernels depend on those of calls that wrote what it reads, or accessed what it writes,
+  // and on no others. What is started outside of a call is a barrier: it depends on all before it, and all after it on
+  // it.
   void run_call(rill::Kernel kernel, const KernelArgs& args);
   Ref<Buffer> allocate(size_t bytes);
   void add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
-  // May stand behind later maps that do not depend on it, and be one launch with others (gathered.h).
+  // It may be moved after later maps that do not depend on it, and share a launch with others (gathered.h).
   void add_map(const LoadedKernel& k, const Space& s, const Gathered::Memory& memory);
   void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
  private:
-  // Temporary memory of the kernels. Which block an allocation gets depends only on the sizes asked for so far, so that
-  // replaces() can match the blocks of two captures of the same work by number. A block that is freed while capturing
-  // serves later kernels, which come later in the graph.
-  struct RoomBlock {
+  // The arena: temporary memory of the kernels. Which block an allocation gets depends only on the sizes asked for so
+  // far, so that replaces() can match the blocks of two captures of the same work by number. A block that is freed
+  // while capturing serves later kernels, which come later in the graph.
+  struct ArenaBlock {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted
     bool is_free;
     int freed;  // after so many allocations
   };
-  struct Room;
-  struct RoomPlace;
+  struct Arena;
+  struct ArenaAllocation;
   struct Address {
     size_t offset;  // in the parameters
     size_t block;
@@ -73,31 +75,31 @@ class Capture final : public CapturedWork {
   int block_of(const char* address) const;
   // The parameters with the addresses that the blocks have in `to`.
   std::vector<char> moved(const Kernel& k, std::span<const MovingMemory> to) const;
-  // The parameters with what tells a place in the room instead of its address.
-  std::vector<char> without_room(std::vector<char> params) const;
+  // The parameters with block and offset in the arena in place of an address there.
+  std::vector<char> without_arena_addresses(std::vector<char> params) const;
   bool write(Kernel& k, std::span<const MovingMemory> to);
   GraphNode add_node(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes,
                      const Branches::Nodes& after);
   void add_gathered();
   Branches::Nodes next_after();
-  void added(GraphNode node, const Branches::Nodes& after);
+  void node_added(GraphNode node, const Branches::Nodes& after);
   // Runs `call`, which starts what becomes a part of a graph; nullptr where it could not be captured.
   Graph captured(const Callback<void(Stream)>& call);
 
   Gpu& gpu_;
-  std::shared_ptr<Room> room_;
-  std::vector<MovingMemory> blocks_;           // where parameters point now; the last is the thread's fault_place()
-  std::vector<bool> may_move_, of_a_library_;  // by block
+  std::shared_ptr<Arena> arena_;
+  std::vector<MovingMemory> blocks_;           // where parameters point now; the last is the thread's fault_slot()
+  std::vector<bool> may_move_, library_uses_;  // by block
   std::vector<Kernel> kernels_;
   Gathered gathered_;
   Graph graph_ = nullptr;
   Branches branches_;
   struct CallNow {
-    std::vector<Touched> touched;  // memory that it takes for itself, too
-    Branches::Nodes after;         // what its next kernel comes after
-    bool has_looked = false;       // whether that has to do with what is touched
-    bool gathers = false;          // some of its maps
-    GraphNode last = nullptr;      // of its kernels
+    std::vector<MemoryAccess> accesses;  // of operands, and of temporary memory
+    Branches::Nodes after;               // what its next kernel depends on
+    bool has_dependencies = false;       // whether `after` has been found
+    bool gathers = false;                // whether some of its maps are gathered
+    GraphNode last = nullptr;            // of its kernels
   };
   CallNow* call_ = nullptr;
   GraphExec exec_ = nullptr;

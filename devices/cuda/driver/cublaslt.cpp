@@ -1,8 +1,9 @@
+// Opens cuBLASLt; see cublaslt.h.
 #include "rill/devices/cuda/driver/cublaslt.h"
 
 #include <fmt/format.h>
 
-#include "rill/devices/cuda/opened.h"
+#include "rill/devices/cuda/shared_library.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cuda::lt {
@@ -11,7 +12,7 @@ namespace {
 
 Library load() {
   Library l;
-  Opened library("cuBLASLt", "RILL_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
+  SharedLibrary library("cuBLASLt", "RILL_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
 #define RILL_CALL(name, parameters) library.find(l.name, #name);
   RILL_CUBLASLT_CALLS(RILL_CALL)
 #undef RILL_CALL

@@ -32,7 +32,7 @@ inline constexpr int not_supported = 15;
 // cudaDataType, cublasComputeType_t, cublasOperation_t
 inline constexpr int real_f32 = 0, real_f64 = 1, real_f16 = 2, real_bf16 = 14, complex_f32 = 4, complex_f64 = 5;
 inline constexpr int compute_f32 = 68, compute_f64 = 70, compute_tf32 = 77;
-inline constexpr int32_t as_it_is = 0, transposed = 1;
+inline constexpr int32_t not_transposed = 0, transposed = 1;
 // Attributes of products, of layouts and of preferences.
 inline constexpr int transposes_a = 3, transposes_b = 4;
 inline constexpr int batch_count = 5, batch_stride = 6;

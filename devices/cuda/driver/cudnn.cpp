@@ -1,8 +1,9 @@
+// Opens cuDNN; see cudnn.h.
 #include "rill/devices/cuda/driver/cudnn.h"
 
 #include <fmt/format.h>
 
-#include "rill/devices/cuda/opened.h"
+#include "rill/devices/cuda/shared_library.h"
 
 namespace rill::cuda::dnn {
 
@@ -10,7 +11,7 @@ namespace {
 
 Library load() {
   Library l;
-  Opened library("cuDNN", "RILL_CUDNN", {"libcudnn.so.9"});
+  SharedLibrary library("cuDNN", "RILL_CUDNN", {"libcudnn.so.9"});
 #define RILL_CALL(result, name, parameters) library.find(l.name, #name);
   RILL_CUDNN_CALLS(RILL_CALL)
 #undef RILL_CALL

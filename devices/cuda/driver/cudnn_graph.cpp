@@ -1,3 +1,4 @@
+// Builds cuDNN's descriptors and chooses an engine; see cudnn_graph.h. Start at make_plan.
 #include "rill/devices/cuda/driver/cudnn_graph.h"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ void append(std::vector<char>& bytes, T x) {
   bytes.insert(bytes.end(), reinterpret_cast<const char*>(&x), reinterpret_cast<const char*>(&x) + sizeof x);
 }
 // As the library reads them.
-std::vector<char> values_of(const Setting& s, const std::vector<Held>& parts) {
+std::vector<char> values_of(const Setting& s, const std::vector<OwnedDescriptor>& parts) {
   std::vector<char> bytes;
   for (const int64_t v : s.values) {
     if (s.type == Type::descriptor) append(bytes, parts[size_t(v)].get());
@@ -56,17 +57,17 @@ std::vector<char> values_of(const Setting& s, const std::vector<Held>& parts) {
   return bytes;
 }
 
-void set(const Held& d, Name name, Type type, const void* value, int64_t count = 1) {
+void set(const OwnedDescriptor& d, Name name, Type type, const void* value, int64_t count = 1) {
   RILL_CUDNN(cudnnBackendSetAttribute, d.get(), name, type, count, value);
 }
-void set(const Held& d, Name name, const Held& part) {
+void set(const OwnedDescriptor& d, Name name, const OwnedDescriptor& part) {
   const Descriptor value = part.get();
   set(d, name, Type::descriptor, &value);
 }
-void finalize(const Held& d) { RILL_CUDNN(cudnnBackendFinalize, d.get()); }
+void finalize(const OwnedDescriptor& d) { RILL_CUDNN(cudnnBackendFinalize, d.get()); }
 
 template <class T>
-std::vector<T> get(const Held& d, Name name, Type type) {
+std::vector<T> get(const OwnedDescriptor& d, Name name, Type type) {
   int64_t count = 0;
   RILL_CUDNN(cudnnBackendGetAttribute, d.get(), name, type, 0, &count, nullptr);
   std::vector<T> values(size_t(std::max<int64_t>(count, 0)));
@@ -77,10 +78,10 @@ std::vector<T> get(const Held& d, Name name, Type type) {
 
 // --- From a graph to a plan ---
 
-std::vector<Held> descriptors(const Graph& g, const Target& target) {
-  std::vector<Held> all;
+std::vector<OwnedDescriptor> descriptors(const Graph& g, const Target& target) {
+  std::vector<OwnedDescriptor> all;
   for (const Part& part : g.parts()) {
-    Held d(part.kind);
+    OwnedDescriptor d(part.kind);
     for (const Setting& s : part.settings) {
       const std::vector<char> values = values_of(s, all);
       set(d, s.name, s.type, values.data(), int64_t(s.values.size()));
@@ -93,8 +94,8 @@ std::vector<Held> descriptors(const Graph& g, const Target& target) {
 }
 
 // In the library's order, the best first.
-std::vector<Held> configs(const Held& graph, int mode, const Target& target) {
-  const Held heuristics(Kind::heuristics);
+std::vector<OwnedDescriptor> configs(const OwnedDescriptor& graph, int mode, const Target& target) {
+  const OwnedDescriptor heuristics(Kind::heuristics);
   set(heuristics, Name::heuristics_graph, graph);
   set(heuristics, Name::heuristics_mode, Type::heuristic_mode, &mode);
   if (target.device) set(heuristics, Name::heuristics_device, Type::descriptor, &target.device);
@@ -102,7 +103,7 @@ std::vector<Held> configs(const Held& graph, int mode, const Target& target) {
   int64_t count = 0;
   RILL_CUDNN(cudnnBackendGetAttribute, heuristics.get(), Name::heuristics_results, Type::descriptor, 0, &count,
              nullptr);
-  std::vector<Held> all;
+  std::vector<OwnedDescriptor> all;
   std::vector<Descriptor> filled;
   for (int64_t i = 0; i < count; ++i) {
     all.emplace_back(Kind::engine_config);
@@ -117,8 +118,8 @@ std::vector<Held> configs(const Held& graph, int mode, const Target& target) {
 
 // Winograd's and Fourier's ways carry an infinity to all of a tile, and lose digits. What is compiled at run time takes
 // seconds for each shape and process.
-bool may_serve(const Held& config, const Graph& g) {
-  const Held engine(Kind::engine);
+bool is_usable(const OwnedDescriptor& config, const Graph& g) {
+  const OwnedDescriptor engine(Kind::engine);
   Descriptor filled = engine.get();
   int64_t count = 0;
   RILL_CUDNN(cudnnBackendGetAttribute, config.get(), Name::config_engine, Type::descriptor, 1, &count, &filled);
@@ -139,8 +140,8 @@ void finish(Plan& p, const Target& target) {
 
 }  // namespace
 
-Held::Held(Kind kind) { RILL_CUDNN(cudnnBackendCreateDescriptor, kind, &descriptor_); }
-Held::~Held() {
+OwnedDescriptor::OwnedDescriptor(Kind kind) { RILL_CUDNN(cudnnBackendCreateDescriptor, kind, &descriptor_); }
+OwnedDescriptor::~OwnedDescriptor() {
   if (descriptor_) library().cudnnBackendDestroyDescriptor(descriptor_);
 }
 
@@ -149,10 +150,10 @@ std::unique_ptr<Plan> make_plan(const Graph& g, const Target& target, size_t mos
   p->parts = descriptors(g, target);
   why = "no engine is deterministic, exact and compiled";
   for (const int mode : {heuristics_a, heuristics_fallback})
-    for (Held& config : configs(p->parts.back(), mode, target)) {
-      if (!may_serve(config, g)) continue;
+    for (OwnedDescriptor& config : configs(p->parts.back(), mode, target)) {
+      if (!is_usable(config, g)) continue;
       try {
-        p->plan = Held(Kind::plan);
+        p->plan = OwnedDescriptor(Kind::plan);
         set(p->plan, Name::plan_config, config);
         finish(*p, target);
       } catch (const Refusal& r) {  // an engine's own limits: the next one may have others
@@ -176,7 +177,7 @@ std::unique_ptr<Plan> make_plan(const Graph& g, const Target& target, size_t mos
 
 std::unique_ptr<Plan> restore_plan(const std::string& text, const Target& target) try {
   auto p = std::make_unique<Plan>();
-  p->plan = Held(Kind::plan);
+  p->plan = OwnedDescriptor(Kind::plan);
   set(p->plan, Name::plan_text, Type::character, text.data(), int64_t(text.size()));
   finish(*p, target);
   return p;
@@ -185,7 +186,7 @@ std::unique_ptr<Plan> restore_plan(const std::string& text, const Target& target
 }
 
 int execute(Handle handle, const Plan& plan, const std::vector<void*>& operands, void* workspace) try {
-  const Held pack(Kind::operands);
+  const OwnedDescriptor pack(Kind::operands);
   std::vector<int64_t> ids(operands.size());
   std::iota(ids.begin(), ids.end(), 1);
   set(pack, Name::operands_ids, Type::int64, ids.data(), int64_t(ids.size()));
@@ -197,8 +198,8 @@ int execute(Handle handle, const Plan& plan, const std::vector<void*>& operands,
   fail("cuda", r.why, Where());
 }
 
-Held device_of(const std::string& text) try {
-  Held d(Kind::device);
+OwnedDescriptor device_of(const std::string& text) try {
+  OwnedDescriptor d(Kind::device);
   set(d, Name::device_text, Type::character, text.data(), int64_t(text.size()));
   finalize(d);
   return d;

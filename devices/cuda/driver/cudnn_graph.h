@@ -11,7 +11,7 @@
 
 namespace rill::cuda::dnn {
 
-// An attribute of a part. Descriptors stand as places in the graph's list of parts, numbers are whole.
+// An attribute of a part: integers, or indices of descriptors in the graph's list of parts.
 struct Setting {
   Name name;
   Type type;
@@ -26,13 +26,13 @@ struct Part {
 // Operands are tensors in memory; their ids are 1, 2, ... in the order in which they are added.
 class Graph {
  public:
-  // What an engine may not do with it: tensor cores round f32 to fewer digits.
+  // Engines on tensor cores are not used: they round f32 to fewer digits.
   bool without_tensor_cores = false;
 
-  // Returns its place. Strides are in elements; every address is a multiple of `alignment` bytes.
+  // Returns its index. Strides are in elements; every address is a multiple of `alignment` bytes.
   int64_t tensor(int type, std::vector<int64_t> sizes, std::vector<int64_t> strides, int64_t alignment);
-  // `kind`: forward, or a gradient. Of the three tensors, the places: input [batch, channels, space...], weights [out,
-  // in / groups, space...], result [batch, out, space...].
+  // `kind`: forward, or a gradient. x, w and y are the indices of three tensors: input [batch, channels, space...],
+  // weights [out, in / groups, space...], result [batch, out, space...].
   struct Window {
     std::vector<int64_t> strides, dilations, pads;  // as many before as after
     int compute;                                    // data type
@@ -56,16 +56,16 @@ class Graph {
 };
 
 // A descriptor, destroyed with this.
-class Held {
+class OwnedDescriptor {
  public:
-  Held() = default;
-  explicit Held(Kind kind);
-  Held(Held&& o) noexcept : descriptor_(o.descriptor_) { o.descriptor_ = nullptr; }
-  Held& operator=(Held&& o) noexcept {
+  OwnedDescriptor() = default;
+  explicit OwnedDescriptor(Kind kind);
+  OwnedDescriptor(OwnedDescriptor&& o) noexcept : descriptor_(o.descriptor_) { o.descriptor_ = nullptr; }
+  OwnedDescriptor& operator=(OwnedDescriptor&& o) noexcept {
     std::swap(descriptor_, o.descriptor_);
     return *this;
   }
-  ~Held();
+  ~OwnedDescriptor();
   Descriptor get() const { return descriptor_; }
 
  private:
@@ -79,8 +79,8 @@ struct Target {
 };
 
 struct Plan {
-  std::vector<Held> parts;  // what the plan was made of
-  Held plan;
+  std::vector<OwnedDescriptor> parts;  // what the plan was made of
+  OwnedDescriptor plan;
   size_t workspace_bytes = 0;
   std::string text;  // what restores it, with this cuDNN and this kind of GPU
 };
@@ -95,7 +95,7 @@ std::unique_ptr<Plan> restore_plan(const std::string& text, const Target& target
 int execute(Handle handle, const Plan& plan, const std::vector<void*>& operands, void* workspace);
 
 // A device for Target that such a text describes. Throws rill::Error.
-Held device_of(const std::string& text);
+OwnedDescriptor device_of(const std::string& text);
 
 }  // namespace rill::cuda::dnn
 

@@ -1,3 +1,4 @@
+// Keeps cuDNN's plans and runs them; see cudnn_plans.h. Start at Plans.
 #include "rill/devices/cuda/driver/cudnn_plans.h"
 
 #include <fmt/format.h>
@@ -104,8 +105,8 @@ bool Plans::run(Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
   const std::shared_ptr<Plan> plan = known == plans_.end() ? nullptr : known->second;
   if (!plan) return false;
   const Tensor workspace = take_workspace(gpu, plan->workspace_bytes, hold);
-  const std::vector<const char*> places(operands.begin(), operands.end());
-  const int status = library_call(gpu, places, [&](Stream stream) {
+  const std::vector<const char*> addresses(operands.begin(), operands.end());
+  const int status = library_call(gpu, addresses, [&](Stream stream) {
     if (const int refused = library().cudnnSetStream(handle_, stream); refused != 0) return refused;
     return execute(handle_, *plan, {operands.begin(), operands.end()},
                    workspace.defined() ? address(workspace) : nullptr);

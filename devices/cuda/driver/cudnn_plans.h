@@ -18,7 +18,7 @@ int64_t alignment_of(const char* address);
 using Key = std::vector<int64_t>;
 
 // Whether cuDNN is there and has a plan for the graph that `key` stands for; `graph` makes it where it is not known
-// yet. RILL_LOG=cudnn tells of new plans on stderr, and of graphs that have none.
+// yet. RILL_LOG=cudnn prints new plans on stderr, and graphs that have none.
 bool has_plan(Gpu& gpu, const Key& key, const Callback<Graph()>& graph);
 // Starts that plan on these operands, in the order of their ids. False, and nothing is done, where there is none.
 // Throws host_memory::OutOfMemory where there is no room for its workspace.

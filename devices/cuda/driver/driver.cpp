@@ -42,18 +42,18 @@ void to_host(const Tensor& from, Tensor& to) {
 }
 
 // An event, destroyed with this; the driver keeps it until what was recorded has happened.
-class HeldEvent {
+class OwnedEvent {
  public:
-  explicit HeldEvent(unsigned flags) { RILL_CUDA(cuEventCreate, &event, flags); }
-  HeldEvent(const HeldEvent&) = delete;
-  ~HeldEvent() { api().cuEventDestroy(event); }
+  explicit OwnedEvent(unsigned flags) { RILL_CUDA(cuEventCreate, &event, flags); }
+  OwnedEvent(const OwnedEvent&) = delete;
+  ~OwnedEvent() { api().cuEventDestroy(event); }
   Event event = nullptr;
 };
 
-// The stream `after` goes on when what `before` has to do now is done.
+// Makes the stream of `after` wait for all that is on the stream of `before` now.
 void order(Gpu& before, Gpu& after) {
   before.enter();
-  const HeldEvent done(event_disable_timing);
+  const OwnedEvent done(event_disable_timing);
   RILL_CUDA(cuEventRecord, done.event, before.stream());
   after.enter();
   RILL_CUDA(cuStreamWaitEvent, after.stream(), done.event, 0);
@@ -67,13 +67,13 @@ void to_peer(const Tensor& from, Tensor& to) {
   order(here, there);
   there.enter();
   RILL_CUDA(cuMemcpyPeerAsync, pointer(to), there.context, pointer(from), here.context, bytes_of(to), there.stream());
-  order(there, here);  // `from` may be freed, and its memory be used again, on its own stream
+  order(there, here);  // `from` may be freed and its memory reused on its own stream
 }
 
 double seconds_on_gpu(Gpu& gpu, const Callback<void()>& work) {
   gpu.synchronize();
   gpu.enter();
-  const HeldEvent start(0), end(0);
+  const OwnedEvent start(0), end(0);
   RILL_CUDA(cuEventRecord, start.event, gpu.stream());
   work();
   gpu.enter();
@@ -102,35 +102,35 @@ Kernel find_kernel(const Op& op, DType dtype) {
   return recorded_kernel(op, dtype);
 }
 
-// Whatever calls the driver leaves the caller's context as it was.
+// Every call leaves the caller's current context as it was.
 class CudaDriver final : public DeviceDriver {
  public:
   int count() const override { return gpu_count(); }
   int number(Device d) const override { return found_gpu(d).ordinal; }
 
   Ref<Buffer> allocate(Device d, size_t bytes) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     return gpu_of(d).allocate(bytes);
   }
   MemoryStats stats(Device d) override { return found_gpu(d).stats(); }
   void reset_peak(Device d) override { found_gpu(d).reset_peak(); }
   void release_cached(Device d) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     found_gpu(d).release_cached();
   }
   void set_limit(Device d, size_t bytes) override { found_gpu(d).set_limit(bytes); }
   void reserve(Device d, size_t bytes) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     gpu_of(d).reserve(bytes);
   }
   std::string unreadable_place(Device d, const void* memory) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     return cuda::unreadable_place(d, memory);
   }
 
   void copy(const Tensor& from, Tensor& to) override {
     if (from.size() == 0) return;
-    const CallersContext kept;
+    const RestoredContext kept;
     if (is_host(from.device())) return from_host(from, to);
     if (is_host(to.device())) return to_host(from, to);
     if (from.device() == to.device()) return copy_on_gpu(from, to);
@@ -140,29 +140,29 @@ class CudaDriver final : public DeviceDriver {
   Kernel kernel(const Op& op, std::string_view, DType dtype, Kernel) override { return find_kernel(op, dtype); }
   bool fuses() const override { return true; }
   std::shared_ptr<const void> compile(const kernel::Kernel& k, Device d) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     return load_fused(k, d);
   }
   void run(Kernel kernel, const KernelArgs& args) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     if (Capture* capture = Capture::current(gpu_of(args.out[0]->device()))) capture->run_call(kernel, args);
     else kernel(args);
   }
   void together(Device d, const Callback<void()>& work) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     gpu_of(d).gather(work);
   }
   std::unique_ptr<CapturedWork> capture(Device d, std::span<const MovingMemory> moving,
                                         const Callback<void()>& work) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     return cuda::capture(gpu_of(d), moving, work);
   }
   double seconds_of(Device d, const Callback<void()>& work) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     return seconds_on_gpu(gpu_of(d), work);
   }
   void synchronize(Device d) override {
-    const CallersContext kept;
+    const RestoredContext kept;
     found_gpu(d).synchronize();
   }
   void wait(Device d) override { found_gpu(d).wait(); }

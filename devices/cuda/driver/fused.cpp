@@ -1,3 +1,4 @@
+// Runs fused kernels; see fused.h. Start at FusedCall::run.
 #include "rill/devices/cuda/driver/fused.h"
 
 #include "rill/devices/cuda/driver/gpu.h"
@@ -13,7 +14,7 @@ namespace rill::cuda {
 
 namespace {
 
-// A kernel stores what it would add to memory: the call adds the rows up behind it.
+// Kernels on GPUs store the terms of sums over rows; a fold adds them up afterwards.
 kernel::Kernel without_sums(kernel::Kernel k) {
   for (kernel::Output& o : k.outputs) o.added = false;
   return k;
@@ -35,15 +36,15 @@ class FusedCall {
 
   void run() {
     for (const FusedKernel::Check& c : f_.checks) check_labels_on_gpu(*args_.in[size_t(c.operand)], c.classes, c.op);
-    std::vector<Placed> operands = place(args_.in);
+    std::vector<StridedOperand> operands = input_operands(args_.in);
     if (f_.row_axes > 0 && !has_plain_rows(sizes_, operands, size_t(f_.row_axes))) {
       for (const Tensor* t : args_.in) dense_.push_back(dense_copy(*t));
       std::vector<const Tensor*> in;
       for (const Tensor& t : dense_) in.push_back(&t);
-      operands = place(in);
+      operands = input_operands(in);
     }
-    place_outputs(operands);
-    place_keys(operands);
+    append_outputs(operands);
+    append_keys(operands);
     Gpu& gpu = gpu_of(device_);
     const LoadedKernel& f = loaded();
     std::vector<Tensor> more = dense_;
@@ -63,18 +64,19 @@ class FusedCall {
     return *static_cast<const LoadedKernel*>(load_fused(f_.kernel, device_).get());
   }
 
-  std::vector<Placed> place(Operands in) {
-    std::vector<Placed> all;
+  std::vector<StridedOperand> input_operands(Operands in) {
+    std::vector<StridedOperand> all;
     for (size_t k = 0; k < f_.inputs.size(); ++k) {
       const FusedKernel::Access& a = f_.inputs[k];
       if (a.operand < 0) {
         all.push_back({FusedKernel::counter_start(), Ints(a.steps.begin(), a.steps.end())});
       } else if (a.random) {
-        all.push_back(is_words(f_.kernel.inputs[k]) ? word_numbers()
-                                                    : placed(random_words(*in[size_t(a.operand)]), sizes_.size()));
+        all.push_back(is_words(f_.kernel.inputs[k])
+                          ? word_numbers()
+                          : strided_operand(random_words(*in[size_t(a.operand)]), sizes_.size()));
       } else {
         const Tensor& t = *in[size_t(a.operand)];
-        Placed p{address(t), Ints(sizes_.size(), 0)};
+        StridedOperand p{address(t), Ints(sizes_.size(), 0)};
         for (size_t i = 0; i < sizes_.size(); ++i)
           if (a.axes[i] >= 0) p.stride[i] = t.strides()[size_t(a.axes[i])] * int64_t(size_of(t.dtype()));
         all.push_back(std::move(p));
@@ -83,7 +85,7 @@ class FusedCall {
     return all;
   }
 
-  // The words that random_bits makes of a key, for the whole space.
+  // The words that random_bits makes of a key, one for each point of the space.
   const Tensor& random_words(const Tensor& key) {
     static const Op& op = *find_op("random_bits");
     RandomParams params;
@@ -96,14 +98,14 @@ class FusedCall {
     return kept_.back();
   }
 
-  // Where each point's word is among them.
-  Placed word_numbers() const {
-    Placed p{FusedKernel::counter_start(), Ints(sizes_.size(), 0)};
+  // The number of each point's word.
+  StridedOperand word_numbers() const {
+    StridedOperand p{FusedKernel::counter_start(), Ints(sizes_.size(), 0)};
     int64_t step = 1;
     for (size_t i = sizes_.size(); i-- > 0; step *= sizes_[i]) p.stride[i] = step;
     return p;
   }
-  void place_keys(std::vector<Placed>& operands) {
+  void append_keys(std::vector<StridedOperand>& operands) {
     for (size_t k = 0; k < f_.inputs.size(); ++k) {
       if (!is_words(f_.kernel.inputs[k])) continue;
       const Tensor& key = *args_.in[size_t(f_.inputs[k].operand)];
@@ -112,24 +114,24 @@ class FusedCall {
     }
   }
 
-  void place_outputs(std::vector<Placed>& operands) {
+  void append_outputs(std::vector<StridedOperand>& operands) {
     for (size_t o = 0; o < f_.outputs.size(); ++o) {
       const kernel::Output& out = f_.kernel.outputs[o];
       whole_.emplace_back();
-      if (out.added || (f_.fold && o == 0)) {  // what is folded afterwards
+      if (out.added || (f_.fold && o == 0)) {  // to be folded afterwards
         whole_[o] = empty_tensor(Spec{Shape(sizes_.begin(), sizes_.end()), out.dtype, false, device_});
-        operands.push_back(placed(whole_[o], sizes_.size()));
+        operands.push_back(strided_operand(whole_[o], sizes_.size()));
         continue;
       }
       const size_t axes = sizes_.size() - (out.per_row ? size_t(f_.row_axes) : 0);
-      Placed p{address(*args_.out[o]), Ints(sizes_.size(), 0)};
+      StridedOperand p{address(*args_.out[o]), Ints(sizes_.size(), 0)};
       int64_t stride = int64_t(size_of(out.dtype));
       for (size_t i = axes; i-- > 0; stride *= sizes_[i]) p.stride[i] = stride;
       operands.push_back(std::move(p));
     }
   }
 
-  // What was stored whole, folded into the output: sums over rows, or over the axes that the fold names.
+  // Folds what was stored for every point into the output: sums over rows, or over the axes that the fold names.
   void fold_output(size_t o) {
     const bool added = f_.kernel.outputs[o].added;
     const auto is_reduced = [&](size_t axis) {

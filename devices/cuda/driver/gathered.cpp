@@ -1,3 +1,4 @@
+// Defers maps and launches several as one; see gathered.h. Start at Gathered::add.
 #include "rill/devices/cuda/driver/gathered.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ constexpr int64_t most_points = 1 << 16;  // of a run that is joined with others
 
 bool Gathered::is_full() const { return held_.size() >= most_held || bytes_ >= most_bytes; }
 
-void Gathered::append_touched(std::vector<Touched>& to, const LoadedKernel& k, const Space& s) {
+void Gathered::append_accesses(std::vector<MemoryAccess>& to, const LoadedKernel& k, const Space& s) {
   const std::vector<kernel::Input>& in = k.kernel.inputs;
   const std::vector<kernel::Output>& out = k.kernel.outputs;
   const auto add = [&](size_t operand, DType dtype, bool writes) {
@@ -42,14 +43,14 @@ bool Gathered::touches(const char* begin, size_t bytes) const {
 }
 
 void Gathered::add(const LoadedKernel& k, const Space& s, const Memory& memory) {
-  std::vector<Touched> touched;
-  append_touched(touched, k, s);
+  std::vector<MemoryAccess> accesses;
+  append_accesses(accesses, k, s);
   int level = 0;
-  for (const Touched& t : touched) {
+  for (const MemoryAccess& t : accesses) {
     const Levels before = ranges_.of(t);
     level = std::max(level, (t.writes ? std::max(before.written, before.read) : before.written) + 1);
   }
-  for (const Touched& t : touched) {
+  for (const MemoryAccess& t : accesses) {
     Levels now = ranges_.of(t);
     now.add(t.writes ? Levels{-1, level} : Levels{level, -1});
     ranges_.set(t, now);
@@ -65,7 +66,7 @@ bool Gathered::joins(const Held& a, const Held& b) {
          std::equal(std::begin(a.space.point), std::end(a.space.point), b.space.point);
 }
 
-void Gathered::begin_together(Gpu& gpu, const std::vector<const Held*>& runs, const Begin& begin) const {
+void Gathered::launch_grouped(Gpu& gpu, const std::vector<const Held*>& runs, const StartKernel& begin) const {
   const LoadedKernel& k = *runs[0]->kernel;
   const Function f =
       gpu.function(fmt::format("runs {}", static_cast<const void*>(&k)), [&] { return text_of_runs(k.kernel, "k"); });
@@ -74,21 +75,21 @@ void Gathered::begin_together(Gpu& gpu, const std::vector<const Held*>& runs, co
   for (size_t first = 0; first < runs.size(); first += most) {
     Runs all;
     int64_t blocks = 0;
-    std::vector<Touched> touched;
+    std::vector<MemoryAccess> accesses;
     std::copy(std::begin(runs[0]->space.point), std::end(runs[0]->space.point), all.point);
     for (size_t r = first; r < std::min(first + most, runs.size()); ++r) {
       const Space& s = runs[r]->space;
       char** const word = all.word + words * size_t(all.runs++);
       word[0] = Runs::as_word(blocks), word[1] = Runs::as_word(s.n);
       std::copy_n(s.base, operands, word + 2);
-      append_touched(touched, k, s);
+      append_accesses(accesses, k, s);
       blocks += (s.n + Runs::block_points - 1) / Runs::block_points;
     }
-    begin(f, {reinterpret_cast<const char*>(&all), sizeof all}, blocks, touched);
+    begin(f, {reinterpret_cast<const char*>(&all), sizeof all}, blocks, accesses);
   }
 }
 
-Gathered::Memory Gathered::begin_all(Gpu& gpu, const Begin& begin) {
+Gathered::Memory Gathered::launch_all(Gpu& gpu, const StartKernel& begin) {
   std::vector<Held> held = std::exchange(held_, {});
   ranges_.clear();
   bytes_ = 0;
@@ -101,14 +102,14 @@ Gathered::Memory Gathered::begin_all(Gpu& gpu, const Begin& begin) {
     for (size_t j = i + 1; j < held.size() && held[j].level == held[i].level; ++j)
       if (!begun[j] && joins(held[i], held[j])) begun[j] = true, runs.push_back(&held[j]);
     if (runs.size() > 1) {
-      begin_together(gpu, runs, begin);
+      launch_grouped(gpu, runs, begin);
       continue;
     }
     const Space& s = held[i].space;
-    std::vector<Touched> touched;
-    append_touched(touched, *held[i].kernel, s);
+    std::vector<MemoryAccess> accesses;
+    append_accesses(accesses, *held[i].kernel, s);
     begin(held[i].kernel->function, {reinterpret_cast<const char*>(&s), sizeof s}, gpu.blocks_for(s.rows * s.n),
-          touched);
+          accesses);
   }
   return memory;
 }

@@ -1,6 +1,6 @@
-// Launches of maps (recorded kernels that reduce no rows) that are held back until others of their kind have come: a step of
-// an optimizer on hundreds of small parameters is then some launches and not hundreds. It is known what each reads and
-// writes, and none begins before what it depends on. Gpu::gather() says what is held back, and until when; start at
+// Launches of maps (recorded kernels that reduce no rows) that are deferred until others of their kind have come, so
+// that an optimizer's step on hundreds of small parameters is a few launches. Each one's memory accesses are known, and
+// none is launched before those that it depends on. Gpu::gather() says which are deferred, and until when. Start at
 // Gathered::add.
 #pragma once
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace rill::cuda {
 
 class Gpu;
 
-// A recorded kernel on a GPU. It stays where it is, for ever.
+// A recorded kernel on a GPU. Its address stays valid for ever.
 struct LoadedKernel {
   Function function = nullptr;
   kernel::Kernel kernel;
@@ -29,34 +29,34 @@ struct LoadedKernel {
 
 class Gathered {
  public:
-  // Starts a kernel: its parameters, blocks of 256 threads, and what it touches.
-  using Begin = Callback<void(Function, std::span<const char>, int64_t, std::span<const Touched>)>;
+  // Launches a kernel: its parameters, the number of blocks of 256 threads, and its memory accesses.
+  using StartKernel = Callback<void(Function, std::span<const char>, int64_t, std::span<const MemoryAccess>)>;
   using Memory = std::vector<Ref<Buffer>>;
 
   bool is_empty() const { return held_.empty(); }
-  // Whether so much is held back that it should begin.
+  // Whether so much is gathered that it should be launched.
   bool is_full() const;
-  // Holds back a launch of `k`, a map, over `s`. `memory`: what its operands lie in, which nobody else gets meanwhile.
+  // Defers a launch of the map `k` over `s`. `memory`: the buffers of its operands, which are kept until then.
   void add(const LoadedKernel& k, const Space& s, const Memory& memory);
-  // Whether one of them reads or writes any of these bytes.
+  // Whether a deferred map reads or writes any of these bytes.
   bool touches(const char* begin, size_t bytes) const;
-  // Begins all, those of one kernel on small operands together, and gives back their memory.
-  Memory begin_all(Gpu& gpu, const Begin& begin);
+  // Launches all, those of one kernel on small operands together, and returns their memory.
+  Memory launch_all(Gpu& gpu, const StartKernel& begin);
 
  private:
   struct Held {
     const LoadedKernel* kernel;
     Space space;
-    int level;  // it comes after what is held of lower levels; those of one level need no order
+    int level;  // it depends on maps of lower levels alone
   };
-  // The highest levels that read and write any of the bytes.
+  // The highest levels of maps that read and write a range.
   struct Levels {
     int read = -1, written = -1;
     void add(const Levels& o) { read = std::max(read, o.read), written = std::max(written, o.written); }
   };
-  static void append_touched(std::vector<Touched>& to, const LoadedKernel& k, const Space& s);
+  static void append_accesses(std::vector<MemoryAccess>& to, const LoadedKernel& k, const Space& s);
   static bool joins(const Held& a, const Held& b);
-  void begin_together(Gpu& gpu, const std::vector<const Held*>& runs, const Begin& begin) const;
+  void launch_grouped(Gpu& gpu, const std::vector<const Held*>& runs, const StartKernel& begin) const;
 
   std::vector<Held> held_;
   MemoryRanges<Levels> ranges_;

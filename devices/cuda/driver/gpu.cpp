@@ -65,10 +65,10 @@ Gpu& gpu_of(Device d) {
 
 // --- Contexts --------------------------------------------------------------------------------------------------------
 
-CallersContext::CallersContext() {
+RestoredContext::RestoredContext() {
   if (in_fork() || api().cuCtxGetCurrent(&callers_) != 0) callers_ = nullptr;
 }
-CallersContext::~CallersContext() {
+RestoredContext::~RestoredContext() {
   Context now = nullptr;
   if (callers_ && api().cuCtxGetCurrent(&now) == 0 && now != callers_) api().cuCtxSetCurrent(callers_);
 }
@@ -92,13 +92,13 @@ void Gpu::open() {
   if (is_open()) return;
   // Where one of these fails, the next call goes on from there.
   if (!context) RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
-  const CallersContext kept;
+  const RestoredContext kept;
   enter();
   if (!stream_) RILL_CUDA(cuStreamCreate, &stream_, stream_non_blocking);
   if (!pool_) make_pool();
   void* fault = nullptr;
-  RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
-  faults_ = new (fault) Fault[fault_places * Fault::kept];
+  RILL_CUDA(cuMemHostAlloc, &fault, fault_slots * Fault::kept * sizeof(Fault), host_memory_mapped);
+  faults_ = new (fault) Fault[fault_slots * Fault::kept];
   open_.store(true, std::memory_order_release);
 }
 
@@ -133,7 +133,7 @@ void Gpu::start(Function f, const void* params, size_t bytes, unsigned blocks, u
   enter();
   if (Capture* capture = Capture::current(*this))
     return capture->add_kernel(f, {static_cast<const char*>(params), bytes}, blocks, threads, shared_bytes);
-  begin_gathered();
+  launch_gathered();
   void* list[] = {const_cast<void*>(params)};
   RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream_, list, nullptr);
 }
@@ -141,7 +141,7 @@ void Gpu::start(Function f, const void* params, size_t bytes, unsigned blocks, u
 // --- Gathering -------------------------------------------------------------------------------------------------------
 
 namespace {
-thread_local const Gpu* gathers_on = nullptr;
+thread_local const Gpu* gathering_on = nullptr;
 
 Gathered::Memory memory_of(const KernelArgs& args, std::span<const Tensor> more) {
   Gathered::Memory memory;
@@ -157,62 +157,62 @@ Gathered::Memory memory_of(const KernelArgs& args, std::span<const Tensor> more)
 
 void Gpu::launch_map(const LoadedKernel& k, const Space& s, const KernelArgs& args, std::span<const Tensor> more) {
   if (Capture* capture = Capture::current(*this)) return capture->add_map(k, s, memory_of(args, more));
-  if (gathers_on != this) return launch(k.function, s, s.rows * s.n);
+  if (gathering_on != this) return launch(k.function, s, s.rows * s.n);
   bool is_full = false;
   {
     const std::lock_guard hold(gather_mutex_);
     gathered_.add(k, s, memory_of(args, more));
-    holds_back_ = true;
+    has_gathered_ = true;
     is_full = gathered_.is_full();
   }
-  if (is_full) begin_gathered();
+  if (is_full) launch_gathered();
 }
 
 void Gpu::gather(const Callback<void()>& work) {
   struct Scope {
-    const Gpu* const outer = gathers_on;
+    const Gpu* const outer = gathering_on;
     Gpu& gpu;
-    explicit Scope(Gpu& g) : gpu(g) { gathers_on = &g; }
+    explicit Scope(Gpu& g) : gpu(g) { gathering_on = &g; }
     Scope(const Scope&) = delete;
     ~Scope() {
-      gathers_on = outer;
-      if (!gpu.holds_back_) return;
-      try {  // `work` has thrown: what came before it has happened all the same
-        gpu.begin_gathered();
+      gathering_on = outer;
+      if (!gpu.has_gathered_) return;
+      try {  // `work` has thrown: the maps before that are launched all the same
+        gpu.launch_gathered();
       } catch (...) {
       }
     }
   } const scope(*this);
   work();
-  if (scope.outer != this) begin_gathered();
+  if (scope.outer != this) launch_gathered();
 }
 
-bool Gpu::is_held_back(const void* memory, size_t bytes) {
-  if (!holds_back_) return false;
+bool Gpu::is_gathered(const void* memory, size_t bytes) {
+  if (!has_gathered_) return false;
   const std::lock_guard hold(gather_mutex_);
   return gathered_.touches(static_cast<const char*>(memory), bytes);
 }
 
-void Gpu::begin_gathered() {
-  if (!holds_back_) return;
-  Gathered::Memory memory;  // which goes when the lock is no longer held
+void Gpu::launch_gathered() {
+  if (!has_gathered_) return;
+  Gathered::Memory memory;  // released after the lock
   const std::lock_guard hold(gather_mutex_);
   struct Begun {
     std::atomic<bool>& flag;
     ~Begun() { flag = false; }
-  } const begun{holds_back_};
+  } const begun{has_gathered_};
   enter();
-  memory = gathered_.begin_all(*this, [&](Function f, std::span<const char> params, int64_t blocks, auto) {
+  memory = gathered_.launch_all(*this, [&](Function f, std::span<const char> params, int64_t blocks, auto) {
     void* list[] = {const_cast<char*>(params.data())};
     RILL_CUDA(cuLaunchKernel, f, unsigned(blocks), 1, 1, 256, 1, 1, 0, stream_, list, nullptr);
   });
 }
 
 namespace {
-// Which place of `most` a thread has, until it ends.
-class ThreadsPlace {
+// A thread's slot, one of `most`, which it has until it ends.
+class FaultSlot {
  public:
-  explicit ThreadsPlace(int most) {
+  explicit FaultSlot(int most) {
     const std::lock_guard hold(all().mutex);
     shares_ = all().given >= most && all().free.empty();
     if (all().given < most || shares_) {
@@ -220,11 +220,11 @@ class ThreadsPlace {
     } else {
       number_ = all().free.front();
       all().free.pop_front();
-      for (const auto& gpu : gpus()) gpu->tell_untold_faults(number_);
+      for (const auto& gpu : gpus()) gpu->print_unreported_faults(number_);
     }
   }
-  ThreadsPlace(const ThreadsPlace&) = delete;
-  ~ThreadsPlace() {
+  FaultSlot(const FaultSlot&) = delete;
+  ~FaultSlot() {
     if (in_fork() || shares_) return;
     const std::lock_guard hold(all().mutex);
     all().free.push_back(number_);
@@ -246,8 +246,8 @@ class ThreadsPlace {
 };
 }  // namespace
 
-Fault* Gpu::fault_place() const {
-  thread_local const ThreadsPlace mine(fault_places);
+Fault* Gpu::fault_slot() const {
+  thread_local const FaultSlot mine(fault_slots);
   return faults_ + mine.number() * Fault::kept;
 }
 
@@ -255,16 +255,16 @@ void Gpu::synchronize() {
   if (!is_open()) return;
   Capture::require_none(*this);
   enter();
-  begin_gathered();
+  launch_gathered();
   RILL_CUDA(cuStreamSynchronize, stream_);
-  if (fault_place()->code != 0) throw_faults();
+  throw_faults();
 }
 
-std::string Gpu::take_faults(Fault* place) {
+std::string Gpu::collect_faults(Fault* slot) {
   std::string text;
   const std::lock_guard hold(fault_mutex_);
-  for (int k = 0; k < Fault::kept && place[k].code != 0; ++k) {
-    const Fault found = std::exchange(place[k], Fault{});
+  for (int k = 0; k < Fault::kept && slot[k].code != 0; ++k) {
+    const Fault found = std::exchange(slot[k], Fault{});
     const Rule& rule = rules_[size_t(found.code - 1)];
     text += (k == 0 ? "" : "; also ") + rule.beginning +
             fmt::format(fmt::runtime(rule.text), fmt::arg("value", index_as_given(found.value)),
@@ -273,18 +273,21 @@ std::string Gpu::take_faults(Fault* place) {
   return text;
 }
 
+// Threads that share a slot may collect at once, so that whether there are any is known under the lock alone.
 void Gpu::throw_faults() {
-  fail_later(take_faults(fault_place()) +
+  const std::string faults = collect_faults(fault_slot());
+  if (faults.empty()) return;
+  fail_later(faults +
              ". it was found after the call: what was computed from its result since, also in Variables, is "
              "of no use");
 }
 
-void Gpu::tell_untold_faults(int place) {
+void Gpu::print_unreported_faults(int slot) {
   if (!is_open()) return;
-  const CallersContext kept;
+  const RestoredContext kept;
   enter();
   api().cuStreamSynchronize(stream_);
-  if (const std::string text = take_faults(faults_ + place * Fault::kept); !text.empty())
+  if (const std::string text = collect_faults(faults_ + slot * Fault::kept); !text.empty())
     std::fprintf(stderr, "rill: a thread has ended that did not wait for %s: %s\n", to_string(device).c_str(),
                  text.c_str());
 }
@@ -294,8 +297,8 @@ void Gpu::wait() noexcept {
   Context now = nullptr;
   if (api().cuCtxGetCurrent(&now) != 0 || api().cuCtxSetCurrent(context) != 0) return;
   try {
-    begin_gathered();
-  } catch (...) {  // who gathers is told when it waits
+    launch_gathered();
+  } catch (...) {  // the thread that gathers meets the error when it waits
   }
   if (Capture::current(*this)) {  // which no thread may disturb: other libraries' streams are not waited for
     api().cuStreamSynchronize(stream_);
@@ -307,13 +310,13 @@ void Gpu::wait() noexcept {
   api().cuCtxSetCurrent(now);
 }
 
-// The host's bytes are copied to pinned memory, from which the GPU copies them when its stream gets there: nothing waits
-// but for room, and what is uploaded meets kernels that still run. (Of pageable memory CUDA promises nothing of when it
-// has been read.) A slot is used again when the copies from it are done.
+// The bytes go to pinned memory at once, and from there by an asynchronous copy on the stream: the host waits only for
+// a free slot, and copies overlap kernels that still run. (When pageable memory has been read, CUDA does not say.) A
+// slot is free when the copies from it are done.
 void Gpu::upload(void* to, const void* from, size_t bytes) {
   Capture::require_none(*this);
   enter();
-  if (is_held_back(to, bytes)) begin_gathered();
+  if (is_gathered(to, bytes)) launch_gathered();
   const std::lock_guard hold(staging_mutex_);
   for (size_t done = 0; done < bytes;) {
     if (staged_ == staging_bytes) next_staging();

@@ -20,22 +20,22 @@
 
 namespace rill::cuda {
 
-// What a kernel reports when an operand's elements break a rule. It lies in host memory that the GPU writes to, where
-// each host thread has room for `kept` of them (Gpu::fault_place). Kernels call rill::report() of prelude.cuh, which
-// has the same struct.
+// What a kernel reports when an element of an operand breaks a rule. Faults lie in pinned host memory that the GPU
+// writes to, `kept` of them for each host thread (Gpu::fault_slot). Kernels call rill::report() of prelude.cuh, which
+// declares the same struct.
 struct Fault {
   static constexpr int kept = 8;
-  int code = 0;  // 0: none; else 1 + the place in Gpu's list of rules
+  int code = 0;  // 0: none; else 1 + the index in Gpu's list of rules
   long long value = 0, limit = 0, position = 0;
 };
 
-// Puts the context of the calling thread back where it ends, for programs that use CUDA themselves; a thread that had
+// Restores the calling thread's current context at its end, for programs that use CUDA themselves; a thread that had
 // none keeps rill's.
-class CallersContext {
+class RestoredContext {
  public:
-  CallersContext();
-  ~CallersContext();
-  CallersContext(const CallersContext&) = delete;
+  RestoredContext();
+  ~RestoredContext();
+  RestoredContext(const RestoredContext&) = delete;
 
  private:
   Context callers_ = nullptr;
@@ -56,9 +56,9 @@ class Gpu {
   int processors = 0;    // streaming multiprocessors
   Context context = nullptr;
   std::string name;
-  // What was gathered has begun there.
+  // Launches what is gathered first.
   Stream stream() {
-    begin_gathered();
+    launch_gathered();
     return stream_;
   }
 
@@ -67,17 +67,17 @@ class Gpu {
 
   // --- Memory (memory.cpp) ---
   Ref<Buffer> allocate(size_t bytes);
-  // From the GPU, also while this thread makes a Capture, from whose own memory allocate() takes.
+  // The same outside of a Capture's arena, which allocate() uses while this thread makes one.
   Ref<Buffer> allocate_block(size_t bytes);
   MemoryStats stats();
   void reset_peak();
   void release_cached();
   // At most so many bytes, cached ones included; 0: as many as there are.
   void set_limit(size_t bytes);
-  // Takes so many from the system, for later.
+  // Takes so many bytes from the system ahead of their use.
   void reserve(size_t bytes);
 
-  // Copies from the host, which may write over `from` when it returns.
+  // Copies from the host; `from` may be overwritten as soon as this returns.
   void upload(void* to, const void* from, size_t bytes);
 
   // --- Kernels (modules.cpp) ---
@@ -86,25 +86,25 @@ class Gpu {
   Function function(const std::string& key, const Callback<std::string()>& text);
   // The same for what `record` gives.
   const LoadedKernel& recorded(const std::string& key, const Callback<kernel::Kernel()>& record);
-  // Addresses in parameters are those of elements of their operands, or of fault_place(): a Capture finds them there.
-  // Starts blocks of 256 threads, `count` threads in all but at most as many as fill the GPU some times over: kernels
-  // loop, by the size of the grid. Nothing where `count` is 0.
+  // Addresses in parameters are those of elements of their operands, or of fault_slot(): a Capture finds them there.
+  // Launches `count` threads in blocks of 256, but no more than fill the GPU a few times over: kernels are grid-stride
+  // loops. Nothing is launched where `count` is 0.
   template <class Params>
   void launch(Function f, const Params& params, int64_t count) {
     start(f, &params, sizeof params, blocks_for(count), 256, 0);
   }
-  // So many blocks of so many threads.
+  // Launches a grid of this size.
   template <class Params>
   void launch_blocks(Function f, const Params& params, int64_t blocks, int threads, int shared_bytes = 0) {
     start(f, &params, sizeof params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
   }
 
   // --- Gathering ---
-  // Starts a map for a record's call. While this thread gathers, or makes a Capture, it may begin later, with others.
-  // `more`: what it reads beside the call's operands.
+  // Launches a map for a record's call: later and together with others while this thread gathers or makes a Capture.
+  // `more`: what it reads besides the call's operands.
   void launch_map(const LoadedKernel& k, const Space& s, const KernelArgs& args, std::span<const Tensor> more = {});
-  // Runs `work`, whose maps on this thread are gathered, and begins them: at the latest at its end, and before anything
-  // else begins here, on whatever thread.
+  // Runs `work` and gathers the maps that it starts on this thread. They are launched at its end, or before any other
+  // work that any thread starts on this GPU.
   void gather(const Callback<void()>& work);
   unsigned blocks_for(int64_t count) const;
 
@@ -119,25 +119,25 @@ class Gpu {
   // For Params of kernels that report faults: where this thread's do, and the code that stands for `rule`, an error of
   // `op` that is called from where the thread is now (StartedFrom); {value}, {limit} and {position} in it are replaced
   // by what the kernel says. The error is thrown when the thread next waits for the GPU.
-  Fault* fault_place() const;
+  Fault* fault_slot() const;
   int fault_code(std::string_view op, std::string_view rule);
-  // Prints the errors of a thread that has ended without waiting for the GPU, and had this place: another thread gets
-  // it now, and must not be told of them. Waits for the stream.
-  void tell_untold_faults(int place);
+  // Prints the errors of a thread that had this slot and ended without waiting for the GPU: the thread that gets the
+  // slot next must not throw them. Waits for the stream.
+  void print_unreported_faults(int slot);
 
  private:
-  std::string take_faults(Fault* place);
+  std::string collect_faults(Fault* slot);
   void throw_faults();
-  void begin_gathered();
-  bool is_held_back(const void* memory, size_t bytes);  // a gathered map reads or writes some of it
+  void launch_gathered();
+  bool is_gathered(const void* memory, size_t bytes);  // whether a gathered map reads or writes some of it
   void start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads, unsigned shared_bytes);
   void make_pool();
-  DevicePointer take_block(size_t bytes);
+  DevicePointer allocate_from_driver(size_t bytes);
   static void release(Buffer* b);
   void give_back(DevicePointer block, size_t bytes);
   // With memory_mutex_ held. To the pool, and from there to the system, which waits for the stream.
   void free_cached();
-  void give_to_driver(DevicePointer block);
+  void free_to_driver(DevicePointer block);
   void trim_pool();
 
   int device_of_driver_ = 0;  // CUdevice
@@ -165,13 +165,13 @@ class Gpu {
 
   std::mutex gather_mutex_;
   Gathered gathered_;
-  std::atomic<bool> holds_back_ = false;  // whether gathered_ has something
+  std::atomic<bool> has_gathered_ = false;  // whether gathered_ has something
 
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
   std::unordered_map<std::string, LoadedKernel> recorded_;
 
-  static constexpr int fault_places = 64;  // more threads at once share them
+  static constexpr int fault_slots = 64;  // of threads; more than these share slots
   Fault* faults_ = nullptr;
   struct Rule {
     std::string beginning, text;  // of the message

@@ -31,10 +31,10 @@ inline Function kernel_of(Gpu& gpu, const Instance& i) {
   });
 }
 
-// The type of the prelude that moves elements of so many bytes: "u32"; of 16, "Words2", which need no more than the
+// The type of the prelude that moves elements of so many bytes: "u32"; of 16, "U64x2", which need no more than the
 // alignment of 8.
 inline std::string_view word(size_t bytes) {
-  return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : bytes == 8 ? "u64" : "Words2";
+  return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : bytes == 8 ? "u64" : "U64x2";
 }
 
 // The type of the prelude that numbers so many points, as its Point and loops take it.

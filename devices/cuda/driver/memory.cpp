@@ -44,7 +44,7 @@ void Gpu::make_pool() {
 }
 
 // Throws host_memory::OutOfMemory.
-DevicePointer Gpu::take_block(size_t bytes) {
+DevicePointer Gpu::allocate_from_driver(size_t bytes) {
   enter();
   DevicePointer block = 0;
   const auto is_beyond_limit = [&] { return limit_ > 0 && bytes > limit_ - std::min(limit_, counts_.reserved); };
@@ -80,9 +80,9 @@ Ref<Buffer> Gpu::allocate(size_t wanted) {
   try {
     return allocate_block(wanted);
   } catch (const host_memory::OutOfMemory&) {
-    if (!holds_back_) throw;
+    if (!has_gathered_) throw;
   }
-  begin_gathered();  // which gives back what it has held
+  launch_gathered();  // which gives back what it has held
   return allocate_block(wanted);
 }
 
@@ -101,7 +101,7 @@ Ref<Buffer> Gpu::allocate_block(size_t wanted) {
       block = list->second.back();
       list->second.pop_back();
     } else {
-      block = take_block(bytes);
+      block = allocate_from_driver(bytes);
     }
     buffer->data = reinterpret_cast<void*>(block);  // NOLINT(performance-no-int-to-ptr): a GPU's address
     counts_.in_use += bytes;
@@ -127,7 +127,7 @@ void Gpu::give_back(DevicePointer block, size_t bytes) {
   cached_[bytes].push_back(block);
 }
 
-void Gpu::give_to_driver(DevicePointer block) {
+void Gpu::free_to_driver(DevicePointer block) {
   if (pool_) api().cuMemFreeAsync(block, stream_);
   else api().cuMemFree(block);  // waits for the stream
 }
@@ -136,7 +136,7 @@ void Gpu::free_cached() {
   enter();
   for (auto& [bytes, blocks] : cached_) {
     for (const DevicePointer block : blocks) {
-      give_to_driver(block);
+      free_to_driver(block);
       counts_.reserved -= bytes;
     }
     blocks.clear();
@@ -172,7 +172,7 @@ void Gpu::reserve(size_t bytes) {
   require_no_fork();
   const std::lock_guard hold(memory_mutex_);
   const size_t whole = rounded(bytes);
-  const DevicePointer block = take_block(whole);
+  const DevicePointer block = allocate_from_driver(whole);
   if (!pool_) return cached_[whole].push_back(block);  // for tensors of about this size
   counts_.reserved -= whole;
   RILL_CUDA(cuMemFreeAsync, block, stream_);  // to the pool, which keeps it

@@ -1,4 +1,4 @@
-// What kernels read and write, and what is known of ranges of memory.
+// The memory that kernels read and write, and a map from ranges of it to whatever is known of them.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 namespace rill::cuda {
 
 // Memory that a kernel reads or writes.
-struct Touched {
+struct MemoryAccess {
   const char *begin, *end;
   bool writes;
 };
@@ -18,13 +18,13 @@ template <class Known>
 class MemoryRanges {
  public:
   // What is known of all ranges that overlap this one.
-  Known of(const Touched& t) const {
+  Known of(const MemoryAccess& t) const {
     Known all;
     for (auto at = first(t); at != ranges_.end() && at->first < t.end; ++at) all.add(at->second.second);
     return all;
   }
   // Of these ranges and this one, from now on.
-  void set(const Touched& t, Known known) {
+  void set(const MemoryAccess& t, Known known) {
     const char *begin = t.begin, *end = t.end;
     auto from = first(t), to = from;
     for (; to != ranges_.end() && to->first < t.end; ++to)
@@ -36,7 +36,7 @@ class MemoryRanges {
 
  private:
   using Ranges = std::map<const char*, std::pair<const char*, Known>>;  // from where they begin: their end
-  typename Ranges::const_iterator first(const Touched& t) const {
+  typename Ranges::const_iterator first(const MemoryAccess& t) const {
     auto at = ranges_.upper_bound(t.begin);
     return at != ranges_.begin() && std::prev(at)->second.first > t.begin ? std::prev(at) : at;
   }

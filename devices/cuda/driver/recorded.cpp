@@ -1,3 +1,4 @@
+// Runs ops by the arithmetic that their records give; see recorded.h. Start at recorded_kernel, below.
 #include "rill/devices/cuda/driver/recorded.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ int32_t read(Recorder& r, DType dtype, Input::Kind kind = Input::Kind::dense) {
 
 // Starts what `record` gives, called `key`, over an index space: a map where it has no rows.
 void start(const std::string& key, const Callback<kernel::Kernel()>& record, const KernelArgs& args, const Ints& sizes,
-           const std::vector<Placed>& operands, int row_axes) {
+           const std::vector<StridedOperand>& operands, int row_axes) {
   Gpu& gpu = gpu_of(args.out[0]->device());
   const LoadedKernel& k = gpu.recorded(key, record);
   for_each_space(sizes, operands, row_axes, [&](const Space& s) {
@@ -90,7 +91,7 @@ RowAxes row_axes(const KernelArgs& args) {
 }
 
 struct RowOperand {
-  Placed placed;
+  StridedOperand operand;
   DType dtype;
   Input::Kind kind = Input::Kind::dense;
 };
@@ -111,10 +112,10 @@ class RowCall {
     if (op_.row_sums) sum_layer_norm_grad(args_);
     if (args_.in[0]->size() == 0) return;
     if (op_.row_label >= 0) check_labels_on_gpu(*args_.in[size_t(op_.row_label)], n_, op_.name);
-    std::vector<Placed> operands;
-    for (const RowOperand& o : in_) operands.push_back(o.placed);
+    std::vector<StridedOperand> operands;
+    for (const RowOperand& o : in_) operands.push_back(o.operand);
     if (op_.row_label >= 0) operands.push_back(counter());
-    for (const RowOperand& o : out_) operands.push_back(o.placed);
+    for (const RowOperand& o : out_) operands.push_back(o.operand);
     std::string key = fmt::format("{} {}", op_.name, n_);
     for (const RowOperand& o : in_) key += fmt::format(" {}{}", name(o.dtype), int(o.kind));
     if (args_.attrs.type) key += " " + to_string(args_.attrs);
@@ -122,10 +123,10 @@ class RowCall {
   }
 
  private:
-  // In the order of axes_, without the row's where the operand has one number a row.
-  Placed place(const Tensor& t, bool per_row) const {
+  // Strides in the order of axes_; 0 along the row's where the operand has one number a row.
+  StridedOperand operand_of(const Tensor& t, bool per_row) const {
     const size_t axes = sizes_.size(), kept = per_row ? axes - axes_.row : axes;
-    Placed p{address(t), Ints(axes, 0)};
+    StridedOperand p{address(t), Ints(axes, 0)};
     const size_t first = kept - std::min(kept, size_t(t.ndim()));  // aligned at the back
     for (size_t i = first; i < kept; ++i) {
       const size_t at = t.ndim() == int64_t(axes) ? size_t(axes_.order[i]) : i - first;
@@ -135,22 +136,22 @@ class RowCall {
   }
   RowOperand input(size_t i) {
     const bool per_row = i < 64 && (op_.row_numbers >> i & 1);
-    RowOperand o{place(*args_.in[i], per_row), args_.in[i]->dtype()};
+    RowOperand o{operand_of(*args_.in[i], per_row), args_.in[i]->dtype()};
     const auto moves = [](int64_t s) { return s != 0; };
-    if (!std::any_of(o.placed.stride.end() - long(axes_.row), o.placed.stride.end(), moves))
+    if (!std::any_of(o.operand.stride.end() - long(axes_.row), o.operand.stride.end(), moves))
       o.kind = Input::Kind::uniform;
     return o;
   }
-  // A sum over rows, which is computed apart.
+  // A sum over rows, which another kernel computes.
   bool is_sum(size_t k) const { return op_.row_sums >> k & 1; }
   RowOperand output(size_t k) {
     const Tensor& out = *args_.out[k];
     const bool per_row = out.size() != args_.in[0]->size() || out.ndim() != args_.in[0]->ndim();
-    return {place(out, per_row), out.dtype(), per_row ? Input::Kind::uniform : Input::Kind::dense};
+    return {operand_of(out, per_row), out.dtype(), per_row ? Input::Kind::uniform : Input::Kind::dense};
   }
   // The points of a row, counted from 0.
-  Placed counter() const {
-    Placed p{nullptr, Ints(sizes_.size(), 0)};
+  StridedOperand counter() const {
+    StridedOperand p{nullptr, Ints(sizes_.size(), 0)};
     int64_t step = 1;
     for (size_t i = sizes_.size(); i-- > sizes_.size() - axes_.row; step *= sizes_[i]) p.stride[i] = step;
     return p;
@@ -189,9 +190,9 @@ void run_rows(const KernelArgs& args) { RowCall(args).run(); }
 void start_map(const KernelArgs& args, const std::string& key, const Callback<kernel::Kernel()>& record) {
   const Tensor& out = *args.out[0];
   if (out.size() == 0) return;
-  std::vector<Placed> operands;
-  for (const Tensor* t : args.in) operands.push_back(placed(*t, size_t(out.ndim())));
-  for (const Tensor* t : args.out) operands.push_back(placed(*t, size_t(out.ndim())));
+  std::vector<StridedOperand> operands;
+  for (const Tensor* t : args.in) operands.push_back(strided_operand(*t, size_t(out.ndim())));
+  for (const Tensor* t : args.out) operands.push_back(strided_operand(*t, size_t(out.ndim())));
   start(key, record, args, Ints(out.shape().begin(), out.shape().end()), operands, no_rows);
 }
 

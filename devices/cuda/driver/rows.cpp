@@ -1,3 +1,4 @@
+// Launches kernels that reduce rows; see rows.h.
 #include "rill/devices/cuda/driver/rows.h"
 
 #include <algorithm>
@@ -10,10 +11,10 @@ constexpr int threads = 256;  // of a block that takes a row or a piece
 
 // Rows in pieces: each step after the one before.
 void start_steps(Gpu& gpu, Function f, const RowPasses& passes, RowSpace s) {
-  const auto room = [&](int64_t numbers) {
+  const auto buffer = [&](int64_t numbers) {
     return empty_tensor(Spec{Shape({Dim(numbers * passes.folds * 8)}), DType::u8, false, gpu.device});
   };
-  const Tensor parts = room(s.rows * s.pieces * 32), totals = room(s.rows);
+  const Tensor parts = buffer(s.rows * s.pieces * 32), totals = buffer(s.rows);
   s.parts = address(parts), s.totals = address(totals);
   const int last = 2 * passes.passes + passes.stores_points * (1 + passes.stores_rows);
   for (s.step = 0; s.step < last; ++s.step)

@@ -1,3 +1,4 @@
+// Index spaces of kernels; see spaces.h. Start at for_each_space.
 #include "rill/devices/cuda/driver/spaces.h"
 
 #include <fmt/format.h>
@@ -18,12 +19,12 @@ struct Axis {
 };
 
 // Axes [begin, end) without those of size 1, neighbours joined where every operand walks them as one.
-std::vector<Axis> joined(const Ints& sizes, const std::vector<Placed>& operands, size_t begin, size_t end) {
+std::vector<Axis> joined(const Ints& sizes, const std::vector<StridedOperand>& operands, size_t begin, size_t end) {
   std::vector<Axis> all;
   for (size_t i = begin; i < end; ++i) {
     if (sizes[i] == 1) continue;
     Axis axis{sizes[i], {}};
-    for (const Placed& o : operands) axis.stride.push_back(o.stride[i]);
+    for (const StridedOperand& o : operands) axis.stride.push_back(o.stride[i]);
     append_axis(all, axis, &Axis::stride);
   }
   return all;
@@ -68,8 +69,8 @@ void start_outer(Space s, std::span<const Axis> outer, size_t operands, const Ca
 
 }  // namespace
 
-Placed placed(const Tensor& t, size_t axes) {
-  Placed p{t.rep()->data, Ints(axes, 0)};
+StridedOperand strided_operand(const Tensor& t, size_t axes) {
+  StridedOperand p{t.rep()->data, Ints(axes, 0)};
   const size_t first = axes - size_t(t.ndim());
   for (size_t i = 0; i < size_t(t.ndim()); ++i)
     if (t.shape()[i] != 1) p.stride[first + i] = t.strides()[i] * int64_t(size_of(t.dtype()));
@@ -82,11 +83,11 @@ Tensor dense_copy(const Tensor& t) {
   return out;
 }
 
-bool has_plain_rows(const Ints& sizes, const std::vector<Placed>& operands, size_t row_axes) {
+bool has_plain_rows(const Ints& sizes, const std::vector<StridedOperand>& operands, size_t row_axes) {
   return joined(sizes, operands, sizes.size() - row_axes, sizes.size()).size() <= 1;
 }
 
-void for_each_space(const Ints& sizes, const std::vector<Placed>& operands, int row_axes,
+void for_each_space(const Ints& sizes, const std::vector<StridedOperand>& operands, int row_axes,
                     const Callback<void(const Space&)>& start) {
   if (operands.size() > size_t(Space::most_operands))
     fail("cuda", fmt::format("a kernel has {} operands, and {} are the most", operands.size(), Space::most_operands),

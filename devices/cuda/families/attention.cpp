@@ -39,7 +39,7 @@ class Call {
   }
 
   template <class Layout>
-  void place(MatrixGrid& g, const Tensor& t, Layout&& layout) {
+  void set_grid(MatrixGrid& g, const Tensor& t, Layout&& layout) {
     if (grid_of(g, t, layout(t))) return;
     copies_.push_back(empty_tensor(Spec{t.shape(), t.dtype(), false, t.device()}));
     copy_elements(t, copies_.back());
@@ -53,11 +53,11 @@ class Call {
     for (size_t i = 0; i + 2 < n; ++i) p.heads *= q[i], p.shared *= k[i];
     p.group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : 1;
     p.queries = q[n - 2], p.keys = k[n - 2], p.width = q[n - 1], p.value_width = args_.input(2).shape()[n - 1];
-    place(p.q, args_.input(0), matrices_of);
-    place(p.k, args_.input(1), matrices_of);
-    place(p.v, args_.input(2), matrices_of);
+    set_grid(p.q, args_.input(0), matrices_of);
+    set_grid(p.k, args_.input(1), matrices_of);
+    set_grid(p.v, args_.input(2), matrices_of);
     if (args_.in.size() <= mask) return;
-    place(p.mask, args_.input(int(mask)), matrices_of);
+    set_grid(p.mask, args_.input(int(mask)), matrices_of);
     p.mask_kind = args_.input(int(mask)).dtype() == DType::boolean ? 1 : 2;
   }
   // [..., tokens, 3, heads, columns]
@@ -70,7 +70,7 @@ class Call {
     p.queries = p.keys = s[n - 4], p.width = p.value_width = s[n - 1];
     MatrixGrid* parts[] = {&p.q, &p.k, &p.v};
     for (int64_t i = 0; i < 3; ++i)
-      place(*parts[i], args_.input(0), [&](const Tensor& t) { return joined_part(t, i); });
+      set_grid(*parts[i], args_.input(0), [&](const Tensor& t) { return joined_part(t, i); });
   }
   void outputs(MatrixLayout (*layout)(const Tensor&)) {
     grid_of(p.out, args_.output(0), layout(args_.output(0)));
@@ -81,28 +81,34 @@ class Call {
   void start(std::string_view kernel, int64_t heads, int64_t rows, int64_t columns) {
     const DType dtype = args_.input(0).dtype();
     Gpu& gpu = gpu_of(args_.output(0).device());
-    if (has_cores(gpu, dtype, kernel == "attention" ? 256 : 128)) return start_by_cores(gpu, kernel, heads, rows);
+    if (has_cores(gpu, dtype)) return start_by_cores(gpu, kernel, heads, rows);
     // f64: tiles that static shared memory (48 KB) holds.
     const bool is_double = dtype == DType::f64;
     const int64_t r = is_double ? 2 : 4, c = is_double || std::max(p.width, p.value_width) <= 64 ? 4 : 8;
     const auto tiles = [](int64_t n, int64_t of) { return (n + 16 * of - 1) / (16 * of); };
     const int64_t blocks = heads * tiles(rows, r) * std::max<int64_t>(1, tiles(columns, c));
     const std::string call = fmt::format("{}<{}, {}, {}>", kernel, name(dtype), r, c);
-    gpu.launch_blocks(kernel_of(gpu, {attention_family, "Attention", call}), p, std::min<int64_t>(blocks, 1 << 30),
-                      256);
+    launch(gpu, attention_family, call, blocks, 256);
   }
   // Tensor cores, which sm_80 is the first to have for both kinds of halves; lanes have whole rows in registers, which
-  // hold `most` columns.
-  bool has_cores(const Gpu& gpu, DType dtype, int64_t most) const {
+  // hold 256 columns.
+  bool has_cores(const Gpu& gpu, DType dtype) const {
     const int64_t widest = std::max(p.width, p.value_width);
-    return is_half(dtype) && gpu.architecture >= 80 && widest > 0 && widest <= most;
+    return is_half(dtype) && gpu.architecture >= 80 && widest > 0 && widest <= 256;
   }
   void start_by_cores(Gpu& gpu, std::string_view kernel, int64_t heads, int64_t rows) {
-    const int64_t widest = std::max(p.width, p.value_width), blocks = heads * ((rows + 63) / 64);
+    const int64_t widest = std::max(p.width, p.value_width);
     const int size = widest <= 64 ? 64 : widest <= 96 ? 96 : widest <= 128 ? 128 : 256;
-    const std::string call = fmt::format("{}_by_cores<{}, {}>", kernel, name(args_.input(0).dtype()), size);
-    gpu.launch_blocks(kernel_of(gpu, {attention_cores_family, "Attention", call}), p,
-                      std::min<int64_t>(blocks, 1 << 30), 128);
+    const std::string types = fmt::format("{}, {}", name(args_.input(0).dtype()), size);
+    if (kernel == "attention" || size <= 128)
+      return launch(gpu, attention_cores_family, fmt::format("{}_by_cores<{}>", kernel, types),
+                    heads * ((rows + 63) / 64), 128);
+    const int64_t blocks = heads * ((rows + 31) / 32);
+    if (kernel == "attention_grad_q")
+      return launch(gpu, attention_cores_family, fmt::format("{}_of_wide_heads<{}>", kernel, types), blocks, 64);
+    for (const bool of_values : {false, true})
+      launch(gpu, attention_cores_family, fmt::format("{}_of_wide_heads<{}, {}>", kernel, types, of_values), blocks,
+             64);
   }
   void start_gradients() {
     if (p.width > 0) start("attention_grad_q", p.heads, p.queries, p.width);
@@ -112,6 +118,10 @@ class Call {
   Attention p{};
 
  private:
+  void launch(Gpu& gpu, const Family& family, const std::string& call, int64_t blocks, int threads) {
+    gpu.launch_blocks(kernel_of(gpu, {family, "Attention", call}), p, std::min<int64_t>(blocks, 1 << 30), threads);
+  }
+
   const KernelArgs& args_;
   std::vector<Tensor> copies_;
 };
@@ -133,9 +143,9 @@ void run_self_attention(const KernelArgs& args) {
 void run_attention_grad(const KernelArgs& args) {
   Call call(args);
   call.separate(6);
-  call.place(call.p.log_sums, args.input(3), matrices_of);
-  call.place(call.p.delta, args.input(4), matrices_of);
-  call.place(call.p.g, args.input(5), matrices_of);
+  call.set_grid(call.p.log_sums, args.input(3), matrices_of);
+  call.set_grid(call.p.delta, args.input(4), matrices_of);
+  call.set_grid(call.p.g, args.input(5), matrices_of);
   grid_of(call.p.dq, args.output(0), matrices_of(args.output(0)));
   grid_of(call.p.dk, args.output(1), matrices_of(args.output(1)));
   grid_of(call.p.dv, args.output(2), matrices_of(args.output(2)));
@@ -145,9 +155,9 @@ void run_attention_grad(const KernelArgs& args) {
 void run_self_attention_grad(const KernelArgs& args) {
   Call call(args);
   call.joined();
-  call.place(call.p.log_sums, args.input(1), matrices_of);
-  call.place(call.p.delta, args.input(2), matrices_of);
-  call.place(call.p.g, args.input(3), by_head);
+  call.set_grid(call.p.log_sums, args.input(1), matrices_of);
+  call.set_grid(call.p.delta, args.input(2), matrices_of);
+  call.set_grid(call.p.g, args.input(3), by_head);
   MatrixGrid* parts[] = {&call.p.dq, &call.p.dk, &call.p.dv};
   for (int64_t i = 0; i < 3; ++i) grid_of(*parts[i], args.output(0), joined_part(args.output(0), i));
   call.start_gradients();

@@ -1,9 +1,9 @@
-// Attention and its gradient by tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022; the
-// running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
+// Attention and its gradient by tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022;
+// the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
 // A block of 16 x 16 threads makes a tile of 16 R x 16 R scores, R x R a thread, and what comes of them, 16 R rows by
-// 16 C columns, R x C a thread: rows and columns near, near + 16, ... Results with more columns than that take more
-// blocks, each of which makes the scores again. Every number is made by one block, in one order.
+// 16 C columns, R x C a thread: rows ty, ty + 16, ... and columns tx, tx + 16, ... Results with more columns than that
+// take more blocks, each of which makes the scores again. Every number is made by one block, in one order.
 namespace rill::cuda {
 
 template <class T> struct Wide {
@@ -64,7 +64,7 @@ struct Rows {
 template <class T, int R, int C>
 RILL void dot_rows(Tile<T, R, C>& t, const Rows<T>& a, const Rows<T>& b, i64 width, typename Wide<T>::Type (&sum)[R][R]) {
   typedef typename Wide<T>::Type W;
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
 #pragma unroll
   for (int i = 0; i < R; ++i)
 #pragma unroll
@@ -73,17 +73,17 @@ RILL void dot_rows(Tile<T, R, C>& t, const Rows<T>& a, const Rows<T>& b, i64 wid
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < R; ++e) {
-      const int row = far + 16 * e;
-      const i64 c = first + near;
-      t.left[near][row] = c < width && a.first + row < a.count ? a.load(row, c) : W(0);
-      t.right[near][row] = c < width && b.first + row < b.count ? b.load(row, c) : W(0);
+      const int row = ty + 16 * e;
+      const i64 c = first + tx;
+      t.left[tx][row] = c < width && a.first + row < a.count ? a.load(row, c) : W(0);
+      t.right[tx][row] = c < width && b.first + row < b.count ? b.load(row, c) : W(0);
     }
     __syncthreads();
 #pragma unroll
     for (int d = 0; d < 16; ++d) {
       W x[R], y[R];
 #pragma unroll
-      for (int i = 0; i < R; ++i) x[i] = t.left[d][far + 16 * i], y[i] = t.right[d][near + 16 * i];
+      for (int i = 0; i < R; ++i) x[i] = t.left[d][ty + 16 * i], y[i] = t.right[d][tx + 16 * i];
 #pragma unroll
       for (int i = 0; i < R; ++i)
 #pragma unroll
@@ -98,7 +98,7 @@ RILL void add_product(Tile<T, R, C>& t, const Matrix<T>& m, i64 first, i64 count
                       typename Wide<T>::Type (&sum)[R][C]) {
   typedef typename Wide<T>::Type W;
   enum { side = 16 * R, wide = 16 * C };
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   for (int k = 0; k < side && first + k < count; k += 16) {
     __syncthreads();
 #pragma unroll
@@ -112,9 +112,9 @@ RILL void add_product(Tile<T, R, C>& t, const Matrix<T>& m, i64 first, i64 count
     for (int d = 0; d < 16; ++d) {
       W x[R], y[C];
 #pragma unroll
-      for (int i = 0; i < R; ++i) x[i] = t.scores[far + 16 * i][k + d];
+      for (int i = 0; i < R; ++i) x[i] = t.scores[ty + 16 * i][k + d];
 #pragma unroll
-      for (int j = 0; j < C; ++j) y[j] = t.values[d][near + 16 * j];
+      for (int j = 0; j < C; ++j) y[j] = t.values[d][tx + 16 * j];
 #pragma unroll
       for (int i = 0; i < R; ++i)
 #pragma unroll
@@ -124,49 +124,49 @@ RILL void add_product(Tile<T, R, C>& t, const Matrix<T>& m, i64 first, i64 count
   __syncthreads();  // the scores may be written over
 }
 
-// A head's query i and key j: their score, -inf where the query does not see the key. As on the CPU, the scale is in the
-// queries: a score's last bits are a gradient's middle ones.
+// A head's query i and key j: their score, -inf where the query does not see the key. As on the CPU, the scale is in
+// the queries: a score's last bits are a gradient's middle ones.
 template <class T>
 struct Scores {
   typedef typename Wide<T>::Type W;
   const Attention& s;
-  Matrix<T> added;
-  Matrix<bool> seen;
-  inline Scores(const Attention& a, i64 head) : s(a), added(), seen() {
-    if (a.mask_kind == 1) seen = matrix<bool>(a.mask, head);
-    if (a.mask_kind == 2) added = matrix<T>(a.mask, head);
+  Matrix<T> added_mask;
+  Matrix<bool> bool_mask;
+  inline Scores(const Attention& a, i64 head) : s(a), added_mask(), bool_mask() {
+    if (a.mask_kind == 1) bool_mask = matrix<bool>(a.mask, head);
+    if (a.mask_kind == 2) added_mask = matrix<T>(a.mask, head);
   }
   inline W of(W y, i64 i, i64 j, bool& visible) const {
-    const W hidden = lowest(W());
+    const W minus_infinity = lowest(W());
     visible = !s.causal || j <= i + s.keys - s.queries;
-    if (s.mask_kind == 1) visible = visible && Stored<bool>::load(seen.at(i, j));
+    if (s.mask_kind == 1) visible = visible && Stored<bool>::load(bool_mask.at(i, j));
     if (s.mask_kind == 2) {
-      const W x = added.load(i, j);
-      visible = visible && x != hidden;
+      const W x = added_mask.load(i, j);
+      visible = visible && x != minus_infinity;
       y += x;
     }
-    return visible ? y : hidden;
+    return visible ? y : minus_infinity;
   }
 };
-// Keys that some query before `end` sees.
-RILL i64 seen_before(const Attention& s, i64 end) {
+// How many keys the queries before `end` see.
+RILL i64 visible_keys_before(const Attention& s, i64 end) {
   if (!s.causal) return s.keys;
   const i64 y = (end < s.queries ? end : s.queries) + s.keys - s.queries;
   return y < 0 ? 0 : y;
 }
 // The first query that sees key j.
-RILL i64 first_seeing(const Attention& s, i64 j) {
+RILL i64 first_query_that_sees(const Attention& s, i64 j) {
   const i64 y = j - s.keys + s.queries;
   return !s.causal || y < 0 ? 0 : y;
 }
 
 template <class T>
-struct Greater { RILL T of(T a, T b) { return max(a, b); } };  // of a NaN and a number, the NaN
+struct Maximum { RILL T of(T a, T b) { return max(a, b); } };  // of a NaN and a number, the NaN
 template <class T>
-struct Added { RILL T of(T a, T b) { return a + b; } };
-// Over the 16 threads that have a row.
+struct Add { RILL T of(T a, T b) { return a + b; } };
+// Over the 16 threads that share a row.
 template <class F, class T>
-RILL T over_row(T x) {
+RILL T reduce_row(T x) {
   for (int with = 8; with > 0; with /= 2) x = F::of(x, __shfl_xor_sync(~0u, x, with));
   return x;
 }
@@ -176,70 +176,70 @@ RILL void attention(const Attention& s) {
   typedef typename Wide<T>::Type W;
   enum { side = 16 * R, wide = 16 * C };
   __shared__ Tile<T, R, C> t;
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
-  const W hidden = lowest(W());
-  const i64 tiles = (s.queries + side - 1) / side, parts = s.value_width > 0 ? (s.value_width + wide - 1) / wide : 1;
-  for (i64 q = blockIdx.x; q < s.heads * tiles * parts; q += gridDim.x) {
-    const i64 part = q % parts * wide, first = q / parts % tiles * side, head = q / parts / tiles;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const W minus_infinity = lowest(W());
+  const i64 tiles = (s.queries + side - 1) / side, column_parts = s.value_width > 0 ? (s.value_width + wide - 1) / wide : 1;
+  for (i64 q = blockIdx.x; q < s.heads * tiles * column_parts; q += gridDim.x) {
+    const i64 first_column = q % column_parts * wide, first = q / column_parts % tiles * side, head = q / column_parts / tiles;
     const Matrix<T> queries = matrix<T>(s.q, head), keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
     const Scores<T> scores(s, head);
-    W top[R], total[R], sum[R][C];
-    int sees[R];
+    W row_max[R], row_sum[R], sum[R][C];
+    int sees_any[R];
 #pragma unroll
     for (int i = 0; i < R; ++i) {
-      top[i] = hidden, total[i] = W(0), sees[i] = 0;
+      row_max[i] = minus_infinity, row_sum[i] = W(0), sees_any[i] = 0;
 #pragma unroll
       for (int j = 0; j < C; ++j) sum[i][j] = W(0);
     }
-    const i64 end = seen_before(s, first + side);
+    const i64 end = visible_keys_before(s, first + side);
     for (i64 key = 0; key < end; key += side) {
       W x[R][R];
       dot_rows<T, R, C>(t, Rows<T>{queries, first, s.queries, W(s.scale)}, Rows<T>{keys, key, s.keys, W(1)}, s.width, x);
 #pragma unroll
       for (int i = 0; i < R; ++i) {
-        const i64 row = first + far + 16 * i;
-        W most = hidden;
+        const i64 row = first + ty + 16 * i;
+        W new_max = minus_infinity;
 #pragma unroll
         for (int j = 0; j < R; ++j) {
-          const i64 column = key + near + 16 * j;
+          const i64 column = key + tx + 16 * j;
           bool visible = false;
-          x[i][j] = row < s.queries && column < s.keys ? scores.of(x[i][j], row, column, visible) : hidden;
-          sees[i] |= visible;
-          most = Greater<W>::of(most, x[i][j]);
+          x[i][j] = row < s.queries && column < s.keys ? scores.of(x[i][j], row, column, visible) : minus_infinity;
+          sees_any[i] |= visible;
+          new_max = Maximum<W>::of(new_max, x[i][j]);
         }
-        most = Greater<W>::of(top[i], over_row<Greater<W>>(most));
-        const W shrunk = most == top[i] ? W(1) : exp_of(top[i] - most);
-        top[i] = most;
-        W added = W(0);
+        new_max = Maximum<W>::of(row_max[i], reduce_row<Maximum<W>>(new_max));
+        const W rescale = new_max == row_max[i] ? W(1) : exp_of(row_max[i] - new_max);
+        row_max[i] = new_max;
+        W tile_sum = W(0);
 #pragma unroll
         for (int j = 0; j < R; ++j) {
-          const W e = x[i][j] == hidden ? W(0) : exp_of(x[i][j] - most);
-          t.scores[far + 16 * i][near + 16 * j] = e;
-          added += e;
+          const W e = x[i][j] == minus_infinity ? W(0) : exp_of(x[i][j] - new_max);
+          t.scores[ty + 16 * i][tx + 16 * j] = e;
+          tile_sum += e;
         }
-        total[i] = total[i] * shrunk + over_row<Added<W>>(added);
+        row_sum[i] = row_sum[i] * rescale + reduce_row<Add<W>>(tile_sum);
 #pragma unroll
-        for (int j = 0; j < C; ++j) sum[i][j] *= shrunk;
+        for (int j = 0; j < C; ++j) sum[i][j] *= rescale;
       }
-      add_product<T, R, C>(t, values, key, s.keys, part, s.value_width, sum);
+      add_product<T, R, C>(t, values, key, s.keys, first_column, s.value_width, sum);
     }
     const Matrix<T> out = matrix<T>(s.out, head);
     const Matrix<W> out_sums = matrix<W>(s.out_sums, head);
 #pragma unroll
     for (int i = 0; i < R; ++i) {
-      const i64 row = first + far + 16 * i;
+      const i64 row = first + ty + 16 * i;
       // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
-      const bool some = over_row<Greater<int>>(sees[i]) != 0, empty = total[i] == W(0);
-      const W none = some ? hidden - hidden : W(0);
+      const bool any_visible = reduce_row<Maximum<int>>(sees_any[i]) != 0, is_empty = row_sum[i] == W(0);
+      const W empty_result = any_visible ? minus_infinity - minus_infinity : W(0);
       if (row >= s.queries) continue;
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const i64 column = part + near + 16 * j;
-        if (column < s.value_width) out.put(row, column, empty ? none : sum[i][j] / total[i]);
+        const i64 column = first_column + tx + 16 * j;
+        if (column < s.value_width) out.put(row, column, is_empty ? empty_result : sum[i][j] / row_sum[i]);
       }
-      if (part == 0 && near == 0) {
-        out_sums.put(row, 0, empty ? none : top[i]);
-        out_sums.put(row, 1, empty ? none : log_of(total[i]));
+      if (first_column == 0 && tx == 0) {
+        out_sums.put(row, 0, is_empty ? empty_result : row_max[i]);
+        out_sums.put(row, 1, is_empty ? empty_result : log_of(row_sum[i]));
       }
     }
   }
@@ -247,12 +247,12 @@ RILL void attention(const Attention& s) {
 
 // What a query's row of the gradient needs.
 template <class T>
-struct RowSums {
-  typename Wide<T>::Type top, rest, delta;
-  inline RowSums(const Attention& s, i64 head, i64 i) {
+struct RowStatistics {
+  typename Wide<T>::Type row_max, log_row_sum, delta;
+  inline RowStatistics(const Attention& s, i64 head, i64 i) {
     typedef typename Wide<T>::Type W;
     const Matrix<W> sums = matrix<W>(s.log_sums, head);
-    top = sums.load(i, 0), rest = sums.load(i, 1), delta = matrix<W>(s.delta, head).load(i, 0);
+    row_max = sums.load(i, 0), log_row_sum = sums.load(i, 1), delta = matrix<W>(s.delta, head).load(i, 0);
   }
 };
 
@@ -262,10 +262,10 @@ RILL void attention_grad_q(const Attention& s) {
   typedef typename Wide<T>::Type W;
   enum { side = 16 * R, wide = 16 * C };
   __shared__ Tile<T, R, C> t;
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
-  const i64 tiles = (s.queries + side - 1) / side, parts = (s.width + wide - 1) / wide;
-  for (i64 q = blockIdx.x; q < s.heads * tiles * parts; q += gridDim.x) {
-    const i64 part = q % parts * wide, first = q / parts % tiles * side, head = q / parts / tiles;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const i64 tiles = (s.queries + side - 1) / side, column_parts = (s.width + wide - 1) / wide;
+  for (i64 q = blockIdx.x; q < s.heads * tiles * column_parts; q += gridDim.x) {
+    const i64 first_column = q % column_parts * wide, first = q / column_parts % tiles * side, head = q / column_parts / tiles;
     const Matrix<T> queries = matrix<T>(s.q, head), keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
     const Matrix<T> g = matrix<T>(s.g, head);
     const Scores<T> scores(s, head);
@@ -274,34 +274,34 @@ RILL void attention_grad_q(const Attention& s) {
     for (int i = 0; i < R; ++i)
 #pragma unroll
       for (int j = 0; j < C; ++j) sum[i][j] = W(0);
-    const i64 end = seen_before(s, first + side);
+    const i64 end = visible_keys_before(s, first + side);
     for (i64 key = 0; key < end; key += side) {
       W x[R][R], y[R][R];
       dot_rows<T, R, C>(t, Rows<T>{queries, first, s.queries, W(s.scale)}, Rows<T>{keys, key, s.keys, W(1)}, s.width, x);
       dot_rows<T, R, C>(t, Rows<T>{g, first, s.queries, W(1)}, Rows<T>{values, key, s.keys, W(1)}, s.value_width, y);
 #pragma unroll
       for (int i = 0; i < R; ++i) {
-        const i64 row = first + far + 16 * i;
-        const RowSums<T> of_row(s, head, row < s.queries ? row : 0);
+        const i64 row = first + ty + 16 * i;
+        const RowStatistics<T> of_row(s, head, row < s.queries ? row : 0);
 #pragma unroll
         for (int j = 0; j < R; ++j) {
-          const i64 column = key + near + 16 * j;
+          const i64 column = key + tx + 16 * j;
           bool visible;
           W d = W(0);
           if (row < s.queries && column < s.keys)
-            d = exp_of((scores.of(x[i][j], row, column, visible) - of_row.top) - of_row.rest) * (y[i][j] - of_row.delta) *
+            d = exp_of((scores.of(x[i][j], row, column, visible) - of_row.row_max) - of_row.log_row_sum) * (y[i][j] - of_row.delta) *
                 W(s.scale);
-          t.scores[far + 16 * i][near + 16 * j] = d;
+          t.scores[ty + 16 * i][tx + 16 * j] = d;
         }
       }
-      add_product<T, R, C>(t, keys, key, s.keys, part, s.width, sum);
+      add_product<T, R, C>(t, keys, key, s.keys, first_column, s.width, sum);
     }
     const Matrix<T> out = matrix<T>(s.dq, head);
 #pragma unroll
     for (int i = 0; i < R; ++i)
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const i64 row = first + far + 16 * i, column = part + near + 16 * j;
+        const i64 row = first + ty + 16 * i, column = first_column + tx + 16 * j;
         if (row < s.queries && column < s.width) out.put(row, column, sum[i][j]);
       }
   }
@@ -313,11 +313,11 @@ RILL void attention_grad_kv(const Attention& s) {
   typedef typename Wide<T>::Type W;
   enum { side = 16 * R, wide = 16 * C };
   __shared__ Tile<T, R, C> t;
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const i64 widest = s.width > s.value_width ? s.width : s.value_width;
-  const i64 tiles = (s.keys + side - 1) / side, parts = (widest + wide - 1) / wide;
-  for (i64 q = blockIdx.x; q < s.shared * tiles * parts; q += gridDim.x) {
-    const i64 part = q % parts * wide, first = q / parts % tiles * side, shared = q / parts / tiles;
+  const i64 tiles = (s.keys + side - 1) / side, column_parts = (widest + wide - 1) / wide;
+  for (i64 q = blockIdx.x; q < s.shared * tiles * column_parts; q += gridDim.x) {
+    const i64 first_column = q % column_parts * wide, first = q / column_parts % tiles * side, shared = q / column_parts / tiles;
     const Matrix<T> keys = matrix<T>(s.k, shared), values = matrix<T>(s.v, shared);
     W to_keys[R][C], to_values[R][C];
 #pragma unroll
@@ -327,31 +327,31 @@ RILL void attention_grad_kv(const Attention& s) {
     for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
       const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
       const Scores<T> scores(s, head);
-      for (i64 query = first_seeing(s, first) / side * side; query < s.queries; query += side) {
+      for (i64 query = first_query_that_sees(s, first) / side * side; query < s.queries; query += side) {
         W x[R][R], y[R][R];
         dot_rows<T, R, C>(t, Rows<T>{keys, first, s.keys, W(1)}, Rows<T>{queries, query, s.queries, W(s.scale)}, s.width, x);
         dot_rows<T, R, C>(t, Rows<T>{values, first, s.keys, W(1)}, Rows<T>{g, query, s.queries, W(1)}, s.value_width, y);
 #pragma unroll
         for (int j = 0; j < R; ++j) {
-          const i64 column = query + near + 16 * j;
-          const RowSums<T> of_row(s, head, column < s.queries ? column : 0);
+          const i64 column = query + tx + 16 * j;
+          const RowStatistics<T> of_row(s, head, column < s.queries ? column : 0);
 #pragma unroll
           for (int i = 0; i < R; ++i) {
-            const i64 row = first + far + 16 * i;
+            const i64 row = first + ty + 16 * i;
             bool visible;
             W p = W(0);
             if (row < s.keys && column < s.queries)
-              p = exp_of((scores.of(x[i][j], column, row, visible) - of_row.top) - of_row.rest);
-            t.scores[far + 16 * i][near + 16 * j] = p;
+              p = exp_of((scores.of(x[i][j], column, row, visible) - of_row.row_max) - of_row.log_row_sum);
+            t.scores[ty + 16 * i][tx + 16 * j] = p;
             y[i][j] = row < s.keys && column < s.queries ? p * (y[i][j] - of_row.delta) * W(s.scale) : W(0);
           }
         }
-        add_product<T, R, C>(t, g, query, s.queries, part, s.value_width, to_values);
+        add_product<T, R, C>(t, g, query, s.queries, first_column, s.value_width, to_values);
 #pragma unroll
         for (int i = 0; i < R; ++i)
 #pragma unroll
-          for (int j = 0; j < R; ++j) t.scores[far + 16 * i][near + 16 * j] = y[i][j];
-        add_product<T, R, C>(t, queries, query, s.queries, part, s.width, to_keys);
+          for (int j = 0; j < R; ++j) t.scores[ty + 16 * i][tx + 16 * j] = y[i][j];
+        add_product<T, R, C>(t, queries, query, s.queries, first_column, s.width, to_keys);
       }
     }
     const Matrix<T> dk = matrix<T>(s.dk, shared), dv = matrix<T>(s.dv, shared);
@@ -359,7 +359,7 @@ RILL void attention_grad_kv(const Attention& s) {
     for (int i = 0; i < R; ++i)
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const i64 row = first + far + 16 * i, column = part + near + 16 * j;
+        const i64 row = first + ty + 16 * i, column = first_column + tx + 16 * j;
         if (row < s.keys && column < s.width) dk.put(row, column, to_keys[i][j]);
         if (row < s.keys && column < s.value_width) dv.put(row, column, to_values[i][j]);
       }

@@ -1,14 +1,16 @@
-// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps goes over
-// tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh is in front, and says what is
-// computed; scores, their sums and results are f32 here too. Weights are rounded to halves before they are multiplied by
-// values. What gradients are made of may be too small for f16: there it keeps the exponent of f32 and 10 bits (TF32).
+// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps goes
+// over tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh is in front, and says
+// what is computed; scores, their sums and results are f32 here too. Weights are rounded to halves before they are
+// multiplied by values. What gradients are made of may be too small for f16: there it keeps the exponent of f32 and 10
+// bits (TF32).
 //
 // Fragments are as PTX has them for mma.m16n8k16: a lane has of a 16 x 8 result the rows lane / 4 and lane / 4 + 8, two
-// neighbouring columns of each, 2 (lane % 4) and the next. Two such results side by side are, as halves, a left operand.
+// neighbouring columns of each, 2 (lane % 4) and the next. Two such results side by side are, as halves, a left
+// operand.
 namespace rill::cuda {
 
-struct Four { f32 v[4]; };    // of a 16 x 8 result
-struct Eight { u32 v[4]; };   // pairs of halves: of a 16 x 16 left operand, or four 8 x 8 matrices
+struct ResultFragment { f32 v[4]; };    // of a 16 x 8 result
+struct OperandFragment { u32 v[4]; };   // pairs of halves: of a 16 x 16 left operand, or four 8 x 8 matrices
 
 #ifdef RILL_ON_HOST
 template <class T>
@@ -18,8 +20,8 @@ struct Cores {
     x.bits = bits;
     return rill::widen(x);
   }
-  RILL void multiply(Four& sum, const Eight& a, u32 b0, u32 b1) { __of_tensor_cores(sum.v, a.v, b0, b1, wide); }
-  RILL void multiply(Four& sum, const Four& a, u32 b) {
+  RILL void multiply(ResultFragment& sum, const OperandFragment& a, u32 b0, u32 b1) { __of_tensor_cores(sum.v, a.v, b0, b1, wide); }
+  RILL void multiply(ResultFragment& sum, const ResultFragment& a, u32 b) {
     __of_tensor_cores_wide(sum.v, a.v, wide(u16(b)), wide(u16(b >> 16)));
   }
   RILL u32 pair(f32 first, f32 second) {
@@ -27,8 +29,8 @@ struct Cores {
   }
 };
 template <bool turned>
-RILL Eight load_matrices(const u16* row) {
-  Eight x;
+RILL OperandFragment load_matrices(const u16* row) {
+  OperandFragment x;
   __load_matrices(x.v, row, turned);
   return x;
 }
@@ -37,13 +39,13 @@ template <class T> struct Cores;
 #define RILL_CORES(T, name, low, high)                                                                               \
   template <>                                                                                                        \
   struct Cores<T> {                                                                                                  \
-    RILL void multiply(Four& sum, const Eight& a, u32 b0, u32 b1) {                                                  \
+    RILL void multiply(ResultFragment& sum, const OperandFragment& a, u32 b0, u32 b1) { \
       asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name                                            \
                    ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                            \
                    : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                                  \
                    : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));                          \
     }                                                                                                                \
-    RILL void multiply(Four& sum, const Four& a, u32 b) {                                                            \
+    RILL void multiply(ResultFragment& sum, const ResultFragment& a, u32 b) { \
       f32 b0, b1;                                                                                                    \
       asm(low : "=f"(b0) : "r"(b));                                                                                  \
       asm(high : "=f"(b1) : "r"(b));                                                                                 \
@@ -69,8 +71,8 @@ RILL_CORES(f16, "f16", "{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;
 RILL_CORES(bf16, "bf16", "{ .reg .b32 y; shl.b32 y, %1, 16; mov.b32 %0, y; }",
            "{ .reg .b32 y; and.b32 y, %1, 0xffff0000; mov.b32 %0, y; }")
 template <bool turned>
-RILL Eight load_matrices(const u16* row) {
-  Eight x;
+RILL OperandFragment load_matrices(const u16* row) {
+  OperandFragment x;
   u32 at;
   asm("{ .reg .u64 s; cvta.to.shared.u64 s, %1; cvt.u32.u64 %0, s; }" : "=r"(at) : "l"(row));
   if (turned)
@@ -83,21 +85,21 @@ RILL Eight load_matrices(const u16* row) {
 }
 #endif
 
-// Rows of a matrix in shared memory, as many as `count`, each of D halves: what the matrix does not have is 0. Rows are a
-// little longer than D, so that eight of them begin in all banks.
+// Rows of a matrix in shared memory, as many as `count`, each of D halves: what the matrix does not have is 0. Rows are
+// a little longer than D, so that eight of them begin in all banks.
 template <int D>
-struct alignas(16) Line { u16 v[D + 8]; };
-struct alignas(16) Sixteen { u16 v[8]; };
+struct alignas(16) SharedRow { u16 v[D + 8]; };
+struct alignas(16) EightHalves { u16 v[8]; };
 
 // The rows from `first` on, of `rows` that there are, each `width` long.
 template <class T, int D>
-RILL void load_rows(Line<D>* to, int count, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
-  const bool whole = m.column == 1 && m.row % 8 == 0 && i64(m.data) % 16 == 0;
+RILL void load_rows(SharedRow<D>* to, int count, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
+  const bool is_aligned = m.column == 1 && m.row % 8 == 0 && i64(m.data) % 16 == 0;
   for (int e = threadIdx.x; e < count * (D / 8); e += blockDim.x) {
     const int row = e / (D / 8), column = e % (D / 8) * 8;
-    Sixteen x;
-    if (whole && first + row < rows && column + 8 <= width) {
-      x = *RILL_AT((const Sixteen*)m.at(first + row, column));
+    EightHalves x;
+    if (is_aligned && first + row < rows && column + 8 <= width) {
+      x = *RILL_AT((const EightHalves*)m.at(first + row, column));
     } else {
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
@@ -105,33 +107,33 @@ RILL void load_rows(Line<D>* to, int count, const Matrix<T>& m, i64 first, i64 r
         x.v[j] = inside ? *RILL_AT((const u16*)m.at(first + row, column + j)) : u16(0);
       }
     }
-    *(Sixteen*)&to[row].v[column] = x;
+    *(EightHalves*)&to[row].v[column] = x;
   }
 }
 
 // sum += 16 rows, as left operands for each 16 columns of D, times `count` rows in shared memory.
 template <class T, int D, int count>
-RILL void times_rows(const Eight (&a)[D / 16], const Line<D>* b, Four (&sum)[count / 8]) {
+RILL void times_rows(const OperandFragment (&a)[D / 16], const SharedRow<D>* b, ResultFragment (&sum)[count / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
 #pragma unroll
   for (int k = 0; k < D / 16; ++k)
 #pragma unroll
     for (int n = 0; n < count / 16; ++n) {
-      const Eight x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
+      const OperandFragment x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
       Cores<T>::multiply(sum[2 * n], a[k], x.v[0], x.v[1]);
       Cores<T>::multiply(sum[2 * n + 1], a[k], x.v[2], x.v[3]);
     }
 }
 // The same of 16 rows in shared memory.
 template <class T, int D, int count>
-RILL void times_rows(const Line<D>* a, const Line<D>* b, Four (&sum)[count / 8]) {
+RILL void times_rows(const SharedRow<D>* a, const SharedRow<D>* b, ResultFragment (&sum)[count / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
 #pragma unroll 2
   for (int k = 0; k < D / 16; ++k) {
-    const Eight y = load_matrices<false>(&a[lane % 16].v[k * 16 + lane / 16 * 8]);
+    const OperandFragment y = load_matrices<false>(&a[lane % 16].v[k * 16 + lane / 16 * 8]);
 #pragma unroll
     for (int n = 0; n < count / 16; ++n) {
-      const Eight x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
+      const OperandFragment x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
       Cores<T>::multiply(sum[2 * n], y, x.v[0], x.v[1]);
       Cores<T>::multiply(sum[2 * n + 1], y, x.v[2], x.v[3]);
     }
@@ -139,39 +141,39 @@ RILL void times_rows(const Line<D>* a, const Line<D>* b, Four (&sum)[count / 8])
 }
 // sum += 16 rows of `count` numbers, rounded to halves, times a matrix of as many rows in shared memory.
 template <class T, int D, int count>
-RILL void times_matrix(const Four (&a)[count / 8], const Line<D>* b, Four (&sum)[D / 8]) {
+RILL void times_matrix(const ResultFragment (&a)[count / 8], const SharedRow<D>* b, ResultFragment (&sum)[D / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < count / 16; ++k) {
-    const Four &left = a[2 * k], &right = a[2 * k + 1];
-    const Eight x = {{Cores<T>::pair(left.v[0], left.v[1]), Cores<T>::pair(left.v[2], left.v[3]),
+    const ResultFragment &left = a[2 * k], &right = a[2 * k + 1];
+    const OperandFragment x = {{Cores<T>::pair(left.v[0], left.v[1]), Cores<T>::pair(left.v[2], left.v[3]),
                       Cores<T>::pair(right.v[0], right.v[1]), Cores<T>::pair(right.v[2], right.v[3])}};
 #pragma unroll
     for (int n = 0; n < D / 16; ++n) {
-      const Eight y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
+      const OperandFragment y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
       Cores<T>::multiply(sum[2 * n], x, y.v[0], y.v[1]);
       Cores<T>::multiply(sum[2 * n + 1], x, y.v[2], y.v[3]);
     }
   }
 }
 // To the nearest TF32, ties away from 0.
-RILL f32 with_10_bits(f32 x) {
+RILL f32 round_to_tf32(f32 x) {
   const u32 b = same_bits<u32>(x);
   return same_bits<f32>((b & 0x7f800000) == 0x7f800000 ? b : (b + 0x1000) & ~0x1fffu);
 }
-// The same with the numbers rounded to TF32: k counts the even columns of a result and then the odd ones, as the pairs of
-// neighbouring rows of `b` lie in a lane.
+// The same with the numbers rounded to TF32: k counts the even columns of a result and then the odd ones, as the pairs
+// of neighbouring rows of `b` lie in a lane.
 template <class T, int D, int count>
-RILL void times_matrix_wide(const Four (&a)[count / 8], const Line<D>* b, Four (&sum)[D / 8]) {
+RILL void times_matrix_wide(const ResultFragment (&a)[count / 8], const SharedRow<D>* b, ResultFragment (&sum)[D / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < count / 16; ++k) {
-    Four left, right;
+    ResultFragment left, right;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) left.v[e] = with_10_bits(a[2 * k].v[e]), right.v[e] = with_10_bits(a[2 * k + 1].v[e]);
+    for (int e = 0; e < 4; ++e) left.v[e] = round_to_tf32(a[2 * k].v[e]), right.v[e] = round_to_tf32(a[2 * k + 1].v[e]);
 #pragma unroll
     for (int n = 0; n < D / 16; ++n) {
-      const Eight y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
+      const OperandFragment y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
       Cores<T>::multiply(sum[2 * n], left, y.v[0]);
       Cores<T>::multiply(sum[2 * n], right, y.v[1]);
       Cores<T>::multiply(sum[2 * n + 1], left, y.v[2]);
@@ -179,24 +181,24 @@ RILL void times_matrix_wide(const Four (&a)[count / 8], const Line<D>* b, Four (
     }
   }
 }
-// Of 64 rows of a matrix, from `first` on, the warp's 16 as left operands; they come by way of `room`, `count` at a time.
+// Of 64 rows of a matrix, from `first` on, the warp's 16 as left operands; staged in `buffer`, `count` at a time.
 template <class T, int D, int count>
-RILL void load_left(Eight (&to)[D / 16], Line<D>* room, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
+RILL void load_operand_rows(OperandFragment (&to)[D / 16], SharedRow<D>* buffer, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
   const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
 #pragma unroll 1
   for (int begin = 0; begin < 64; begin += count) {
     __syncthreads();
-    load_rows<T, D>(room, count, m, first + begin, rows, width);
+    load_rows<T, D>(buffer, count, m, first + begin, rows, width);
     __syncthreads();
     const int mine = threadIdx.x / 32 * 16 - begin;
     if (mine < 0 || mine >= count) continue;
 #pragma unroll
-    for (int k = 0; k < D / 16; ++k) to[k] = load_matrices<false>(&room[mine + row].v[k * 16 + column]);
+    for (int k = 0; k < D / 16; ++k) to[k] = load_matrices<false>(&buffer[mine + row].v[k * 16 + column]);
   }
 }
 // The rows that a lane has of a result, to a matrix that has so many rows, and columns.
 template <class T, int D>
-RILL void put_rows(const Matrix<T>& m, const Four (&x)[D / 8], i64 row, i64 rows, i64 columns) {
+RILL void put_rows(const Matrix<T>& m, const ResultFragment (&x)[D / 8], i64 row, i64 rows, i64 columns) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -211,7 +213,7 @@ RILL void put_rows(const Matrix<T>& m, const Four (&x)[D / 8], i64 row, i64 rows
     }
   }
 }
-// What a mask has for a query and some keys, or a key and some queries, by their places in a tile.
+// The mask's elements for one query and the keys of a tile, or one key and the queries of a tile.
 template <class T>
 struct Masked {
   const char* at;
@@ -219,231 +221,336 @@ struct Masked {
   int kind;
   // From query i and key j on, along the keys or along the queries.
   inline Masked(const Scores<T>& m, i64 i, i64 j, bool along_keys) : at(nullptr), step(0), kind(m.s.mask_kind) {
-    if (kind == 1) at = m.seen.at(i, j), step = along_keys ? m.seen.column : m.seen.row;
-    if (kind == 2) at = m.added.at(i, j), step = 2 * (along_keys ? m.added.column : m.added.row);
+    if (kind == 1) at = m.bool_mask.at(i, j), step = along_keys ? m.bool_mask.column : m.bool_mask.row;
+    if (kind == 2) at = m.added_mask.at(i, j), step = 2 * (along_keys ? m.added_mask.column : m.added_mask.row);
   }
-  inline f32 of(f32 y, int place, bool& visible) const {
-    const f32 hidden = lowest(f32());
-    if (kind == 1 && visible) visible = Stored<bool>::load(at + place * step);
+  inline f32 of(f32 y, int index, bool& visible) const {
+    const f32 minus_infinity = lowest(f32());
+    if (kind == 1 && visible) visible = Stored<bool>::load(at + index * step);
     if (kind == 2 && visible) {
-      const f32 x = Cores<T>::wide(*RILL_AT((const u16*)(at + place * step)));
-      visible = x != hidden;
+      const f32 x = Cores<T>::wide(*RILL_AT((const u16*)(at + index * step)));
+      visible = x != minus_infinity;
       y += x;
     }
-    return visible ? y : hidden;
+    return visible ? y : minus_infinity;
   }
 };
-// `n` as a place in a tile, or beside it.
-RILL int place_of(i64 n) { return n < 0 ? 0 : n > 1024 ? 1024 : int(n); }
-// Before which key of the tile from `key` on those end that there are, and those that a query sees.
-RILL int there_of(const Attention& s, i64 row, i64 key) { return row < s.queries ? place_of(s.keys - key) : 0; }
-RILL int seen_of(const Attention& s, i64 row, i64 key) {
-  const int there = there_of(s, row, key), before = place_of(row + s.keys - s.queries + 1 - key);
-  return s.causal && before < there ? before : there;
+// `n` as an index in a tile; beyond its end any number that is not less than its size.
+RILL int index_in_tile(i64 n) { return n < 0 ? 0 : n > 1024 ? 1024 : int(n); }
+// How many keys of the tile that begins at `key` there are, and how many of them a query sees.
+RILL int keys_in_tile(const Attention& s, i64 row, i64 key) { return row < s.queries ? index_in_tile(s.keys - key) : 0; }
+RILL int visible_in_tile(const Attention& s, i64 row, i64 key) {
+  const int present = keys_in_tile(s, row, key), before = index_in_tile(row + s.keys - s.queries + 1 - key);
+  return s.causal && before < present ? before : present;
 }
-// Over the four lanes that have a row.
+// Over the four lanes (a quad) that share a row.
 template <class F, class T>
-RILL T over_lanes(T x) {
+RILL T reduce_quad(T x) {
   x = F::of(x, __shfl_xor_sync(~0u, x, 2));
   return F::of(x, __shfl_xor_sync(~0u, x, 1));
 }
 template <int count>
-RILL void clear(Four (&x)[count]) {
+RILL void set_to_zero(ResultFragment (&x)[count]) {
 #pragma unroll
   for (int n = 0; n < count; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) x[n].v[e] = 0;
 }
 
+// The block's 64 queries of tile number q, of which a warp has 16 and a lane two: my_row and my_row + 8.
+template <class T>
+struct QueryTile {
+  enum { side = 64 };
+  i64 head, first, my_row;
+  Matrix<T> keys, values;
+  RILL i64 count(const Attention& s) { return s.heads * ((s.queries + side - 1) / side); }
+  inline QueryTile(const Attention& s, i64 q) {
+    const i64 tiles = (s.queries + side - 1) / side;
+    head = q / tiles, first = q % tiles * side;
+    my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+  }
+};
+// Rows `first` to first + count of two matrices, once no thread of the block reads the buffers any more.
+template <class T, int D, int count>
+RILL void load_two_tiles(SharedRow<D>* a, const Matrix<T>& from_a, i64 width_a, SharedRow<D>* b, const Matrix<T>& from_b,
+                         i64 width_b, i64 first, i64 rows) {
+  __syncthreads();
+  load_rows<T, D>(a, count, from_a, first, rows, width_a);
+  load_rows<T, D>(b, count, from_b, first, rows, width_b);
+  __syncthreads();
+}
+
 // D: no row of queries or values is longer.
 template <class T, int D>
 RILL void attention_by_cores(const Attention& s) {
-  enum { side = 64, keys_of_tile = D > 128 ? 16 : 64 };
-  __shared__ Line<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const f32 hidden = lowest(f32()), scale = f32(s.scale);
-  const i64 tiles = (s.queries + side - 1) / side;
-  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
-    const i64 first = q % tiles * side, head = q / tiles;
-    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
-    const Scores<T> scores(s, head);
-    const i64 my_row = first + warp * 16 + lane / 4;  // and the eighth after it
-    Eight queries[D / 16];
-    load_left<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
-    Four sum[D / 8];
-    clear(sum);
-    f32 top[2] = {hidden, hidden}, total[2] = {0, 0};
-    int sees[2] = {0, 0};
-    const i64 end = seen_before(s, first + side);
+  enum { keys_of_tile = D > 128 ? 16 : 64 };
+  __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
+  const int lane = threadIdx.x % 32;
+  const f32 minus_infinity = lowest(f32()), scale = f32(s.scale);
+  for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
+    const QueryTile<T> tile(s, q);
+    const Scores<T> scores(s, tile.head);
+    OperandFragment queries[D / 16];
+    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    f32 row_max[2] = {minus_infinity, minus_infinity}, row_sum[2] = {0, 0};
+    int sees_any[2] = {0, 0};
+    const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
     for (i64 key = 0; key < end; key += keys_of_tile) {
-      __syncthreads();
-      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
-      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
-      __syncthreads();
-      Four x[keys_of_tile / 8];
-      clear(x);
+      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
+      ResultFragment x[keys_of_tile / 8];
+      set_to_zero(x);
       times_rows<T, D, keys_of_tile>(queries, key_rows, x);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const i64 row = my_row + 8 * h;
-        const int seen = seen_of(s, row, key);
+        const i64 row = tile.my_row + 8 * h;
+        const int visible_keys = visible_in_tile(s, row, key);
         const Masked<T> mask(scores, row, key, true);
-        f32 most = hidden;
+        f32 new_max = minus_infinity;
 #pragma unroll
         for (int n = 0; n < keys_of_tile / 8; ++n)
 #pragma unroll
           for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int place = n * 8 + lane % 4 * 2 + e % 2;
+            const int index = n * 8 + lane % 4 * 2 + e % 2;
             f32& y = x[n].v[e];
-            bool visible = place < seen;
-            y = mask.of(y * scale, place, visible);
-            sees[h] |= visible;
-            most = Greater<f32>::of(most, y);
+            bool visible = index < visible_keys;
+            y = mask.of(y * scale, index, visible);
+            sees_any[h] |= visible;
+            new_max = Maximum<f32>::of(new_max, y);
           }
-        most = Greater<f32>::of(top[h], over_lanes<Greater<f32>>(most));
-        const f32 shrunk = most == top[h] ? 1.0f : exp_of(top[h] - most);
-        top[h] = most;
-        f32 added = 0;
+        new_max = Maximum<f32>::of(row_max[h], reduce_quad<Maximum<f32>>(new_max));
+        const f32 rescale = new_max == row_max[h] ? 1.0f : exp_of(row_max[h] - new_max);
+        row_max[h] = new_max;
+        f32 tile_sum = 0;
 #pragma unroll
         for (int n = 0; n < keys_of_tile / 8; ++n)
 #pragma unroll
           for (int e = 2 * h; e < 2 * h + 2; ++e) {
             f32& y = x[n].v[e];
-            y = y == hidden ? 0.0f : exp_of(y - most);
-            added += y;
+            y = y == minus_infinity ? 0.0f : exp_of(y - new_max);
+            tile_sum += y;
           }
-        total[h] = total[h] * shrunk + over_lanes<Added<f32>>(added);
+        row_sum[h] = row_sum[h] * rescale + reduce_quad<Add<f32>>(tile_sum);
 #pragma unroll
-        for (int n = 0; n < D / 8; ++n) sum[n].v[2 * h] *= shrunk, sum[n].v[2 * h + 1] *= shrunk;
+        for (int n = 0; n < D / 8; ++n) sum[n].v[2 * h] *= rescale, sum[n].v[2 * h + 1] *= rescale;
       }
       times_matrix<T, D, keys_of_tile>(x, value_rows, sum);
     }
-    const Matrix<f32> out_sums = matrix<f32>(s.out_sums, head);
+    const Matrix<f32> out_sums = matrix<f32>(s.out_sums, tile.head);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const i64 row = my_row + 8 * h;
-      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
-      const bool some = over_lanes<Greater<int>>(sees[h]) != 0, empty = total[h] == 0;
-      const f32 none = some ? hidden - hidden : 0.0f;
+      const i64 row = tile.my_row + 8 * h;
+      // A query that sees no key gives 0; one whose visible scores are all -inf gives NaN.
+      const bool any_visible = reduce_quad<Maximum<int>>(sees_any[h]) != 0, is_empty = row_sum[h] == 0;
+      const f32 empty_result = any_visible ? minus_infinity - minus_infinity : 0.0f;
 #pragma unroll
       for (int n = 0; n < D / 8; ++n)
 #pragma unroll
-        for (int e = 2 * h; e < 2 * h + 2; ++e) sum[n].v[e] = empty ? none : sum[n].v[e] / total[h];
+        for (int e = 2 * h; e < 2 * h + 2; ++e) sum[n].v[e] = is_empty ? empty_result : sum[n].v[e] / row_sum[h];
       if (row < s.queries && lane % 4 == 0) {
-        out_sums.put(row, 0, empty ? none : top[h]);
-        out_sums.put(row, 1, empty ? none : log_of(total[h]));
+        out_sums.put(row, 0, is_empty ? empty_result : row_max[h]);
+        out_sums.put(row, 1, is_empty ? empty_result : log_of(row_sum[h]));
       }
     }
-    put_rows<T, D>(matrix<T>(s.out, head), sum, my_row, s.queries, s.value_width);
+    put_rows<T, D>(matrix<T>(s.out, tile.head), sum, tile.my_row, s.queries, s.value_width);
   }
 }
 
-// D k, as attention_grad_q has it.
+// --- Gradients, as attention_grad_q and attention_grad_kv have them ---
+
+// The statistics of the two queries that a lane has.
+template <class T>
+struct TwoRowStatistics {
+  RowStatistics<T> first, second;
+  inline TwoRowStatistics(const Attention& s, i64 head, i64 row)
+      : first(s, head, row < s.queries ? row : 0), second(s, head, row + 8 < s.queries ? row + 8 : 0) {}
+};
+// D of a tile's queries and keys, from `key` on. x: q k^T before and D after; y: g v^T.
+template <class T, int count>
+RILL void gradients_of_scores(const Attention& s, const Scores<T>& scores, const TwoRowStatistics<T>& rows, i64 my_row,
+                              i64 key, ResultFragment (&x)[count / 8], const ResultFragment (&y)[count / 8]) {
+  const int lane = threadIdx.x % 32;
+  const f32 scale = f32(s.scale);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 row = my_row + 8 * h;
+    const int present = keys_in_tile(s, row, key), visible_keys = visible_in_tile(s, row, key);
+    const Masked<T> mask(scores, row, key, true);
+    const RowStatistics<T>& of_row = h == 0 ? rows.first : rows.second;
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int e = 2 * h; e < 2 * h + 2; ++e) {
+        const int index = n * 8 + lane % 4 * 2 + e % 2;
+        bool visible = index < visible_keys;
+        const f32 score = mask.of(x[n].v[e] * scale, index, visible);
+        const f32 d = exp_of((score - of_row.row_max) - of_row.log_row_sum) * (y[n].v[e] - of_row.delta) * scale;
+        x[n].v[e] = index < present ? d : 0.0f;
+      }
+  }
+}
 template <class T, int D>
 RILL void attention_grad_q_by_cores(const Attention& s) {
-  enum { side = 64, keys_of_tile = 32 };
-  __shared__ Line<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const f32 scale = f32(s.scale);
-  const i64 tiles = (s.queries + side - 1) / side;
-  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
-    const i64 first = q % tiles * side, head = q / tiles, my_row = first + warp * 16 + lane / 4;
-    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
-    const Scores<T> scores(s, head);
-    Eight queries[D / 16], gradient[D / 16];
-    load_left<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, head), first, s.queries, s.width);
-    load_left<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, head), first, s.queries, s.value_width);
-    const RowSums<T> low(s, head, my_row < s.queries ? my_row : 0), high(s, head, my_row + 8 < s.queries ? my_row + 8 : 0);
-    Four sum[D / 8];
-    clear(sum);
-    const i64 end = seen_before(s, first + side);
+  enum { keys_of_tile = 32 };
+  __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
+  for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
+    const QueryTile<T> tile(s, q);
+    const Scores<T> scores(s, tile.head);
+    OperandFragment queries[D / 16], gradient[D / 16];
+    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
+    load_operand_rows<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, tile.head), tile.first, s.queries, s.value_width);
+    const TwoRowStatistics<T> rows(s, tile.head, tile.my_row);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
     for (i64 key = 0; key < end; key += keys_of_tile) {
-      __syncthreads();
-      load_rows<T, D>(key_rows, keys_of_tile, keys, key, s.keys, s.width);
-      load_rows<T, D>(value_rows, keys_of_tile, values, key, s.keys, s.value_width);
-      __syncthreads();
-      Four x[keys_of_tile / 8], y[keys_of_tile / 8];
-      clear(x), clear(y);
+      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
+      ResultFragment x[keys_of_tile / 8], y[keys_of_tile / 8];
+      set_to_zero(x), set_to_zero(y);
       times_rows<T, D, keys_of_tile>(queries, key_rows, x);
       times_rows<T, D, keys_of_tile>(gradient, value_rows, y);
+      gradients_of_scores<T, keys_of_tile>(s, scores, rows, tile.my_row, key, x, y);
+      times_matrix_wide<T, D, keys_of_tile>(x, key_rows, sum);
+    }
+    put_rows<T, D>(matrix<T>(s.dq, tile.head), sum, tile.my_row, s.queries, s.width);
+  }
+}
+
+// P^T and D^T of a tile's keys and queries, from `query` on. x: k q^T before and P^T after; y: v g^T and D^T.
+template <class T, int count>
+RILL void transposed_gradients(const Attention& s, const Scores<T>& scores, i64 head, i64 my_row, i64 query,
+                               ResultFragment (&x)[count / 8], ResultFragment (&y)[count / 8]) {
+  const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
+  const int lane = threadIdx.x % 32, present = index_in_tile(s.queries - query);
+  const f32 scale = f32(s.scale);
+#pragma unroll
+  for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int index = n * 8 + lane % 4 * 2 + j;
+      const i64 column = query + (index < present ? index : 0);
+      const f32 row_max = sums.load(column, 0), log_row_sum = sums.load(column, 1), delta = deltas.load(column, 0);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const i64 row = my_row + 8 * h;
-        const int there = there_of(s, row, key), seen = seen_of(s, row, key);
-        const Masked<T> mask(scores, row, key, true);
-        const RowSums<T>& of_row = h == 0 ? low : high;
-#pragma unroll
-        for (int n = 0; n < keys_of_tile / 8; ++n)
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int place = n * 8 + lane % 4 * 2 + e % 2;
-            bool visible = place < seen;
-            const f32 score = mask.of(x[n].v[e] * scale, place, visible);
-            const f32 d = exp_of((score - of_row.top) - of_row.rest) * (y[n].v[e] - of_row.delta) * scale;
-            x[n].v[e] = place < there ? d : 0.0f;
-          }
+        const bool inside = row < s.keys && index < present;
+        bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
+        const f32 score = Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, index, visible);
+        const f32 p = exp_of((score - row_max) - log_row_sum);
+        x[n].v[2 * h + j] = inside ? p : 0.0f;
+        y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
       }
-      times_matrix_wide<T, D, keys_of_tile>(x, key_rows, sum);
     }
-    put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
-  }
 }
-
-// D^T q and P^T g, as attention_grad_kv has them: a warp has 16 keys, and a block goes over tiles of queries.
+// A warp has 16 keys, and a block goes over tiles of queries.
 template <class T, int D>
 RILL void attention_grad_kv_by_cores(const Attention& s) {
   enum { side = 64, queries_of_tile = D > 64 ? 16 : 32 };
-  __shared__ Line<D> key_rows[side], value_rows[side], query_rows[queries_of_tile], gradient_rows[queries_of_tile];
+  __shared__ SharedRow<D> key_rows[side], value_rows[side], query_rows[queries_of_tile], gradient_rows[queries_of_tile];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const f32 scale = f32(s.scale);
   const i64 tiles = (s.keys + side - 1) / side;
   for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
     const i64 first = q % tiles * side, shared = q / tiles, my_row = first + warp * 16 + lane / 4;
     __syncthreads();
     load_rows<T, D>(key_rows, side, matrix<T>(s.k, shared), first, s.keys, s.width);
     load_rows<T, D>(value_rows, side, matrix<T>(s.v, shared), first, s.keys, s.value_width);
-    Four to_keys[D / 8], to_values[D / 8];
-    clear(to_keys), clear(to_values);
+    ResultFragment to_keys[D / 8], to_values[D / 8];
+    set_to_zero(to_keys), set_to_zero(to_values);
     for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
       const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
-      const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
       const Scores<T> scores(s, head);
-      for (i64 query = first_seeing(s, first) / queries_of_tile * queries_of_tile; query < s.queries;
+      for (i64 query = first_query_that_sees(s, first) / queries_of_tile * queries_of_tile; query < s.queries;
            query += queries_of_tile) {
-        __syncthreads();
-        load_rows<T, D>(query_rows, queries_of_tile, queries, query, s.queries, s.width);
-        load_rows<T, D>(gradient_rows, queries_of_tile, g, query, s.queries, s.value_width);
-        __syncthreads();
-        Four x[queries_of_tile / 8], y[queries_of_tile / 8];
-        clear(x), clear(y);
+        load_two_tiles<T, D, queries_of_tile>(query_rows, queries, s.width, gradient_rows, g, s.value_width, query, s.queries);
+        ResultFragment x[queries_of_tile / 8], y[queries_of_tile / 8];
+        set_to_zero(x), set_to_zero(y);
         times_rows<T, D, queries_of_tile>(key_rows + warp * 16, query_rows, x);
         times_rows<T, D, queries_of_tile>(value_rows + warp * 16, gradient_rows, y);
-        const int there = place_of(s.queries - query);
-#pragma unroll
-        for (int n = 0; n < queries_of_tile / 8; ++n)
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            const int place = n * 8 + lane % 4 * 2 + j;
-            const i64 column = query + (place < there ? place : 0);
-            const f32 top = sums.load(column, 0), rest = sums.load(column, 1), delta = deltas.load(column, 0);
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              const i64 row = my_row + 8 * h;
-              const bool inside = row < s.keys && place < there;
-              bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
-              const f32 score =
-                  Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, place, visible);
-              const f32 p = exp_of((score - top) - rest);
-              x[n].v[2 * h + j] = inside ? p : 0.0f;
-              y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
-            }
-          }
+        transposed_gradients<T, queries_of_tile>(s, scores, head, my_row, query, x, y);
         times_matrix_wide<T, D, queries_of_tile>(x, gradient_rows, to_values);
         times_matrix_wide<T, D, queries_of_tile>(y, query_rows, to_keys);
       }
     }
     put_rows<T, D>(matrix<T>(s.dk, shared), to_keys, my_row, s.keys, s.width);
     put_rows<T, D>(matrix<T>(s.dv, shared), to_values, my_row, s.keys, s.value_width);
+  }
+}
+
+// --- Gradients of heads of up to 256 numbers ---
+//
+// The sums of a warp's rows fill half of its registers, so its operands stay in shared memory, where a block of two warps
+// has one buffer for tiles: those that make scores and those that scores multiply go through it one after another. The
+// gradients of keys and of values take a launch each, which computes the weights anew.
+enum { wide_side = 32, wide_tile = 16 };
+
+// x = the warp's rows times the rows of a tile, which is left in `buffer`.
+template <class T, int D>
+RILL void times_tile(const SharedRow<D>* rows, SharedRow<D>* buffer, const Matrix<T>& m, i64 first, i64 count, i64 width,
+                     ResultFragment (&x)[wide_tile / 8]) {
+  __syncthreads();
+  load_rows<T, D>(buffer, wide_tile, m, first, count, width);
+  __syncthreads();
+  set_to_zero(x);
+  times_rows<T, D, wide_tile>(rows + threadIdx.x / 32 * 16, buffer, x);
+}
+template <class T, int D>
+RILL void attention_grad_q_of_wide_heads(const Attention& s) {
+  __shared__ SharedRow<D> queries[wide_side], gradients[wide_side], buffer[wide_tile];
+  const i64 tiles = (s.queries + wide_side - 1) / wide_side;
+  for (i64 q = blockIdx.x; q < s.heads * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * wide_side, head = q / tiles;
+    const i64 my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    const Matrix<T> keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+    const Scores<T> scores(s, head);
+    const TwoRowStatistics<T> rows(s, head, my_row);
+    load_two_tiles<T, D, wide_side>(queries, matrix<T>(s.q, head), s.width, gradients, matrix<T>(s.g, head), s.value_width,
+                                    first, s.queries);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    const i64 end = visible_keys_before(s, first + wide_side);
+    for (i64 key = 0; key < end; key += wide_tile) {
+      ResultFragment x[wide_tile / 8], y[wide_tile / 8];
+      times_tile<T, D>(gradients, buffer, values, key, s.keys, s.value_width, y);
+      times_tile<T, D>(queries, buffer, keys, key, s.keys, s.width, x);
+      gradients_of_scores<T, wide_tile>(s, scores, rows, my_row, key, x, y);
+      times_matrix_wide<T, D, wide_tile>(x, buffer, sum);
+    }
+    put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
+  }
+}
+// The gradient of values (`of_values`) or of keys.
+template <class T, int D, bool of_values>
+RILL void attention_grad_kv_of_wide_heads(const Attention& s) {
+  __shared__ SharedRow<D> keys[wide_side], values[of_values ? 1 : wide_side], buffer[wide_tile];
+  const i64 tiles = (s.keys + wide_side - 1) / wide_side;
+  for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
+    const i64 first = q % tiles * wide_side, shared = q / tiles;
+    const i64 my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    __syncthreads();
+    load_rows<T, D>(keys, wide_side, matrix<T>(s.k, shared), first, s.keys, s.width);
+    if (!of_values) load_rows<T, D>(values, wide_side, matrix<T>(s.v, shared), first, s.keys, s.value_width);
+    ResultFragment sum[D / 8];
+    set_to_zero(sum);
+    for (i64 head = shared * s.group; head < (shared + 1) * s.group; ++head) {
+      const Matrix<T> queries = matrix<T>(s.q, head), g = matrix<T>(s.g, head);
+      const Scores<T> scores(s, head);
+      for (i64 query = first_query_that_sees(s, first) / wide_tile * wide_tile; query < s.queries; query += wide_tile) {
+        ResultFragment x[wide_tile / 8], y[wide_tile / 8];
+        set_to_zero(y);
+        if (!of_values) times_tile<T, D>(values, buffer, g, query, s.queries, s.value_width, y);
+        times_tile<T, D>(keys, buffer, queries, query, s.queries, s.width, x);
+        transposed_gradients<T, wide_tile>(s, scores, head, my_row, query, x, y);
+        if (of_values) {
+          __syncthreads();
+          load_rows<T, D>(buffer, wide_tile, g, query, s.queries, s.value_width);
+          __syncthreads();
+        }
+        times_matrix_wide<T, D, wide_tile>(of_values ? x : y, buffer, sum);
+      }
+    }
+    put_rows<T, D>(matrix<T>(of_values ? s.dv : s.dk, shared), sum, my_row, s.keys, of_values ? s.value_width : s.width);
   }
 }
 

@@ -16,9 +16,9 @@ void map(const KernelArgs& a, const std::string& call) {
   const Tensor& out = *a.out[0];
   if (out.size() == 0) return;
   const size_t axes = size_t(out.ndim());
-  std::vector<Placed> operands;
-  for (const Tensor* t : a.in) operands.push_back(placed(*t, axes));
-  operands.push_back(placed(out, axes));
+  std::vector<StridedOperand> operands;
+  for (const Tensor* t : a.in) operands.push_back(strided_operand(*t, axes));
+  operands.push_back(strided_operand(out, axes));
   Gpu& gpu = gpu_of(out.device());
   for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows, [&](const Space& s) {
     const int64_t count = s.rows * s.n;
@@ -91,17 +91,18 @@ void run_prod(const KernelArgs& a) {
   Tensor x = with_axes(*a.in[0], reduced_last(a, false));
   const size_t axes = size_t(x.ndim());
   const Ints sizes(x.shape().begin(), x.shape().end());
-  Placed to{address(out), Ints(axes, 0)};
+  StridedOperand to{address(out), Ints(axes, 0)};
   int64_t stride = int64_t(size_of(out.dtype()));
   for (size_t i = axes - reduced; i-- > 0; stride *= sizes[i]) to.stride[i] = stride;
-  if (!has_plain_rows(sizes, {placed(x, axes), to}, reduced)) {
+  if (!has_plain_rows(sizes, {strided_operand(x, axes), to}, reduced)) {
     const Tensor dense = empty_tensor(Spec(x.spec()));
     copy_on_gpu(x, dense);
     x = dense;
   }
   Gpu& gpu = gpu_of(out.device());
   const Function f = kernel_of(gpu, {complex_family, "Space", fmt::format("prod_rows<{}>", name(x.dtype()))});
-  for_each_space(sizes, {placed(x, axes), to}, int(reduced), [&](const Space& s) { gpu.launch(f, s, s.rows * 32); });
+  for_each_space(sizes, {strided_operand(x, axes), to}, int(reduced),
+                 [&](const Space& s) { gpu.launch(f, s, s.rows * 32); });
 }
 
 template <Kernel kernel>

@@ -1,7 +1,7 @@
-// Complex numbers: elementwise ops, casts, products over rows. c64 is computed in f64. c128 has no wider format on a GPU:
-// where digits would be lost, as in a product's difference, sums of two f64 (Pair) stand for the long double that the CPU
-// takes. Infinities and NaN come out as C99's Annex G has them, except in products and quotients, which are numpy's.
-// Start at the ops.
+// Complex numbers: elementwise ops, casts, products over rows. c64 is computed in f64. c128 has no wider format on a
+// GPU: where digits would be lost, as in a product's difference, sums of two f64 (Pair) stand for the long double that
+// the CPU takes. Infinities and NaN come out as C99's Annex G has them, except in products and quotients, which are
+// numpy's. Start at the ops.
 namespace rill::cuda {
 
 struct c64 { f32 re, im; };
@@ -402,15 +402,15 @@ struct log1p_op {
   }
   template <class T> RILL T of(T x) { return rounded(at(wide(x)), x); }
 };
-// sin(pi x) / (pi x); the sine from the distance to the nearest whole number, pi times which has more digits than an f64.
+// sin(pi x) / (pi x); the sine from the distance to the nearest integer, times pi with more digits than an f64.
 struct sinc_op {
   RILL C at(C x) {
     if (is_zero(x)) return {1, 0};
-    const f64 whole = ::rint(x.re), from = x.re - whole;
+    const f64 nearest = ::rint(x.re), from = x.re - nearest;
     const Pair a = plus(exact_product(from, pi), {from * pi_rest, 0}), b = plus(exact_product(x.im, pi), {x.im * pi_rest, 0});
     const f64 sine = ::sin(a.high) + a.low * ::cos(a.high), cosine = ::cos(a.high) - a.low * ::sin(a.high);
     const f64 grown = ::sinh(b.high) + b.low * ::cosh(b.high), mean = ::cosh(b.high) + b.low * ::sinh(b.high);
-    const f64 sign = ::fmod(whole, 2.0) != 0 ? -1 : 1;
+    const f64 sign = ::fmod(nearest, 2.0) != 0 ? -1 : 1;
     return quotient(C{sign * sine * mean, sign * cosine * grown}, C{x.re * pi, x.im * pi});
   }
   template <class T> RILL T of(T x) { return rounded(at(wide(x)), x); }
@@ -477,7 +477,7 @@ RILL void prod_rows(const Space& s) {
       from += left % s.outer[a] * s.stride[0][a];
       to += left % s.outer[a] * s.stride[1][a];
     }
-    Blocks<T, Factors<T>> blocks;
+    PairwiseFold<T, Factors<T>> blocks;
     for (i64 b = 0; b < s.n; b += 1024) {
       const i64 stop = b + 1024 < s.n ? b + 1024 : s.n, missing = (stop - b) % 32;
       T x = Factors<T>::identity();
@@ -488,7 +488,7 @@ RILL void prod_rows(const Space& s) {
       if (missing != 0 && lane >= missing && stop - b > 32) x = product_of_c(x, Factors<T>::identity());
       blocks.push(x);
     }
-    T x = blocks.joined();
+    T x = blocks.result();
     for (int half = 16; half > 0; half /= 2) x = product_of_c(x, from_lane(x, lane + half));
     if (lane == 0) store(s.base[1] + to, x);
   }

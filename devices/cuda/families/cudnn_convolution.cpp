@@ -46,13 +46,13 @@ bool is_empty(const Sliding& s) {
   for (size_t a = 0; a < 3; ++a) all *= s.in[a] * s.window[a] * s.out[a];
   return all == 0;
 }
-// Whether as much padding behind as before gives the same result: where strides leave the last places out, it does.
+// Whether as much padding after as before gives the same result, as where a stride skips the last elements.
 bool is_symmetric(const Sliding& s) {
   for (size_t a = 0; a < 3; ++a)
     if (window_count(s.in[a], s.window[a], s.stride[a], s.lo[a], s.lo[a], s.dilation[a]) != s.out[a]) return false;
   return true;
 }
-// A window of one place that meets every element once, channels last: cuBLASLt multiplies where the operands lie.
+// A window of one element that meets every element once, channels last: cuBLASLt multiplies the operands as they are.
 bool is_product(const Sliding& s, const ConvParams& params, DType d) {
   if (params.layout == Layout::nchw || !has_library_product(d)) return false;
   for (size_t a = 0; a < 3; ++a)

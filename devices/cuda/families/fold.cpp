@@ -33,7 +33,7 @@ namespace {
 
 constexpr int64_t block_points = 1024;  // of the tree
 
-// Whether neighbouring rows are nearer in memory than a row's neighbouring points.
+// Whether neighbouring rows are closer in memory than neighbouring points of a row.
 bool rows_are_nearer(const Folding& s) {
   if (s.kept.count == 0 || s.reduced.count == 0) return false;
   return std::abs(s.kept.stride[s.kept.count - 1]) < std::abs(s.reduced.stride[s.reduced.count - 1]);
@@ -159,7 +159,7 @@ void run_norm(const KernelArgs& a) {
   run(a, a.attrs.as<ReduceParams>().axes, norm_rule(a.in[0]->dtype(), a.out[0]->dtype()));
 }
 template <bool largest>
-void run_place(const KernelArgs& a) {
+void run_extreme_index(const KernelArgs& a) {
   const DType d = a.in[0]->dtype();
   run(a, {Dim(a.attrs.as<ArgReduceParams>().axis)},
       {fmt::format("Extreme<{}, {}, {}>", type_name(d), type_name(accumulator(d)), largest), 16});
@@ -178,10 +178,14 @@ void fold_last_axes(const Op& op, const Tensor& x, Tensor& out, size_t reduced) 
 
 std::span<const NamedKernel> fold_kernels() {
   static const NamedKernel all[] = {
-      {"all", numbers<run_truth<true>, true>},     {"any", numbers<run_truth<false>, true>},
-      {"argmax", numbers<run_place<true>, false>}, {"argmin", numbers<run_place<false>, false>},
-      {"max", numbers<run_fold, false>},           {"min", numbers<run_fold, false>},
-      {"norm", numbers<run_norm, true>},           {"prod", numbers<run_fold, false>},
+      {"all", numbers<run_truth<true>, true>},
+      {"any", numbers<run_truth<false>, true>},
+      {"argmax", numbers<run_extreme_index<true>, false>},
+      {"argmin", numbers<run_extreme_index<false>, false>},
+      {"max", numbers<run_fold, false>},
+      {"min", numbers<run_fold, false>},
+      {"norm", numbers<run_norm, true>},
+      {"prod", numbers<run_fold, false>},
       {"sum", numbers<run_fold, false>},
   };
   return all;

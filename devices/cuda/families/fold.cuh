@@ -1,12 +1,12 @@
 // Reductions: the tree of devices/kernel/ir.h, cut among threads in the way that suits the shape, with the same bits in
-// each. A rule R says what is folded: R::Acc, load() of a point, identity(), of(a, b) and give(), which stores a result.
+// each. A rule R says what is folded: R::Acc, load() of a point, identity(), of(a, b) and store_result().
 namespace rill::cuda {
 
 using rill::from_lane;  // accumulators that are structs have their own
 using scalar_math::Complex;
 
-// Where element i of the axes lies.
-RILL i64 place_of(const Axes& a, i64 i) {
+// The offset of element i of the axes, in bytes.
+RILL i64 offset_of(const Axes& a, i64 i) {
   i64 at = 0, k = a.count;
   if (k == 0) return 0;
   if (i >> 32 == 0)  // 64-bit division is slow
@@ -30,7 +30,7 @@ struct Plain {
   RILL A load(const Folding& s, i64, i64, i64 at) { return Convert<A>::of(Stored<T>::load(s.from + at)); }
   RILL A identity() { return F::identity(); }
   RILL A of(A a, A b) { return F::of(a, b); }
-  RILL void give(const Folding& s, i64 row, A x) { store(s.to + row * i64(sizeof(Out)), Convert<Out>::of(F::last(x))); }
+  RILL void store_result(const Folding& s, i64 row, A x) { store(s.to + row * i64(sizeof(Out)), Convert<Out>::of(F::last(x))); }
 };
 
 template <class T> RILL bool truth(T x) { return x != T(0); }
@@ -44,46 +44,46 @@ struct Truth {
   RILL u32 load(const Folding& s, i64, i64, i64 at) { return truth(Stored<T>::load(s.from + at)); }
   RILL u32 identity() { return all; }
   RILL u32 of(u32 a, u32 b) { return all ? a & b : a | b; }
-  RILL void give(const Folding& s, i64 row, u32 x) { store(s.to + row, x != 0); }
+  RILL void store_result(const Folding& s, i64 row, u32 x) { store(s.to + row, x != 0); }
 };
 
 // Of equal numbers the first wins, and of all a NaN.
 template <class A>
-struct Found {
+struct ValueAndIndex {
   A value;
-  i64 place;  // -1: none yet
+  i64 index;  // -1: none yet
 };
 template <class A>
-RILL Found<A> from_lane(Found<A> x, int lane) {
-  Found<A> y;
+RILL ValueAndIndex<A> from_lane(ValueAndIndex<A> x, int lane) {
+  ValueAndIndex<A> y;
   y.value = rill::from_lane(x.value, lane);
-  y.place = rill::from_lane(x.place, lane);
+  y.index = rill::from_lane(x.index, lane);
   return y;
 }
 template <class T, class A, bool largest>
 struct Extreme {
-  typedef Found<A> Acc;
+  typedef ValueAndIndex<A> Acc;
   RILL Acc load(const Folding& s, i64, i64 p, i64 at) {
     Acc x;
     x.value = Convert<A>::of(Stored<T>::load(s.from + at));
-    x.place = p;
+    x.index = p;
     return x;
   }
   RILL Acc identity() {
     Acc x;
     x.value = A(0);
-    x.place = -1;
+    x.index = -1;
     return x;
   }
   RILL Acc of(const Acc& a, const Acc& b) {
-    if (a.place < 0) return b;
-    if (b.place < 0) return a;
+    if (a.index < 0) return b;
+    if (b.index < 0) return a;
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     if (a_nan != b_nan) return a_nan ? a : b;
-    if (a_nan || a.value == b.value) return a.place < b.place ? a : b;
+    if (a_nan || a.value == b.value) return a.index < b.index ? a : b;
     return (largest ? a.value > b.value : a.value < b.value) ? a : b;
   }
-  RILL void give(const Folding& s, i64 row, const Acc& x) { store(s.to + row * 8, x.place); }
+  RILL void store_result(const Folding& s, i64 row, const Acc& x) { store(s.to + row * 8, x.index); }
 };
 
 // The squares of every dtype but f64 are far within the range of f64.
@@ -95,11 +95,11 @@ struct Norm {
   RILL f64 load(const Folding& s, i64, i64, i64 at) { return square(Stored<T>::load(s.from + at)); }
   RILL f64 identity() { return 0; }
   RILL f64 of(f64 a, f64 b) { return a + b; }
-  RILL void give(const Folding& s, i64 row, f64 x) { store(s.to + row * i64(sizeof(Out)), Convert<Out>::of(rill::sqrt(x))); }
+  RILL void store_result(const Folding& s, i64 row, f64 x) { store(s.to + row * i64(sizeof(Out)), Convert<Out>::of(rill::sqrt(x))); }
 };
 
-// Those of f64 are added apart where they are large or small, scaled by powers of two (Blue: A portable Fortran program
-// to find the Euclidean norm of a vector, 1978), as devices/cpu/reduce/reduce.cpp does where it must.
+// Squares of f64 have three sums, of large, middle and small ones, scaled by powers of two (Blue: A portable Fortran
+// program to find the Euclidean norm of a vector, 1978), as devices/cpu/reduce/reduce.cpp does where it must.
 struct Squares {
   f64 large, middle, small;
 };
@@ -112,9 +112,9 @@ RILL Squares from_lane(Squares x, int lane) {
 }
 RILL f64 power_of_two(int e) { return same_bits<f64>(u64(1023 + e) << 52); }
 RILL void add_square(Squares& to, f64 x) {
-  const f64 size = abs_of(x);
-  if (size > power_of_two(486)) to.large += (x * power_of_two(-538)) * (x * power_of_two(-538));
-  else if (size < power_of_two(-511)) to.small += (x * power_of_two(537)) * (x * power_of_two(537));
+  const f64 magnitude = abs_of(x);
+  if (magnitude > power_of_two(486)) to.large += (x * power_of_two(-538)) * (x * power_of_two(-538));
+  else if (magnitude < power_of_two(-511)) to.small += (x * power_of_two(537)) * (x * power_of_two(537));
   else to.middle += x * x;
 }
 RILL void add_square(Squares& to, Complex<f64> x) {
@@ -138,7 +138,7 @@ struct WideNorm {
     a.large += b.large, a.middle += b.middle, a.small += b.small;
     return a;
   }
-  RILL void give(const Folding& s, i64 row, const Squares& x) {
+  RILL void store_result(const Folding& s, i64 row, const Squares& x) {
     const f64 shrink = power_of_two(-538), enlarge = power_of_two(537);
     f64 y = rill::sqrt(x.middle);
     if (x.large > 0) y = rill::sqrt(x.large + x.middle * shrink * shrink) / shrink;
@@ -149,11 +149,11 @@ struct WideNorm {
 
 // --- Kernels ---
 
-// What a lane has of the points [begin, end) of a row; `begin` is a multiple of 1024. Four loads are under way at once.
+// A lane's fold of the points [begin, end) of a row; `begin` is a multiple of 1024. Four loads are in flight at once.
 template <class R>
-RILL typename R::Acc walk(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
-  Blocks<typename R::Acc, R> blocks;
-  const i64 base = place_of(s.kept, row);
+RILL typename R::Acc fold_points(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
+  PairwiseFold<typename R::Acc, R> blocks;
+  const i64 base = offset_of(s.kept, row);
   for (i64 block = begin; block < end; block += 1024) {
     const i64 stop = block + 1024 < end ? block + 1024 : end;
     typename R::Acc sum = R::identity();
@@ -161,27 +161,27 @@ RILL typename R::Acc walk(const Folding& s, i64 row, i64 begin, i64 end, int lan
       typename R::Acc x[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        if (p + 32 * k < stop) x[k] = R::load(s, row, p + 32 * k, base + place_of(s.reduced, p + 32 * k));
+        if (p + 32 * k < stop) x[k] = R::load(s, row, p + 32 * k, base + offset_of(s.reduced, p + 32 * k));
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         if (p + 32 * k < stop) sum = R::of(sum, x[k]);
     }
     blocks.push(sum);
   }
-  return blocks.joined();
+  return blocks.result();
 }
 
 // Rows of up to g points, g <= 32: as many of them a warp as fit.
 template <class R, int g>
 RILL void fold_groups(const Folding& s) {
   const int lane = threadIdx.x % 32;
-  const i64 all = (s.rows * g + 31) / 32 * 32;  // a warp's lanes go round together
+  const i64 all = (s.rows * g + 31) / 32 * 32;  // all lanes of a warp loop equally often
   for (i64 q = first_thread(); q < all; q += all_threads()) {
     const i64 row = q / g, p = q % g;
     typename R::Acc x = R::identity();
-    if (row < s.rows && p < s.n) x = R::load(s, row, p, place_of(s.kept, row) + place_of(s.reduced, p));
+    if (row < s.rows && p < s.n) x = R::load(s, row, p, offset_of(s.kept, row) + offset_of(s.reduced, p));
     for (int half = g / 2; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
-    if (row < s.rows && p == 0) R::give(s, row, x);
+    if (row < s.rows && p == 0) R::store_result(s, row, x);
   }
 }
 
@@ -189,27 +189,28 @@ RILL void fold_groups(const Folding& s) {
 template <class R, int g>
 RILL void fold_threads(const Folding& s) {
   for (i64 row = first_thread(); row < s.rows; row += all_threads()) {
-    const i64 base = place_of(s.kept, row);
+    const i64 base = offset_of(s.kept, row);
     typename R::Acc x[g];
 #pragma unroll
-    for (int p = 0; p < g; ++p) x[p] = p < s.n ? R::load(s, row, p, base + place_of(s.reduced, p)) : R::identity();
+    for (int p = 0; p < g; ++p) x[p] = p < s.n ? R::load(s, row, p, base + offset_of(s.reduced, p)) : R::identity();
 #pragma unroll
     for (int half = g / 2; half > 0; half /= 2)
 #pragma unroll
       for (int p = 0; p < half; ++p) x[p] = R::of(x[p], x[p + half]);
-    R::give(s, row, x[0]);
+    R::store_result(s, row, x[0]);
   }
 }
 
-// What a warp's lanes hold of a piece: a whole row's is joined and stored, another's is kept for fold_parts().
+// Takes the lanes' partial results of a piece: joins and stores them where the piece is all of the row, else keeps them
+// for fold_parts().
 template <class R>
-RILL void hand_on(const Folding& s, i64 row, i64 piece, typename R::Acc x, int lane) {
+RILL void finish_piece(const Folding& s, i64 row, i64 piece, typename R::Acc x, int lane) {
   if (s.pieces > 1) {
     *RILL_AT((typename R::Acc*)s.parts + (row * s.pieces + piece) * 32 + lane) = x;
     return;
   }
   for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
-  if (lane == 0) R::give(s, row, x);
+  if (lane == 0) R::store_result(s, row, x);
 }
 
 // Rows of middle length: a warp takes one.
@@ -217,7 +218,7 @@ template <class R>
 RILL void fold_warps(const Folding& s) {
   const int lane = threadIdx.x % 32;
   for (i64 row = first_thread() / 32; row < s.rows; row += all_threads() / 32)
-    hand_on<R>(s, row, 0, walk<R>(s, row, 0, s.n, lane), lane);
+    finish_piece<R>(s, row, 0, fold_points<R>(s, row, 0, s.n, lane), lane);
 }
 
 // Long rows: a block takes a piece, each of its 8 warps an eighth, and they are joined in pairs.
@@ -230,14 +231,14 @@ RILL void fold_blocks(const Folding& s) {
     const i64 last = first + s.piece < s.n ? first + s.piece : s.n, begin = first + warp * eighth;
     const i64 end = begin + eighth < last ? begin + eighth : last;
     const int warps = int((last - first + eighth - 1) / eighth);
-    if (begin < end) joined[warp][lane] = walk<R>(s, row, begin, end, lane);
+    if (begin < end) joined[warp][lane] = fold_points<R>(s, row, begin, end, lane);
     __syncthreads();
     for (int step = 1; step < 8; step *= 2) {
       if (warp % (2 * step) == 0 && warp + step < warps)
         joined[warp][lane] = R::of(joined[warp][lane], joined[warp + step][lane]);
       __syncthreads();
     }
-    if (warp == 0) hand_on<R>(s, row, b % s.pieces, joined[0][lane], lane);
+    if (warp == 0) finish_piece<R>(s, row, b % s.pieces, joined[0][lane], lane);
     __syncthreads();
   }
 }
@@ -252,10 +253,10 @@ RILL void fold_columns(const Folding& s) {
   for (i64 b = blockIdx.x; b < groups * s.pieces; b += gridDim.x) {
     const i64 row = b % groups * 8 + column, first = b / groups * s.piece;
     const i64 end = first + s.piece < s.n ? first + s.piece : s.n;
-    if (row < s.rows) joined[column][lane] = walk<R>(s, row, first, end, lane);
+    if (row < s.rows) joined[column][lane] = fold_points<R>(s, row, first, end, lane);
     __syncthreads();
     const i64 mine = b % groups * 8 + threadIdx.x / 32;
-    if (mine < s.rows) hand_on<R>(s, mine, b / groups, joined[threadIdx.x / 32][threadIdx.x % 32], threadIdx.x % 32);
+    if (mine < s.rows) finish_piece<R>(s, mine, b / groups, joined[threadIdx.x / 32][threadIdx.x % 32], threadIdx.x % 32);
     __syncthreads();
   }
 }
@@ -265,7 +266,7 @@ template <class R>
 RILL void fold_parts(const Folding& s) {
   const int lane = threadIdx.x % 32;
   for (i64 row = first_thread() / 32; row < s.rows; row += all_threads() / 32) {
-    Blocks<typename R::Acc, R> blocks;
+    PairwiseFold<typename R::Acc, R> blocks;
     const typename R::Acc* part = (const typename R::Acc*)s.parts + row * s.pieces * 32 + lane;
     for (i64 p = 0; p < s.pieces; p += 4) {
       typename R::Acc x[4];
@@ -276,9 +277,9 @@ RILL void fold_parts(const Folding& s) {
       for (int k = 0; k < 4; ++k)
         if (p + k < s.pieces) blocks.push(x[k]);
     }
-    typename R::Acc x = blocks.joined();
+    typename R::Acc x = blocks.result();
     for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
-    if (lane == 0) R::give(s, row, x);
+    if (lane == 0) R::store_result(s, row, x);
   }
 }
 

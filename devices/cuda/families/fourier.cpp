@@ -16,11 +16,11 @@ class Transform {
  public:
   // n: points of a line; `real` is the dtype of the parts of its numbers.
   Transform(Gpu& gpu, DType real, int64_t n) : gpu_(gpu), real_(real), bytes_(2 * size_of(real)) {
-    const bool whole = std::has_single_bit(uint64_t(n));
-    bits_ = int(std::bit_width(uint64_t(whole ? n - 1 : 2 * n - 2)));
+    const bool is_power_of_2 = std::has_single_bit(uint64_t(n));
+    bits_ = int(std::bit_width(uint64_t(is_power_of_2 ? n - 1 : 2 * n - 2)));
     roots_ = points(int64_t(1) << bits_);
     make_roots(roots_, int64_t(1) << bits_, int64_t(1) << bits_, false);
-    if (whole) return;
+    if (is_power_of_2) return;
     chirp_ = points(n), filter_ = points(int64_t(1) << bits_);
     make_roots(chirp_, n, 2 * n, true);
     Lines s{};
@@ -90,7 +90,7 @@ class Transform {
   Gpu& gpu_;
   const DType real_;
   const size_t bytes_;  // of a point
-  int bits_ = 0;        // of the transforms that are taken
+  int bits_ = 0;        // log2 of the points of the transforms
   Tensor roots_, chirp_, filter_;
 };
 

@@ -83,16 +83,17 @@ RILL void radix_4(const Complex<T>* x, Complex<T>* y, i64 i, i64 m, i64 done, co
   y[to + 3 * done] = (odd + turned) * roots[3 * k];
 }
 
-// The transforms of `lines` lines of 2^bits points in room[at]; gives the room that they are in then.
+// The transforms of `lines` lines of 2^bits points in buffers[at]; returns the index of the buffer that holds the
+// result.
 template <class T, int points>
-RILL int transform(Complex<T> (&room)[2][points], int at, int lines, int bits, const Complex<T>* roots) {
+RILL int transform(Complex<T> (&buffers)[2][points], int at, int lines, int bits, const Complex<T>* roots) {
   const int m = 1 << bits;
   for (int done = 1; done < m;) {
-    const int radix_bits = done == 1 && bits % 2 == 1 ? 1 : 2, each = bits - radix_bits;
-    for (int e = threadIdx.x; e < lines << each; e += blockDim.x) {
-      const int line = (e >> each) << bits, i = e & ((1 << each) - 1);
-      if (radix_bits == 1) radix_2(room[at] + line, room[1 - at] + line, i, m, done, roots);
-      else radix_4(room[at] + line, room[1 - at] + line, i, m, done, roots);
+    const int radix_bits = done == 1 && bits % 2 == 1 ? 1 : 2, butterfly_bits = bits - radix_bits;
+    for (int e = threadIdx.x; e < lines << butterfly_bits; e += blockDim.x) {
+      const int line = (e >> butterfly_bits) << bits, i = e & ((1 << butterfly_bits) - 1);
+      if (radix_bits == 1) radix_2(buffers[at] + line, buffers[1 - at] + line, i, m, done, roots);
+      else radix_4(buffers[at] + line, buffers[1 - at] + line, i, m, done, roots);
     }
     __syncthreads();
     at = 1 - at;
@@ -104,25 +105,25 @@ RILL int transform(Complex<T> (&room)[2][points], int at, int lines, int bits, c
 // A block takes per_block lines. Neighbouring threads take neighbours in memory, along the line or across.
 template <class T>
 RILL void short_lines(const Lines& s) {
-  __shared__ Complex<T> room[2][16384 / sizeof(Complex<T>)];
+  __shared__ Complex<T> buffers[2][16384 / sizeof(Complex<T>)];
   const Complex<T>* roots = RILL_AT((const Complex<T>*)s.roots);
   const i64 first = s.first + i64(blockIdx.x) * s.per_block, left = s.first + s.count - first;
   const int lines = left < s.per_block ? int(left) : s.per_block, m = 1 << s.bits;
   for (int e = threadIdx.x; e < lines * m; e += blockDim.x) {
     const int line = s.inner > 1 ? e % lines : e >> s.bits, j = s.inner > 1 ? e / lines : e & (m - 1);
-    room[0][(line << s.bits) + j] = read_point<T>(s, first + line, j);
+    buffers[0][(line << s.bits) + j] = read_point<T>(s, first + line, j);
   }
   __syncthreads();
-  int at = transform(room, 0, lines, s.bits, roots);
+  int at = transform(buffers, 0, lines, s.bits, roots);
   if (s.chirp) {
-    for (int e = threadIdx.x; e < lines * m; e += blockDim.x) room[at][e] = filtered(s, e & (m - 1), room[at][e]);
+    for (int e = threadIdx.x; e < lines * m; e += blockDim.x) buffers[at][e] = filtered(s, e & (m - 1), buffers[at][e]);
     __syncthreads();
-    at = transform(room, at, lines, s.bits, roots);
+    at = transform(buffers, at, lines, s.bits, roots);
   }
   const int size = int(s.to_size);
   for (int e = threadIdx.x; e < lines * size; e += blockDim.x) {
     const int line = s.inner > 1 ? e % lines : e / size, k = s.inner > 1 ? e / lines : e - line * size;
-    write_point(s, first + line, k, room[at][(line << s.bits) + k]);
+    write_point(s, first + line, k, buffers[at][(line << s.bits) + k]);
   }
 }
 
@@ -153,9 +154,9 @@ template <class T, int radix>
 RILL void pass_lines(const Pass& s) {
   const Complex<T>*x = RILL_AT((const Complex<T>*)s.from), *roots = RILL_AT((const Complex<T>*)s.roots);
   Complex<T>* y = RILL_AT((Complex<T>*)s.to);
-  const i64 m = i64(1) << s.bits, each = m / radix;
+  const i64 m = i64(1) << s.bits, butterflies_per_line = m / radix;
   for (i64 q = first_thread(); q < s.butterflies; q += all_threads()) {
-    const i64 i = q & (each - 1), line = (q - i) * radix;
+    const i64 i = q & (butterflies_per_line - 1), line = (q - i) * radix;
     if (radix == 2) radix_2(x + line, y + line, i, m, s.done, roots);
     else radix_4(x + line, y + line, i, m, s.done, roots);
   }

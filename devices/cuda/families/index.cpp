@@ -16,33 +16,33 @@ namespace {
 
 int64_t bytes_of(DType d) { return int64_t(size_of(d)); }
 
-// The kind of Picks: an integer's bytes, negative where it has a sign.
+// The kind of IndexedElements: an integer's bytes, negative where it has a sign.
 int kind_of(DType d) { return is_signed_int(d) ? -int(size_of(d)) : int(size_of(d)); }
 
-// Which axes of gather's result, or of scatter's updates, are slices' and which are places'.
+// Which axes of gather's result, or of scatter's updates, belong to slices and which to the index tensors.
 struct Axes {
   Axes(const GatherLayout& g, const Tensor& indexed)
-      : slices(g.slice_axes.size()), places(g.index_shape.size()), at(g.at) {
+      : slices(g.slice_axes.size()), index_axes(g.index_shape.size()), at(g.at) {
     for (size_t i = 0; i < slices; ++i) slice_sizes.push_back(indexed.shape()[size_t(g.slice_axes[i])]);
-    for (const Dim n : g.index_shape) place_sizes.push_back(n);
+    for (const Dim n : g.index_shape) index_sizes.push_back(n);
   }
-  size_t slice_axis(size_t i) const { return i < at ? i : i + places; }
-  size_t place_axis(size_t d) const { return at + d; }
+  size_t slice_axis(size_t i) const { return i < at ? i : i + index_axes; }
+  size_t index_axis(size_t d) const { return at + d; }
 
-  size_t slices, places, at;
-  Ints slice_sizes, place_sizes;
+  size_t slices, index_axes, at;
+  Ints slice_sizes, index_sizes;
 };
 
-// The axes of the result as an index space's; `slice` and `place` give the strides along one of either.
+// Strides along the axes of the result; `slice` and `index` give those along an axis of either kind.
 template <class F, class G>
-Ints strides_of(const Axes& axes, F&& slice, G&& place) {
-  Ints out(axes.slices + axes.places);
+Ints strides_of(const Axes& axes, F&& slice, G&& index) {
+  Ints out(axes.slices + axes.index_axes);
   for (size_t i = 0; i < axes.slices; ++i) out[axes.slice_axis(i)] = slice(i);
-  for (size_t d = 0; d < axes.places; ++d) out[axes.place_axis(d)] = place(d);
+  for (size_t d = 0; d < axes.index_axes; ++d) out[axes.index_axis(d)] = index(d);
   return out;
 }
 
-// How far dimension d of the places moves along the batch axes of what is indexed, in its elements.
+// The stride along the batch axes of the indexed tensor of dimension d of the indices, in elements.
 int64_t batch_stride(const GatherLayout& g, const Tensor& indexed, size_t d) {
   int64_t stride = 0;
   for (size_t i = 0; i < g.attrs.batch_dims.size(); ++i)
@@ -50,14 +50,15 @@ int64_t batch_stride(const GatherLayout& g, const Tensor& indexed, size_t d) {
   return stride;
 }
 
-// All of Picks but its Space; strides count `unit` elements.
-Picks picks_of(Gpu& gpu, const GatherLayout& g, const Tensor& indexed, int64_t unit) {
-  Picks p{};
-  if (g.indices.size() > size_t(Picks::most))
-    fail("index", fmt::format("a GPU takes at most {} index tensors. got {}", Picks::most, g.indices.size()), Where());
+// All of IndexedElements but its Space; strides count `unit` elements.
+IndexedElements indexed_elements_of(Gpu& gpu, const GatherLayout& g, const Tensor& indexed, int64_t unit) {
+  IndexedElements p{};
+  if (g.indices.size() > size_t(IndexedElements::most))
+    fail("index", fmt::format("a GPU takes at most {} index tensors. got {}", IndexedElements::most, g.indices.size()),
+         Where());
   p.count = int(g.indices.size());
   p.skips = g.attrs.skips;
-  p.fault = gpu.fault_place();
+  p.fault = gpu.fault_slot();
   for (size_t j = 0; j < g.indices.size(); ++j) {
     const int64_t axis = g.attrs.axes[j];
     p.kind[j] = kind_of(g.indices[j]->dtype());
@@ -69,7 +70,7 @@ Picks picks_of(Gpu& gpu, const GatherLayout& g, const Tensor& indexed, int64_t u
   return p;
 }
 
-// Index tensor j as an operand whose Space has the places' axes, and perhaps others.
+// The strides of index tensor j, in bytes, along the axes of the indices.
 Ints index_strides(const GatherLayout& g, size_t j) {
   Ints out;
   for (const int64_t s : g.index_strides[j]) out.push_back(s * bytes_of(g.indices[j]->dtype()));
@@ -83,17 +84,17 @@ void run_gather(const KernelArgs& a) {
   const GatherLayout g(x, a.in.subspan(1), a.attrs.as<GatherAttrs>());
   const Axes axes(g, x);
   const int64_t size = bytes_of(x.dtype());
-  std::vector<Placed> operands(2);
+  std::vector<StridedOperand> operands(2);
   operands[0] = {address(x), strides_of(
                                  axes, [&](size_t i) { return x.strides()[size_t(g.slice_axes[i])] * size; },
                                  [&](size_t d) { return batch_stride(g, x, d) * size; })};
-  operands[1] = placed(out, size_t(out.ndim()));
+  operands[1] = strided_operand(out, size_t(out.ndim()));
   for (size_t j = 0; j < g.indices.size(); ++j) {
     const Ints steps = index_strides(g, j);
     operands.push_back(
         {address(*g.indices[j]), strides_of(axes, [](size_t) { return 0; }, [&](size_t d) { return steps[d]; })});
   }
-  Picks p = picks_of(gpu, g, x, 1);
+  IndexedElements p = indexed_elements_of(gpu, g, x, 1);
   for (int j = 0; j < p.count; ++j) p.stride[j] *= size;
   for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows, [&](const Space& s) {
     p.space = s;
@@ -101,17 +102,17 @@ void run_gather(const KernelArgs& a) {
     uintptr_t steps = 0;  // from slice to slice: of a view they may be of any size
     for (int j = 0; j < p.count; ++j) steps |= uintptr_t(p.stride[j]);
     const size_t bytes = slices ? widen_points(p.space, 2, size_t(size), steps) : size_t(size);
-    const std::string_view type = bytes == 16 && size < 16 ? "Line" : word(bytes);
+    const std::string_view type = bytes == 16 && size < 16 ? "AlignedU64x2" : word(bytes);
     const int64_t count = p.space.rows * p.space.n;
     const std::string call = fmt::format("gather_points<{}, {}>", type, index_type(count));
-    gpu.launch(kernel_of(gpu, {index_family, "Picks", call}), p, count);
+    gpu.launch(kernel_of(gpu, {index_family, "IndexedElements", call}), p, count);
   });
 }
 
 // --- Scatter ---------------------------------------------------------------------------------------------------------
 
 // The one Space of an index space. Throws where it takes several.
-Space one_space(const Ints& sizes, const std::vector<Placed>& operands) {
+Space one_space(const Ints& sizes, const std::vector<StridedOperand>& operands) {
   Space found;
   int spaces = 0;
   for_each_space(sizes, operands, no_rows, [&](const Space& s) { found = s, ++spaces; });
@@ -147,7 +148,7 @@ Tensor sorted(Gpu& gpu, Tensor words, int low, int high) {
   return words;
 }
 
-// Where targets lie: the largest step that leads from one to any other, in elements.
+// The greatest common divisor of the targets' offsets, in elements.
 int64_t unit_of(const GatherLayout& g, const Tensor& x) {
   int64_t unit = 0;
   for (const int64_t axis : g.attrs.axes) unit = std::gcd(unit, x.strides()[size_t(axis)]);
@@ -159,16 +160,17 @@ int64_t unit_of(const GatherLayout& g, const Tensor& x) {
 Tensor find_targets(Gpu& gpu, const GatherLayout& g, const Axes& axes, const Tensor& x, int64_t unit, int bits,
                     int64_t count) {
   Tensor words = words_on(gpu.device, count);
-  std::vector<Placed> operands(2);
+  std::vector<StridedOperand> operands(2);
   int64_t step = 8;
-  operands[1] = {address(words), Ints(axes.places)};
-  for (size_t d = axes.places; d-- > 0; step *= axes.place_sizes[d]) operands[1].stride[d] = step;
-  for (size_t d = 0; d < axes.places; ++d) operands[0].stride.push_back(batch_stride(g, x, d) / unit);
+  operands[1] = {address(words), Ints(axes.index_axes)};
+  for (size_t d = axes.index_axes; d-- > 0; step *= axes.index_sizes[d]) operands[1].stride[d] = step;
+  for (size_t d = 0; d < axes.index_axes; ++d) operands[0].stride.push_back(batch_stride(g, x, d) / unit);
   for (size_t j = 0; j < g.indices.size(); ++j) operands.push_back({address(*g.indices[j]), index_strides(g, j)});
-  Picks p = picks_of(gpu, g, x, unit);
-  p.space = one_space(axes.place_sizes, operands);
+  IndexedElements p = indexed_elements_of(gpu, g, x, unit);
+  p.space = one_space(axes.index_sizes, operands);
   p.bits = bits;
-  gpu.launch(kernel_of(gpu, {index_family, "Picks", fmt::format("find_targets<{}>", index_type(count))}), p, count);
+  gpu.launch(kernel_of(gpu, {index_family, "IndexedElements", fmt::format("find_targets<{}>", index_type(count))}), p,
+             count);
   return words;
 }
 
@@ -181,12 +183,12 @@ std::string_view update_of(ScatterMode mode) {
   }
 }
 
-// Whether the order of additions leaves their sum as it is, and a GPU has them.
+// Whether the order of additions does not change the sum, and GPUs have atomic additions of the dtype.
 bool adds_in_any_order(DType d, ScatterMode mode) {
   return mode == ScatterMode::add && is_integer(d) && size_of(d) >= 4;
 }
 
-// Makes the numbers of an update words, where those of both sides may be so.
+// Makes wider points of an update's elements, where alignment allows.
 size_t widen_columns(Scatter& p, size_t size) {
   uintptr_t steps = uintptr_t(p.unit) | uintptr_t(p.update.point[0]);
   for (int64_t a = 0; a < p.update.axes; ++a) steps |= uintptr_t(p.update.stride[0][a]);
@@ -197,7 +199,7 @@ void start_updates(Gpu& gpu, Scatter p, DType dtype, ScatterMode mode) {
   std::string type(name(is_complex(dtype) ? dtype == DType::c64 ? DType::f32 : DType::f64 : dtype));
   if (mode == ScatterMode::set) {
     const size_t size = size_of(dtype), bytes = widen_columns(p, size);
-    type = bytes == 16 && size < 16 ? "Line" : word(bytes);
+    type = bytes == 16 && size < 16 ? "AlignedU64x2" : word(bytes);
   }
   p.columns = p.column.rows * p.column.n;
   const int64_t count = p.count * p.columns;
@@ -220,7 +222,7 @@ void run_scatter(const KernelArgs& a) {
   const int64_t count = g.index_shape.numel(), unit = unit_of(g, out), size = bytes_of(out.dtype());
   const int bits = std::bit_width(uint64_t(count - 1)), target_bits = std::bit_width(uint64_t(out.size() / unit + 1));
   if (bits > 32 || bits + target_bits > 63)
-    fail("scatter", fmt::format("{} updates of {} places are too many for a GPU", count, out.size() / unit), Where());
+    fail("scatter", fmt::format("{} updates of {} elements are too many for a GPU", count, out.size() / unit), Where());
   Tensor words = find_targets(gpu, g, axes, out, unit, bits, count);
   if (!adds_in_any_order(out.dtype(), attrs.mode)) words = sorted(gpu, std::move(words), bits, bits + target_bits);
 
@@ -230,10 +232,10 @@ void run_scatter(const KernelArgs& a) {
   p.unit = unit * size;
   p.none = std::numeric_limits<int64_t>::max() >> bits;
   p.bits = bits;
-  Placed place;
-  for (size_t d = 0; d < axes.places; ++d) place.stride.push_back(updates.strides()[axes.place_axis(d)] * size);
-  p.update = one_space(axes.place_sizes, {place});
-  Placed from{address(updates), {}}, to{address(out), {}};
+  StridedOperand update;
+  for (size_t d = 0; d < axes.index_axes; ++d) update.stride.push_back(updates.strides()[axes.index_axis(d)] * size);
+  p.update = one_space(axes.index_sizes, {update});
+  StridedOperand from{address(updates), {}}, to{address(out), {}};
   for (size_t i = 0; i < axes.slices; ++i) {
     from.stride.push_back(updates.strides()[axes.slice_axis(i)] * size);
     to.stride.push_back(out.strides()[size_t(g.slice_axes[i])] * size);

@@ -1,10 +1,10 @@
 // Gather, scatter and search.
 //
-// An element of scatter's result takes its updates in their order, as on the CPU, so that sums have its bits, and the
-// same ones at each run. Atomic additions of floats would give neither, and a thread for each element of the result that
-// looks at all updates would take the product of both in time. So words, each of a target and an update's number, are
-// sorted; whoever meets a target's first word applies all updates there. Sums of whole numbers of 32 and 64 bits do not
-// depend on the order: they are added as they come.
+// scatter applies the updates of an element in their order, as on the CPU, so that sums have the CPU's bits at each
+// run. Atomic additions of floats would not, and a thread for each element that searches all updates would be too slow.
+// So 64-bit words, each made of a target and the number of an update, are sorted, and the thread that has the first
+// word of a target applies all updates there. Sums of integers of 32 and 64 bits do not depend on the order: they are
+// atomic.
 namespace rill::cuda {
 
 RILL i64 index_value(const char* at, int kind) {
@@ -21,9 +21,9 @@ RILL i64 index_value(const char* at, int kind) {
   return i64(x < most ? x : most);
 }
 
-// Adds where the indices of a point lead; false where one is out of range.
+// Adds the offsets of a point's indices to `at`; false where an index is out of range.
 template <class I>
-RILL bool add_places(const Picks& g, const Point<I>& p, i64& at) {
+RILL bool add_indices(const IndexedElements& g, const Point<I>& p, i64& at) {
   for (int j = 0; j < g.count; ++j) {
     const i64 i = index_value(g.space.base[2 + j] + p.of(g.space, 2 + j), g.kind[j]), n = g.size[j];
     if (i < -n || i >= n) {
@@ -35,29 +35,29 @@ RILL bool add_places(const Picks& g, const Point<I>& p, i64& at) {
   return true;
 }
 
-struct alignas(16) Line { u64 low, high; };  // 16 bytes that one instruction moves
-struct Words2 { u64 low, high; };
+struct alignas(16) AlignedU64x2 { u64 low, high; };  // 16 bytes that one instruction moves
+struct U64x2 { u64 low, high; };
 
 template <class T, class I>
-RILL void gather_points(const Picks& g) {
+RILL void gather_points(const IndexedElements& g) {
   const I count = I(g.space.rows * g.space.n);
   for (I q = I(first_thread()); q < count; q += I(all_threads())) {
     const Point<I> p(g.space, q);
     i64 from = p.of(g.space, 0);
     T x{};
-    if (add_places(g, p, from)) x = *RILL_AT((const T*)(g.space.base[0] + from));
+    if (add_indices(g, p, from)) x = *RILL_AT((const T*)(g.space.base[0] + from));
     *RILL_AT((T*)(g.space.base[1] + p.of(g.space, 1))) = x;
   }
 }
 
 // Operand 1: the word of each update. Strides count targets.
 template <class I>
-RILL void find_targets(const Picks& g) {
+RILL void find_targets(const IndexedElements& g) {
   const I count = I(g.space.rows * g.space.n);
   for (I q = I(first_thread()); q < count; q += I(all_threads())) {
     const Point<I> p(g.space, q);
     i64 target = p.of(g.space, 0);
-    if (!add_places(g, p, target)) target = i64(~u64(0) >> 1 >> g.bits);  // behind all others
+    if (!add_indices(g, p, target)) target = i64(~u64(0) >> 1 >> g.bits);  // after all others
     *RILL_AT((u64*)(g.space.base[1] + p.of(g.space, 1))) = u64(target) << g.bits | u64(q);
   }
 }
@@ -76,14 +76,14 @@ RILL void sort_by_rank(const SortStep& s) {
 
 // Many: from the lowest digit on, in three kernels a digit, of 256 threads a block.
 RILL void count_digits(const SortStep& s) {
-  __shared__ u32 seen[256];
+  __shared__ u32 counts[256];
   const i64 begin = blockIdx.x * s.chunk, end = begin + s.chunk < s.count ? begin + s.chunk : s.count;
-  seen[threadIdx.x] = 0;
+  counts[threadIdx.x] = 0;
   __syncthreads();
   for (i64 i = begin + threadIdx.x; i < end; i += 256)
-    atomicAdd(&seen[*RILL_AT((const u64*)s.from + i) >> s.shift & 255], 1u);
+    atomicAdd(&counts[*RILL_AT((const u64*)s.from + i) >> s.shift & 255], 1u);
   __syncthreads();
-  *RILL_AT((u32*)s.counts + threadIdx.x * s.blocks + blockIdx.x) = seen[threadIdx.x];
+  *RILL_AT((u32*)s.counts + threadIdx.x * s.blocks + blockIdx.x) = counts[threadIdx.x];
 }
 // One block: each thread has the blocks of one digit.
 RILL void sum_digits(const SortStep& s) {
@@ -142,9 +142,9 @@ RILL_UPDATE(MultiplyUpdate, mul(a, b))
 RILL_UPDATE(MinUpdate, b < a || (b != b && a == a) ? b : a)  // NaN wins, and the first one stays
 RILL_UPDATE(MaxUpdate, a < b || (b != b && a == a) ? b : a)
 
-template <class T> RILL T kept(T x) { return x; }
-RILL f32 kept(f16 x) { return widen(x); }
-RILL f32 kept(bf16 x) { return widen(x); }
+template <class T> RILL T widened(T x) { return x; }
+RILL f32 widened(f16 x) { return widen(x); }
+RILL f32 widened(bf16 x) { return widen(x); }
 template <class T> RILL T rounded(T x, T) { return x; }
 RILL f16 rounded(f32 x, f16 like) { return narrow(x, like); }
 RILL bf16 rounded(f32 x, bf16 like) { return narrow(x, like); }
@@ -174,9 +174,9 @@ RILL void update_in_order(const Scatter& s) {
     if (target == s.none || (p.word > 0 && p.target(s, p.word - 1) == target)) continue;
     char* to = p.to(s, target);
     const T old = Stored<T>::load(to);
-    auto x = kept(old);
+    auto x = widened(old);
     for (i64 w = p.word; w < s.count && p.target(s, w) == target; ++w)
-      x = F::of(x, kept(T(Stored<T>::load(p.from(s, w)))));
+      x = F::of(x, widened(T(Stored<T>::load(p.from(s, w)))));
     store(to, rounded(x, old));
   }
 }

@@ -1,18 +1,18 @@
-// What the kernels of index.cuh are told. NVRTC reads this file too.
+// Parameters of the kernels of index.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {
 
-// Places that index tensors name. The Space's operand 0 is what is indexed, without the axes that they index, operand 1
-// the result, and those behind them the indices.
-struct Picks {
+// Elements that index tensors name. The Space's operand 0 is the indexed tensor without the axes that they index, operand
+// 1 the result, and the further ones are the index tensors.
+struct IndexedElements {
   static constexpr int most = 12;
   Space space;
-  int count, skips;                    // index tensors; whether what is out of range is left out
+  int count, skips;                    // index tensors; whether an index out of range is skipped
   int kind[most], code[most];          // an integer's bytes, negative where it has a sign; Gpu::fault_code()
   long long size[most], stride[most];  // of the axes that they index
-  void* fault;                         // Gpu::fault_place()
-  int bits;                            // of find_targets: how many stand behind a target
+  void* fault;                         // Gpu::fault_slot()
+  int bits;                            // of find_targets: the width of an update's number, the low bits of a word
 };
 
 // A step of a stable sort of `count` words, by the 8 bits from `shift` on. Block b has the words from b * chunk on.

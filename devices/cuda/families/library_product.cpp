@@ -1,7 +1,7 @@
 // Products of matrices by cuBLASLt. What it chooses for a product is kept, by all that the choice depends on: see Key.
 //
 // The library's matrices are stored by columns, ours by rows, so it computes the transposed product: its A is our right
-// operand, its B our left one. f32 is computed as f32 (no TF32), halves are summed in f32.
+// operand, its B our left one. f32 is computed as f32 (as TF32 with RILL_TF32=on), halves are summed in f32.
 #include "rill/devices/cuda/families/library_product.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/cuda/driver/cublaslt.h"
+#include "rill/devices/host_memory.h"
 
 namespace rill::cuda {
 
@@ -33,12 +34,12 @@ Types types_of(DType d) {
 }
 
 // One operand as the library sees it, by columns.
-struct Stored {
+struct ColumnMajor {
   int64_t rows, columns, leading, batch;
   bool transposed;
 };
 // Of [rows, columns], with strides, the transposed matrix: dense where `column` is 1, else to be transposed.
-Stored stored(const Matrices& m, int64_t rows, int64_t columns) {
+ColumnMajor column_major(const Matrices& m, int64_t rows, int64_t columns) {
   const bool by_rows = columns == 1 || (m.column == 1 && (rows == 1 || m.row >= columns));
   if (by_rows) return {columns, rows, rows == 1 || columns == 1 ? std::max(columns, m.row) : m.row, m.batch, false};
   return {rows, columns, columns == 1 || rows == 1 ? std::max(rows, m.column) : m.column, m.batch, true};
@@ -67,7 +68,7 @@ struct Plan {
   }
 };
 
-lt::Layout layout_of(int type, const Stored& s, int64_t batch) {
+lt::Layout layout_of(int type, const ColumnMajor& s, int64_t batch) {
   lt::Layout layout = nullptr;
   RILL_CUBLASLT(cublasLtMatrixLayoutCreate, &layout, type, uint64_t(s.rows), uint64_t(s.columns), s.leading);
   const auto count = int32_t(batch);
@@ -76,11 +77,11 @@ lt::Layout layout_of(int type, const Stored& s, int64_t batch) {
   return layout;
 }
 
-struct HeldPreference {
+struct OwnedPreference {
   lt::Preference preference = nullptr;
-  HeldPreference() { RILL_CUBLASLT(cublasLtMatmulPreferenceCreate, &preference); }
-  HeldPreference(const HeldPreference&) = delete;
-  ~HeldPreference() { lt::library().cublasLtMatmulPreferenceDestroy(preference); }
+  OwnedPreference() { RILL_CUBLASLT(cublasLtMatmulPreferenceCreate, &preference); }
+  OwnedPreference(const OwnedPreference&) = delete;
+  ~OwnedPreference() { lt::library().cublasLtMatmulPreferenceDestroy(preference); }
   template <class T>
   void set(int attribute, T value) {
     RILL_CUBLASLT(cublasLtMatmulPreferenceSetAttribute, preference, attribute, &value, sizeof value);
@@ -96,7 +97,7 @@ class Plans {
   // False, and a line on stderr, where the library cannot be used: once and for all.
   bool start(const Gpu& gpu);
   std::shared_ptr<Plan> plan_for(const LibraryProduct& p);
-  void make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b);
+  void make(Plan& plan, const LibraryProduct& p, const ColumnMajor& a, const ColumnMajor& b);
 
   std::mutex mutex_;
   lt::Handle handle_ = nullptr;
@@ -104,17 +105,17 @@ class Plans {
   std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
-void Plans::make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b) {
+void Plans::make(Plan& plan, const LibraryProduct& p, const ColumnMajor& a, const ColumnMajor& b) {
   const Types types = types_of(p.dtype);
   RILL_CUBLASLT(cublasLtMatmulDescCreate, &plan.product, types.compute, types.scale);
-  const int32_t turn_a = a.transposed ? lt::transposed : lt::as_it_is,
-                turn_b = b.transposed ? lt::transposed : lt::as_it_is;
-  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_a, &turn_a, sizeof turn_a);
-  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_b, &turn_b, sizeof turn_b);
+  const int32_t transpose_a = a.transposed ? lt::transposed : lt::not_transposed,
+                transpose_b = b.transposed ? lt::transposed : lt::not_transposed;
+  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_a, &transpose_a, sizeof transpose_a);
+  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_b, &transpose_b, sizeof transpose_b);
   plan.a = layout_of(types.data, a, p.batch);
   plan.b = layout_of(types.data, b, p.batch);
   plan.out = layout_of(types.data, {p.n, p.m, p.n, p.m * p.n, false}, p.batch);
-  HeldPreference wanted;
+  OwnedPreference wanted;
   constexpr uint64_t workspace = uint64_t(32) << 20;  // what NVIDIA advises for Hopper
   wanted.set(lt::most_workspace, workspace);
   wanted.set(lt::reduction_schemes, lt::reduces_sums);
@@ -131,7 +132,7 @@ void Plans::make(Plan& plan, const LibraryProduct& p, const Stored& a, const Sto
 
 std::shared_ptr<Plan> Plans::plan_for(const LibraryProduct& p) {
   constexpr size_t most_plans = 4096;  // programs with sizes that never come again
-  const Stored a = stored(p.right, p.k, p.n), b = stored(p.left, p.m, p.k);
+  const ColumnMajor a = column_major(p.right, p.k, p.n), b = column_major(p.left, p.m, p.k);
   const Key key{int64_t(p.dtype),
                 p.batch,
                 p.m,
@@ -205,7 +206,7 @@ bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
 }
 
 // Of many matrices so many at once: the library's kernels number them along an axis of the grid that has no more.
-bool run_library_product(const LibraryProduct& p) {
+bool run_library_product(const LibraryProduct& p) try {
   constexpr int64_t most_matrices = 65535;
   Plans& plans = of_gpu<Plans>(p.gpu);
   const auto size = int64_t(size_of(p.dtype));
@@ -218,6 +219,9 @@ bool run_library_product(const LibraryProduct& p) {
     if (!plans.run(some)) return false;
   }
   return true;
+} catch (const host_memory::OutOfMemory&) {  // of the workspace: rill's own kernels need none
+  if (Capture::current(p.gpu)) throw;        // those would be captured for good
+  return false;
 }
 
 }  // namespace rill::cuda

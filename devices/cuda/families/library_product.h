@@ -20,7 +20,7 @@ bool has_library_product(DType d);
 bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns);
 
 // out[b, i, j] = sum over k of left[b, i, k] right[b, k, j], `out` dense at that address. False where the
-// library has no kernel for that; `out` is to be computed otherwise then, all of it. Operands have leading dimensions;
+// library has no kernel for that; all of `out` is to be computed otherwise then. Operands have leading dimensions;
 // no size is 0.
 struct LibraryProduct {
   Gpu& gpu;

@@ -10,7 +10,7 @@ namespace rill::cuda {
 
 namespace {
 
-// The axes of an operand by what they do, in the order that the product wants.
+// The axes of an operand by their role in the product.
 struct Roles {
   const Dims &batch, &contract;
   Dims free;
@@ -44,21 +44,21 @@ int64_t count(const Tensor& t, const Dims& axes) {
   return n;
 }
 
-bool walk_axes(Walk& w, const Tensor& t, const Dims& axes) {
+bool append_axes(IndexLayout& w, const Tensor& t, const Dims& axes) {
   bool fits = true;
   for (int64_t a : axes) fits = fits && add_digit(w, t.shape()[size_t(a)], t.strides()[size_t(a)]);
   return fits;
 }
 
-// An operand as matrices: `outer` are the batch's digits, `free` and `contract` those of a matrix.
-struct Side {
+// An operand as a batch of matrices: `outer` has the batch's digits, `free` and `contract` those of a matrix.
+struct MatrixOperand {
   Tensor copy;  // keeps a copy alive
   const char* data = nullptr;
-  Walk outer{}, free{}, contract{};
+  IndexLayout outer{}, free{}, contract{};
 };
 
-Side dense_side(const Tensor& t, const Roles& r) {
-  Side s;
+MatrixOperand dense_side(const Tensor& t, const Roles& r) {
+  MatrixOperand s;
   s.copy = dense_in_order(t, r);
   s.data = address(s.copy);
   const int64_t free = count(t, r.free), contract = count(t, r.contract);
@@ -68,18 +68,19 @@ Side dense_side(const Tensor& t, const Roles& r) {
   return s;
 }
 
-// Copies the operand where its axes have more digits than a walk.
-Side look_at(const Tensor& t, const Roles& r) {
-  Side s;
+// Copies the operand where its axes have more digits than an IndexLayout.
+MatrixOperand operand_of(const Tensor& t, const Roles& r) {
+  MatrixOperand s;
   s.data = address(t);
-  if (walk_axes(s.outer, t, r.batch) && walk_axes(s.free, t, r.free) && walk_axes(s.contract, t, r.contract)) return s;
+  if (append_axes(s.outer, t, r.batch) && append_axes(s.free, t, r.free) && append_axes(s.contract, t, r.contract))
+    return s;
   return dense_side(t, r);
 }
 
-int64_t stride_of(const Walk& w) { return w.digits == 0 ? 0 : w.stride[0]; }
+int64_t stride_of(const IndexLayout& w) { return w.digits == 0 ? 0 : w.stride[0]; }
 
 // Whether cuBLASLt takes the operand as it is: by one stride from matrix to matrix, with a leading dimension.
-bool fits_library(const Side& s, int64_t free, int64_t contract) {
+bool fits_library(const MatrixOperand& s, int64_t free, int64_t contract) {
   return s.outer.digits <= 1 && s.free.digits <= 1 && s.contract.digits <= 1 &&
          has_leading_dimension({s.data, stride_of(s.outer), stride_of(s.free), stride_of(s.contract)}, free, contract);
 }
@@ -92,7 +93,7 @@ void run_matmul(const KernelArgs& args) {
   Product p{};
   p.batch = count(a, of_a.batch), p.m = count(a, of_a.free), p.n = count(b, of_b.free), p.k = count(a, of_a.contract);
   if (out.size() == 0) return;
-  Side left = look_at(a, of_a), right = look_at(b, of_b);
+  MatrixOperand left = operand_of(a, of_a), right = operand_of(b, of_b);
   if (has_library_product(out.dtype()) && p.k > 0) {
     if (!fits_library(left, p.m, p.k)) left = dense_side(a, of_a);
     if (!fits_library(right, p.n, p.k)) right = dense_side(b, of_b);

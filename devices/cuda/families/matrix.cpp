@@ -27,11 +27,11 @@ MatrixBatch matrices(const KernelArgs& args) {
   return s;
 }
 
-// `room` and `whole`: numbers of the wide type and whole ones that a warp needs; `message`: what is wrong with a matrix
-// that a kernel reports.
+// `numbers` and `integers`: how many of the wide type and of i64 a warp needs as workspace; `message`: what is wrong
+// with a matrix that a kernel reports.
 struct Call {
   std::string_view op, function;
-  int64_t room, whole = 0;
+  int64_t numbers, integers = 0;
   std::string_view message = "";
   bool is_complex = false;  // the wide type is, whatever the operands are
 };
@@ -41,7 +41,7 @@ void start(const KernelArgs& args, MatrixBatch s, const Call& call) {
   const DType dtype = args.in[0]->dtype();
   const DType wide = call.is_complex || is_complex(dtype) ? DType::c128 : DType::f64;
   Gpu& gpu = gpu_of(args.out[0]->device());
-  s.room = call.room + call.whole;  // a whole number is no larger than one of the wide type
+  s.room = call.numbers + call.integers;  // an i64 is no larger than a number of the wide type
   constexpr int64_t most_bytes = int64_t(1) << 28;
   const int64_t bytes = std::max<int64_t>(1, s.room) * int64_t(size_of(wide)),
                 warps = std::clamp<int64_t>(most_bytes / bytes, 1, std::min<int64_t>(s.count, 32 * gpu.processors));
@@ -49,7 +49,7 @@ void start(const KernelArgs& args, MatrixBatch s, const Call& call) {
   s.work = address(work);
   if (!call.message.empty()) {
     const std::string_view which = args.in[0]->ndim() > 2 ? "matrix {position} of the batch" : "the matrix";
-    s.fault = gpu.fault_place();
+    s.fault = gpu.fault_slot();
     s.code = gpu.fault_code(call.op, fmt::format("{} {}", which, call.message));
   }
   const std::string function = fmt::format("{}<{}>", call.function, type_of(dtype));

@@ -1,5 +1,6 @@
-// Decompositions that iterate: svd, pinv, lstsq, eigh, eig and their values alone. factors.cuh stands in front; the methods are
-// those of devices/matrix/plain_routines.cpp: Jacobi's rotations, and the shifted QR iteration on a Hessenberg matrix.
+// Decompositions that iterate: svd, pinv, lstsq, eigh, eig and their values alone. factors.cuh stands in front; the
+// methods are those of devices/matrix/plain_routines.cpp: Jacobi's rotations, and the shifted QR iteration on a
+// Hessenberg matrix.
 //
 // A matrix with an infinity or a NaN gives NaN. Vectors, which are unique up to a factor of magnitude 1, are given the
 // one that makes their largest element real and positive.
@@ -15,9 +16,9 @@ struct Rotation {
   f64 c, s;
   W e;
   inline Rotation(f64 a, f64 b, W g) {
-    const f64 size = magnitude_of(g), slope = (b - a) / (2 * size);
+    const f64 magnitude = magnitude_of(g), slope = (b - a) / (2 * magnitude);
     const f64 t = (slope < 0 ? -1. : 1.) / (abs_of(slope) + ::sqrt(1 + slope * slope));
-    e = g / W(size);
+    e = g / W(magnitude);
     c = 1 / ::sqrt(1 + t * t);
     s = t * c;
   }
@@ -38,8 +39,8 @@ template <class W>
 RILL f64 scale_down(Mat<W> x) {
   f64 largest = 0;
   RILL_LANES(e, 0, x.rows * x.columns) {
-    const f64 size = largest_part(x.at[e]);
-    if (size > largest) largest = size;
+    const f64 magnitude = largest_part(x.at[e]);
+    if (magnitude > largest) largest = magnitude;
   }
   largest = warp_max(largest);
   if (largest == 0) return 1;
@@ -51,7 +52,7 @@ RILL f64 scale_down(Mat<W> x) {
 }
 
 // order[r] := the number that r others stand before; before(i, j) is a strict order of different i and j. Of numbers
-// that have none, NaNs, it is any list of places.
+// that have none, NaNs, it is any list of indices.
 template <class F>
 RILL void make_order(i64 n, i64* order, F before) {
   RILL_LANES(i, 0, n) order[i] = i;
@@ -68,8 +69,8 @@ template <class W>
 RILL W make_positive(W* x, i64 n) {
   const i64 at = warp_largest(0, n, [&](i64 i) { return magnitude_of(x[i]); });
   if (at < 0) return W(1.);
-  const f64 size = magnitude_of(x[at]);
-  const W phase = size > 0 ? conj_of(x[at]) / W(size) : W(1.);
+  const f64 magnitude = magnitude_of(x[at]);
+  const W phase = magnitude > 0 ? conj_of(x[at]) / W(magnitude) : W(1.);
   __syncwarp();
   RILL_LANES(i, 0, n) x[i] *= phase;
   __syncwarp();
@@ -83,8 +84,8 @@ RILL void diagonalise(Mat<W> x, Mat<W> v) {
   const i64 n = x.rows;
   f64 largest = 0;
   RILL_LANES(e, 0, n * n) {
-    const f64 size = magnitude_of(x.at[e]);
-    if (size > largest) largest = size;
+    const f64 magnitude = magnitude_of(x.at[e]);
+    if (magnitude > largest) largest = magnitude;
   }
   const f64 small = epsilon * warp_max(largest) / 16;
   bool turned = true;
@@ -209,8 +210,8 @@ struct Svd {
     make_identity(v);
     orthogonalise(b, v);
     for (i64 j = 0; j < b.columns; ++j) {
-      const f64 size = ::sqrt(real_of(dot(b.column(j), b.column(j), b.rows)));
-      if (lane() == 0) length[j] = size;
+      const f64 magnitude = ::sqrt(real_of(dot(b.column(j), b.column(j), b.rows)));
+      if (lane() == 0) length[j] = magnitude;
     }
     __syncwarp();
     make_order(b.columns, order,
@@ -355,8 +356,8 @@ struct Schur {
   inline bool triangulate() const {
     f64 largest = 0;
     RILL_LANES(e, 0, h.rows * h.rows) {
-      const f64 size = magnitude_of(h.at[e]);
-      if (size > largest) largest = size;
+      const f64 magnitude = magnitude_of(h.at[e]);
+      if (magnitude > largest) largest = magnitude;
     }
     const f64 all = warp_max(largest);
     const auto is_small = [&](i64 i) {
@@ -384,8 +385,8 @@ struct Schur {
     const i64 n = h.rows;
     f64 largest = 0;
     RILL_LANES(e, 0, n * n) {
-      const f64 size = magnitude_of(h.at[e]);
-      if (size > largest) largest = size;
+      const f64 magnitude = magnitude_of(h.at[e]);
+      if (magnitude > largest) largest = magnitude;
     }
     const f64 all = warp_max(largest) * epsilon, least = all > 2.2250738585072014e-308 ? all : 2.2250738585072014e-308;
     for (i64 k = 0; k < n; ++k) {
@@ -395,9 +396,9 @@ struct Schur {
         W total = 0.;
         RILL_LANES(j, i + 1, k) total += h(i, j) * y[j];
         total = warp_sum(total) + h(i, k);
-        W apart = h(k, k) - h(i, i);
-        if (magnitude_of(apart) < least) apart = least;
-        if (lane() == 0) y[i] = total / apart;
+        W gap = h(k, k) - h(i, i);
+        if (magnitude_of(gap) < least) gap = least;
+        if (lane() == 0) y[i] = total / gap;
         __syncwarp();
       }
       W* x = v.column(k);
@@ -414,9 +415,9 @@ struct Schur {
 
  private:
   static inline W square_root(W x) {
-    const f64 size = magnitude_of(x);
-    if (size == 0) return W(0.);
-    const f64 larger = ::sqrt((size + abs_of(x.re)) / 2), smaller = x.im / (2 * larger);
+    const f64 magnitude = magnitude_of(x);
+    if (magnitude == 0) return W(0.);
+    const f64 larger = ::sqrt((magnitude + abs_of(x.re)) / 2), smaller = x.im / (2 * larger);
     return x.re >= 0 ? W(larger, smaller) : W(abs_of(smaller), x.im < 0 ? -larger : larger);
   }
   // One QR step: h - shift = Q R, h := R Q + shift, of the rows from first to last.
@@ -474,7 +475,7 @@ RILL void eig(const MatrixBatch& s) {
       __syncwarp();
       if (sizeof(T) == sizeof(part_t<T>)) pair_conjugates(h, order);
     }
-    // Values that the dtype does not tell apart stand as they came.
+    // Values that are equal in the dtype keep their order.
     const auto value = [&](i64 i) { return Out(part_t<T>(h(i, i).re), part_t<T>(h(i, i).im)); };
     make_order(n, order, [&](i64 i, i64 j) {
       const Out a = value(i), b = value(j);

@@ -1,4 +1,4 @@
-// What the kernels of matrix.cuh are told. NVRTC reads this file too.
+// Parameters of the kernels of matrix.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {
@@ -8,11 +8,11 @@ struct MatrixBatch {
   const char *a, *b;
   char* out[3];
   long long count, rows, columns, right;
-  char* work;      // of each warp, `room` numbers of the wide type
+  char* work;      // workspace: of each warp, `room` numbers of the wide type
   long long room;  // see wide_t
   int lower, adjoint, unit, full, vectors;
   double cutoff;  // pinv, lstsq: singular values up to this fraction of the largest count as 0
-  void* fault;    // Gpu::fault_place()
+  void* fault;    // Gpu::fault_slot()
   int code;
 };
 

@@ -15,7 +15,9 @@ namespace rill::cuda {
 namespace {
 
 // The type that moves points of a Space: of 16 bytes one that needs their alignment where widen_points() has found it.
-std::string_view point_type(size_t bytes, bool widened) { return widened && bytes == 16 ? "Line" : word(bytes); }
+std::string_view point_type(size_t bytes, bool widened) {
+  return widened && bytes == 16 ? "AlignedU64x2" : word(bytes);
+}
 
 // Where operand 0's neighbours lie along an outer axis and operand 1's along the rows, or the other way round: makes
 // these the last outer axis and the rows. Returns whether it is so.
@@ -57,7 +59,7 @@ Ints sizes_of(const Tensor& t) { return {t.shape().begin(), t.shape().end()}; }
 void copy_on_gpu(const Tensor& from, const Tensor& to) {
   if (from.size() == 0) return;
   const size_t axes = size_t(from.ndim());
-  for_each_space(sizes_of(from), {placed(from, axes), placed(to, axes)}, no_rows,
+  for_each_space(sizes_of(from), {strided_operand(from, axes), strided_operand(to, axes)}, no_rows,
                  [&](const Space& s) { copy_space(gpu_of(to.device()), s, size_of(from.dtype())); });
 }
 
@@ -68,7 +70,7 @@ void check_labels_on_gpu(const Tensor& labels, int64_t classes, std::string_view
       gpu.fault_code(op,
                      "label {value} at position {position} is out of range for {limit} classes. labels lie "
                      "in [0, {limit})");
-  const InRange p{address(labels), labels.size(), classes, gpu.fault_place(), code};
+  const InRange p{address(labels), labels.size(), classes, gpu.fault_slot(), code};
   gpu.launch(kernel_of(gpu, {move_family, "InRange", fmt::format("check_range<{}>", name(labels.dtype()))}), p,
              p.count);
 }
@@ -106,14 +108,14 @@ void run_iota(const KernelArgs& a) {
   gpu.launch(kernel_of(gpu, {move_family, "Count", fmt::format("count<{}>", name(out.dtype()))}), p, p.count);
 }
 
-// The axes of pad's result; neighbours that nothing is put into become one.
+// The axes of pad's result; neighbours without padding are joined.
 void set_axes(Padded& p, const PadAttrs& attrs, const Tensor& x, const Tensor& out) {
   const int64_t size = int64_t(size_of(x.dtype()));
   for (size_t i = 0; i < size_t(out.ndim()); ++i) {
     const PadAxis axis{out.shape()[i], attrs.lo[i], attrs.interior[i] + 1, x.shape()[i], x.strides()[i] * size};
-    const bool whole = axis.lo == 0 && axis.step == 1 && axis.padded == axis.size;
+    const bool is_unpadded = axis.lo == 0 && axis.step == 1 && axis.padded == axis.size;
     PadAxis* before = p.axes > 0 ? &p.axis[p.axes - 1] : nullptr;
-    if (before && whole && before->step == 1 && before->stride == axis.stride * axis.size) {
+    if (before && is_unpadded && before->step == 1 && before->stride == axis.stride * axis.size) {
       *before = {before->padded * axis.size, before->lo * axis.size, 1, before->size * axis.size, axis.stride};
     } else {
       if (p.axes == Padded::most_axes)
@@ -164,8 +166,8 @@ void run_where(const KernelArgs& a) {
   const Tensor& out = *a.out[0];
   if (!is_complex(out.dtype())) return recorded_kernel(*a.op, a.in[0]->dtype())(a);
   if (out.size() == 0) return;
-  std::vector<Placed> operands;
-  for (const Tensor* t : {a.in[0], a.in[1], a.in[2], &out}) operands.push_back(placed(*t, size_t(out.ndim())));
+  std::vector<StridedOperand> operands;
+  for (const Tensor* t : {a.in[0], a.in[1], a.in[2], &out}) operands.push_back(strided_operand(*t, size_t(out.ndim())));
   Gpu& gpu = gpu_of(out.device());
   for_each_space(sizes_of(out), operands, no_rows, [&](const Space& s) {
     const int64_t count = s.rows * s.n;

@@ -1,9 +1,9 @@
 // Copies, and checks of numbers.
 namespace rill::cuda {
 
-struct Words2 { u64 low, high; };
+struct U64x2 { u64 low, high; };
 
-struct alignas(16) Line { u64 low, high; };  // 16 bytes that one instruction moves
+struct alignas(16) AlignedU64x2 { u64 low, high; };  // 16 bytes that one instruction moves
 
 // Operand 0 to operand 1.
 template <class T, class I>
@@ -15,8 +15,8 @@ RILL void copy_points(const Space& s) {
   }
 }
 
-// The same where operand 0's neighbours lie along the last outer axis and operand 1's along the rows: by tiles of 32 x 32
-// of the two axes, so that both are walked in the order of memory. Blocks of 256 threads.
+// The same where operand 0's neighbours lie along the last outer axis and operand 1's along the rows: by tiles of 32 x
+// 32 of the two axes, so that both are walked in the order of memory. Blocks of 256 threads.
 template <class T>
 RILL void transpose_tiles(const Space& s) {
   __shared__ T tile[32][33];  // a column more, so that columns lie in different banks
@@ -55,13 +55,13 @@ RILL void put(u8* at, const Fill& s) { *at = u8(s.low); }
 RILL void put(u16* at, const Fill& s) { *at = u16(s.low); }
 RILL void put(u32* at, const Fill& s) { *at = u32(s.low); }
 RILL void put(u64* at, const Fill& s) { *at = s.low; }
-RILL void put(Words2* at, const Fill& s) { at->low = s.low, at->high = s.high; }
+RILL void put(U64x2* at, const Fill& s) { at->low = s.low, at->high = s.high; }
 template <class T>
 RILL void fill(const Fill& s) {
   for (i64 q = first_thread(); q < s.count; q += all_threads()) put(RILL_AT((T*)s.to + q), s);
 }
 
-// Each element of the result looks for the operand's that stands there.
+// Each element of the result finds the operand's element for its index, if there is one.
 template <class T, class I>
 RILL void pad_points(const Padded& s) {
   for (I q = I(first_thread()); q < I(s.fill.count); q += I(all_threads())) {
@@ -74,9 +74,9 @@ RILL void pad_points(const Padded& s) {
       i64 i = i64(left - above * I(axis.padded)) - axis.lo;
       left = above;
       if (axis.step > 1) {
-        const i64 place = i / axis.step;
-        inside = inside && place * axis.step == i;
-        i = place;
+        const i64 quotient = i / axis.step;
+        inside = inside && quotient * axis.step == i;
+        i = quotient;
       }
       inside = inside && i >= 0 && i < axis.size;
       from += i * axis.stride;
@@ -87,7 +87,7 @@ RILL void pad_points(const Padded& s) {
   }
 }
 
-// Whole numbers in i64, others in f64 and rounded once, as devices/ref/iota.cpp counts.
+// Integers in i64, others in f64 and rounded once, as devices/ref/iota.cpp counts.
 template <class T>
 RILL void count(const Count& s) {
   for (i64 q = first_thread(); q < s.count; q += all_threads()) {

@@ -1,4 +1,4 @@
-// What the kernels of move.cuh are told. NVRTC reads this file too.
+// Parameters of the kernels of move.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {
@@ -10,8 +10,8 @@ struct Fill {
   unsigned long long low, high;
 };
 
-// An axis of pad's result, of `padded` elements: number i is the operand's (i - lo) / step, where that is whole and one
-// of its `size`, which are `stride` bytes apart.
+// An axis of pad's result, of `padded` elements: number i is the operand's (i - lo) / step, where that is an integer and
+// in [0, size). `stride`: the operand's, in bytes.
 struct PadAxis {
   long long padded, lo, step, size, stride;
 };
@@ -23,19 +23,19 @@ struct Padded {
   PadAxis axis[most_axes];
 };
 
-// start + step * i, where i is the index along an axis of `size` elements, with `inner` elements behind each: whole
-// numbers by `start` and `step`, others by the real ones.
+// start + step * i, where i is the index along an axis of `size` elements, repeated for `inner` elements:
+// integers by `start` and `step`, others by the real ones.
 struct Count {
   char* to;
   long long count, size, inner, start, step;
   double real_start, real_step;
 };
 
-// Whole numbers that must lie in [0, limit).
+// Integers that must lie in [0, limit).
 struct InRange {
   const char* values;
   long long count, limit;
-  void* fault;  // Gpu::fault_place()
+  void* fault;  // Gpu::fault_slot()
   int code;
 };
 

@@ -15,25 +15,25 @@ template <class T>
 RILL void set(char* p, i64 i, T x) { store(p + i * i64(sizeof(T)), x); }
 
 // Sums in f64, as the CPU's.
-struct AsDoubles {
+struct SumsInF64 {
   typedef f64 Acc;
   RILL f64 identity() { return 0; }
   RILL f64 of(f64 a, f64 b) { return a + b; }
 };
 // out[0]: the mean
 template <class T>
-struct Mean : AsDoubles {
+struct Mean : SumsInF64 {
   RILL f64 load(const Folding& s, i64, i64, i64 at) { return f64(Stored<T>::load(s.from + at)); }
-  RILL void give(const Folding& s, i64 row, f64 sum) { set(s.out[0], row, T(sum / f64(s.n))); }
+  RILL void store_result(const Folding& s, i64 row, f64 sum) { set(s.out[0], row, T(sum / f64(s.n))); }
 };
 // in: mean, scale; out: variance, and the factor of x - mean
 template <class T>
-struct Variance : AsDoubles {
+struct Variance : SumsInF64 {
   RILL f64 load(const Folding& s, i64 row, i64, i64 at) {
     const f64 d = f64(Stored<T>::load(s.from + at)) - f64(number<T>(s.in[0], row));
     return d * d;
   }
-  RILL void give(const Folding& s, i64 row, f64 sum) {
+  RILL void store_result(const Folding& s, i64 row, f64 sum) {
     const f64 wide = sum / f64(s.n);
     set(s.out[0], row, T(wide));
     set(s.out[1], row, number<T>(s.in[1], row) * channel_factor(T(wide), wide, s.epsilon));
@@ -50,17 +50,17 @@ RILL void normalise(const Normed& s) {
 // --- Gradients ---
 
 template <class A>
-struct Two { A a, b; };
+struct SumPair { A a, b; };
 template <class A>
-RILL Two<A> from_lane(Two<A> x, int lane) {
-  Two<A> y;
+RILL SumPair<A> from_lane(SumPair<A> x, int lane) {
+  SumPair<A> y;
   y.a = rill::from_lane(x.a, lane);
   y.b = rill::from_lane(x.b, lane);
   return y;
 }
 template <class A>
-struct TwoSums {
-  typedef Two<A> Acc;
+struct PairOfSums {
+  typedef SumPair<A> Acc;
   RILL Acc identity() {
     Acc x;
     x.a = x.b = A(0);
@@ -72,19 +72,19 @@ struct TwoSums {
   }
 };
 
-struct Three { f64 g, gd, dd; };
-RILL Three from_lane(Three x, int lane) {
-  Three y;
+struct ChannelMoments { f64 g, gd, dd; };
+RILL ChannelMoments from_lane(ChannelMoments x, int lane) {
+  ChannelMoments y;
   y.g = rill::from_lane(x.g, lane);
   y.gd = rill::from_lane(x.gd, lane);
   y.dd = rill::from_lane(x.dd, lane);
   return y;
 }
-// The sums of g, of g d and of d d of a channel, where d = x - mean; in: g, mean, variance. out: the gradients of offset
-// and scale, and r, 1 / the deviation.
+// The sums of g, of g d and of d d of a channel, where d = x - mean; in: g, mean, variance. out: the gradients of
+// offset and scale, and r, 1 / the deviation.
 template <class T>
 struct ChannelSums {
-  typedef Three Acc;
+  typedef ChannelMoments Acc;
   RILL Acc identity() {
     Acc x;
     x.g = x.gd = x.dd = 0;
@@ -101,7 +101,7 @@ struct ChannelSums {
     x.g = g, x.gd = g * d, x.dd = d * d;
     return x;
   }
-  RILL void give(const Folding& s, i64 row, const Acc& x) {
+  RILL void store_result(const Folding& s, i64 row, const Acc& x) {
     const T r = channel_factor(number<T>(s.in[2], row), x.dd / f64(s.n), s.epsilon);
     set(s.out[0], row, T(x.g));
     set(s.out[1], row, s.n == 0 ? T(0) : T(x.gd * f64(r)));
@@ -135,8 +135,8 @@ RILL void normalise_gradient(const NormedGradient& s) {
 // Of layer_norm: the sums over rows of g (x - mean) / deviation, and of g, term by term as its gradient's rows have
 // them (devices/cpu/rows/row_programs.h), so that eager and fused calls give the same bits. in: g, mean, variance.
 template <class T>
-struct LayerSums : TwoSums<T> {
-  typedef Two<T> Acc;
+struct LayerSums : PairOfSums<T> {
+  typedef SumPair<T> Acc;
   RILL Acc load(const Folding& s, i64, i64 p, i64 at) {
     const T r = reciprocal_deviation(number<T>(s.in[2], p), T(s.epsilon)), g = Stored<T>::load(s.in[0] + at);
     Acc x;
@@ -144,7 +144,7 @@ struct LayerSums : TwoSums<T> {
     x.b = g;
     return x;
   }
-  RILL void give(const Folding& s, i64 row, const Acc& x) {
+  RILL void store_result(const Folding& s, i64 row, const Acc& x) {
     set(s.out[0], row, x.a + T(0));
     set(s.out[1], row, x.b + T(0));
   }

@@ -1,4 +1,4 @@
-// What the kernels of neural.cuh are told, beside those that fold (fold_params.h). NVRTC reads this file too.
+// Parameters of the kernels of neural.cuh that do not fold (fold_params.h has the others). NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {

@@ -18,9 +18,11 @@ constexpr int64_t most_selected = longest_tile / 8;
 
 std::string type_name(DType d) { return d == DType::boolean ? "bool" : std::string(name(d)); }
 
-Tensor raw(Gpu& gpu, int64_t count, DType d) { return empty_tensor(Spec{Shape({Dim(count)}), d, false, gpu.device}); }
+Tensor uninitialized(Gpu& gpu, int64_t count, DType d) {
+  return empty_tensor(Spec{Shape({Dim(count)}), d, false, gpu.device});
+}
 
-// The keys of a line and their order, before and behind a pass.
+// The keys of lines and their elements' indices, before or after a pass of the radix sort.
 struct Keys {
   Tensor keys, order;
 };
@@ -36,8 +38,8 @@ void sort_by_digits(Gpu& gpu, Sorting s, Keys& now, int bits) {
   while (s.piece < s.n && s.lines * ((s.n + s.piece - 1) / s.piece) > enough) s.piece *= 2;
   s.pieces = (s.n + s.piece - 1) / s.piece;
   const int64_t blocks = std::min<int64_t>(s.lines * s.pieces, enough * 4);
-  Keys next{raw(gpu, now.keys.size(), now.keys.dtype()), raw(gpu, now.order.size(), DType::u32)};
-  const Tensor counts = raw(gpu, s.lines * 256 * s.pieces, DType::u32);
+  Keys next{uninitialized(gpu, now.keys.size(), now.keys.dtype()), uninitialized(gpu, now.order.size(), DType::u32)};
+  const Tensor counts = uninitialized(gpu, s.lines * 256 * s.pieces, DType::u32);
   s.counts = address(counts);
   for (s.shift = 0; s.shift < bits; s.shift += 8) {
     s.keys = address(now.keys), s.order = address(now.order);
@@ -49,13 +51,13 @@ void sort_by_digits(Gpu& gpu, Sorting s, Keys& now, int bits) {
   }
 }
 
-// The places of the first s.kept elements of each line, in order.
+// The indices of the first s.kept elements of each line, in order.
 Tensor select(Gpu& gpu, Sorting s, const std::string& types) {
   const Function f = kernel_of(gpu, {order_family, "Sorting", fmt::format("select_tiles<{}>", types)});
   Tensor order;
   for (s.candidates = s.n, s.pieces = 0; s.pieces != 1; s.candidates = s.pieces * s.kept) {
     s.pieces = (s.candidates + longest_tile - 1) / longest_tile;
-    Tensor best = raw(gpu, s.lines * s.pieces * s.kept, DType::u32);
+    Tensor best = uninitialized(gpu, s.lines * s.pieces * s.kept, DType::u32);
     s.order = order.defined() ? address(order) : nullptr;
     s.order_to = address(best);
     gpu.launch_blocks(f, s, std::min<int64_t>(s.lines * s.pieces, int64_t(gpu.processors) * 32), 256);
@@ -65,17 +67,17 @@ Tensor select(Gpu& gpu, Sorting s, const std::string& types) {
 }
 
 void sort_lines(const Tensor& x, int64_t axis, bool descending, int64_t kept, const Tensor* values,
-                const Tensor* places) {
+                const Tensor* indices) {
   if (!x.is_contiguous()) {
     Tensor dense = empty_tensor(Spec{x.shape(), x.dtype(), false, x.device()});
     copy_on_gpu(x, dense);
-    return sort_lines(dense, axis, descending, kept, values, places);
+    return sort_lines(dense, axis, descending, kept, values, indices);
   }
   const AxisView view(x.shape(), axis);
   Sorting s{};
   s.from = address(x);
   s.values = values ? address(*values) : nullptr;
-  s.places = places ? address(*places) : nullptr;
+  s.indices = indices ? address(*indices) : nullptr;
   s.lines = view.outer * view.inner, s.n = view.size, s.inner = view.inner, s.kept = kept;
   s.descending = descending;
   if (s.lines * s.n * kept == 0) return;
@@ -94,7 +96,8 @@ void sort_lines(const Tensor& x, int64_t axis, bool descending, int64_t kept, co
   if (kept <= most_selected) {
     order = select(gpu, s, types);
   } else {
-    Keys keys{raw(gpu, s.lines * s.n, key == "u64" ? DType::u64 : DType::u32), raw(gpu, s.lines * s.n, DType::u32)};
+    Keys keys{uninitialized(gpu, s.lines * s.n, key == "u64" ? DType::u64 : DType::u32),
+              uninitialized(gpu, s.lines * s.n, DType::u32)};
     s.keys = address(keys.keys), s.order = address(keys.order);
     gpu.launch(kernel_of(gpu, {order_family, "Sorting", fmt::format("make_keys<{}>", types)}), s, s.lines * s.n);
     sort_by_digits(gpu, s, keys, int(8 * size_of(x.dtype())));

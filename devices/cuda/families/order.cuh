@@ -1,13 +1,13 @@
-// Sorting: stable, NaN last, zeros of either sign equal. Elements become whole numbers of the same order; short lines
-// are sorted in shared memory by pairs of key and place (Batcher's bitonic network), long ones by digits of 8 bits, from
-// the lowest on, where places stay in order by themselves. Where a few of many are wanted, each 2048 give theirs, and
-// these again.
+// Sorting: stable, NaN last, zeros of either sign equal. Elements become unsigned integers of the same order (keys).
+// Short lines are sorted in shared memory as pairs of key and index (Batcher's bitonic network), long ones by a radix
+// sort with digits of 8 bits, lowest first, which is stable by itself. topk of a few of many elements selects them from
+// each 2048, and then from the selected ones, until one tile is left.
 namespace rill::cuda {
 
 // --- Keys ---
 
 template <class T, int floating>
-struct WholeKey {
+struct IntegerKey {
   typedef typename Traits<T>::Unsigned U;
   RILL U of(T x, bool descending) {
     const U key = Traits<T>::is_signed ? U(U(x) ^ U(u64(1) << (8 * sizeof(T) - 1))) : U(x);
@@ -17,20 +17,20 @@ struct WholeKey {
 // Of the bits of floats, where `infinite` are those of infinity.
 template <class U>
 RILL U float_key(U bits, U infinite, bool descending) {
-  const U sign = U(u64(1) << (8 * sizeof(U) - 1)), size = U(bits & ~sign);
-  if (size > infinite) return U(~U(0));
-  const U key = size == 0 ? sign : bits & sign ? U(~bits) : U(bits | sign);
+  const U sign = U(u64(1) << (8 * sizeof(U) - 1)), magnitude = U(bits & ~sign);
+  if (magnitude > infinite) return U(~U(0));
+  const U key = magnitude == 0 ? sign : bits & sign ? U(~bits) : U(bits | sign);
   return descending ? U(~key) : key;
 }
 template <class T>
-struct WholeKey<T, 1> {
+struct IntegerKey<T, 1> {
   typedef typename Traits<T>::Unsigned U;
   RILL U of(T x, bool descending) { return float_key<U>(same_bits<U>(x), same_bits<U>(highest(x)), descending); }
 };
 template <class T>
 struct Key {
   typedef typename Traits<T>::Unsigned U;
-  RILL U of(T x, bool descending) { return WholeKey<T, Traits<T>::floating>::of(x, descending); }
+  RILL U of(T x, bool descending) { return IntegerKey<T, Traits<T>::floating>::of(x, descending); }
 };
 template <>
 struct Key<f16> {
@@ -42,20 +42,20 @@ struct Key<bf16> {
 };
 
 // Where element i of a line lies, of lines of n.
-RILL i64 place(const Sorting& s, i64 line, i64 i, i64 n) { return (line / s.inner * n + i) * s.inner + line % s.inner; }
+RILL i64 element_offset(const Sorting& s, i64 line, i64 i, i64 n) { return (line / s.inner * n + i) * s.inner + line % s.inner; }
 
 template <class T>
 RILL void store_element(const Sorting& s, i64 line, i64 i, i64 from) {
-  const i64 to = place(s, line, i, s.kept);
-  if (s.values) store(s.values + to * i64(sizeof(T)), Stored<T>::load(s.from + place(s, line, from, s.n) * i64(sizeof(T))));
-  if (s.places) store(s.places + to * 8, from);
+  const i64 to = element_offset(s, line, i, s.kept);
+  if (s.values) store(s.values + to * i64(sizeof(T)), Stored<T>::load(s.from + element_offset(s, line, from, s.n) * i64(sizeof(T))));
+  if (s.indices) store(s.indices + to * 8, from);
 }
 
 // --- Short lines ---
 
 // A block sorts tiles of 2048 pairs in shared memory, in groups of m, a power of two.
 template <class K>
-RILL void sort_groups(K* keys, u16* places, int m) {
+RILL void sort_groups(K* keys, u16* indices, int m) {
   __syncthreads();
   for (int k = 2; k <= m; k *= 2)
     for (int j = k / 2; j > 0; j /= 2) {
@@ -63,8 +63,8 @@ RILL void sort_groups(K* keys, u16* places, int m) {
         const int a = 2 * e - (e & (j - 1)), b = a + j;
         const bool up = (a & (m - 1) & k) == 0;
         const K x = keys[a], y = keys[b];
-        const u16 p = places[a], q = places[b];
-        if ((x > y || (x == y && p > q)) == up) keys[a] = y, keys[b] = x, places[a] = q, places[b] = p;
+        const u16 p = indices[a], q = indices[b];
+        if ((x > y || (x == y && p > q)) == up) keys[a] = y, keys[b] = x, indices[a] = q, indices[b] = p;
       }
       __syncthreads();
     }
@@ -72,14 +72,14 @@ RILL void sort_groups(K* keys, u16* places, int m) {
 
 template <class T, class K>
 RILL K key_at(const Sorting& s, i64 line, i64 i) {
-  return K(Key<T>::of(Stored<T>::load(s.from + place(s, line, i, s.n) * i64(sizeof(T))), s.descending));
+  return K(Key<T>::of(Stored<T>::load(s.from + element_offset(s, line, i, s.n) * i64(sizeof(T))), s.descending));
 }
 
 // A tile holds as many lines as fit, each padded to m elements.
 template <class T, class K>
 RILL void sort_tiles(const Sorting& s) {
   __shared__ K keys[2048];
-  __shared__ u16 places[2048];
+  __shared__ u16 indices[2048];
   int m = 1;
   while (m < s.n) m *= 2;
   const i64 lines = 2048 / m;
@@ -87,23 +87,23 @@ RILL void sort_tiles(const Sorting& s) {
     for (int e = threadIdx.x; e < 2048; e += blockDim.x) {
       const i64 line = t * lines + e / m;
       keys[e] = line < s.lines && e % m < s.n ? key_at<T, K>(s, line, e % m) : K(~K(0));
-      places[e] = u16(e % m);
+      indices[e] = u16(e % m);
     }
-    sort_groups(keys, places, m);
+    sort_groups(keys, indices, m);
     for (int e = threadIdx.x; e < 2048; e += blockDim.x) {
       const i64 line = t * lines + e / m;
-      if (line < s.lines && e % m < s.kept) store_element<T>(s, line, e % m, places[e]);
+      if (line < s.lines && e % m < s.kept) store_element<T>(s, line, e % m, indices[e]);
     }
     __syncthreads();
   }
 }
 
-// Of every 2048 candidates of a line, the places of the first `kept` in order; ~0 where there are fewer. Candidates of
-// one key stand in the order of their places, here as before.
+// Of every 2048 candidates of a line, the indices of the first `kept` in order; ~0 where there are fewer. Candidates of
+// one key stay in the order of their indices.
 template <class T, class K>
 RILL void select_tiles(const Sorting& s) {
   __shared__ K keys[2048];
-  __shared__ u16 places[2048];
+  __shared__ u16 indices[2048];
   for (i64 b = blockIdx.x; b < s.lines * s.pieces; b += gridDim.x) {
     const i64 line = b / s.pieces, first = b % s.pieces * 2048;
     const auto candidate = [&](i64 i) -> u32 {
@@ -111,13 +111,13 @@ RILL void select_tiles(const Sorting& s) {
       return s.order ? *RILL_AT((const u32*)s.order + line * s.candidates + i) : u32(i);
     };
     for (int e = threadIdx.x; e < 2048; e += blockDim.x) {
-      const u32 at = candidate(first + e);
-      keys[e] = at == ~0u ? K(~K(0)) : key_at<T, K>(s, line, at);
-      places[e] = u16(e);
+      const u32 index = candidate(first + e);
+      keys[e] = index == ~0u ? K(~K(0)) : key_at<T, K>(s, line, index);
+      indices[e] = u16(e);
     }
-    sort_groups(keys, places, 2048);
+    sort_groups(keys, indices, 2048);
     for (int e = threadIdx.x; e < s.kept; e += blockDim.x)
-      *RILL_AT((u32*)s.order_to + b * s.kept + e) = candidate(first + places[e]);
+      *RILL_AT((u32*)s.order_to + b * s.kept + e) = candidate(first + indices[e]);
     __syncthreads();
   }
 }
@@ -164,11 +164,11 @@ RILL void move_by_digits(const Sorting& s) {
     const i64 end = first + s.piece < s.n ? first + s.piece : s.n;
     next[me] = *RILL_AT((const u32*)s.counts + (line * 256 + me) * s.pieces + b % s.pieces);
     for (i64 begin = first; begin < end; begin += 256) {
-      const i64 at = line * s.n + begin + me;
+      const i64 index = line * s.n + begin + me;
       const bool is_here = begin + me < end;
       K key = 0;
       u32 d = 256;
-      if (is_here) key = *RILL_AT((const K*)s.keys + at), d = digit<K>(s, key);
+      if (is_here) key = *RILL_AT((const K*)s.keys + index), d = digit<K>(s, key);
       for (int w = 0; w < 8; ++w) of_warp[w][me] = 0;
       __syncthreads();
       const u32 same = __match_any_sync(~0u, d);
@@ -186,7 +186,7 @@ RILL void move_by_digits(const Sorting& s) {
       if (is_here) {
         const i64 to = line * s.n + of_warp[warp][d] + before;
         *RILL_AT((K*)s.keys_to + to) = key;
-        *RILL_AT((u32*)s.order_to + to) = *RILL_AT((const u32*)s.order + at);
+        *RILL_AT((u32*)s.order_to + to) = *RILL_AT((const u32*)s.order + index);
       }
       __syncthreads();
     }

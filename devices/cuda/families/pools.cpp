@@ -13,7 +13,7 @@ namespace {
 struct Pooling {
   Gpu& gpu;
   const DType dtype;
-  const bool is_small;  // places fit 32 bits
+  const bool is_small;  // indices fit 32 bits
   Windows p{};
 
   Pooling(const PoolParams& params, const Tensor& x, const Sliding& s)
@@ -61,7 +61,7 @@ void run_max_pool_grad(const KernelArgs& args) {
   Pooling call = pooling_over(args, args.input(0));
   const Tensor chosen = empty_tensor(Spec{args.input(1).shape(), call.index(), false, args.output().device()});
   call.p.chosen = address(chosen);
-  call.start("choose", chosen.size());
+  call.start("choose_largest", chosen.size());
   call.start("max_pool_grad", args.output().size());
 }
 

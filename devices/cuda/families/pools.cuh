@@ -15,26 +15,26 @@ template <class T> struct HalfNumber {
 template <> struct Number<f16> : HalfNumber<f16> {};
 template <> struct Number<bf16> : HalfNumber<bf16> {};
 
-// A sum of many numbers that rounds as if once: `rest` is what rounding has taken (Kahan 1965).
+// A sum of many numbers that rounds as if once: by Kahan's compensation (1965).
 template <class W>
 struct LongSum {
-  W sum, rest;
+  W sum, compensation;
   inline void add(W x) {
-    const W y = x - rest, next = sum + y;
-    if (next - next == W(0)) rest = (next - sum) - y;  // not of infinities
+    const W y = x - compensation, next = sum + y;
+    if (next - next == W(0)) compensation = (next - sum) - y;  // not of infinities
     sum = next;
   }
 };
 
-// One number of a tensor of these sizes of space: which plane, and where in it. I, i32 or i64, holds places.
+// One element of a tensor: its plane (batch and channel) and its indices there. I, i32 or i64, holds every index.
 template <class I>
-struct Spot {
+struct PlaneElement {
   i64 batch, channel;
   I at[3];
 };
 template <class I>
-RILL Spot<I> spot(const Windows& s, const long long* size, i64 q) {
-  Spot<I> p;
+RILL PlaneElement<I> plane_element(const Windows& s, const long long* size, i64 q) {
+  PlaneElement<I> p;
   if (s.channels_last) {
     p.channel = q % s.channels;
     q /= s.channels;
@@ -55,10 +55,10 @@ RILL i64 count_of(const Windows& s, const long long* size) { return s.batch * s.
 // A plane's first number, and the distance between its numbers, in a tensor of these sizes of space.
 struct Plane { i64 first, step; };
 template <class I>
-RILL Plane plane(const Windows& s, const long long* size, const Spot<I>& p) {
-  const i64 places = size[0] * size[1] * size[2];
+RILL Plane plane(const Windows& s, const long long* size, const PlaneElement<I>& p) {
+  const i64 elements = size[0] * size[1] * size[2];
   Plane y;
-  y.first = s.channels_last ? p.batch * places * s.channels + p.channel : (p.batch * s.channels + p.channel) * places;
+  y.first = s.channels_last ? p.batch * elements * s.channels + p.channel : (p.batch * s.channels + p.channel) * elements;
   y.step = s.channels_last ? s.channels : 1;
   return y;
 }
@@ -87,37 +87,37 @@ RILL Range<I> windows_over(const Windows& s, const I* at) {
   return r;
 }
 template <class I, class F>
-RILL void for_each_place(const Range<I>& r, const long long* size, F&& f) {
+RILL void for_each_index(const Range<I>& r, const long long* size, F&& f) {
   for (I i = r.from[0]; i < r.to[0]; ++i)
     for (I j = r.from[1]; j < r.to[1]; ++j)
       for (I k = r.from[2]; k < r.to[2]; ++k) f((i * I(size[1]) + j) * I(size[2]) + k, i, j, k);
 }
 
 template <class T>
-RILL T number(const char* base, const Plane& p, i64 place) {
-  return Stored<T>::load(base + (p.first + place * p.step) * i64(sizeof(T)));
+RILL T number(const char* base, const Plane& p, i64 index) {
+  return Stored<T>::load(base + (p.first + index * p.step) * i64(sizeof(T)));
 }
 
-// The place of the first largest element of a window; a NaN is larger than any number.
+// The index of the first largest element of a window; a NaN is larger than any number.
 template <class T, class I>
-RILL I largest(const Windows& s, const Spot<I>& window) {
+RILL I largest(const Windows& s, const PlaneElement<I>& window) {
   typedef typename Number<T>::Type W;
   const Plane x = plane(s, s.in, window);
   const Range<I> r = inside(s, window.at);
-  I best = (r.from[0] * I(s.in[1]) + r.from[1]) * I(s.in[2]) + r.from[2];
-  W most = Number<T>::widen(number<T>(s.x, x, best));
-  for_each_place(r, s.in, [&](I place, I, I, I) {
-    const W y = Number<T>::widen(number<T>(s.x, x, place));
-    if (y > most || (y != y && most == most)) best = place, most = y;
+  I largest_index = (r.from[0] * I(s.in[1]) + r.from[1]) * I(s.in[2]) + r.from[2];
+  W largest_value = Number<T>::widen(number<T>(s.x, x, largest_index));
+  for_each_index(r, s.in, [&](I index, I, I, I) {
+    const W y = Number<T>::widen(number<T>(s.x, x, index));
+    if (y > largest_value || (y != y && largest_value == largest_value)) largest_index = index, largest_value = y;
   });
-  return best;
+  return largest_index;
 }
 
-// `from`: what of the element is taken: the operand's own, or another tensor's in its place.
+// `from`: the tensor whose element is taken, the operand or another one of its shape.
 template <class T, class I>
 RILL void take_largest(const Windows& s, const char* from) {
   for (i64 q = first_thread(), n = count_of(s, s.out_size); q < n; q += all_threads()) {
-    const Spot<I> window = spot<I>(s, s.out_size, q);
+    const PlaneElement<I> window = plane_element<I>(s, s.out_size, q);
     store(s.out + q * i64(sizeof(T)), number<T>(from, plane(s, s.in, window), largest<T>(s, window)));
   }
 }
@@ -129,20 +129,20 @@ RILL void max_pool_pick(const Windows& s) { take_largest<T, I>(s, s.other); }
 // The gradient of max_pool takes two kernels: each window says which element is its largest one, then each element adds
 // up what its windows have sent it, in their order, so that no two threads add to one number.
 template <class T, class I>
-RILL void choose(const Windows& s) {
+RILL void choose_largest(const Windows& s) {
   for (i64 q = first_thread(), n = count_of(s, s.out_size); q < n; q += all_threads())
-    *RILL_AT((I*)s.chosen + q) = largest<T>(s, spot<I>(s, s.out_size, q));
+    *RILL_AT((I*)s.chosen + q) = largest<T>(s, plane_element<I>(s, s.out_size, q));
 }
 template <class T, class I>
 RILL void max_pool_grad(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.in); q < n; q += all_threads()) {
-    const Spot<I> e = spot<I>(s, s.in, q);
+    const PlaneElement<I> e = plane_element<I>(s, s.in, q);
     const Plane g = plane(s, s.out_size, e);
-    const I me = (e.at[0] * I(s.in[1]) + e.at[1]) * I(s.in[2]) + e.at[2];
+    const I index_here = (e.at[0] * I(s.in[1]) + e.at[1]) * I(s.in[2]) + e.at[2];
     LongSum<W> sum = {W(0), W(0)};
-    for_each_place(windows_over(s, e.at), s.out_size, [&](I place, I, I, I) {
-      if (*RILL_AT((const I*)s.chosen + g.first + place * g.step) == me) sum.add(Number<T>::widen(number<T>(s.other, g, place)));
+    for_each_index(windows_over(s, e.at), s.out_size, [&](I index, I, I, I) {
+      if (*RILL_AT((const I*)s.chosen + g.first + index * g.step) == index_here) sum.add(Number<T>::widen(number<T>(s.other, g, index)));
     });
     store(s.out + q * i64(sizeof(T)), Number<T>::narrow(sum.sum));
   }
@@ -158,10 +158,10 @@ template <class T, class I>
 RILL void avg_pool(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.out_size); q < n; q += all_threads()) {
-    const Spot<I> window = spot<I>(s, s.out_size, q);
+    const PlaneElement<I> window = plane_element<I>(s, s.out_size, q);
     const Plane x = plane(s, s.in, window);
     LongSum<W> sum = {W(0), W(0)};
-    for_each_place(inside(s, window.at), s.in, [&](I place, I, I, I) { sum.add(Number<T>::widen(number<T>(s.x, x, place))); });
+    for_each_index(inside(s, window.at), s.in, [&](I index, I, I, I) { sum.add(Number<T>::widen(number<T>(s.x, x, index))); });
     store(s.out + q * i64(sizeof(T)), Number<T>::narrow(sum.sum / divisor<W>(s, window.at)));
   }
 }
@@ -169,12 +169,12 @@ template <class T, class I>
 RILL void avg_pool_grad(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.in); q < n; q += all_threads()) {
-    const Spot<I> e = spot<I>(s, s.in, q);
+    const PlaneElement<I> e = plane_element<I>(s, s.in, q);
     const Plane g = plane(s, s.out_size, e);
     LongSum<W> sum = {W(0), W(0)};
-    for_each_place(windows_over(s, e.at), s.out_size, [&](I place, I i, I j, I k) {
+    for_each_index(windows_over(s, e.at), s.out_size, [&](I index, I i, I j, I k) {
       const I window[3] = {i, j, k};
-      sum.add(Number<T>::widen(number<T>(s.other, g, place)) / divisor<W>(s, window));
+      sum.add(Number<T>::widen(number<T>(s.other, g, index)) / divisor<W>(s, window));
     });
     store(s.out + q * i64(sizeof(T)), Number<T>::narrow(sum.sum));
   }

@@ -9,7 +9,7 @@
 
 namespace rill::cuda {
 
-bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step) {
+bool add_digit(IndexLayout& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step) {
   if (size == 1) return true;
   if (w.digits > 0) {
     const int last = w.digits - 1;
@@ -20,7 +20,7 @@ bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 
       size *= w.size[last];
     }
   }
-  if (w.digits == Walk::most_digits) return false;
+  if (w.digits == IndexLayout::most_digits) return false;
   const int d = w.digits++;
   w.size[d] = size;
   w.stride[d] = stride;
@@ -32,10 +32,10 @@ bool fits_32_bits(const Product& p, LeftRead read) {
   constexpr int64_t most = (int64_t(1) << 31) - 1;
   if (p.batch > most || p.m > most || p.n > most || p.k > most) return false;
   if (read == LeftRead::plain) return true;
-  int64_t reach = 1;  // from the first place along an axis of space that is looked at to the last one
+  int64_t reach = 1;  // between the first and the last index along an axis of space
   for (size_t a = 0; a < 3; ++a) {
     reach = std::max<int64_t>(reach, std::abs(p.start[a]) + p.limit[a]);
-    for (const Walk* w : {&p.left_m, &p.left_k})
+    for (const IndexLayout* w : {&p.left_m, &p.left_k})
       for (int d = 0; d < w->digits; ++d) {
         if (std::abs(w->step[d][a]) > most) return false;
         reach += (w->size[d] - 1) * std::abs(w->step[d][a]);
@@ -70,7 +70,7 @@ std::string element_name(DType d) {
 
 // How many elements along the innermost digit are neighbours in memory; `space`: what a step along each of its axes
 // moves.
-int64_t dense_run(const Walk& w, const long long* space = nullptr) {
+int64_t dense_run(const IndexLayout& w, const long long* space = nullptr) {
   if (w.digits == 0) return 1;
   const int last = w.digits - 1;
   int64_t moves = w.stride[last];
@@ -78,24 +78,24 @@ int64_t dense_run(const Walk& w, const long long* space = nullptr) {
   return moves == 1 || moves == -1 ? w.size[last] : 1;
 }
 
-// The walk of an operand that nothing slides over: digits that differ in their steps alone are one.
-Walk without_steps(const Walk& w) {
-  Walk out{};
+// The layout of an operand without a window: digits that differ in their steps alone are joined.
+IndexLayout without_window_steps(const IndexLayout& w) {
+  IndexLayout out{};
   for (int d = 0; d < w.digits; ++d) add_digit(out, w.size[d], w.stride[d]);
   return out;
 }
 
-enum class Way { tiles, direct, dots };
+enum class Algorithm { tiles, direct, dots };
 
 // Threads or warps make a result each where tiles of 64 x 64 would be nearly empty.
-Way choose(const Product& p) {
+Algorithm choose_algorithm(const Product& p) {
   constexpr int64_t few = 4, long_sum = 128;
-  if (std::min(p.m, p.n) > few) return Way::tiles;
-  if (p.k < long_sum) return Way::direct;
-  return p.left_by_k && p.right_by_k ? Way::dots : Way::tiles;
+  if (std::min(p.m, p.n) > few) return Algorithm::tiles;
+  if (p.k < long_sum) return Algorithm::direct;
+  return p.left_by_k && p.right_by_k ? Algorithm::dots : Algorithm::tiles;
 }
 
-// So many parts that the GPU has work to do everywhere, each of some length.
+// Divides sums into parts (split-K), so that all multiprocessors have work and no part is too short.
 void divide_sums(Product& p, int64_t pieces_of_work, int64_t wanted, int64_t least_part) {
   const int64_t most = std::max<int64_t>(1, p.k / least_part);
   p.parts = std::clamp<int64_t>(wanted / std::max<int64_t>(1, pieces_of_work), 1, std::min<int64_t>(most, 256));
@@ -116,18 +116,18 @@ void correct_nans(const Tensor& out, Product p, LeftRead read) {
   find_dense_axis(p);
   p.parts = 1;
   Gpu& gpu = gpu_of(out.device());
-  Corrected c{p, nullptr, 0};
+  NanCorrection c{p, nullptr, 0};
   Tensor found;
-  if (out.is_contiguous()) {  // then it is quickly seen that there is none
+  if (out.is_contiguous()) {  // then a fast pass finds out whether there is any
     c.finders = std::min<int64_t>((out.size() * int64_t(size_of(out.dtype())) + 4095) / 4096, gpu.processors * 4);
     found = empty_tensor(Spec{{c.finders}, DType::u32, false, out.device()});
     c.found = address(found);
-    gpu.launch_blocks(kernel_of(gpu, {products_family, "FoundNans", fmt::format("find_nans<{}>", name(out.dtype()))}),
-                      FoundNans{address(out), address(found), out.size()}, c.finders, 256);
+    gpu.launch_blocks(kernel_of(gpu, {products_family, "NanSearch", fmt::format("find_nans<{}>", name(out.dtype()))}),
+                      NanSearch{address(out), address(found), out.size()}, c.finders, 256);
   }
   const std::string call =
       fmt::format("without_padding<{}, {}, {}>", name(out.dtype()), fits_32_bits(p, read) ? "u32" : "u64", int(read));
-  gpu.launch(kernel_of(gpu, {products_family, "Corrected", call}), c, p.batch * p.m * p.n);
+  gpu.launch(kernel_of(gpu, {products_family, "NanCorrection", call}), c, p.batch * p.m * p.n);
 }
 
 void run_product(const Tensor& out, Product p, LeftRead read) {
@@ -136,18 +136,18 @@ void run_product(const Tensor& out, Product p, LeftRead read) {
   p.left_by_k = dense_run(p.left_k, space) >= dense_run(p.left_m, space);
   p.right_by_k = dense_run(p.right_k) > dense_run(p.right_n);
   find_dense_axis(p);
-  if (read == LeftRead::plain) p.left_m = without_steps(p.left_m), p.left_k = without_steps(p.left_k);
+  if (read == LeftRead::plain) p.left_m = without_window_steps(p.left_m), p.left_k = without_window_steps(p.left_k);
   if (run_by_library(out, p, read)) return;
   Gpu& gpu = gpu_of(out.device());
   const DType dtype = out.dtype();
   p.out_count = out.size();
-  const Way way = choose(p);
+  const Algorithm algorithm = choose_algorithm(p);
   const bool large = ceil_divide(p.m, 128) * ceil_divide(p.n, 128) * p.batch >= gpu.processors &&
                      std::min(p.m, p.n) > 64 && size_of(sums_dtype(dtype)) == 4;
   const int64_t tile = large ? 128 : 64, tiles = ceil_divide(p.m, tile) * ceil_divide(p.n, tile) * p.batch;
   p.parts = 1, p.part = p.k;
-  if (way == Way::tiles) divide_sums(p, tiles, 2 * gpu.processors, 256);
-  if (way == Way::dots) divide_sums(p, ceil_divide(p.batch * p.m * p.n, 8), 4 * gpu.processors, 1024);
+  if (algorithm == Algorithm::tiles) divide_sums(p, tiles, 2 * gpu.processors, 256);
+  if (algorithm == Algorithm::dots) divide_sums(p, ceil_divide(p.batch * p.m * p.n, 8), 4 * gpu.processors, 1024);
 
   Tensor sums;
   if (p.parts > 1) {
@@ -159,15 +159,15 @@ void run_product(const Tensor& out, Product p, LeftRead read) {
     return kernel_of(gpu,
                      {products_family, "Product", fmt::format("{}<{}, {}, {}{}>", name, type, index, int(read), more)});
   };
-  switch (way) {
-    case Way::tiles: {
+  switch (algorithm) {
+    case Algorithm::tiles: {
       const int64_t most_blocks = int64_t(1) << 30;
       gpu.launch_blocks(kernel("product", large ? ", 8" : ", 4"), p, std::min<int64_t>(tiles * p.parts, most_blocks),
                         256);
       break;
     }
-    case Way::direct: gpu.launch(kernel("direct", ""), p, p.batch * p.m * p.n); break;
-    case Way::dots: gpu.launch(kernel("dots", ""), p, p.batch * p.m * p.n * p.parts * 32); break;
+    case Algorithm::direct: gpu.launch(kernel("direct", ""), p, p.batch * p.m * p.n); break;
+    case Algorithm::dots: gpu.launch(kernel("dots", ""), p, p.batch * p.m * p.n * p.parts * 32); break;
   }
   if (p.parts > 1) {
     const Join j{address(sums), address(out), p.out_count, p.parts};

@@ -7,7 +7,7 @@ struct Parts { R real, imag; };  // a complex number
 
 // --- What sums are kept in, and how they are summed ---
 template <class T>
-struct Sums {  // whole numbers: modulo 2^32 or 2^64, which gives the bits of their own width
+struct Sums {  // integers: modulo 2^32 or 2^64, which gives the bits of their own width
   typedef u32 Type;
   RILL u32 widen(T x) { return u32(x); }
   RILL T narrow(u32 x) { return T(x); }
@@ -63,20 +63,20 @@ struct Sums<Parts<R>> {
 };
 
 // --- Elements ---
-// I, u32 or u64, holds every index and every place along an axis.
+// I, u32 or u64, holds every index, also along an axis of space.
 template <class I> struct Signed { typedef int Type; };
 template <> struct Signed<u64> { typedef i64 Type; };
 
 template <class I>
-struct Place {
+struct ElementPosition {
   i64 offset;
   typename Signed<I>::Type at[3];
 };
 template <class I, bool windows>
-RILL Place<I> place(const Walk& w, I index) {
+RILL ElementPosition<I> position_of(const IndexLayout& w, I index) {
   typedef typename Signed<I>::Type S;
-  Place<I> p = {0, {0, 0, 0}};
-#pragma unroll 1  // it is written out in dozens of places, with divisions
+  ElementPosition<I> p = {0, {0, 0, 0}};
+#pragma unroll 1  // it is inlined dozens of times, with divisions
   for (int d = w.digits - 1; d >= 0; --d) {
     I digit = index;
     if (d > 0) {
@@ -90,19 +90,19 @@ RILL Place<I> place(const Walk& w, I index) {
   return p;
 }
 
-// Of the left operand. `kind`: 0, no window; 1, a window; 2, a window whose places are divided.
+// Of the left operand. `kind`: 0, no window; 1, a window; 2, a window whose indices are divided.
 template <int kind, class I>
-RILL bool find(const Product& s, const Place<I>& row, const Place<I>& column, i64& offset) {
+RILL bool find_element(const Product& s, const ElementPosition<I>& row, const ElementPosition<I>& column, i64& offset) {
   offset = row.offset + column.offset;
   if (kind == 0) return true;
   for (int a = 0; a < 3; ++a) {
     typename Signed<I>::Type at = row.at[a] + column.at[a];  // `row` holds the start
     if (at < 0) return false;
     if (kind == 2) {
-      const I whole = I(at) / I(s.divide[a]);
-      if (whole * I(s.divide[a]) != I(at)) return false;
-      at = whole;
-      offset += i64(whole) * s.space[a];
+      const I quotient = I(at) / I(s.divide[a]);
+      if (quotient * I(s.divide[a]) != I(at)) return false;
+      at = quotient;
+      offset += i64(quotient) * s.space[a];
     }
     if (I(at) >= I(s.limit[a])) return false;
   }
@@ -114,14 +114,14 @@ RILL typename Sums<T>::Type element(const char* base, i64 offset) {
   return Sums<T>::widen(Stored<T>::load(base + offset * i64(sizeof(T))));
 }
 template <class I, bool windows>
-RILL Place<I> first_place(const Product& s, const Walk& w, I index) {
-  Place<I> p = place<I, windows>(w, index);
+RILL ElementPosition<I> window_position_of(const Product& s, const IndexLayout& w, I index) {
+  ElementPosition<I> p = position_of<I, windows>(w, index);
   if (windows)
     for (int a = 0; a < 3; ++a) p.at[a] += typename Signed<I>::Type(s.start[a]);
   return p;
 }
 
-// A sum goes to the result, or to its part's sums.
+// Stores a sum to the result, or to the sums of its part.
 template <class T>
 RILL void put_sum(const Product& s, i64 part, i64 offset, typename Sums<T>::Type sum) {
   if (s.parts == 1) store(s.out + offset * i64(sizeof(T)), Sums<T>::narrow(sum));
@@ -130,14 +130,14 @@ RILL void put_sum(const Product& s, i64 part, i64 offset, typename Sums<T>::Type
 
 template <class I>
 RILL i64 result_offset(const Product& s, i64 b, i64 i, i64 j) {
-  return place<I, false>(s.out_batch, I(b)).offset + place<I, false>(s.out_m, I(i)).offset +
-         place<I, false>(s.out_n, I(j)).offset;
+  return position_of<I, false>(s.out_batch, I(b)).offset + position_of<I, false>(s.out_m, I(i)).offset +
+         position_of<I, false>(s.out_n, I(j)).offset;
 }
 template <class W>
 RILL bool is_nan(W x) { return x != x; }
 template <class R>
 RILL bool is_nan(Parts<R> x) { return x.real != x.real && x.imag != x.imag; }
-// Which result a thread is to look at: neighbours in memory for neighbours.
+// The indices of result q, in an order in which neighbours lie side by side in memory.
 RILL void find_result(const Product& s, i64 q, i64& b, i64& i, i64& j) {
   if (s.batch_is_dense) j = q / s.batch % s.n, i = q / s.batch / s.n, b = q % s.batch;
   else if (s.m_is_dense) i = q % s.m, j = q / s.m % s.n, b = q / s.m / s.n;
@@ -147,21 +147,21 @@ RILL void find_result(const Product& s, i64 q, i64& b, i64& i, i64& j) {
 // The terms of one result from `begin` to `end`, one by one, without those outside of the window.
 template <class T, class I, int kind>
 RILL typename Sums<T>::Type sum_of_terms(const Product& s, i64 b, i64 i, i64 j, i64 begin, i64 end) {
-  const Place<I> row = first_place<I, kind != 0>(s, s.left_m, I(i));
-  const i64 left = place<I, false>(s.left_batch, I(b)).offset,
-            right = place<I, false>(s.right_batch, I(b)).offset + place<I, false>(s.right_n, I(j)).offset;
+  const ElementPosition<I> row = window_position_of<I, kind != 0>(s, s.left_m, I(i));
+  const i64 left = position_of<I, false>(s.left_batch, I(b)).offset,
+            right = position_of<I, false>(s.right_batch, I(b)).offset + position_of<I, false>(s.right_n, I(j)).offset;
   typename Sums<T>::Type sum = typename Sums<T>::Type();
   for (i64 k = begin; k < end && !is_nan(sum); ++k) {
     i64 offset;
-    if (find<kind>(s, row, place<I, kind != 0>(s.left_k, I(k)), offset))
+    if (find_element<kind>(s, row, position_of<I, kind != 0>(s.left_k, I(k)), offset))
       sum = Sums<T>::add(sum, element<T>(s.left, left + offset),
-                         element<T>(s.right, right + place<I, false>(s.right_k, I(k)).offset));
+                         element<T>(s.right, right + position_of<I, false>(s.right_k, I(k)).offset));
   }
   return sum;
 }
 
 // --- By tiles: a block of 16 x 16 threads makes 16 R x 16 R results, R x R a thread ---
-// One operand's tile of `depth` numbers along k: four for each thread, which reads them ahead and then hands them over.
+// One operand's tile of `depth` numbers along k: each thread loads four ahead and stores them when the tile is free.
 template <class T, class I, int kind, int tile, int depth>
 class TileReader {
  public:
@@ -169,41 +169,41 @@ class TileReader {
   RILL int row_of(bool by_k, int e) { return by_k ? (e * 256 + int(threadIdx.x)) / depth : int(threadIdx.x) % tile; }
   RILL int k_of(bool by_k, int e) { return by_k ? int(threadIdx.x) % depth : (e * 256 + int(threadIdx.x)) / tile; }
 
-  inline TileReader(const Product& s, const char* base, const Walk& rows, const Walk& ks, bool by_k, i64 first, i64 count)
+  inline TileReader(const Product& s, const char* base, const IndexLayout& rows, const IndexLayout& ks, bool by_k, i64 first, i64 count)
       : s_(s), ks_(ks), base_(base), by_k_(by_k) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const i64 row = first + row_of(by_k, e);
       inside_[e] = row < count;
-      row_[e] = first_place<I, kind != 0>(s, rows, I(inside_[e] ? row : 0));
+      row_[e] = window_position_of<I, kind != 0>(s, rows, I(inside_[e] ? row : 0));
     }
   }
   inline void read(i64 k, i64 end) {
-    Place<I> column;
+    ElementPosition<I> column;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const i64 at = k + k_of(by_k_, e);
       W x = W();
       if (at < end && inside_[e]) {
-        if (e == 0 || !by_k_) column = place<I, kind != 0>(ks_, I(at));
+        if (e == 0 || !by_k_) column = position_of<I, kind != 0>(ks_, I(at));
         i64 offset;
-        if (find<kind>(s_, row_[e], column, offset)) x = element<T>(base_, offset);
+        if (find_element<kind>(s_, row_[e], column, offset)) x = element<T>(base_, offset);
       }
       x_[e] = x;
     }
   }
-  inline void hand_over(W (*to)[tile + 4]) {
+  inline void store_tile(W (*to)[tile + 4]) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) to[k_of(by_k_, e)][row_of(by_k_, e)] = x_[e];
   }
 
  private:
   const Product& s_;
-  const Walk& ks_;
+  const IndexLayout& ks_;
   const char* base_;
   const bool by_k_;
   bool inside_[4];
-  Place<I> row_[4];
+  ElementPosition<I> row_[4];
   W x_[4];
 };
 
@@ -213,16 +213,16 @@ RILL void product(const Product& s) {
   enum { tile = 16 * R, depth = 64 / R };
   __shared__ W left[depth][tile + 4], right[depth][tile + 4];
   const i64 tiles_m = (s.m + tile - 1) / tile, tiles_n = (s.n + tile - 1) / tile;
-  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
-  const int my_m = s.m_is_dense ? near : far, my_n = s.m_is_dense ? far : near;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const int my_m = s.m_is_dense ? tx : ty, my_n = s.m_is_dense ? ty : tx;
   for (i64 t = blockIdx.x; t < tiles_m * tiles_n * s.parts * s.batch; t += gridDim.x) {
     const i64 tm = t / tiles_n % tiles_m * tile, tn = t % tiles_n * tile, rest = t / (tiles_m * tiles_n);
     const i64 part = rest % s.parts, b = rest / s.parts;
     const i64 begin = part * s.part, end = begin + s.part < s.k ? begin + s.part : s.k;
     TileReader<T, I, kind, tile, depth> lefts(
-        s, s.left + place<I, false>(s.left_batch, I(b)).offset * i64(sizeof(T)), s.left_m, s.left_k, s.left_by_k, tm, s.m);
+        s, s.left + position_of<I, false>(s.left_batch, I(b)).offset * i64(sizeof(T)), s.left_m, s.left_k, s.left_by_k, tm, s.m);
     TileReader<T, I, 0, tile, depth> rights(
-        s, s.right + place<I, false>(s.right_batch, I(b)).offset * i64(sizeof(T)), s.right_n, s.right_k, s.right_by_k, tn, s.n);
+        s, s.right + position_of<I, false>(s.right_batch, I(b)).offset * i64(sizeof(T)), s.right_n, s.right_k, s.right_by_k, tn, s.n);
     W sum[R][R];
 #pragma unroll
     for (int i = 0; i < R; ++i)
@@ -231,7 +231,7 @@ RILL void product(const Product& s) {
     for (i64 k = begin;; k += depth) {
       lefts.read(k, end);
       rights.read(k, end);
-      if (k > begin) {  // while those are under way, the tiles before them
+      if (k > begin) {  // meanwhile, the products of the tiles before
 #pragma unroll
         for (int d = 0; d < depth; ++d) {
           W x[R], y[R];
@@ -245,32 +245,32 @@ RILL void product(const Product& s) {
         __syncthreads();
       }
       if (k >= end) break;
-      lefts.hand_over(left);
-      rights.hand_over(right);
+      lefts.store_tile(left);
+      rights.store_tile(right);
       __syncthreads();
     }
-    const i64 base = place<I, false>(s.out_batch, I(b)).offset;
-    i64 across[R];
+    const i64 base = position_of<I, false>(s.out_batch, I(b)).offset;
+    i64 column_offsets[R];
 #pragma unroll
-    for (int j = 0; j < R; ++j) across[j] = place<I, false>(s.out_n, I(tn + my_n + 16 * j)).offset;
-    u64 spoiled = 0;  // which results are NaN: a bit each
+    for (int j = 0; j < R; ++j) column_offsets[j] = position_of<I, false>(s.out_n, I(tn + my_n + 16 * j)).offset;
+    u64 nans = 0;  // which results are NaN: a bit each
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const i64 row = tm + my_m + 16 * i;
       if (row >= s.m) continue;
-      const i64 line = base + place<I, false>(s.out_m, I(row)).offset;
+      const i64 row_offset = base + position_of<I, false>(s.out_m, I(row)).offset;
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         if (tn + my_n + 16 * j >= s.n) continue;
-        if (kind != 0 && is_nan(sum[i][j])) spoiled |= u64(1) << (i * R + j);
-        put_sum<T>(s, part, line + across[j], sum[i][j]);
+        if (kind != 0 && is_nan(sum[i][j])) nans |= u64(1) << (i * R + j);
+        put_sum<T>(s, part, row_offset + column_offsets[j], sum[i][j]);
       }
     }
     // Padding times an infinity is NaN, but there is no padding in the result's definition. One loop for all, since its
     // body is long.
 #pragma unroll 1
-    for (int e = 0; kind != 0 && spoiled != 0; ++e, spoiled >>= 1) {
-      if (!(spoiled & 1)) continue;
+    for (int e = 0; kind != 0 && nans != 0; ++e, nans >>= 1) {
+      if (!(nans & 1)) continue;
       const i64 row = tm + my_m + 16 * (e / R), column = tn + my_n + 16 * (e % R);
       put_sum<T>(s, part, result_offset<I>(s, b, row, column), sum_of_terms<T, I, kind>(s, b, row, column, begin, end));
     }
@@ -307,22 +307,22 @@ RILL void dots(const Product& s) {
   for (i64 q = first_thread() / 32; q < s.batch * s.m * s.n * s.parts; q += all_threads() / 32) {
     const i64 part = q % s.parts, r = q / s.parts, j = r % s.n, i = r / s.n % s.m, b = r / s.n / s.m;
     const i64 end = (part + 1) * s.part < s.k ? (part + 1) * s.part : s.k;
-    const Place<I> row = first_place<I, kind != 0>(s, s.left_m, I(i));
-    const i64 left = place<I, false>(s.left_batch, I(b)).offset,
-              right = place<I, false>(s.right_batch, I(b)).offset + place<I, false>(s.right_n, I(j)).offset;
+    const ElementPosition<I> row = window_position_of<I, kind != 0>(s, s.left_m, I(i));
+    const i64 left = position_of<I, false>(s.left_batch, I(b)).offset,
+              right = position_of<I, false>(s.right_batch, I(b)).offset + position_of<I, false>(s.right_n, I(j)).offset;
     W sum = W();
 #pragma unroll 4
     for (i64 k = part * s.part + lane; k < end; k += 32) {
       i64 offset;
-      if (!find<kind>(s, row, place<I, kind != 0>(s.left_k, I(k)), offset)) continue;
+      if (!find_element<kind>(s, row, position_of<I, kind != 0>(s.left_k, I(k)), offset)) continue;
       sum = Sums<T>::add(sum, element<T>(s.left, left + offset),
-                         element<T>(s.right, right + place<I, false>(s.right_k, I(k)).offset));
+                         element<T>(s.right, right + position_of<I, false>(s.right_k, I(k)).offset));
     }
     for (int with = 16; with > 0; with /= 2) sum = Sums<T>::join(sum, shuffled(sum, with));
     if (lane == 0)
       put_sum<T>(s, part,
-                 place<I, false>(s.out_batch, I(b)).offset + place<I, false>(s.out_m, I(i)).offset +
-                     place<I, false>(s.out_n, I(j)).offset,
+                 position_of<I, false>(s.out_batch, I(b)).offset + position_of<I, false>(s.out_m, I(i)).offset +
+                     position_of<I, false>(s.out_n, I(j)).offset,
                  sum);
   }
 }
@@ -338,7 +338,7 @@ RILL void join(const Join& s) {
 }
 
 // --- Operands and results as cuBLASLt takes them ---
-struct Words2 { u64 low, high; };
+struct U64x2 { u64 low, high; };
 
 // The left operand's rows from first_m on, stored: [batch, m, k], or [batch, k, m] where neighbours along m are
 // neighbours in memory. Word may be several elements: then sizes and strides count in words.
@@ -348,15 +348,15 @@ RILL void unfold(const Product& s) {
     const I fast = I(s.left_by_k ? s.k : s.m), slow = I(s.left_by_k ? s.m : s.k);
     const I line = I(q) / fast, x = I(q) - line * fast, b = line / slow, y = line - b * slow;
     const I row = s.left_by_k ? y : x, column = s.left_by_k ? x : y;
-    const i64 matrix = place<I, false>(s.left_batch, b).offset;
+    const i64 matrix = position_of<I, false>(s.left_batch, b).offset;
     i64 offset;
     Word word = Word();
-    if (find<kind>(s, first_place<I, kind != 0>(s, s.left_m, I(s.first_m) + row), place<I, kind != 0>(s.left_k, column), offset))
+    if (find_element<kind>(s, window_position_of<I, kind != 0>(s, s.left_m, I(s.first_m) + row), position_of<I, kind != 0>(s.left_k, column), offset))
       word = *RILL_AT((const Word*)s.left + matrix + offset);
     *RILL_AT((Word*)s.out + q) = word;
   }
 }
-// Whether one of the block's threads says so, to all of them.
+// Whether `mine` is true for any thread of the block, to all of them.
 RILL bool any_of_block(bool mine) {
   __shared__ u32 lanes[8];
   const u32 of_warp = __ballot_sync(~0u, mine);
@@ -368,7 +368,7 @@ RILL bool any_of_block(bool mine) {
   return all != 0;
 }
 template <class T>
-RILL void find_nans(const FoundNans& s) {
+RILL void find_nans(const NanSearch& s) {
   enum { many = 16 / sizeof(T), ahead = 4 };
   typedef Pack<T, many> Many;
   const i64 packs = i64(s.from) % 16 == 0 ? s.count / many : 0;
@@ -391,7 +391,7 @@ RILL void find_nans(const FoundNans& s) {
 }
 // Results that are NaN, once more: padding times an infinity is NaN, and the definition has no padding.
 template <class T, class I, int kind>
-RILL void without_padding(const Corrected& s) {
+RILL void without_padding(const NanCorrection& s) {
   bool mine = s.finders == 0;
   for (i64 q = threadIdx.x; q < s.finders; q += blockDim.x) mine |= *RILL_AT((const u32*)s.found + q) != 0;
   if (!any_of_block(mine)) return;
@@ -402,14 +402,14 @@ RILL void without_padding(const Corrected& s) {
     if (is_nan(element<T>(s.out, offset))) put_sum<T>(s, 0, offset, sum_of_terms<T, I, kind>(s, b, i, j, 0, s.k));
   }
 }
-// [batch, m, n] at `left` to the result's places.
+// Copies [batch, m, n] at `left` to the result's elements.
 template <class Word, class I>
 RILL void fold_back(const Product& s) {
   for (i64 q = first_thread(); q < s.batch * s.m * s.n; q += all_threads()) {
     const I fast = I(s.m_is_dense ? s.m : s.n), slow = I(s.m_is_dense ? s.n : s.m);
     const I line = I(q) / fast, x = I(q) - line * fast, b = line / slow, y = line - b * slow;
     const I i = s.m_is_dense ? x : y, j = s.m_is_dense ? y : x;
-    const i64 to = place<I, false>(s.out_batch, b).offset + place<I, false>(s.out_m, i).offset + place<I, false>(s.out_n, j).offset;
+    const i64 to = position_of<I, false>(s.out_batch, b).offset + position_of<I, false>(s.out_m, i).offset + position_of<I, false>(s.out_n, j).offset;
     *RILL_AT((Word*)s.out + to) = *RILL_AT((const Word*)s.left + (i64(b) * s.m + i) * s.n + j);
   }
 }

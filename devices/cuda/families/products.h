@@ -8,13 +8,14 @@
 
 namespace rill::cuda {
 
-// Appends a digit inside those that `w` has; one digit takes two that move as one. False where there is no room.
-bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step = {});
+// Appends a digit inside those of `w`, joined to the last one where both together have one stride. False where `w` is
+// full.
+bool add_digit(IndexLayout& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step = {});
 
 // How the left operand is read, and the name of that in products.cuh.
 enum class LeftRead : int { plain = 0, through_window = 1, through_divided_window = 2 };
 
-// Whether u32 holds every index, and int every place in space.
+// Whether u32 holds every index, and int every index along an axis of space.
 bool fits_32_bits(const Product& p, LeftRead read);
 
 // Computes `p` by cuBLASLt (unfolded.cpp). False where it is not there, refuses, or does not pay.

@@ -15,7 +15,7 @@ std::string type_name(DType d) {
   if (is_complex(d)) return fmt::format("Complex<{}>", name(real_of(d)));
   return d == DType::boolean ? "bool" : std::string(name(d));
 }
-// Sums and products: f64 but for whole numbers, which are wide already.
+// Sums and products: in f64, those of integers in i64.
 DType wide(DType d) { return is_complex(d) ? DType::c128 : is_floating(d) ? DType::f64 : DType::i64; }
 
 Scanning lines_of(const KernelArgs& a, const Tensor& from) {

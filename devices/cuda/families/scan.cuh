@@ -1,8 +1,8 @@
 // Cumulative ops along lines. A rule R says what is accumulated: R::Acc, R::Item, load() of an element, identity(),
 // step(acc, item), which takes in the next element, combine(a, b), where a stands before b, and out(), which stores.
 //
-// Sums, whole numbers and extremes are combined in any grouping: a block scans a line, or pieces of it. Products of
-// floats and recurrences are not, for a group's product may overflow where the line's does not: they go step by step.
+// Sums, extremes and products of integers are combined in any grouping: a block scans a line, or pieces of it. Products
+// of floats and recurrences go step by step, for a group's product may overflow where the line's does not.
 namespace rill::cuda {
 
 using rill::from_lane;
@@ -36,8 +36,8 @@ struct As<Complex<To>> {
   template <class From>
   RILL Complex<To> of(Complex<From> x) { return Complex<To>(To(x.re), To(x.im)); }
 };
-template <class A> RILL A whole(A, int x) { return A(x); }
-template <class A> RILL Complex<A> whole(Complex<A>, int x) { return Complex<A>(A(x)); }
+template <class A> RILL A from_int(A, int x) { return A(x); }
+template <class A> RILL Complex<A> from_int(Complex<A>, int x) { return Complex<A>(A(x)); }
 template <class A> RILL A minus_zero(A) { return -A(0); }
 template <class A> RILL Complex<A> minus_zero(Complex<A>) { return Complex<A>(-A(0), -A(0)); }
 
@@ -61,14 +61,14 @@ template <class T, class A, class Out>
 struct Sums : Numbers<T, A, Out> {
   RILL A identity() { return minus_zero(A()); }  // to which -0 adds up to -0
   RILL void out(const Scanning& s, i64 at, A x) {
-    Numbers<T, A, Out>::out(s, at, s.exclusive ? plus(x, whole(A(), 0)) : x);  // the sum of nothing is 0
+    Numbers<T, A, Out>::out(s, at, s.exclusive ? plus(x, from_int(A(), 0)) : x);  // the sum of nothing is 0
   }
   RILL A combine(A a, A b) { return plus(a, b); }
   RILL A step(A a, A b) { return plus(a, b); }
 };
 template <class T, class A, class Out>
 struct Products : Numbers<T, A, Out> {
-  RILL A identity() { return whole(A(), 1); }
+  RILL A identity() { return from_int(A(), 1); }
   RILL A combine(A a, A b) { return times(a, b); }
   RILL A step(A a, A b) { return times(a, b); }
 };
@@ -94,11 +94,11 @@ struct Recurrence : Numbers<T, A, Out> {
     y.b = from_lane(x.b, lane);
     return y;
   }
-  RILL A identity() { return whole(A(), 0); }
+  RILL A identity() { return from_int(A(), 0); }
   RILL A step(A last, const Item& x) { return plus(is_zero(last) ? identity() : times(x.a, last), x.b); }
 };
 // Where element i of a line lies, in elements.
-RILL i64 place(const Scanning& s, i64 line, i64 i) {
+RILL i64 element_offset(const Scanning& s, i64 line, i64 i) {
   return (line / s.inner * s.n + (s.reverse ? s.n - 1 - i : i)) * s.inner + line % s.inner;
 }
 
@@ -109,7 +109,7 @@ template <class R>
 RILL void step_threads(const Scanning& s) {
   for (i64 line = first_thread(); line < s.lines; line += all_threads()) {
     typename R::Acc acc = R::identity();
-    const i64 first = place(s, line, 0), step = s.reverse ? -s.inner : s.inner;
+    const i64 first = element_offset(s, line, 0), step = s.reverse ? -s.inner : s.inner;
     for (i64 i = 0; i < s.n; i += 4) {
       typename R::Item x[4];
 #pragma unroll
@@ -135,7 +135,7 @@ RILL void step_warps(const Scanning& s) {
     for (i64 first = 0; first < s.n; first += 32) {
       const i64 i = first + lane;
       typename R::Item x;
-      if (i < s.n) x = R::load(s, place(s, line, i));
+      if (i < s.n) x = R::load(s, element_offset(s, line, i));
       typename R::Acc mine = acc;
       const int count = s.n - first < 32 ? int(s.n - first) : 32;
       for (int k = 0; k < count; ++k) {
@@ -143,17 +143,17 @@ RILL void step_warps(const Scanning& s) {
         acc = R::step(acc, R::move(x, k));
         if (k == lane) mine = s.exclusive ? before : acc;
       }
-      if (i < s.n) R::out(s, place(s, line, i), mine);
+      if (i < s.n) R::out(s, element_offset(s, line, i), mine);
     }
   }
 }
 
 // --- In any grouping ---
 
-// What the threads before this one, of a team of `warps` warps, combine to; `all`: what all of them do. `shared` has
-// room for a value a warp.
+// The exclusive prefix of this thread in a group of `warps` warps, and `all`, the total of the group. `shared` holds a
+// value for each warp.
 template <class R, int warps>
-RILL typename R::Acc before_me(typename R::Acc mine, typename R::Acc& all, typename R::Acc* shared) {
+RILL typename R::Acc exclusive_prefix(typename R::Acc mine, typename R::Acc& all, typename R::Acc* shared) {
   typedef typename R::Acc A;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % warps;
   A sum = mine;  // of the warp's lanes up to this one
@@ -179,15 +179,15 @@ RILL typename R::Acc before_me(typename R::Acc mine, typename R::Acc& all, typen
   return before;
 }
 
-// A team of `warps` warps takes a piece of a line, 4 elements a thread at once. `only_totals`: it stores what the piece
-// combines to; else it goes on from what the pieces before do, which `totals` has.
+// A group of `warps` warps takes a piece of a line, 4 elements a thread at once. `only_totals`: it stores what the
+// piece combines to; else it goes on from what the pieces before do, which `totals` has.
 template <class R, int warps, bool only_totals>
 RILL void scan(const Scanning& s) {
   typedef typename R::Acc A;
   __shared__ A shared[8];
-  const i64 team = warps == 8 ? blockIdx.x : first_thread() / 32, teams = warps == 8 ? gridDim.x : all_threads() / 32;
+  const i64 group = warps == 8 ? blockIdx.x : first_thread() / 32, groups = warps == 8 ? gridDim.x : all_threads() / 32;
   const int me = threadIdx.x % (32 * warps);
-  for (i64 t = team; t < s.lines * s.pieces; t += teams) {
+  for (i64 t = group; t < s.lines * s.pieces; t += groups) {
     const i64 line = t / s.pieces, first = t % s.pieces * s.piece;
     const i64 end = first + s.piece < s.n ? first + s.piece : s.n;
     A carried = R::identity();
@@ -197,17 +197,17 @@ RILL void scan(const Scanning& s) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const i64 i = begin + me * 4 + k;
-        x[k] = i < end ? R::load(s, place(s, line, i)) : R::identity();
+        x[k] = i < end ? R::load(s, element_offset(s, line, i)) : R::identity();
         mine = k ? R::combine(mine, x[k]) : x[0];
       }
-      A all, acc = before_me<R, warps>(mine, all, shared);
+      A all, acc = exclusive_prefix<R, warps>(mine, all, shared);
       if (!only_totals) {
         acc = R::combine(carried, acc);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const i64 i = begin + me * 4 + k;
           const A next = R::combine(acc, x[k]);
-          if (i < end) R::out(s, place(s, line, i), s.exclusive ? acc : next);
+          if (i < end) R::out(s, element_offset(s, line, i), s.exclusive ? acc : next);
           acc = next;
         }
       }
@@ -229,7 +229,7 @@ RILL void scan_totals(const Scanning& s) {
       const bool is_here = first + lane < s.pieces;
       A all, x = R::identity();
       if (is_here) x = *RILL_AT(at);
-      const A before = before_me<R, 1>(x, all, 0);
+      const A before = exclusive_prefix<R, 1>(x, all, 0);
       if (is_here) *RILL_AT(at) = R::combine(carried, before);
       carried = R::combine(carried, all);
     }

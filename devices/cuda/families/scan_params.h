@@ -1,4 +1,4 @@
-// What the kernels of scan.cuh are told. NVRTC reads this file too.
+// Parameters of the kernels of scan.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {

@@ -10,7 +10,7 @@ namespace rill::cuda {
 
 namespace {
 
-// "f32, f64": of the elements, and of their sums, as halves and whole numbers add up in wider types.
+// "f32, f64": of the elements, and of their sums, as halves and integers add up in wider types.
 std::string types(DType d) {
   if (is_complex(d)) return fmt::format("Complex<{0}>, Complex<{0}>", name(real_of(d)));
   return fmt::format("{}, {}", name(d), is_half(d) ? "f32" : is_floating(d) ? name(d) : "i64");
@@ -22,7 +22,7 @@ Entries entries(Gpu& gpu, const Tensor& row, const Tensor& column, int64_t rows,
   Entries s{};
   s.row = address(row), s.column = address(column);
   s.count = row.size(), s.rows = rows, s.columns = columns;
-  s.fault = gpu.fault_place();
+  s.fault = gpu.fault_slot();
   s.bad_row = gpu.fault_code("sparse", rules[0]), s.bad_column = gpu.fault_code("sparse", rules[1]);
   return s;
 }

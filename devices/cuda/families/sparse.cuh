@@ -30,7 +30,7 @@ RILL void sparse_times_dense(const Entries& s) {
       if (*RILL_AT((const u32*)s.keys + middle) < u32(row)) first = middle + 1;
       else end = middle;
     }
-    A sum = whole(A(), 0);
+    A sum = from_int(A(), 0);
     for (i64 k = first; k < s.count && *RILL_AT((const u32*)s.keys + k) == u32(row); ++k) {
       const i64 e = i64(*RILL_AT((const u32*)s.order + k)), column = index_of(s.column, e);
       if (column < 0 || column >= s.columns) continue;
@@ -49,7 +49,7 @@ RILL void products_at_entries(const Entries& s) {
     const bool good_row = row >= 0 && row < s.rows, good_column = column >= 0 && column < s.columns;
     if (!good_row && lane == 0) report(s.fault, s.bad_row, row, s.rows, e);
     if (!good_column && lane == 0) report(s.fault, s.bad_column, column, s.columns, e);
-    A sum = whole(A(), 0);
+    A sum = from_int(A(), 0);
     if (good_row && good_column)
       for (i64 j = lane; j < s.n; j += 32)
         sum = plus(sum, times(As<A>::of(element<T>(s.left, row * s.n + j)), As<A>::of(element<T>(s.right, column * s.n + j))));

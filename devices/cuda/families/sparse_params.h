@@ -1,4 +1,4 @@
-// What the kernels of sparse.cuh are told. NVRTC reads this file too.
+// Parameters of the kernels of sparse.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {
@@ -10,7 +10,7 @@ struct Entries {
   const char *left, *right;  // dense; `left` for sampled_matmul alone
   char* to;
   char *keys, *order;  // the entries' rows, or `rows` where there is none, and the entries, sorted by them
-  void* fault;         // Gpu::fault_place(), and the codes of a bad row and a bad column
+  void* fault;         // Gpu::fault_slot(), and the codes of a bad row and a bad column
   int bad_row, bad_column;
 };
 

@@ -12,9 +12,9 @@ namespace {
 void start(const KernelArgs& args, const std::string& call, int dtype) {
   const Tensor& out = *args.out[0];
   if (out.size() == 0) return;
-  std::vector<Placed> operands;
-  for (const Tensor* t : args.in) operands.push_back(placed(*t, size_t(out.ndim())));
-  operands.push_back(placed(out, size_t(out.ndim())));
+  std::vector<StridedOperand> operands;
+  for (const Tensor* t : args.in) operands.push_back(strided_operand(*t, size_t(out.ndim())));
+  operands.push_back(strided_operand(out, size_t(out.ndim())));
   Gpu& gpu = gpu_of(out.device());
   const Function f = kernel_of(gpu, {special_family, "Points", call});
   for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows,

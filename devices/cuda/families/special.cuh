@@ -1,28 +1,28 @@
 // Functions of numbers that no kernel of the IR holds: long ones (series, continued fractions, integrals), of which
-// devices/kernel/math has the one definition for both compilers, and division that keeps whole numbers. The headers of
+// devices/kernel/math has the one definition for both compilers, and division with an integer quotient. The headers of
 // that room stand in front.
 //
-// All are computed in f64. For f32 and the halves that is what the CPU does; f64 it computes in long double, which a GPU
-// has not: there f64 is as exact as the functions are in their own type (docs/cuda.md).
+// All are computed in f64. For f32 and the halves that is what the CPU does; f64 it computes in long double, which a
+// GPU has not: there f64 is as exact as the functions are in their own type (docs/cuda.md).
 namespace rill::cuda {
 
 template <int operands>
-struct Places {
+struct OperandAddresses {
   char* at[operands];
   // Point q of the index space.
-  inline Places(const Space& s, i64 q) {
+  inline OperandAddresses(const Space& s, i64 q) {
     i64 left = q / s.n;
     const i64 point = q - left * s.n;
     for (int k = 0; k < operands; ++k) at[k] = s.base[k] + point * s.point[k];
     for (i64 a = s.axes; a-- > 0;) {
-      const i64 place = left % s.outer[a];
+      const i64 index = left % s.outer[a];
       left /= s.outer[a];
-      for (int k = 0; k < operands; ++k) at[k] += place * s.stride[k][a];
+      for (int k = 0; k < operands; ++k) at[k] += index * s.stride[k][a];
     }
   }
 };
 
-// --- Long functions: of f64, of whatever the operands are ---
+// --- Long functions: computed in f64 for every dtype ---
 RILL f64 load_float(const char* at, int dtype) {
   if (dtype == 0) return widen(Stored<f16>::load(at));
   if (dtype == 1) return widen(Stored<bf16>::load(at));
@@ -38,7 +38,7 @@ RILL void store_float(char* at, f64 y, int dtype) {
 template <class F, int inputs>
 RILL void map_long(const Points& s) {
   for (i64 q = first_thread(); q < s.space.rows * s.space.n; q += all_threads()) {
-    const Places<inputs + 1> p(s.space, q);
+    const OperandAddresses<inputs + 1> p(s.space, q);
     f64 x[inputs], y;
     for (int k = 0; k < inputs; ++k) x[k] = load_float(p.at[k], s.dtype);
     if constexpr (inputs == 1) y = F::template call<f64>(x[0]);
@@ -109,7 +109,7 @@ struct Multiple {
 template <class F, class T>
 RILL void map_pairs(const Points& s) {
   for (i64 q = first_thread(); q < s.space.rows * s.space.n; q += all_threads()) {
-    const Places<3> p(s.space, q);
+    const OperandAddresses<3> p(s.space, q);
     store(p.at[2], F::of(Stored<T>::load(p.at[0]), Stored<T>::load(p.at[1])));
   }
 }

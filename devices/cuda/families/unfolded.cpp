@@ -1,6 +1,6 @@
-// Products by cuBLASLt, also of operands that it does not take as they are: what a window makes of its input is stored
-// then, in pieces, and the result is brought to its place. That costs memory's time, and pays where rows are long,
-// above all for halves, which the library multiplies on tensor cores.
+// Products by cuBLASLt, also of operands whose strides it does not take: these are copied first (for a convolution that
+// is im2col, in pieces), and the result is copied to where it belongs. That costs memory bandwidth, and pays where rows
+// are long, above all for halves, which the library multiplies on tensor cores.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/families.h"
@@ -11,11 +11,11 @@ namespace rill::cuda {
 
 namespace {
 
-int64_t stride_of(const Walk& w) { return w.digits == 0 ? 0 : w.stride[0]; }
-Matrices matrices(const char* data, const Walk& batch, const Walk& rows, const Walk& columns) {
+int64_t stride_of(const IndexLayout& w) { return w.digits == 0 ? 0 : w.stride[0]; }
+Matrices matrices(const char* data, const IndexLayout& batch, const IndexLayout& rows, const IndexLayout& columns) {
   return {data, stride_of(batch), stride_of(rows), stride_of(columns)};
 }
-bool has_strides(const Walk& batch, const Walk& rows, const Walk& columns) {
+bool has_strides(const IndexLayout& batch, const IndexLayout& rows, const IndexLayout& columns) {
   return batch.digits <= 1 && rows.digits <= 1 && columns.digits <= 1;
 }
 
@@ -37,7 +37,7 @@ bool right_fits(const Product& p) {
 
 // --- Storing operands ---
 
-bool all_multiples(const Walk& w, int64_t of, int first_digits) {
+bool all_multiples(const IndexLayout& w, int64_t of, int first_digits) {
   for (int d = 0; d < first_digits; ++d)
     if (w.stride[d] % of != 0) return false;
   return true;
@@ -45,7 +45,7 @@ bool all_multiples(const Walk& w, int64_t of, int first_digits) {
 
 // How many elements unfold() may move as one word of at most 16 bytes: neighbours of one run, all runs aligned.
 int64_t elements_of_a_word(const Product& p, int64_t size) {
-  const Walk &fast = p.left_by_k ? p.left_k : p.left_m, &slow = p.left_by_k ? p.left_m : p.left_k;
+  const IndexLayout &fast = p.left_by_k ? p.left_k : p.left_m, &slow = p.left_by_k ? p.left_m : p.left_k;
   if (fast.digits == 0) return 1;
   const int last = fast.digits - 1;
   if (fast.stride[last] != 1 || std::any_of(fast.step[last], fast.step[last] + 3, [](int64_t s) { return s != 0; }))
@@ -60,9 +60,9 @@ int64_t elements_of_a_word(const Product& p, int64_t size) {
 }
 // Sizes and strides in words of n elements.
 void count_in_words(Product& p, int64_t n) {
-  Walk& fast = p.left_by_k ? p.left_k : p.left_m;
+  IndexLayout& fast = p.left_by_k ? p.left_k : p.left_m;
   fast.size[fast.digits - 1] /= n;
-  for (Walk* w : {&p.left_k, &p.left_m, &p.left_batch})
+  for (IndexLayout* w : {&p.left_k, &p.left_m, &p.left_batch})
     for (int d = 0; d < w->digits; ++d)
       if (w != &fast || d + 1 < w->digits) w->stride[d] /= n;
   for (auto& s : p.space) s /= n;

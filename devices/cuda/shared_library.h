@@ -1,4 +1,4 @@
-// NVIDIA's libraries, which are opened when they are first needed: building and starting need none of them.
+// One of NVIDIA's libraries, opened when it is first needed: rill is built and starts without them.
 #pragma once
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -10,11 +10,11 @@
 
 namespace rill::cuda {
 
-class Opened {
+class SharedLibrary {
  public:
   // The file that the environment's `variable` names, else the first of `files` that there is, as the loader finds
   // them. Where there is none, or it lacks a function, missing() says so of `what`.
-  Opened(const char* what, const char* variable, std::initializer_list<const char*> files) : what_(what) {
+  SharedLibrary(const char* what, const char* variable, std::initializer_list<const char*> files) : what_(what) {
     if (const char* own = std::getenv(variable)) library_ = dlopen(own, RTLD_NOW | RTLD_LOCAL);
     else
       for (const char* file : files)
