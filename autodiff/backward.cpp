@@ -11,16 +11,20 @@ namespace rill {
 
 extern const Op add_op, copy_op;
 
+namespace {
+void activate(const TapeEntry& e, std::vector<char>& active) {
+  bool any_active = false;
+  for (TapeNode n : e.in_nodes) any_active |= active[n] && n;
+  if (any_active)
+    for (size_t i = 0; i < e.out.size(); ++i) active[e.first_out + i] = 1;
+}
+}  // namespace
+
 // Which nodes depend on a source: only their cotangents are worth computing.
 std::vector<char> GradientTape::Impl::nodes_from(std::span<const TapeNode> sources) const {
   std::vector<char> active(next_node_, 0);
   for (TapeNode s : sources) active[s] = 1;
-  for (const TapeEntry& e : entries) {
-    bool any_active = false;
-    for (TapeNode n : e.in_nodes) any_active |= active[n] && n;
-    if (any_active)
-      for (size_t i = 0; i < e.out.size(); ++i) active[e.first_out + i] = 1;
-  }
+  for (const TapeEntry& e : entries) activate(e, active);
   return active;
 }
 
@@ -35,6 +39,59 @@ std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> tar
       for (TapeNode n : e.in_nodes) behind[n] = 1;
   }
   return behind;
+}
+
+// --- A part of a persistent tape -------------------------------------------------------------------------------------
+
+class GradientTape::Impl::Part {
+ public:
+  Part(Impl& tape, std::span<const TapeNode> targets) : tape_(tape) {
+    for (; tape.made_ < tape.entries.size(); ++tape.made_) {
+      const TapeEntry& e = tape.entries[tape.made_];
+      tape.makers_.resize(e.first_out + e.out.size());
+      for (size_t i = 0; i < e.out.size(); ++i) tape.makers_[e.first_out + i] = uint32_t(tape.made_) + 1;
+    }
+    tape.makers_.resize(tape.next_node_), tape.marks_.resize(tape.next_node_);
+    for (const TapeNode t : targets) mark(t);
+    for (size_t at = 0; at < nodes_.size(); ++at) follow(nodes_[at]);
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  }
+  ~Part() {
+    for (const TapeNode n : nodes_) tape_.marks_[n] = 0;
+  }
+  Part(const Part&) = delete;
+  bool has(TapeNode n) const { return n && tape_.marks_[n]; }
+
+  std::vector<size_t> entries;  // in order
+
+ private:
+  void mark(TapeNode n) {
+    if (n && !std::exchange(tape_.marks_[n], char(1))) nodes_.push_back(n);
+  }
+  void follow(TapeNode n) {
+    if (!tape_.makers_[n]) return;
+    const size_t at = tape_.makers_[n] - 1;
+    const TapeEntry& e = tape_.entries[at];
+    entries.push_back(at);
+    if (!(e.op && e.op->stops_gradient))
+      for (const TapeNode in : e.in_nodes) mark(in);
+  }
+
+  Impl& tape_;
+  std::vector<TapeNode> nodes_;
+};
+
+std::vector<bool> GradientTape::Impl::reaches(std::span<const TapeNode> targets, std::span<const TapeNode> sources) {
+  std::vector<bool> reached;
+  if (options.persistent) {
+    const Part part(*this, targets);
+    for (const TapeNode s : sources) reached.push_back(part.has(s));
+  } else {
+    const std::vector<char> behind = nodes_behind(targets);
+    for (const TapeNode s : sources) reached.push_back(s && behind[s]);
+  }
+  return reached;
 }
 
 namespace {
@@ -108,7 +165,8 @@ class PartSums {
 }  // namespace
 
 struct GradientTape::Impl::Walk {
-  std::vector<Tensor> cotangent;  // by node
+  std::vector<Tensor> cotangent;        // by node
+  std::vector<char> active, is_source;  // by node: what is worth computing
   PartSums parts;
   std::vector<char> is_table;  // by node; empty where no slices are asked for
   std::unordered_map<TapeNode, std::vector<IndexedSlices>> lookups;
@@ -206,9 +264,9 @@ class Arrivals {
 
 // --- The walk --------------------------------------------------------------------------------------------------------
 
-void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk) {
+void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, Walk& walk) {
   std::vector<Tensor>& cotangent = walk.cotangent;
-  auto wanted = [&](size_t i) { return e.in_nodes[i] && active[e.in_nodes[i]]; };
+  auto wanted = [&](size_t i) { return e.in_nodes[i] && walk.active[e.in_nodes[i]]; };
   uint64_t needed = 0;
   for (size_t i = 0; i < e.in_nodes.size(); ++i)
     if (i >= 64 || wanted(i)) needed |= uint64_t(1) << (i & 63);
@@ -242,52 +300,72 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
   add({back.data(), back.size()});
 }
 
+void GradientTape::Impl::visit(TapeEntry& e, Walk& walk) {
+  const size_t outputs = e.out.size();
+  bool reached = false;
+  for (size_t i = 0; i < outputs; ++i) reached |= walk.cotangent[e.first_out + i].defined();
+  if (!reached) return;
+  CallerScope caller(e.where);
+  Tensors given;
+  for (size_t i = 0; i < outputs; ++i) {
+    Tensor& c = walk.cotangent[e.first_out + i];
+    // A record's rule gets zeros where no cotangent arrived; a custom one is told, and so is control flow.
+    given.push_back(c.defined() || !e.op || e.op->call
+                        ? c
+                        : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
+    if (!walk.is_source[e.first_out + i]) c = Tensor();
+  }
+  pull(e, given, walk);
+  if (debug::checks_gradients()) [[unlikely]]
+    check_cotangents(e, given, walk.cotangent);
+}
+
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume,
                                                  std::vector<IndexedSlices>* slices,
                                                  const Callback<void(size_t, const Tensor&)>& arrived) {
   // A walk inside a region belongs to it.
   const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
-  std::vector<char> active = nodes_from(sources);
-  Walk walk;
-  walk.cotangent.resize(next_node_);
+  // A rule may ask this tape again, which then finds no spare Walk.
+  const std::shared_ptr<Walk> own = spare_ ? std::move(spare_) : std::make_shared<Walk>();
+  Walk& walk = *own;
+  walk.cotangent.resize(next_node_), walk.is_source.resize(next_node_);
+  std::vector<size_t> part;  // where the tape is kept
+  if (consume) walk.active = nodes_from(sources);
+  else {
+    part = Part(*this, targets).entries;
+    walk.active.resize(next_node_);
+    for (const TapeNode s : sources) walk.active[s] = 1;
+    for (const size_t at : part) activate(entries[at], walk.active);
+  }
   if (slices) walk.is_table = tables(targets, sources);
-  std::vector<Tensor>& cotangent = walk.cotangent;
-  std::vector<char> is_source(next_node_, 0);
-  for (TapeNode s : sources) is_source[s] = 1;
+  for (TapeNode s : sources) walk.is_source[s] = 1;
   for (size_t i = 0; i < targets.size(); ++i)
-    if (targets[i] && active[targets[i]]) accumulate(cotangent[targets[i]], Tensor(seeds[i]));
+    if (targets[i] && walk.active[targets[i]]) accumulate(walk.cotangent[targets[i]], Tensor(seeds[i]));
 
   Arrivals arrivals(entries, sources, next_node_, arrived);
-  for (size_t at = entries.size(); at-- > 0;) {
-    TapeEntry& e = entries[at];
-    size_t outputs = e.out.size();
-    bool reached = false;
-    for (size_t i = 0; i < outputs; ++i) reached |= cotangent[e.first_out + i].defined();
-    if (reached) {
-      CallerScope caller(e.where);
-      Tensors given;
-      for (size_t i = 0; i < outputs; ++i) {
-        Tensor& c = cotangent[e.first_out + i];
-        // A record's rule gets zeros where no cotangent arrived; a custom one is told, and so is control flow.
-        given.push_back(c.defined() || !e.op || e.op->call
-                            ? c
-                            : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
-        if (!is_source[e.first_out + i]) c = Tensor();
-      }
-      pull(e, given, active, walk);
-      if (debug::checks_gradients()) [[unlikely]]
-        check_cotangents(e, given, cotangent);
-    }
+  for (size_t left = consume ? entries.size() : part.size(); left-- > 0;) {
+    const size_t at = consume ? left : part[left];
+    visit(entries[at], walk);
     if (consume) entries.pop_back();
-    arrivals.walked(at, cotangent);
+    arrivals.walked(at, walk.cotangent);
   }
   std::vector<Tensor> out;
   for (size_t i = 0; i < sources.size(); ++i) {
     const TapeNode s = sources[i];
-    out.push_back(s ? cotangent[s] : Tensor());
+    out.push_back(s ? walk.cotangent[s] : Tensor());
     if (const auto found = walk.lookups.find(s); found != walk.lookups.end()) (*slices)[i] = joined(found->second);
   }
+  if (consume) return out;
+  const auto clear = [&](TapeNode n) { walk.cotangent[n] = Tensor(), walk.active[n] = walk.is_source[n] = 0; };
+  for (const TapeNode t : targets) clear(t);
+  for (const TapeNode s : sources) clear(s);
+  for (const size_t at : part) {
+    for (const TapeNode n : entries[at].in_nodes) clear(n);
+    for (size_t i = 0; i < entries[at].out.size(); ++i) clear(TapeNode(entries[at].first_out + i));
+  }
+  walk.is_table.clear(), walk.lookups.clear(), walk.parts = PartSums();
+  spare_ = own;
   return out;
 }
 

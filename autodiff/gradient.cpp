@@ -116,9 +116,9 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
   };
   if (options.unconnected == Unconnected::error) {
     // Found before anything is freed, so that the tape can be asked again.
-    std::vector<char> behind = tape.nodes_behind(target_nodes);
+    const std::vector<bool> reached = tape.reaches(target_nodes, source_nodes);
     for (size_t i = 0; i < sources.size(); ++i)
-      if (!source_nodes[i] || !behind[source_nodes[i]]) unconnected(i);
+      if (!reached[i]) unconnected(i);
   }
   Consumed consumed{tape, !tape.options.persistent};
   std::vector<Tensor> result =

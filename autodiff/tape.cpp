@@ -93,6 +93,7 @@ void GradientTape::Impl::forget() {
   alive_.clear();
   serial_ = new_tape_serial();  // so that what tensors still carry means nothing
   next_node_ = 1;
+  makers_.clear(), made_ = 0, marks_.clear(), spare_.reset();
   used = false;
   dead_ends_.clear();
   begun_ = next_id_here();

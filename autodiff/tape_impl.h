@@ -1,5 +1,6 @@
 // The implementation of GradientTape: the flat list of entries, and the numbers of tensors on it.
 #pragma once
+#include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -119,8 +120,8 @@ class GradientTape::Impl final : public OwnedTape {
 
   size_t bytes_held() const;
   std::string summary() const;
-  // Which nodes the targets were computed from.
-  std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
+  // By source: whether a target was computed from it.
+  std::vector<bool> reaches(std::span<const TapeNode> targets, std::span<const TapeNode> sources);
 
   TapeOptions options;
   bool used = false;
@@ -128,13 +129,19 @@ class GradientTape::Impl final : public OwnedTape {
 
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
+  std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
+  // Of a persistent tape, which is asked again and again: the part that targets were computed from, in time that the
+  // rest of it does not matter for.
+  class Part;
   // By node: 1 for those of the sources that reach the targets through lookups of rows alone.
   std::vector<char> tables(std::span<const TapeNode> targets, std::span<const TapeNode> sources) const;
   TapeEntry& add_entry(std::string_view op, const Where& where);
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
   // The cotangents that an entry's rule gives, added to those that have arrived.
   struct Walk;
-  void pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk);
+  void pull(TapeEntry& e, std::span<const Tensor> given, Walk& walk);
+  // What arrived at an entry's results goes on to its operands.
+  void visit(TapeEntry& e, Walk& walk);
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
   void note_dead_end(const Op& op, Operands in, const Where& where);
@@ -148,6 +155,13 @@ class GradientTape::Impl final : public OwnedTape {
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
   NodeMap variables_;  // by address
   std::vector<Shared<VariableState>> alive_;
+
+  // For Part, by node: 1 and the index of the entry that made it, 0 where none did, of the first `made_` entries; and
+  // marks, which a Part takes away as it ends.
+  std::vector<uint32_t> makers_;
+  size_t made_ = 0;
+  std::vector<char> marks_;
+  std::shared_ptr<Walk> spare_;  // that of the last walk over a Part, for the next one: nothing stands in its lists
 
   // For errors: the first dead ends, and when and where the tape recorded (ids of this thread's tensors).
   std::vector<DeadEnd> dead_ends_;

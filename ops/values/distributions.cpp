@@ -185,10 +185,16 @@ std::vector<Key> several(const RandomOptions& o, int64_t n, const Where& where) 
 Tensors gamma_draws(std::string_view op, std::string_view name, const Tensor& a, const Shape& shape, const Plan& p,
                     const RandomOptions& o, const Where& where, double scale = 1) {
   Tensor x = parameter(op, name, a, shape, p.work, p.device, is_positive, positive, where);
-  if (scale != 1) x = x * scale;
+  if (scale != 1) x = rill::where(x * scale > 0, x * scale, x);  // the least positive number has no half
   const Tensor key = key_on(o, p.device);
   const Tensor* in[] = {&key, &x};
   return apply(random_gamma_op, in, {}, where);
+}
+// Their logarithms; of parameters near the least positive number these are beyond the dtype, and the last one in it, for
+// what is made of their differences.
+Tensor log_gamma_draws(std::string_view op, std::string_view name, const Tensor& a, const Shape& shape, const Plan& p,
+                       const RandomOptions& o, const Where& where) {
+  return maximum(gamma_draws(op, name, a, shape, p, o, where)[1], finfo(p.work).min);
 }
 
 // Uniform noise as a draw without parameters makes it.
@@ -274,15 +280,15 @@ Tensor gamma(const Tensor& a, const Shape& shape, const RandomOptions& o, Where 
 Tensor log_gamma(const Tensor& a, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   const Plan p = plan("random::log_gamma", {&a}, o, where);
-  return astype(gamma_draws("random::log_gamma", "a", a, shape, p, o, where)[1], p.dtype);
+  return astype(log_gamma_draws("random::log_gamma", "a", a, shape, p, o, where), p.dtype);
 }
 
 Tensor beta(const Tensor& a, const Tensor& b, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   const Plan p = plan("random::beta", {&a, &b}, o, where);
   const std::vector<Key> keys = several(o, 2, where);
-  const Tensor x = gamma_draws("random::beta", "a", a, shape, p, {.key = keys[0]}, where)[1],
-               y = gamma_draws("random::beta", "b", b, shape, p, {.key = keys[1]}, where)[1];
+  const Tensor x = log_gamma_draws("random::beta", "a", a, shape, p, {.key = keys[0]}, where),
+               y = log_gamma_draws("random::beta", "b", b, shape, p, {.key = keys[1]}, where);
   return astype(sigmoid(x - y), p.dtype);
 }
 
@@ -291,7 +297,7 @@ Tensor dirichlet(const Tensor& alpha, const Shape& shape, const RandomOptions& o
   const Plan p = plan("random::dirichlet", {&alpha}, o, where);
   if (alpha.ndim() == 0) fail("random::dirichlet", "alpha is a scalar and needs an axis of classes", where);
   const Shape all = with_axis(shape, alpha.shape().back());
-  return astype(softmax(gamma_draws("random::dirichlet", "alpha", alpha, all, p, o, where)[1], -1), p.dtype);
+  return astype(softmax(log_gamma_draws("random::dirichlet", "alpha", alpha, all, p, o, where), -1), p.dtype);
 }
 
 Tensor chisquare(const Tensor& df, const Shape& shape, const RandomOptions& o, Where where) {

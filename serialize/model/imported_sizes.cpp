@@ -89,4 +89,10 @@ MaybeIntegers as_vector(const Integers& x) {
   return Integers{x.dims, false};
 }
 
+TopK best_of(const Tensor& x, Dim k, int64_t axis, bool largest) {
+  if (x.ndim() == 0 || !same(k, x.dim(axis))) return topk(x, int64_t(k), {.axis = axis, .largest = largest});
+  const Tensor order = argsort(x, {.axis = axis, .descending = largest});
+  return {take_along_axis(x, order, axis), order};
+}
+
 }  // namespace rill::imported

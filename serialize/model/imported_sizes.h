@@ -115,4 +115,7 @@ MaybeIntegers reshaped(const Integers& x, const Dims& shape);
 MaybeIntegers as_scalar(const Integers& x);
 MaybeIntegers as_vector(const Integers& x);
 
+// The k largest along an axis, or smallest: of all that there are, as exporters write a sort, whatever their number.
+TopK best_of(const Tensor& x, Dim k, int64_t axis, bool largest);
+
 }  // namespace rill::imported

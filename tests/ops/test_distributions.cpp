@@ -211,6 +211,22 @@ TEST_CASE("second derivatives of draws are refused") {
   says([&] { twice(tensor(2.0)); }, {"have no derivatives themselves"});
 }
 
+TEST_CASE("parameters near the least positive number give numbers") {
+  // Their logarithms are below what the dtype holds.
+  for (const DType d : {f32, bf16, f64}) {
+    INFO(name(d));
+    const double least = d == f64 ? 5e-324 : d == f32 ? 1.4e-45 : 9.2e-41;
+    const Tensor a = full({300}, least, d);
+    const random::RandomOptions o{.dtype = d, .key = random::Key(3)};
+    for (const Tensor& x : {random::gamma(a, {300}, o), random::log_gamma(a, {300}, o), random::beta(a, a, {300}, o),
+                            random::dirichlet(full({3}, least, d), {100}, o), random::chisquare(a, {300}, o)}) {
+      CHECK(!any(isnan(x)).item<bool>());
+      CHECK(array_equal(where(x <= 1, 0, x), zeros_like(x)));
+    }
+    CHECK(!any(isnan(grad([&](const Tensor& t) { return sum(random::log_gamma(t, {300}, o)); })(a))).item<bool>());
+  }
+}
+
 TEST_CASE("dtypes of draws") {
   CHECK(random::gamma(2, {3}).dtype() == f32);
   CHECK(random::gamma(tensor(2), {3}).dtype() == f32);

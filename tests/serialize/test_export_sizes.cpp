@@ -305,6 +305,34 @@ TEST_CASE("Fourier transforms are written as DFT, and read as ours, of any lengt
   CHECK(has(refused([](const Tensor& x) { return fft::fft(x); }), "'output' of 'f' is complex"));
 }
 
+TEST_CASE("a model that came in goes out again, for every size") {
+  const std::vector<Body> bodies = {
+      [](const Tensor& x) { return x(slice(none, none, -1)); },
+      [](const Tensor& x) { return x(slice(x.dim(0) - 1, none, -2)); },
+      [](const Tensor& x) { return flip(x, {0, 1}); },
+      [](const Tensor& x) { return sort(x, 0); },
+      [](const Tensor& x) { return argsort(x, {.axis = 0, .descending = true}).astype(f32); },
+      [](const Tensor& x) { return norm(x) / full({}, x.dim(0) + 1); },
+  };
+  const Folder folder;
+  for (size_t k = 0; k < bodies.size(); ++k)
+    for (const char* name : {"first.onnx", "first.pb"}) {
+      INFO(k << " " << name);
+      const auto f =
+          function("f", [&](const Tensor& x) { return bodies[k](x); }, {.signature = {spec(f32, {any, 2}, "x")}});
+      export_model(f, folder / name);
+      const Model model = import_model(folder / name);
+      export_model(model, folder / (std::string("again_") + name));
+      const Model again = import_model(folder / (std::string("again_") + name));
+      for (const int64_t n : {0, 1, 2, 5, 8, 9}) {
+        INFO("size " << n);
+        const Tensor x = round(random::normal({n, 2}, {.key = random::Key(uint64_t(n))}) * 2), want = bodies[k](x);
+        CHECK(allclose(model({{"x", x}}).at("output"), want));
+        CHECK(allclose(again({{"x", x}}).at("output"), want));
+      }
+    }
+}
+
 TEST_CASE("frozen weights keep their names, equal ones too") {
   const Variable a(ones({2}), "first/bias"), b(ones({2}), "second/bias");
   const auto f = function("f", [&](const Tensor& x) { return (x + a) * b; }, {.signature = {spec(f32, {any, 2}, "x")}});

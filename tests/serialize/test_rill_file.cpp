@@ -109,6 +109,47 @@ TEST_CASE("gradient rules and recomputed parts come back") {
   CHECK(to_string(m.graph({{"x", tensor(3.f)}})).find("custom_gradient") != std::string::npos);
 }
 
+TEST_CASE("what a loop's gradient does not read of what was kept is no input of its graph") {
+  const Tensor quarter = tensor(0.25f);
+  const auto loop = [&](const Tensor& x) {
+    const auto [last, ys] = scan(
+        [&](const Tensor& c, const Tensor& row) {
+          const Tensor y = c * quarter;
+          return std::pair((y + 0.1f) * row, y);
+        },
+        x, tensor({0.5f, 2.f}), {.reverse = true});
+    return sum((last + sum(ys, 0)) * x);
+  };
+  const auto f = function(
+      "second", [&](const Tensor& x) { return grad([&](const Tensor& v) { return sum(grad(loop)(v) * v); })(x); },
+      {.signature = {spec(f32, {any}, "x")}});
+  const Folder out;
+  export_model(f, out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  for (const Tensor& x : {tensor({1.f, -2.f, 0.5f}), tensor({3.f})})
+    CHECK(array_equal(m({{"x", x}}).at("output"), f(x)));
+}
+
+TEST_CASE("a rule inside a loop that draws brings its generator along") {
+  const auto noisy = custom_gradient([](const Tensor& v) {
+    return std::pair(v * v, [v](const Tensor& g) { return g * v + random::normal(v.shape()); });
+  });
+  const auto f = function(
+      "noisy",
+      [&](const Tensor& x) {
+        return scan([&](const Tensor& c, const Tensor& row) { return std::pair(noisy(c) * row, row); }, x, ones({2}))
+            .first;
+      },
+      {.signature = {spec(f32, {3}, "x")}});
+  const Folder out;
+  export_model(f, out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  const Tensor x = tensor({1.f, -2.f, 0.5f});
+  CHECK(array_equal(m({{"x", x}}).at("output"), f(x)));
+  export_model(m, out / "again.rill");
+  CHECK(array_equal(import_model(out / "again.rill")({{"x", x}}).at("output"), f(x)));
+}
+
 namespace {
 
 // A small network, its optimizer, and steps on random batches.

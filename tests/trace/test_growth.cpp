@@ -135,6 +135,16 @@ TEST_CASE("derivatives") {
               GradientTape tape;
               tape.gradient(f(half), f.weights);
             }));
+  is_linear("a persistent tape that is asked for each of many small pieces", [](int n) -> growth::Walk {
+    return [n] {
+      GradientTape tape({.persistent = true});
+      tape.watch(half);
+      std::vector<Tensor> pieces;
+      for (int i = 0; i < n; ++i) pieces.push_back(half * double(i));
+      for (const Tensor& t : pieces) tape.gradient(t, half);
+      for (int i = 0; i < n; ++i) tape.gradient(pieces[1], half, {.unconnected = Unconnected::zero});
+    };
+  });
   is_linear("tangents", of_chain([](const Chain& f) { jvp(f, half, tensor(1.f)); }));
   is_linear("rows", of_chain([](const Chain& f) { vmap(f)(stack({half, half})); }));
   is_linear("a Jacobian", of_chain([](const Chain& f) { jacrev(f)(half); }));

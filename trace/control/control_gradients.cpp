@@ -82,6 +82,8 @@ Graph BackwardTrace::with_kept(const Graph& g, std::vector<bool>* used) const {
   });
   for (size_t k = 0; k < out.inputs.size(); ++k)
     if (out.inputs[k].kind == GraphInput::Kind::argument) out.inputs[k].argument = int(k);
+  // Sizes are named by nodes of the graph that still had all inputs.
+  if (!out.whole && has_open_sizes(out)) out.whole = Shared<const Graph>::make(g);
   *used = std::move(read);
   return out;
 }

@@ -22,11 +22,14 @@ VariableValues::VariableValues(std::string_view op, std::span<const Graph* const
            where);
     if (values_.try_emplace(v.get()).second) states.push_back(v.get());
   };
-  for (const Graph* g : graphs) {
-    for (const GraphInput& in : g->inputs)
+  const auto add_graph = [&](const auto& self, const Graph& g) -> void {
+    for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::variable) add(in.variable);
-    for (const GraphAssign& a : g->assigns) add(a.variable);
-  }
+    for (const GraphAssign& a : g.assigns) add(a.variable);
+    for (const Node& n : g.nodes())  // a gradient rule may read Variables, and draw, by itself
+      for (const auto& [role, inner] : inner_graphs(n)) self(self, *inner);
+  };
+  for (const Graph* g : graphs) add_graph(add_graph, *g);
   for (auto& [state, name] : unique_names(states, paths))
     if (const auto at = values_.find(const_cast<VariableState*>(state)); at != values_.end()) at->second.name = name;
   const LockVariables lock(std::move(states));

@@ -15,12 +15,13 @@ namespace rill {
 
 class VariableValues {
  public:
-  // The values that the Variables which these graphs read or assign have now, all at one moment: other threads may go
-  // on training. Throws rill::Error, under the name of `op`, where the function that is traced on this thread has
-  // assigned one of them, whose value is not known then. Those among `paths` have the names that they have there.
+  // The values that the Variables which these graphs, and those inside them, read or assign have now, all at one
+  // moment: other threads may go on training. Throws rill::Error, under the name of `op`, where the function that is
+  // traced on this thread has assigned one of them, whose value is not known then. Those among `paths` have the names
+  // that they have there.
   VariableValues(std::string_view op, std::span<const Graph* const> graphs, const NamedVariables& paths,
                  const Where& where);
-  // `v`: of one of the graphs.
+  // `v`: of one of these.
   const Tensor& of(const Shared<VariableState>& v) const { return values_.at(v.get()).value; }
   // The name of `v`, which no other has: of two Dense layers dense/kernel and dense_1/kernel, as in a checkpoint.
   const std::string& name_of(const Shared<VariableState>& v) const { return values_.at(v.get()).name; }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/onnx/in/interpreter.h"
 
 namespace rill::onnx_import {
@@ -47,7 +48,8 @@ Values extreme(const Call& c) {
     if (each) return x;
     const DType d = x.dtype();
     const Tensor y = is_bool(d) ? x.astype(u8) : x;
-    if (reduced_size(y, options) != 0) return (largest ? max(y, options) : min(y, options)).astype(d);
+    const Dim n = reduced_size(y, options);  // (a trace of sizes that are open refuses 0 where it took others)
+    if (n.hint() != 0 || n != 0) return (largest ? max(y, options) : min(y, options)).astype(d);
     Tensor limit;
     if (is_bool(d)) limit = full({}, largest ? 0 : 1, u8);
     else if (is_floating(d)) limit = full({}, Tensor(largest ? -INFINITY : INFINITY), d);
@@ -83,8 +85,8 @@ Values cumulative_rule(const Call& c) {
 
 Values topk_rule(const Call& c) {
   const Tensor x = c.x();
-  const int64_t k = c.has(1) ? int64_t(c.dim(1)) : c.integer("k", -1);
-  const TopK best = topk(x, k, {.axis = c.integer("axis", -1), .largest = c.flag("largest", true)});
+  const Dim k = c.has(1) ? c.dim(1) : Dim(c.integer("k", -1));
+  const TopK best = imported::best_of(x, k, axis_of(c, c.integer("axis", -1), x.ndim()), c.flag("largest", true));
   return {best.values, best.indices};
 }
 

@@ -92,7 +92,9 @@ Values slice_rule(const Call& c) {
     const bool back = step < 0;
     start = smaller(larger(start, 0), back ? Dim(size - 1) : size);
     stop = back ? smaller(larger(stop, -1), size) : smaller(larger(stop, 0), size);
-    from[axis] = start, to[axis] = back && stop == -1 ? Dim(0) - size - 1 : stop, by[axis] = step;
+    if (back && stop.is_open()) stop = stop - smaller(larger(Dim(0) - stop, 0), 1) * size;  // without a test: for all
+    else if (back && stop == -1) stop = Dim(0) - size - 1;
+    from[axis] = start, to[axis] = stop, by[axis] = step;
   }
   return {strided_slice(x, from, to, by)};
 }

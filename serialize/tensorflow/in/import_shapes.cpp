@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rill/devices/params/shape_params.h"
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/tensorflow/in/slices.h"
 
 namespace rill::tensorflow_in {
@@ -229,7 +230,8 @@ Values scatter_new_rule(const Call& c) {
   return scattered(zeros(shape_from(c.dims(2)), c.x(1).dtype()), c.x(0), c.x(1), ScatterMode::add);
 }
 Values topk_rule(const Call& c) {
-  const TopK y = topk(c.x(0), int64_t(c.dim(1)));
+  const Tensor x = c.x(0);
+  const TopK y = imported::best_of(x, c.dim(1), x.ndim() - 1, true);
   return {y.values, y.indices.astype(c.attribute("index_type") ? c.dtype("index_type") : i32)};
 }
 Values one_hot_rule(const Call& c) {
