@@ -55,11 +55,15 @@ TEST_CASE("convolutions of bytes are exact, and their padding stands for 0") {
     ConvParams p;
   };
   const Layout nchw = Layout::nchw;
-  const Case cases[] = {{{2, 16, 20, 21}, {40, 16, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, nchw, {}}},
-                        {{1, 3, 30, 30}, {24, 3, 7, 7}, {{2, 2}, {3, 2}, {1, 3}, {1, 1}, 1, nchw, {}}},
-                        {{3, 64, 9, 9}, {70, 64, 1, 1}, {{1, 1}, {0, 0}, {0, 0}, {1, 1}, 1, nchw, {}}},
-                        {{2, 12, 14, 11}, {96, 4, 3, 3}, {{1, 2}, {2, 2}, {2, 2}, {2, 2}, 3, nchw, {}}},
-                        {{2, 6, 50}, {33, 6, 5}, {{2}, {2}, {2}, {1}, 1, nchw, {}}}};
+  const Case cases[] = {
+      {{2, 16, 20, 21}, {40, 16, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, nchw, {}}},
+      {{1, 3, 30, 30}, {24, 3, 7, 7}, {{2, 2}, {3, 2}, {1, 3}, {1, 1}, 1, nchw, {}}},
+      {{3, 64, 9, 9}, {70, 64, 1, 1}, {{1, 1}, {0, 0}, {0, 0}, {1, 1}, 1, nchw, {}}},
+      {{2, 12, 14, 11}, {96, 4, 3, 3}, {{1, 2}, {2, 2}, {2, 2}, {2, 2}, 3, nchw, {}}},
+      {{2, 6, 50}, {33, 6, 5}, {{2}, {2}, {2}, {1}, 1, nchw, {}}},
+      {{2, 40, 13, 17}, {40, 1, 3, 3}, {{1, 2}, {1, 1}, {1, 1}, {1, 1}, 40, nchw, {}}},
+      {{1, 5, 9, 30}, {5, 1, 5, 3}, {{2, 1}, {2, 2}, {3, 0}, {1, 2}, 5, nchw, {}}},
+      {{1, 130, 4, 5, 6}, {130, 1, 2, 3, 3}, {{1, 1, 1}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, 130, nchw, {}}}};
   for (auto [of_x, of_w] : {std::pair(u8, i8), {i8, i8}, {u8, u8}, {i8, u8}})
     for (const Case& c : cases)
       for (bool by_channel : {false, true}) {
@@ -77,6 +81,73 @@ TEST_CASE("convolutions of bytes are exact, and their padding stands for 0") {
         same_as_eager([&](const Tensor& t) { return byte_conv(t, w, p, q, c.p); }, x, wanted);
         CHECK(same(byte_conv(transpose(transpose(x).contiguous()), w, p, q, c.p), wanted));
       }
+}
+
+TEST_CASE("what follows a product of bytes runs on its sums, with the bits of eager") {
+  const auto in_bytes = [](const Tensor& y, DType d) {
+    const double low = d == u8 ? 0 : -128;
+    return clip(round(y / 0.37f) + (low + 3), low, low + 255).astype(d);
+  };
+  const auto is_joined = [&](auto f, const Tensor& x) {
+    auto traced = function("f", f);
+    const Tensor wanted = f(x);
+    for (int threads : {3, 1, 2}) {
+      set_num_threads(threads);
+      CHECK(same(traced(x), wanted));
+      jit::wait();
+      CHECK(same(traced(x), wanted));
+    }
+    const std::string text = traced.explain();
+    INFO(text);
+    return has(text, "eager kernels") || (has(text, "byte_") && has(text, " in one -> "));
+  };
+  const int before = num_threads();
+  for (auto [of_x, of_w] : {std::pair(u8, i8), {i8, u8}}) {
+    const auto sums = [&](const Tensor& x, const Tensor& w, int64_t groups) {
+      const ConvParams p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, groups, Layout::nchw, {}};
+      return byte_conv(x, w, bytes({}, of_x, 3), bytes({w.dim(0).plain()}, of_w, 4), p).astype(f32);
+    };
+    const Tensor scale = random::uniform({48, 1, 1}, {.low = 1e-4, .high = 1e-3, .key = random::Key(5)});
+    for (auto [in, groups] : {std::pair<int64_t, int64_t>{12, 1}, {48, 48}, {96, 3}}) {
+      const Tensor w = bytes({48, in / groups, 3, 3}, of_w, 2), x = bytes({2, in, 20, 11}, of_x, 1),
+                   other = bytes({2, 48, 20, 11}, of_x, 6);
+      CHECK(is_joined([&](const Tensor& t) { return relu(sums(t, w, groups) * scale + 0.5f); }, x));
+      CHECK(is_joined(
+          [&](const Tensor& t) {
+            const Tensor y = in_bytes(relu(sums(t, w, groups) * scale - 1), of_x);
+            return in_bytes(y.astype(f32) * 0.1f + other.astype(f32) * 0.2f, of_x);
+          },
+          x));
+      CHECK(is_joined([&](const Tensor& t) { return in_bytes(sums(t, w, groups) * 1e-3f, of_x); }, x));
+      // A layer after the other, a pooling between.
+      const Tensor next = bytes({48, 48, 3, 3}, of_w, 7);
+      CHECK(is_joined(
+          [&](const Tensor& t) {
+            const Tensor y = in_bytes(sums(t, w, groups) * scale, of_x);
+            const Tensor pooled = max_pool(y, {3, 2}, {.strides = {2, 2}, .padding = "SAME", .layout = Layout::nchw});
+            return in_bytes(sums(pooled, next, 1) * scale, of_x);
+          },
+          x));
+      // The sums are wanted as well.
+      auto both = function("both", [&](const Tensor& t) {
+        const Tensor y = sums(t, w, groups);
+        return std::vector<Tensor>{y, in_bytes(y * scale, of_x)};
+      });
+      for (int call = 0; call < 3; ++call, jit::wait()) {
+        const std::vector<Tensor> y = both(x);
+        CHECK(same(y[0], sums(x, w, groups)));
+        CHECK(same(y[1], in_bytes(sums(x, w, groups) * scale, of_x)));
+      }
+    }
+    const Tensor w = bytes({70, 200}, of_w, 2), bias = random::normal({200}, {.key = random::Key(8)});
+    for (int64_t m : {1, 37, 200}) {
+      const auto f = [&](const Tensor& t) {
+        return relu(byte_matmul(t, w, bytes({}, of_x, 3), bytes({200}, of_w, 4)).astype(f32) * 1e-3f + bias);
+      };
+      CHECK(is_joined(f, bytes({m, 70}, of_x, 1)));
+    }
+  }
+  set_num_threads(before);
 }
 
 TEST_CASE("products with blocks have the bits of products with their numbers") {

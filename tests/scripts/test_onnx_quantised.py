@@ -1,4 +1,4 @@
-"""Models that onnxruntime's quantiser writes, run by import_model: a perceptron and a small network of convolutions, in the
+"""Models that onnxruntime's quantiser writes, run by import_model: a perceptron and two small networks of convolutions, in the
 forms that there are: integers from what a call gives (dynamic), operators on integers (QOperator), pairs of DequantizeLinear
 and QuantizeLinear (QDQ); with a scale for the weights, or one for each channel. ONNX's reference says what is right, for its own operators onnxruntime; integers
 that are rounded from other sums may be a step away. Runs in .deps/formats (tests/formats.txt); skipped where there is none.
@@ -61,6 +61,29 @@ def pictures():
     return model(nodes, weights, ["batch", 3, 24, 20], ["batch", 7]), some(2, 3, 24, 20)
 
 
+def branches():
+    """A residual around a depthwise convolution, poolings, and groups of channels."""
+    weights, nodes = {}, []
+
+    def conv(x, name, channels, out, kernel, group=1, relu=True):
+        fan = channels // group * kernel * kernel
+        weights[f"{name}_w"], weights[f"{name}_b"] = some(out, channels // group, kernel, kernel, scale=fan**-0.5), some(out, scale=0.1)
+        nodes.append(helper.make_node("Conv", [x, f"{name}_w", f"{name}_b"], [f"{name}_c" if relu else name], group=group, pads=[kernel // 2] * 4))
+        if relu:
+            nodes.append(helper.make_node("Relu", [f"{name}_c"], [name]))
+        return name
+
+    conv("x", "a", 3, 32, 3)
+    nodes.append(helper.make_node("MaxPool", ["a"], ["pool"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4))
+    conv(conv("pool", "deep", 32, 32, 5, group=32), "narrow", 32, 32, 1, relu=False)
+    nodes.append(helper.make_node("Add", ["narrow", "pool"], ["sum"]))
+    conv("sum", "grouped", 32, 40, 3, group=2)
+    nodes.append(helper.make_node("AveragePool", ["grouped"], ["mean"], kernel_shape=[2, 2], strides=[2, 2]))
+    weights["w"], weights["b"] = some(40 * 6 * 5, 7, scale=0.03), some(7)
+    nodes += [helper.make_node("Flatten", ["mean"], ["flat"]), helper.make_node("Gemm", ["flat", "w", "b"], ["y"])]
+    return model(nodes, weights, ["batch", 3, 24, 20], ["batch", 7]), some(2, 3, 24, 20)
+
+
 class Samples(q.CalibrationDataReader):
     def __init__(self, x):
         self.left = iter([{"x": x}, {"x": x * 1.2}])
@@ -105,7 +128,7 @@ def main():
     keep = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv else None
     with tempfile.TemporaryDirectory() as temporary:
         folder, work, count = pathlib.Path(keep or temporary) / "cases", pathlib.Path(temporary), 0
-        for net, (float_model, x) in (("perceptron", perceptron()), ("pictures", pictures())):
+        for net, (float_model, x) in (("perceptron", perceptron()), ("pictures", pictures()), ("branches", branches())):
             source = work / f"{net}.onnx"
             onnx.save(float_model, source)
             for kind in ("dynamic", "qoperator", "qdq"):

@@ -22,6 +22,7 @@
 #include "rill/tensor/fork_condition.h"
 #include "rill/tensor/text.h"
 #include "rill/trace/call/inner_call.h"
+#include "rill/trace/fusion/byte_tails.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/graph/control_node.h"
@@ -188,7 +189,7 @@ void Tiers::compile() {
   try {
     Graph fused = compile_graph(eager_.graph());
     bool any = false;
-    for (const Node& n : fused.nodes()) any |= n.op == &fused_op || n.op == &epilogue_op;
+    for (const Node& n : fused.nodes()) any |= n.op == &fused_op || n.op == &epilogue_op || n.op == &byte_tail_op;
     if (any) compiled_ = std::make_unique<const Executable>(std::move(fused));
     else why_eager_ = "nothing to fuse";
   } catch (const std::exception& e) {
@@ -234,7 +235,7 @@ std::string Tiers::describe(const std::string& indent, const std::string& name) 
     if (n.kind != Node::Kind::op || n.op->view) continue;
     std::string outputs;
     for (const Spec& s : n.outputs) outputs += (outputs.empty() ? "" : ", ") + to_string(s);
-    if (n.op == &epilogue_op) {
+    if (n.op == &epilogue_op || n.op == &byte_tail_op) {
       text += fmt::format("{}  {} in one -> {}\n", indent, n.op->title(n.attrs), outputs);
       continue;
     }

@@ -12,7 +12,7 @@
 
 namespace rill {
 
-extern const Op conv_op, max_pool_op, avg_pool_op, concat_op, copy_op, reshape_op, transpose_op;
+extern const Op byte_conv_op, conv_op, max_pool_op, avg_pool_op, concat_op, copy_op, reshape_op, transpose_op;
 
 namespace {
 
@@ -51,7 +51,7 @@ class ChannelsLast {
   // Appends node `i` with its channels last. False where it is not one that is computed so.
   bool turn(size_t i, const Node& n) {
     std::optional<Node> turned;
-    if (n.op == &conv_op) turned = turned_conv(n);
+    if (n.op == &conv_op || n.op == &byte_conv_op) turned = turned_conv(n);
     else if (n.op == &max_pool_op || n.op == &avg_pool_op) turned = turned_pool(n);
     else if (n.op == &concat_op) turned = turned_concat(n);
     else if (n.op->kind == OpKind::elementwise && !n.op->view && !n.op->call) turned = turned_elementwise(n);
@@ -72,12 +72,18 @@ class ChannelsLast {
     return plain_[i] = true;
   }
 
-  static bool suits(const Spec& s) { return s.dtype == DType::f32 && s.device.kind() == DeviceKind::cpu; }
+  static bool is_byte(DType d) { return d == DType::u8 || d == DType::i8; }
+  // Of a convolution of bytes the result is i32. Poolings of other numbers have no fast kernel with the channels last.
+  static bool suits(const Node& n) {
+    const Spec& s = n.outputs[0];
+    return s.device.kind() == DeviceKind::cpu &&
+           (s.dtype == DType::f32 || n.op == &byte_conv_op || (n.op == &max_pool_op && is_byte(s.dtype)));
+  }
   const std::optional<ValueId>& twin(ValueId v) const { return twins_[size_t(v.node)]; }
 
   std::optional<Node> turned_conv(const Node& n) {
     ConvParams p = n.attrs.as<ConvParams>();
-    if (p.layout != Layout::nchw || !suits(n.outputs[0])) return {};
+    if (p.layout != Layout::nchw || !suits(n)) return {};
     p.layout = Layout::nhwc;
     const size_t axes = n.outputs[0].shape.size();
     Dims weight;  // [space..., in, out] of [out, in, space...]
@@ -85,12 +91,17 @@ class ChannelsLast {
     weight.push_back(1), weight.push_back(0);
     const ValueId x = make_twin(n, n.inputs[0]);
     make_plain(n.inputs[1]);
-    return r_.node(n, conv_op, {x, r_.append(n, transpose_op, {r_[n.inputs[1]]}, TransposeAttrs{weight})}, p);
+    std::vector<ValueId> in{x, r_.append(n, transpose_op, {r_[n.inputs[1]]}, TransposeAttrs{weight})};
+    for (size_t i = 2; i < n.inputs.size(); ++i) {  // zero points of bytes
+      make_plain(n.inputs[i]);
+      in.push_back(r_[n.inputs[i]]);
+    }
+    return r_.node(n, *n.op, std::move(in), p);
   }
 
   std::optional<Node> turned_pool(const Node& n) {
     PoolParams p = n.attrs.as<PoolParams>();
-    if (p.layout != Layout::nchw || !suits(n.outputs[0]) || !twin(n.inputs[0])) return {};
+    if (p.layout != Layout::nchw || !suits(n) || !twin(n.inputs[0])) return {};
     p.layout = Layout::nhwc;
     return r_.node(n, *n.op, {*twin(n.inputs[0])}, p);
   }
@@ -154,7 +165,8 @@ class ChannelsLast {
 
 Graph channels_last(const Graph& g) {
   const bool any = std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& n) {
-    return n.kind == Node::Kind::op && n.op == &conv_op && n.attrs.as<ConvParams>().layout == Layout::nchw;
+    return n.kind == Node::Kind::op && (n.op == &conv_op || n.op == &byte_conv_op) &&
+           n.attrs.as<ConvParams>().layout == Layout::nchw;
   });
   return any ? ChannelsLast(g).run() : g;
 }

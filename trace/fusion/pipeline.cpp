@@ -11,6 +11,7 @@
 #include "rill/devices/fused.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/ops/op.h"
+#include "rill/trace/fusion/byte_tails.h"
 #include "rill/trace/fusion/channels_last.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
@@ -80,6 +81,7 @@ Graph compile_graph(const Graph& g) {
       {"thin axes", split_thin_axes},
       {"library epilogues", fuse_epilogues},
       {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
+      {"tails of bytes", join_byte_tails},
       {"dead code", eliminate_dead_code},
   };
   return run_passes(passes, g);

@@ -136,6 +136,37 @@ struct FusedCall {
       }
   }
 
+  // Points [first, first + rows * step) of the whole space, of each `step` the first `width`, of which input `k` lies at
+  // `from`, its runs from_step elements apart. Nothing is gathered.
+  void read_tile(int64_t first, int64_t rows, int64_t step, int64_t width, size_t k, char* from, int64_t from_step,
+                 int64_t element) const {
+    const int64_t row = first / l.n, at = first % l.n;
+    const bool in_row = at + (rows - 1) * step + width <= l.n, row_by_row = step == l.n && at + width <= l.n;
+    Pointers p(base.size());
+    if (in_row || row_by_row) {
+      const int64_t innermost = locate(row, p);
+      if (in_row || rows == 1 || innermost + rows <= l.outer.back()) {
+        SmallVec<int64_t, 16> stride(base.size());
+        for (size_t i = 0; i < base.size(); ++i) {
+          p[i] += at * l.row_stride[i];
+          stride[i] = in_row ? step * l.row_stride[i] : rows == 1 ? 0 : l.outer_stride.back()[i];
+        }
+        p[k] = from, stride[k] = from_step * element;
+        return run(p.data(), stride.data(), rows, width, scratch(scratch_bytes(width)));
+      }
+    }
+    FusedCall own = *this;
+    own.redirected = int(k);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t done = 0; done < width;) {
+        const int64_t point = first + r * step + done, row = point / l.n, at = point % l.n;
+        const int64_t count = std::min(width - done, l.n - at);
+        own.target = from + (r * from_step + done) * element;
+        own.part_of_row(row, at, at + count);
+        done += count;
+      }
+  }
+
   bool is_gathered(size_t k) const {
     return k < f.inputs.size() && f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
            (f.inputs[k].random || l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype)));

@@ -1,6 +1,7 @@
 // Pooling on the CPU. f32 in NHWC goes to the vector kernels of pool_rows.cpp, f16 and bf16 to those by way of f32; the
 // rest (NCHW, f64, integers) is walked plane by plane here.
 #include <algorithm>
+#include <limits>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/product/pool.h"
@@ -78,6 +79,36 @@ int64_t divisor(const PoolParams& p, int64_t inside) {
   return p.count_include_pad ? int64_t(Shape(p.window).numel()) : inside;
 }
 
+// The largest bytes of windows with the channels last: pixel by pixel, so that neighbouring channels are compared at once.
+template <class T>
+void max_pool_bytes(const Sliding& s, const T* x, T* y) {
+  const int64_t c = s.in_channels, work = s.out[2] * s.window[0] * s.window[1] * s.window[2] * c;
+  parallel_for(s.batch * s.out[0] * s.out[1], 1 + (1 << 18) / work, [&](int64_t begin, int64_t end) {
+    for (int64_t pixel = begin * s.out[2]; pixel < end * s.out[2]; ++pixel) {
+      const int64_t at[3] = {pixel / s.out[2] / s.out[1] % s.out[0], pixel / s.out[2] % s.out[1], pixel % s.out[2]};
+      const T* const image = x + pixel / (s.out[0] * s.out[1] * s.out[2]) * s.in[0] * s.in[1] * s.in[2] * c;
+      int64_t lo[3], hi[3];
+      for (int a = 0; a < 3; ++a) {
+        const int64_t start = at[a] * s.stride[a] - s.lo[a];
+        lo[a] = std::max<int64_t>(start, 0), hi[a] = std::min(start + s.window[a], s.in[a]);
+      }
+      T* const to = y + pixel * c;
+      std::fill_n(to, c, std::numeric_limits<T>::lowest());
+      for (int64_t i = lo[0]; i < hi[0]; ++i)
+        for (int64_t j = lo[1]; j < hi[1]; ++j)
+          for (int64_t k = lo[2]; k < hi[2]; ++k) {
+            const T* from = image + ((i * s.in[1] + j) * s.in[2] + k) * c;
+            for (int64_t n = 0; n < c; ++n) to[n] = std::max(to[n], from[n]);
+          }
+    }
+  });
+}
+template <class T>
+void max_pool_bytes(const KernelArgs& args) {
+  const Sliding s = sliding(args.attrs.as<PoolParams>(), args.input(0).shape());
+  if (args.output().size() > 0) max_pool_bytes(s, args.in_data<T>(0), args.out_data<T>());
+}
+
 bool fits_rows(const KernelArgs& args) {
   return args.output().dtype() == DType::f32 && args.attrs.as<PoolParams>().layout == Layout::nhwc;
 }
@@ -92,6 +123,9 @@ PoolJob job(const KernelArgs& args, const Tensor& x) {
 void max_pool(const KernelArgs& args) {
   if (fits_rows(args)) return max_pool_rows(job(args, args.input(0)));
   if (is_half(args.output().dtype())) return through_f32(args, max_pool);
+  const DType d = args.output().dtype();
+  if (args.attrs.as<PoolParams>().layout == Layout::nhwc && (d == DType::u8 || d == DType::i8))
+    return d == DType::u8 ? max_pool_bytes<uint8_t>(args) : max_pool_bytes<int8_t>(args);
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T* x = args.in_data<T>(0);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {

@@ -46,6 +46,30 @@ std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOp
   return exact_conv(left, right, options).astype(f32) * scale;
 }
 
+bool has_one_scale(const Bytes& b) {
+  if (b.scale.ndim() != 0 || b.zero.ndim() != 0 || b.scale.is_symbolic()) return false;
+  const EagerScope now;
+  const double s = b.scale.item<double>();
+  return s >= 1e-30 && s <= 1e30;  // far from where products and quotients by it leave the numbers
+}
+
+Value from_bytes(const Bytes& b) {
+  Value y(restored(b));
+  y.bytes = std::make_shared<const Bytes>(b);
+  return y;
+}
+
+// (q - zero) scale / scale is off by less than a step, so that it is rounded to q - zero.
+std::optional<Tensor> same_bytes(const Value& x, const Tensor& scale, const Tensor& zero) {
+  if (!x.bytes || !has_one_scale(*x.bytes) || x.bytes->values.dtype() != zero.dtype() || scale.size() != 1 ||
+      zero.size() != 1 || scale.is_symbolic() || zero.is_symbolic() || x.bytes->zero.is_symbolic())
+    return {};
+  const EagerScope now;
+  const bool same = scale.dtype() == f32 && reshape(scale, {}).item<float>() == x.bytes->scale.item<float>() &&
+                    reshape(zero, {}).astype(i32).item<int32_t>() == x.bytes->zero.astype(i32).item<int32_t>();
+  return same ? std::optional(x.bytes->values) : std::nullopt;
+}
+
 Tensor restored(const Bytes& b) {
   const bool known = !b.values.is_symbolic() && !b.scale.is_symbolic() && !b.zero.is_symbolic();
   std::optional<EagerScope> now;

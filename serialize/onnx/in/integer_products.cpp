@@ -106,10 +106,12 @@ bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
   return are_bytes(a, b) && b.constant && a.x.device().kind() != DeviceKind::gpu && a.zero.size() == 1 &&
          (b.zero.size() == 1 || b.zero.size() == columns);
 }
-// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute 32 channels at once.
+// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute one channel, or 32 at once.
 bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options) {
   constexpr int64_t few = 16;
-  return by_bytes(x, w, w.x.dim(0)) && (options.groups == 1 || w.x.dim(0).plain() / options.groups >= few);
+  if (!by_bytes(x, w, w.x.dim(0))) return false;
+  const int64_t each = w.x.dim(0).plain() / options.groups;
+  return options.groups == 1 || each >= few || (each == 1 && w.x.dim(1) == 1);
 }
 
 Tensor exact_matmul(const Centred& a, const Centred& b) {

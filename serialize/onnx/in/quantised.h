@@ -45,5 +45,11 @@ Tensor exact_conv(const Centred& x, const Centred& w, const ConvOptions& options
 // of bytes take them, with one scale on the left and one, or one a column or channel, on the right; else nothing.
 std::optional<Tensor> matmul_of_bytes(const Value& a, const Value& b, bool transposed);
 std::optional<Tensor> conv_of_bytes(const Value& x, const Value& w, const ConvOptions& options);
+// Whether all have one scale, a positive number that is known now, and one zero point.
+bool has_one_scale(const Bytes& b);
+// The value that is restored from these.
+Value from_bytes(const Bytes& b);
+// The bytes behind `x`, where QuantizeLinear by this scale and zero point gives just these again.
+std::optional<Tensor> same_bytes(const Value& x, const Tensor& scale, const Tensor& zero);
 
 }  // namespace rill::onnx_import

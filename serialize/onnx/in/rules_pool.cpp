@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/serialize/onnx/in/quantised.h"
 #include "rill/serialize/onnx/in/windows.h"
 
 namespace rill::onnx_import {
@@ -38,6 +39,12 @@ Tensor places_in(const Tensor& x, bool columns) {
 }
 
 Values max_pool_rule(const Call& c) {
+  // The largest of numbers that were restored by one positive scale is restored from the largest byte.
+  if (const auto b = c.in[0].bytes; b && !c.wants(1) && has_one_scale(*b)) {
+    Call of_bytes = c;
+    of_bytes.in[0] = b->values;
+    return {from_bytes({max_pool_rule(of_bytes)[0].tensor, b->scale, b->zero})};
+  }
   const Tensor x = c.x();
   const Windows w = windows_of(c, x.shape());
   if (!c.wants(1) && is_plain(c, w, x))

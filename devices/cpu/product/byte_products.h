@@ -1,0 +1,121 @@
+// What products and convolutions of bytes share: packed weights, zero points, and the walk over blocks of rows. Whoever
+// asks takes the sums block by block while they are in the cache: into a tensor, or through a fused kernel
+// (byte_tail.cpp).
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "rill/devices/cpu/product/byte_tiles.h"
+#include "rill/devices/cpu/product/packed_operands.h"
+#include "rill/devices/kernel.h"
+
+namespace rill::cpu {
+
+// Finished sums: rows of a dense result, `row` elements apart in it, of which element `first` is the first here; at
+// `sums` they are `step` apart.
+struct ByteSums {
+  int32_t* sums;
+  int64_t rows, columns, step;
+  int64_t first, row;
+};
+// Called by several threads. What it is given is its own until it returns.
+using TakeSums = std::function<void(const ByteSums&)>;
+
+// The sums of byte_matmul and of byte_conv, whose result is seen as [batch, space..., channels].
+void byte_matmul_sums(const KernelArgs& args, const TakeSums& take);
+void byte_conv_sums(const KernelArgs& args, const TakeSums& take);
+
+inline const uint8_t* bytes_of(const Tensor& t) { return reinterpret_cast<const uint8_t*>(t.rep()->data); }
+inline constexpr uint8_t top_bit = 0x80;
+inline uint8_t turn_left(const Tensor& x) { return x.dtype() == DType::i8 ? top_bit : 0; }
+inline uint8_t turn_right(const Tensor& w) { return w.dtype() == DType::u8 ? top_bit : 0; }
+// Copies `n` bytes, turning bits; `to` may not overlap.
+void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn);
+// Memory of this thread, kept between calls: whoever asks for `which` again gives up what was there.
+char* byte_room(int which, int64_t bytes);
+
+// Zero points, as those of u8 on the left and i8 on the right.
+struct Zeros {
+  int32_t left = 0;
+  std::vector<int32_t> right;  // one, or one a column
+  bool any_right = false;
+
+  Zeros(const Tensor& of_left, const Tensor& of_right);
+  int32_t of_column(int64_t j) const { return right[right.size() == 1 ? 0 : size_t(j)]; }
+};
+
+// The right side of a product, or of several beside each other (groups of a convolution): step k of column j lies at
+// at[k] + j * column, and the next product's `next` further.
+struct Columns {
+  const uint8_t* data;
+  const std::vector<int64_t>& at;
+  int64_t n, column;
+  uint8_t turn;
+  int64_t products = 1, next = 0;
+
+  int64_t k() const { return int64_t(at.size()); }
+  int64_t groups() const { return (k() + bytes_together - 1) / bytes_together; }
+  int64_t strips() const { return (n + byte_strip - 1) / byte_strip; }
+  int64_t bytes_of_strip() const { return groups() * byte_strip * bytes_together; }
+  // Of a product, with the sums of the columns behind.
+  int64_t bytes() const { return strips() * (bytes_of_strip() + byte_strip * int64_t(sizeof(int32_t))); }
+  void pack(int8_t* to) const;
+};
+
+// How the weights lie, for those that never change.
+struct ByteLayout {
+  std::vector<int64_t> at;
+  int64_t n, column;
+  uint8_t turn;
+  int64_t products, next;
+  friend bool operator==(const ByteLayout&, const ByteLayout&) = default;
+};
+
+// The packed columns, kept where args has room for them and `keeps`.
+class PackedColumns {
+ public:
+  PackedColumns(const KernelArgs& args, const Columns& c, bool keeps);
+  const int8_t* strip_at(int64_t product, int64_t s) const {
+    return data() + product * columns_.bytes() + s * columns_.bytes_of_strip();
+  }
+  const int32_t* sums(int64_t product) const {
+    return reinterpret_cast<const int32_t*>(strip_at(product, columns_.strips()));
+  }
+
+ private:
+  const int8_t* data() const { return static_cast<const int8_t*>((kept_ ? kept_->buffer : own_)->data); }
+
+  Columns columns_;
+  std::shared_ptr<const PackedOperand<ByteLayout>> kept_;
+  Ref<Buffer> own_;
+};
+
+// A product of m rows, which stand at `rows`, or which copy(first, count, to, step) makes, padded with anything.
+struct ByteProduct {
+  int64_t m;
+  const Columns& columns;
+  const PackedColumns& packed;
+  int64_t which;  // of the products that are packed
+  const Zeros& zeros;
+  int64_t first_column;  // whose zero points are the first
+  const uint8_t* rows;   // with k a multiple of 4, next to each other; or null
+  int64_t first, row;    // where its sums are in the result
+
+  template <class CopyRows>
+  void run(CopyRows&& copy, const TakeSums& take) const {
+    run_blocks(
+        [](const void* f, int64_t first, int64_t count, uint8_t* to, int64_t step) {
+          (*static_cast<const std::remove_reference_t<CopyRows>*>(f))(first, count, to, step);
+        },
+        &copy, take);
+  }
+
+ private:
+  using Copy = void (*)(const void* context, int64_t first, int64_t count, uint8_t* to, int64_t step);
+  void run_blocks(Copy copy, const void* context, const TakeSums& take) const;
+  void run_block(const uint8_t* a, int64_t i, int64_t count, int64_t first_strip, int64_t last_strip,
+                 const std::vector<int32_t>& starts, const TakeSums& take) const;
+};
+
+}  // namespace rill::cpu

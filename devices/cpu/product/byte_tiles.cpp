@@ -1,0 +1,203 @@
+// See byte_tiles.h. Without VNNI, products are of pairs of 16 bits: those of bytes, which AVX2 has, saturate.
+#include "rill/devices/cpu/product/byte_tiles.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "rill/devices/cpu/unroll.h"
+#include "rill/devices/kernel/isa.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+namespace rill::cpu {
+namespace {
+
+template <int rows>
+void plain_tile(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, const int32_t* first, int32_t* to,
+                int64_t to_step) {
+  uint32_t sums[rows][byte_strip];
+  for (int r = 0; r < rows; ++r) std::memcpy(sums[r], first, sizeof(sums[r]));
+  for (int64_t g = 0; g < groups; ++g, b += byte_strip * bytes_together)
+    for (int r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < byte_strip; ++j)
+        for (int64_t t = 0; t < bytes_together; ++t)
+          sums[r][j] += uint32_t(int32_t(a[r * step + g * bytes_together + t]) * int32_t(b[j * bytes_together + t]));
+  for (int r = 0; r < rows; ++r) std::memcpy(to + r * to_step, sums[r], sizeof(sums[r]));
+}
+
+template <class Byte>
+uint32_t channel_sum(const uint8_t* const* taps, int64_t count, int64_t channels, int64_t at, int64_t c,
+                     const int32_t* w, const int32_t* first) {
+  auto sum = uint32_t(first[c]);
+  for (int64_t t = 0; t < count; ++t)
+    sum += uint32_t(int32_t(Byte(taps[t][at])) * int32_t(int16_t(w[t * channels + c])));
+  return sum;
+}
+template <int pixels, class Byte>
+void plain_channels(const uint8_t* const* taps, int64_t count, int64_t pixel_step, int64_t channels, const int32_t* w,
+                    const int32_t* first, int32_t* to, int64_t to_step) {
+  for (int64_t p = 0; p < pixels; ++p)
+    for (int64_t c = 0; c < channels; ++c)
+      to[p * to_step + c] = int32_t(channel_sum<Byte>(taps, count, channels, p * pixel_step + c, c, w, first));
+}
+
+#ifdef __x86_64__
+int32_t four_bytes(const uint8_t* a) {
+  int32_t x;
+  std::memcpy(&x, a, 4);
+  return x;
+}
+
+template <int rows>
+[[gnu::target("avx512f,avx512bw,avx512vnni")]] void vnni_tile(const uint8_t* a, int64_t step, const int8_t* b,
+                                                              int64_t groups, const int32_t* first, int32_t* to,
+                                                              int64_t to_step) {
+  __m512i low[rows], high[rows];
+  RILL_UNROLL for (int r = 0; r < rows; ++r) {
+    low[r] = _mm512_loadu_si512(first);
+    high[r] = _mm512_loadu_si512(first + 16);
+  }
+  for (int64_t g = 0; g < groups; ++g, a += bytes_together, b += byte_strip * bytes_together) {
+    const __m512i left = _mm512_loadu_si512(b), right = _mm512_loadu_si512(b + 64);
+    RILL_UNROLL for (int r = 0; r < rows; ++r) {
+      const __m512i x = _mm512_set1_epi32(four_bytes(a + r * step));
+      low[r] = _mm512_dpbusd_epi32(low[r], x, left);
+      high[r] = _mm512_dpbusd_epi32(high[r], x, right);
+    }
+  }
+  RILL_UNROLL for (int r = 0; r < rows; ++r) {
+    _mm512_storeu_si512(to + r * to_step, low[r]);
+    _mm512_storeu_si512(to + r * to_step + 16, high[r]);
+  }
+}
+
+// 16 columns: a register has two sums of two steps for each of four columns.
+template <int rows>
+[[gnu::target("avx2")]] void pairs_of_half(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups,
+                                           const int32_t* first, int32_t* to, int64_t to_step) {
+  __m256i sum[rows][4];
+  RILL_UNROLL for (int r = 0; r < rows; ++r) {
+    RILL_UNROLL for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_setzero_si256();
+  }
+  for (int64_t g = 0; g < groups; ++g, a += bytes_together, b += byte_strip * bytes_together) {
+    __m256i x[rows];
+    RILL_UNROLL for (int r = 0; r < rows; ++r) {
+      x[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four_bytes(a + r * step)));
+    }
+    RILL_UNROLL for (int v = 0; v < 4; ++v) {
+      const __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 16 * v)));
+      RILL_UNROLL for (int r = 0; r < rows; ++r) {
+        sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(x[r], y));
+      }
+    }
+  }
+  RILL_UNROLL for (int r = 0; r < rows; ++r) {
+    RILL_UNROLL for (int v = 0; v < 4; v += 2) {
+      const __m256i both = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][v], sum[r][v + 1]), 0xD8);
+      const __m256i start = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + 4 * v));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + r * to_step + 4 * v), _mm256_add_epi32(both, start));
+    }
+  }
+}
+template <int rows>
+void avx2_tile(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, const int32_t* first, int32_t* to,
+               int64_t to_step) {
+  pairs_of_half<rows>(a, step, b, groups, first, to, to_step);
+  pairs_of_half<rows>(a, step, b + 64, groups, first + 16, to + 16, to_step);
+}
+
+// The last channels are computed with some before them, which thus are computed twice.
+template <int pixels, class Byte>
+[[gnu::target("avx512f,avx512bw,avx512vnni")]] void vnni_channels(const uint8_t* const* taps, int64_t count,
+                                                                  int64_t pixel_step, int64_t channels,
+                                                                  const int32_t* w, const int32_t* first, int32_t* to,
+                                                                  int64_t to_step) {
+  constexpr int64_t lanes = 16;
+  constexpr __mmask16 all = 0xffff;  // g++ 12 takes the intrinsics without a mask for reads of nothing
+  if (channels < lanes) return plain_channels<pixels, Byte>(taps, count, pixel_step, channels, w, first, to, to_step);
+  for (int64_t begin = 0; begin < channels; begin += lanes) {
+    const int64_t c = std::min(begin, channels - lanes);
+    __m512i sum[pixels];
+    RILL_UNROLL for (int p = 0; p < pixels; ++p) sum[p] = _mm512_loadu_si512(first + c);
+    for (int64_t t = 0; t < count; ++t) {
+      const __m512i weight = _mm512_loadu_si512(w + t * channels + c);
+      RILL_UNROLL for (int p = 0; p < pixels; ++p) {
+        const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[t] + p * pixel_step + c));
+        const __m512i wide = Byte(-1) < 0 ? _mm512_maskz_cvtepi8_epi32(all, x) : _mm512_maskz_cvtepu8_epi32(all, x);
+        sum[p] = _mm512_dpwssd_epi32(sum[p], wide, weight);
+      }
+    }
+    RILL_UNROLL for (int p = 0; p < pixels; ++p) _mm512_storeu_si512(to + p * to_step + c, sum[p]);
+  }
+}
+template <int pixels, class Byte>
+[[gnu::target("avx2")]] void avx2_channels(const uint8_t* const* taps, int64_t count, int64_t pixel_step,
+                                           int64_t channels, const int32_t* w, const int32_t* first, int32_t* to,
+                                           int64_t to_step) {
+  constexpr int64_t lanes = 8;
+  if (channels < lanes) return plain_channels<pixels, Byte>(taps, count, pixel_step, channels, w, first, to, to_step);
+  for (int64_t begin = 0; begin < channels; begin += lanes) {
+    const int64_t c = std::min(begin, channels - lanes);
+    __m256i sum[pixels];
+    RILL_UNROLL for (int p = 0; p < pixels; ++p) {
+      sum[p] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + c));
+    }
+    for (int64_t t = 0; t < count; ++t) {
+      const __m256i weight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + t * channels + c));
+      RILL_UNROLL for (int p = 0; p < pixels; ++p) {
+        const __m128i x = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(taps[t] + p * pixel_step + c));
+        const __m256i wide = Byte(-1) < 0 ? _mm256_cvtepi8_epi32(x) : _mm256_cvtepu8_epi32(x);
+        sum[p] = _mm256_add_epi32(sum[p], _mm256_madd_epi16(wide, weight));
+      }
+    }
+    RILL_UNROLL for (int p = 0; p < pixels; ++p) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + p * to_step + c), sum[p]);
+    }
+  }
+}
+#endif
+
+enum class ByteIsa { plain, avx2, vnni };
+ByteIsa byte_isa() {
+#ifdef __x86_64__
+  const std::string_view limit = isa_limit();
+  const bool avx2 = limit != "baseline" && __builtin_cpu_supports("avx2");
+  if (avx2 && limit != "avx2" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
+    return ByteIsa::vnni;
+  if (avx2) return ByteIsa::avx2;
+#endif
+  return ByteIsa::plain;
+}
+
+template <class Byte>
+ChannelTiles chosen_channel_tiles() {
+#ifdef __x86_64__
+  const ByteIsa isa = byte_isa();
+  if (isa == ByteIsa::vnni) return {vnni_channels<1, Byte>, vnni_channels<byte_pixels, Byte>};
+  if (isa == ByteIsa::avx2) return {avx2_channels<1, Byte>, avx2_channels<byte_pixels, Byte>};
+#endif
+  return {plain_channels<1, Byte>, plain_channels<byte_pixels, Byte>};
+}
+
+}  // namespace
+
+const ByteTiles& byte_tiles() {
+  static const ByteTiles chosen = []() -> ByteTiles {
+#ifdef __x86_64__
+    const ByteIsa isa = byte_isa();
+    if (isa == ByteIsa::vnni) return {{most_byte_rows, 4, 1}, {vnni_tile<most_byte_rows>, vnni_tile<4>, vnni_tile<1>}};
+    if (isa == ByteIsa::avx2) return {{3, 2, 1}, {avx2_tile<3>, avx2_tile<2>, avx2_tile<1>}};
+#endif
+    return {{4, 2, 1}, {plain_tile<4>, plain_tile<2>, plain_tile<1>}};
+  }();
+  return chosen;
+}
+
+const ChannelTiles& channel_tiles(bool is_signed) {
+  static const ChannelTiles of_u8 = chosen_channel_tiles<uint8_t>(), of_i8 = chosen_channel_tiles<int8_t>();
+  return is_signed ? of_i8 : of_u8;
+}
+
+}  // namespace rill::cpu

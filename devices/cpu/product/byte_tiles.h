@@ -1,0 +1,32 @@
+// The innermost loops of products of bytes (byte_products.h), for every instruction set. All sums wrap.
+#pragma once
+#include <cstdint>
+
+namespace rill::cpu {
+
+inline constexpr int64_t bytes_together = 4;  // steps of k that lie next to each other in a strip of packed columns
+inline constexpr int64_t byte_strip = 32;     // columns of a strip
+inline constexpr int64_t most_byte_rows = 12;
+
+// to[r * to_step + j] = first[j] + sum over k of a[r * step + k] times column j of the strip b, over `groups` of four k.
+using ByteTile = void (*)(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, const int32_t* first,
+                          int32_t* to, int64_t to_step);
+// For `rows` of A at once, the most first; the last has one row.
+struct ByteTiles {
+  int64_t rows[3];
+  ByteTile run[3];
+};
+const ByteTiles& byte_tiles();
+
+// Each channel by itself: to[p * to_step + c] = first[c] + sum over t of taps[t][p * pixel_step + c] w[t * channels + c]
+// for neighbouring pixels p. Weights stand in the lower half of an i32, and nothing in the upper.
+using ChannelTile = void (*)(const uint8_t* const* taps, int64_t count, int64_t pixel_step, int64_t channels,
+                             const int32_t* w, const int32_t* first, int32_t* to, int64_t to_step);
+inline constexpr int64_t byte_pixels = 4;
+struct ChannelTiles {
+  ChannelTile one, several;  // a pixel, byte_pixels
+};
+// Of u8, or of i8.
+const ChannelTiles& channel_tiles(bool is_signed);
+
+}  // namespace rill::cpu
