@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/move/their_order.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 #include "rill/ops/call_replay.h"
@@ -251,10 +253,23 @@ void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsVi
   run_on_device(kernel, {dense, out, attrs, packed, &op});
 }
 
+namespace {
+// Whether the result lies as large operands do that lie alike. A copy is made to be dense.
+bool keeps_order(const Op& op, const Spec& out) {
+  return op.kind == OpKind::elementwise && out.shape.numel() >= cpu::worth_an_order && op.cpu && op.cpu != cpu::copy &&
+         !op.wants_contiguous && out.device.kind() == DeviceKind::cpu;
+}
+}  // namespace
+
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
   if (placement_is_logged()) [[unlikely]]
     report_placement(op.name, in, specs[0].device);
   if (op.view) return view_of(op, *in[0], attrs, specs[0]);
+  if (keeps_order(op, specs[0])) [[unlikely]]
+    return cpu::run_in_their_order(in, specs[0], [&](Operands some, Tensor& y) {
+      Tensor* outs[] = {&y};
+      run_kernel(op, some, outs, attrs);
+    });
   Tensor out = empty_tensor(specs[0]);
   Tensor* outs[] = {&out};
   run_kernel(op, in, outs, attrs);
