@@ -285,7 +285,8 @@ def markdown(results):
     lines = [
         "# Where a peer is faster\n",
         f"{len({f.name for f in FUNCTIONS})} functions on a million elements, forward and with gradients, dense, transposed and broadcast, beside",
-        "torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md`, with two threads.\n",
+        f"torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md --threads {arguments.threads}`, "
+        + ("by the time on the clock.\n" if arguments.threads > 1 else "by the processor's time.\n"),
         f"Of {len(results)} calls {ahead} are faster than both, the median takes {ratios[len(ratios) // 2]:.2f} times as long as the faster",
         f"peer, and {len(slow)} take more than {ABOVE} times as long. Here they are, with the largest ratio of each.\n",
     ]
