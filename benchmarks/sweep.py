@@ -256,8 +256,6 @@ REASONS = [
     (r"^(heaviside|hard_tanh) .* (bool|[iu]\d+) ", "Of integers the result is floating, as numpy's is. torch's is of integers."),
     (rf"^({ADDED})\b.* (bf16|f32) transposed", "The order in which floating numbers are added up depends on the shape and the axes "
      "alone ([determinism.md](determinism.md)), so that a transposed operand is turned first. The peers add as the memory lies."),
-    (r"^(?!matmul|sort|argsort|cum).* transposed", "Results lie row-major, so that a transposed operand is turned on the way. "
-     "torch's result keeps the operand's order."),
     (rf"^({PLANE})\b.* (c64|c128) ", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for "
      "parts of very different size too, so that products are computed with more digits. The peers' lose digits there, or "
      "overflow."),
@@ -266,8 +264,6 @@ REASONS = [
     (r"^matmul .* (f32|f64|c64|c128) ", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),
     (rf"^({CURVES})\b", "Held to the bounds in [ops.md](ops.md), which takes more steps; integers are converted on the way."),
     (rf"^({ADDED})\b.* (bf16|f16) ", "16-bit floats are added up in f32 or more, in an order that is the same on every processor."),
-    (rf"^(?!{ADDED}|matmul|dot|sort|argsort|cum).* broadcast", "What is broadcast is computed once and then repeated; of a small "
-     "operand that is most of the time."),
 ]  # fmt: skip
 
 
@@ -289,7 +285,8 @@ def markdown(results):
     lines = [
         "# Where a peer is faster\n",
         f"{len({f.name for f in FUNCTIONS})} functions on a million elements, forward and with gradients, dense, transposed and broadcast, beside",
-        "torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md`, with two threads.\n",
+        f"torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md --threads {arguments.threads}`, "
+        + ("by the time on the clock.\n" if arguments.threads > 1 else "by the processor's time.\n"),
         f"Of {len(results)} calls {ahead} are faster than both, the median takes {ratios[len(ratios) // 2]:.2f} times as long as the faster",
         f"peer, and {len(slow)} take more than {ABOVE} times as long. Here they are, with the largest ratio of each.\n",
     ]

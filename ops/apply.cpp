@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <mutex>
@@ -11,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/move/their_order.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 #include "rill/ops/call_replay.h"
@@ -251,11 +254,29 @@ void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsVi
   run_on_device(kernel, {dense, out, attrs, packed, &op});
 }
 
+namespace {
+// Whether the result, which is large, may lie as operands do that are not dense. A copy is made to be dense.
+bool may_keep_order(const Op& op, Operands in, const Tensor& out) {
+  if (op.kind != OpKind::elementwise || !op.cpu || op.cpu == cpu::copy || op.wants_contiguous ||
+      out.device().kind() != DeviceKind::cpu || out.size() < cpu::worth_an_order)
+    return false;
+  return std::any_of(in.begin(), in.end(), [](const Tensor* t) { return !t->is_contiguous(); });
+}
+}  // namespace
+
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
   if (placement_is_logged()) [[unlikely]]
     report_placement(op.name, in, specs[0].device);
   if (op.view) return view_of(op, *in[0], attrs, specs[0]);
   Tensor out = empty_tensor(specs[0]);
+  if (const Buffer* b = out.rep()->buffer.get(); b && b->bytes >= cpu::worth_an_order && may_keep_order(op, in, out))
+      [[unlikely]] {
+    out = Tensor();
+    return cpu::run_in_their_order(in, specs[0], [&](Operands some, Tensor& y) {
+      Tensor* outs[] = {&y};
+      run_kernel(op, some, outs, attrs);
+    });
+  }
   Tensor* outs[] = {&out};
   run_kernel(op, in, outs, attrs);
   return out;

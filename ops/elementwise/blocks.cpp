@@ -61,14 +61,14 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   const bool all_dense = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
   });
-  // Several that are transposed alike: then only the result is copied into another order.
-  if (const Ints order = all_dense || in.size() == 1 ? Ints() : cpu::common_order(in, shape); !order.empty()) {
+  // That are transposed alike: so is the result.
+  if (const Ints order = all_dense ? Ints() : cpu::common_order(in, shape); !order.empty()) {
     SmallVec<Tensor, 4> views;
     SmallVec<const Tensor*, 4> pointers;
     for (const Tensor* t : in) views.push_back(cpu::in_order(*t, order));
     for (const Tensor& t : views) pointers.push_back(&t);
     const Tensor y = run_in_blocks(pointers, f, context);
-    return y.defined() ? cpu::out_of_order(y, order).contiguous() : y;
+    return y.defined() ? cpu::out_of_order(y, order) : y;
   }
   if (shape.empty() || shape.numel() < worth_blocks || (!all_dense && shape[0] < 2 * strided_rows)) return Tensor();
   Cut cut;
@@ -88,11 +88,12 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
     return f(context, blocks.data());
   };
   const Tensor first = piece(0, std::min(cut.step, cut.n));  // which says what dtype the result has
-  Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
   if (repeats) {
-    cpu::copy_repeated(first, out);
-    return out;
+    Strides strides = first.strides();
+    strides[0] = 0;
+    return make_view(first, shape, strides, 0);
   }
+  Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
   const auto put = [&](const Tensor& result, int64_t begin) {
     Tensor to = make_view(out, result.shape(), contiguous_strides(result.shape()), begin * cut.row);
     copy_elements(result, to);

@@ -219,6 +219,7 @@ struct OfTensors {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "rill/devices/cpu/move/their_order.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/common_dtype.h"
 #include "rill/ops/elementwise/blocks.h"
@@ -231,6 +232,13 @@ namespace formulas = HWY_NAMESPACE;
 
 namespace {
 
+Tensor run_loops(const cpu::ScalarLoops& loops, std::span<const Tensor* const> in, const Spec& out) {
+  return cpu::run_in_their_order(in, out, [&](std::span<const Tensor* const> some, Tensor& y) {
+    Tensor* const results[] = {&y};
+    run_elementwise(loops, KernelArgs{some, results, {}, nullptr});
+  });
+}
+
 // The loops' result for operands of one real dtype that nobody watches; else an undefined tensor.
 Tensor run_formula(const cpu::ScalarLoops& loops, std::initializer_list<const Tensor*> operands, bool tests = false) {
   const std::span<const Tensor* const> in(operands.begin(), operands.size());
@@ -240,10 +248,7 @@ Tensor run_formula(const cpu::ScalarLoops& loops, std::initializer_list<const Te
   for (const Tensor* t : in)
     if (t->dtype() != dtype || t->spec().weak || !broadcast_into(shape, t->shape())) return Tensor();
   if (is_complex(dtype) || !loops[is_half(dtype) && !loops[dtype] ? DType::f32 : dtype]) return Tensor();
-  Tensor out = empty_tensor(Spec{shape, tests ? DType::boolean : dtype, false, in[0]->device()});
-  Tensor* const results[] = {&out};
-  run_elementwise(loops, KernelArgs{in, results, {}, nullptr});
-  return out;
+  return run_loops(loops, in, Spec{shape, tests ? DType::boolean : dtype, false, in[0]->device()});
 }
 template <class F>
 Tensor loop_or_ops(const cpu::ScalarLoops& loops, const Tensor& x) {
@@ -266,11 +271,8 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant
   if (x.defined() && is_floating(x.dtype()) && !is_float8(x.dtype()) && !x.spec().weak && is_unobserved(operand)) {
     Tensor c = empty_tensor(Spec{Shape{}, is_half(x.dtype()) ? f32 : x.dtype(), false, x.device()});
     cpu::convert_run(DType::f64, &constant, c.dtype(), c.mutable_rep()->data, 1);
-    Tensor out = empty_tensor(Spec{x.shape(), x.dtype(), false, x.device()});
     const Tensor* const in[] = {&x, &c};
-    Tensor* const results[] = {&out};
-    run_elementwise(loops, KernelArgs{in, results, {}, nullptr});
-    return out;
+    return run_loops(loops, in, Spec{x.shape(), x.dtype(), false, x.device()});
   }
   return in_float_blocks([&](const Tensor& f) { return formulas::OfTensors<F>()(f, constant); }, x);
 }

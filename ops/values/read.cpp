@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/driver.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/lent_memory.h"
 
 namespace rill {
 
@@ -32,6 +38,55 @@ Tensor readable(const Tensor& t, DType as, std::string_view call, const Where& w
   const EagerScope eager;
   const PauseTapes pause;
   return t.to(Device(DeviceKind::cpu, 0)).astype(as).contiguous();
+}
+
+// Dense copies of tensors that lie in another order, which live as long as the memory of those.
+class DenseCopies {
+ public:
+  static DenseCopies& all() {
+    static auto* copies = new DenseCopies;  // buffers may be released after main()
+    return *copies;
+  }
+  const void* of(const Tensor& t) {
+    Buffer* const b = t.rep()->buffer.get();
+    const std::lock_guard lock(mutex_);
+    Copies& copies = by_buffer_[b];
+    if (!copies.release) copies.release = std::exchange(b->release, release);
+    for (const auto& [id, copy] : copies.made)
+      if (id == t.rep()->id) return copy.rep()->data;
+    return copies.made.emplace_back(t.rep()->id, cpu::as_dense(t)).second.rep()->data;
+  }
+
+ private:
+  struct Copies {
+    void (*release)(Buffer*) = nullptr;             // the buffer's own
+    std::vector<std::pair<uint64_t, Tensor>> made;  // by the tensor's id
+  };
+  static void release(Buffer* b) {
+    DenseCopies& d = all();
+    Copies mine;
+    {
+      const std::lock_guard lock(d.mutex_);
+      mine = std::move(d.by_buffer_.extract(b).mapped());
+    }
+    b->release = mine.release;
+    b->release(b);
+  }
+
+  ForkMutex mutex_;
+  std::unordered_map<Buffer*, Copies> by_buffer_;
+};
+
+// Whether the elements, each of them once, fill memory of rill's own in any order: as results of operands do that are
+// transposed or broadcast.
+bool fills_its_memory(const Tensor& t) {
+  if (is_lent(*t.rep()->buffer)) return false;
+  Shape shape = t.shape();
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (t.strides()[i] == 0) shape[i] = 1;
+  const Tensor once = make_view(t, shape, t.strides(), 0);
+  const Tensor* const one[] = {&once};
+  return once.is_contiguous() || !cpu::common_order(one, shape).empty();
 }
 
 void copy_out(const Tensor& t, void* out) {
@@ -77,6 +132,7 @@ const void* Tensor::host_data(DType as, const Where& where) const {
          where);
   if (!is_host(device()))
     fail("data", fmt::format("{} is on {}. read a copy, to(\"cpu:0\")", to_string(spec()), to_string(device())), where);
+  if (!is_contiguous() && fills_its_memory(*this)) return DenseCopies::all().of(*this);
   if (!is_contiguous())
     fail("data", fmt::format("{} is a strided view. call contiguous() first", to_string(spec())), where);
   return rep()->data;

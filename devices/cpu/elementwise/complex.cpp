@@ -7,15 +7,18 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <limits>
 #include <tuple>
 #include <type_traits>
 
 #include "rill/devices/cpu/elementwise/complex_vectors.h"
 #include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/ref/complex_math.h"
 
 namespace rill::cpu {
@@ -360,6 +363,43 @@ void arithmetic_loop(const Run& run) {
   for (size_t i = 0; i < run.n; ++i) out[i] = at(i);
 }
 
+// A run as one of twice as many parts; false where the parts of a single operand differ.
+template <class T, int Inputs>
+bool as_parts(const Run& run, Run& parts) {
+  parts = run;
+  parts.n = 2 * run.n;
+  if (run.n == 1) parts.uniform = 0;
+  for (int k = 0; k < Inputs; ++k)
+    if (const auto* x = static_cast<const T*>(run.in[k]); parts.uniform >> k & 1 && std::memcmp(x, x + 1, sizeof(T)))
+      return false;
+  return true;
+}
+// What is done to each part by itself: by the op's loop on real numbers, in vectors.
+template <Name name, class F, class T, int Inputs>
+void parts_loop(const Run& run) {
+  if (Run parts; as_parts<T, Inputs>(run, parts)) scalar_loops<name>[dtype_of<T>()](parts);
+  else arithmetic_loop<F, Complex<T>, Inputs>(run);
+}
+// Tests that are true where that of any part is, or of both.
+template <Name name, class F, class T, int Inputs, bool any>
+void test_loop(const Run& run) {
+  Run parts;
+  if (!as_parts<T, Inputs>(run, parts)) return arithmetic_loop<F, Complex<T>, Inputs>(run);
+  constexpr size_t block = 512;
+  uint16_t pairs[block];
+  const Loop loop = scalar_loops<name>[dtype_of<T>()];
+  parts.out = pairs;
+  for (size_t at = 0, n; at < run.n; at += n) {
+    n = std::min(block, run.n - at);
+    parts.n = 2 * n;
+    for (int k = 0; k < Inputs; ++k)
+      if (!(parts.uniform >> k & 1)) parts.in[k] = static_cast<const Complex<T>*>(run.in[k]) + at;
+    loop(parts);
+    map_run(pairs, static_cast<uint8_t*>(run.out) + at, n,
+            [](uint16_t pair) { return uint8_t((any ? pair | pair >> 8 : pair & pair >> 8) & 1); });
+  }
+}
+
 // Functions, which cost more than a call: computed in f64, and of c64 rounded.
 template <class T>
 void map_function(const Run& run, C (*f)(C, C), bool two) {
@@ -387,6 +427,18 @@ struct Arithmetic {
                                      arithmetic_loop<F, Complex<double>, Inputs>);
   }
 };
+template <Name name, class F, int Inputs = 1>
+struct Parts {
+  Parts() { scalar_loops<name>.offer_complex(parts_loop<name, F, float, Inputs>, parts_loop<name, F, double, Inputs>); }
+};
+enum class Holds { of_any, of_both };
+template <Name name, class F, Holds holds, int Inputs = 1>
+struct Tests {
+  Tests() {
+    constexpr bool any = holds == Holds::of_any;
+    scalar_loops<name>.offer_complex(test_loop<name, F, float, Inputs, any>, test_loop<name, F, double, Inputs, any>);
+  }
+};
 template <Name name, Loop ComplexProducts::* c64, Loop ComplexProducts::* c128>
 struct Products {
   Products() {
@@ -397,6 +449,24 @@ struct Products {
 template <Name name, class F, int Inputs = 1>
 struct Function {
   Function() { scalar_loops<name>.offer_complex(function_loop<F, float, Inputs>, function_loop<F, double, Inputs>); }
+};
+struct AbsLoops {
+  AbsLoops() {
+    scalar_loops<"abs">.offer_complex([](const Run& run) { complex_products().abs_c64(run); },
+                                      arithmetic_loop<Abs, Complex<double>, 1>);
+  }
+};
+// Of c64 by the bit of the second part's sign, the highest where numbers begin with their low bytes.
+struct ConjLoops {
+  ConjLoops() {
+    const auto flip = [](const Run& run) {
+      map_run(static_cast<const uint64_t*>(run.in[0]), static_cast<uint64_t*>(run.out), run.n,
+              [](uint64_t x) { return x ^ uint64_t(1) << 63; });
+    };
+    constexpr bool low_first = std::endian::native == std::endian::little;
+    scalar_loops<"conj">.offer_complex(low_first ? Loop(flip) : arithmetic_loop<Conj, Complex<float>, 1>,
+                                       arithmetic_loop<Conj, Complex<double>, 1>);
+  }
 };
 // complex(), whose operands are real.
 struct OfPartsLoops {
@@ -411,16 +481,16 @@ struct OfPartsLoops {
   }
 };
 
-const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>,
+const std::tuple<Parts<"add", Add, 2>, Parts<"subtract", Subtract, 2>,
                  Products<"multiply", &ComplexProducts::multiply_c64, &ComplexProducts::multiply_c128>,
                  Arithmetic<"multiply_no_nan", MultiplyNoNan, 2>, Arithmetic<"multiply_nonzero", MultiplyNonzero, 2>,
                  Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>,
                  Products<"square", &ComplexProducts::square_c64, &ComplexProducts::square_c128>,
-                 Arithmetic<"negative", Negative>, Arithmetic<"abs", Abs>, Arithmetic<"conj", Conj>,
-                 Arithmetic<"real", RealPart>, Arithmetic<"imag", ImagPart>, OfPartsLoops,
-                 Arithmetic<"equal", Equal, 2>, Arithmetic<"not_equal", NotEqual, 2>,
-                 Arithmetic<"logical_not", LogicalNot>, Arithmetic<"isnan", IsNan>, Arithmetic<"isinf", IsInf>,
-                 Arithmetic<"isfinite", IsFinite>>
+                 Parts<"negative", Negative>, AbsLoops, ConjLoops, Arithmetic<"real", RealPart>,
+                 Arithmetic<"imag", ImagPart>, OfPartsLoops, Tests<"equal", Equal, Holds::of_both, 2>,
+                 Tests<"not_equal", NotEqual, Holds::of_any, 2>, Tests<"logical_not", LogicalNot, Holds::of_both>,
+                 Tests<"isnan", IsNan, Holds::of_any>, Tests<"isinf", IsInf, Holds::of_any>,
+                 Tests<"isfinite", IsFinite, Holds::of_both>>
     arithmetic;
 const std::tuple<Function<"exp", Exp>, Function<"exp2", Exp2>, Function<"expm1", Expm1>, Function<"log", Log>,
                  Function<"log2", Log2>, Function<"log10", Log10>, Function<"log1p", Log1p>, Function<"sqrt", Sqrt>,

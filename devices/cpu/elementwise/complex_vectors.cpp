@@ -33,6 +33,12 @@ constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
   return rest == 0 ? sum : sum + rest;
 }
 
+// |a + bi|, infinite beside a NaN too.
+[[maybe_unused]] float size_of(float a, float b) {
+  const double size = std::sqrt(double(a) * a + double(b) * b);
+  return size == size ? float(size) : std::hypot(a, b);
+}
+
 [[maybe_unused]] std::complex<double> wide_product(std::complex<double> x, std::complex<double> y) {
   const long double a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
   return {double(a * c - b * d), double(a * d + b * c)};
@@ -166,6 +172,28 @@ void square(const Run& run) {
   multiply<T>(twice);
 }
 
+void sizes(const Run& run) {
+  const auto* x = static_cast<const float*>(run.in[0]);
+  auto* out = static_cast<float*>(run.out);
+  const int64_t n = int64_t(run.n);
+  int64_t i = 0;
+#if RILL_FUSED_PAIRS
+  const hn::Rebind<float, Tag> d;
+  constexpr int64_t lanes = hn::MaxLanes(Tag());
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> re, im;
+    hn::LoadInterleaved2(d, x + 2 * i, re, im);
+    const V a = hn::PromoteTo(Tag(), re), b = hn::PromoteTo(Tag(), im);
+    const V size = hn::Sqrt(hn::Add(hn::Mul(a, a), hn::Mul(b, b)));
+    hn::StoreU(hn::DemoteTo(d, size), d, out + i);
+    if (hn::AllFalse(Tag(), hn::IsNaN(size))) [[likely]]
+      continue;
+    for (int64_t j = i; j < i + lanes; ++j) out[j] = size_of(x[2 * j], x[2 * j + 1]);
+  }
+#endif
+  for (; i < n; ++i) out[i] = size_of(x[2 * i], x[2 * i + 1]);
+}
+
 // As it will be stored.
 template <class T>
 HWY_INLINE Numbers<T> rounded(Numbers<T> x) {
@@ -204,7 +232,7 @@ void columns(const T* x, int64_t step, int64_t rows, int64_t width, T* products)
 }  // namespace
 
 ComplexProducts make_complex_products() {
-  return {multiply<float>, square<float>, multiply<double>, square<double>, columns<float>, columns<double>};
+  return {multiply<float>, square<float>, multiply<double>, square<double>, sizes, columns<float>, columns<double>};
 }
 
 }  // namespace rill::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// Products of complex numbers in vectors; complex.cpp has their other loops.
+// Products of complex numbers, and sizes of c64, in vectors; complex.cpp has their other loops.
 #pragma once
 #include <complex>
 
@@ -10,6 +10,7 @@ namespace rill::cpu {
 // which hold those products; what may leave their range, with wider components.
 struct ComplexProducts {
   Loop multiply_c64, square_c64, multiply_c128, square_c128;
+  Loop abs_c64;
   // products[c] = x[0][c] x[1][c] ... x[rows - 1][c] for c < width, rows being `step` numbers apart, one after the
   // other.
   void (*columns_c64)(const float* x, int64_t step, int64_t rows, int64_t width, float* products);

@@ -76,6 +76,17 @@ bool folds_repeats_once(const KernelArgs& args, Kernel kernel) {
   return true;
 }
 
+bool reduces_last(const FoldAxes& axes) {
+  return std::is_partitioned(axes.begin(), axes.end(), [](const FoldAxis& a) { return !a.reduced; });
+}
+
+// The same of rows: the order of their additions does not depend on how many there are, as that of columns does.
+bool folds_repeated_rows(const KernelArgs& args, Kernel kernel) {
+  const Strides& strides = args.input(0).strides();
+  return std::find(strides.begin(), strides.end(), 0) != strides.end() && reduces_last(fold_axes(args)) &&
+         folds_repeats_once(args, kernel);
+}
+
 // --- Kernels ---------------------------------------------------------------------------------------------------------
 
 // The common small case, without a look at strides: dense rows of one block, folded along their last axes.
@@ -150,33 +161,24 @@ void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
           true);
 }
 
-// Products of integers and of complex numbers, by the loops of multiply() over the same tree.
+// Products of complex numbers, by the loops of multiply() over the same tree.
 template <class T>
-struct PlainProd {
+struct ComplexProd {
   static void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
-    if constexpr (std::is_integral_v<T>) {
-      std::copy(x, x + width, acc);
-      for (int64_t r = 1; r < rows; ++r) merge(acc, x + r * stride, width);
-    } else {
-      complex_columns(x, stride, rows, width, acc);
-      for (int64_t c = 0; c < width; ++c)
-        if (acc[c] != acc[c]) {
-          acc[c] = x[c];
-          for (int64_t r = 1; r < rows; ++r) acc[c] = padded_product(acc[c], x[r * stride + c]);
-        }
-    }
+    complex_columns(x, stride, rows, width, acc);
+    for (int64_t c = 0; c < width; ++c)
+      if (acc[c] != acc[c]) {
+        acc[c] = x[c];
+        for (int64_t r = 1; r < rows; ++r) acc[c] = padded_product(acc[c], x[r * stride + c]);
+      }
   }
   static void merge(T* acc, const T* x, int64_t width) {
-    if constexpr (std::is_integral_v<T>) {
-      for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
-    } else {
-      constexpr int64_t some = 64;
-      for (int64_t c = 0, n; c < width; c += n) {
-        n = std::min(some, width - c);
-        T rows[2 * some];
-        std::copy_n(x + c, n, std::copy_n(acc + c, n, rows));
-        block(rows, n, 2, n, acc + c);
-      }
+    constexpr int64_t some = 64;
+    for (int64_t c = 0, n; c < width; c += n) {
+      n = std::min(some, width - c);
+      T rows[2 * some];
+      std::copy_n(x + c, n, std::copy_n(acc + c, n, rows));
+      block(rows, n, 2, n, acc + c);
     }
   }
   // 1, which lines are padded with, leaves an infinity as it is.
@@ -219,9 +221,26 @@ struct PlainProd {
   static constexpr ReduceLoops<T> loops = {block, merge, fold, lines, nullptr, T(1)};
 };
 
+// Of integers, where the operand does not move along axes that are reduced: the sum without them, so many times.
+bool sum_repeats_once(const KernelArgs& args) {
+  const Tensor& x = args.input(0);
+  Shape once = x.shape();
+  uint64_t times = 1;
+  for (const Dim& axis : args.attrs.as<ReduceParams>().axes)
+    if (const size_t i = size_t(int64_t(axis)); x.strides()[i] == 0 && once[i] > 1)
+      times *= uint64_t(int64_t(once[i])), once[i] = 1;
+  if (times == 1 || size_of(args.output().dtype()) != 8) return false;
+  const Tensor view = make_view(x, once, x.strides(), 0);
+  const Tensor* const in[] = {&view};
+  reduce_sum(KernelArgs{in, args.out, args.attrs, nullptr});
+  uint64_t* const out = args.out_data<uint64_t>();
+  for (int64_t i = 0, n = args.output().size(); i < n; ++i) out[i] *= times;
+  return true;
+}
 }  // namespace
 
 void reduce_sum(const KernelArgs& args) {
+  if (folds_repeated_rows(args, reduce_sum)) return;
   const ReduceTables& t = reduce_tables();
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
@@ -229,6 +248,7 @@ void reduce_sum(const KernelArgs& args) {
     else if constexpr (std::is_same_v<S, std::complex<double>>) fold_complex<double>(args, t.sum_f64);
     else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.sum_f64);
     else if constexpr (std::is_integral_v<S>) {
+      if (sum_repeats_once(args)) return;
       using Number = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
       if constexpr (sizeof(S) <= 4)
         if (sum_in_memory_order(fold_axes(args, Order::free), args.in_data<Number>(0), args.out_data<int64_t>()))
@@ -239,13 +259,14 @@ void reduce_sum(const KernelArgs& args) {
 }
 
 void reduce_prod(const KernelArgs& args) {
+  if (folds_repeated_rows(args, reduce_prod)) return;
   const ReduceTables& t = reduce_tables();
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (std::is_same_v<S, std::complex<float>> || std::is_same_v<S, std::complex<double>>)
-      fold_as<S, S>(args, PlainProd<S>::loops);
+      fold_as<S, S>(args, ComplexProd<S>::loops);
     else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.prod_f64);
-    else if constexpr (std::is_integral_v<S>) fold_as<S, uint64_t>(args, PlainProd<uint64_t>::loops, Order::free);
+    else if constexpr (std::is_integral_v<S>) fold_as<S, int64_t>(args, t.prod_i64, Order::free);
     else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.prod_f32);
   });
 }
@@ -285,16 +306,33 @@ RILL_EXTREME(min, reduce_all, false)
 
 namespace {
 
+void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, bool all);
+
+// Of complex numbers: none is 0, or not all are.
+void fold_complex_truth(const KernelArgs& args, bool all) {
+  const Tensor& x = args.input(0);
+  Tensor zero = empty_tensor(Spec{x.shape(), DType::boolean, false, x.device()});
+  Tensor* const zeros[] = {&zero};
+  run_elementwise(scalar_loops<"logical_not">, KernelArgs{args.in, zeros, {}, nullptr});
+  const Tensor* const in[] = {&zero};
+  const ReduceTables& t = reduce_tables();
+  fold_truth(KernelArgs{in, args.out, args.attrs, nullptr}, all ? t.max_u8 : t.min_u8, !all);
+  uint8_t* const out = args.out_data<uint8_t>();
+  for (int64_t i = 0, n = args.output().size(); i < n; ++i) out[i] ^= 1;
+}
+
 void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, bool all) {
+  if (is_complex(args.input(0).dtype())) return fold_complex_truth(args, all);
   loops.identity = all;
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (!std::is_same_v<S, std::string>) {
-      if constexpr (!is_complex(dtype_of<S>()))
-        if (truth_in_memory_order<typename TruthBits<S>::U>(fold_axes(args, Order::idempotent), args.in_data<char>(0),
-                                                            TruthBits<S>::mask, all, args.out_data<uint8_t>()))
-          return;
-      fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
+      if constexpr (is_complex(dtype_of<S>())) return;
+      else if (truth_in_memory_order<typename TruthBits<S>::U>(fold_axes(args, Order::idempotent),
+                                                               args.in_data<char>(0), TruthBits<S>::mask, all,
+                                                               args.out_data<uint8_t>()))
+        return;
+      else fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
     }
   });
 }
@@ -384,10 +422,6 @@ void sum_square_columns(const S* x, const Columns& columns, double* sums) {
   stage.m.push_back({columns.rows, columns.step});
   stage.k.push_back({columns.count, 1});
   run_stage<double>(stage, reduce_tables().sum_f64, nullptr, 0, nullptr, sums, &squares);
-}
-
-bool reduces_last(const FoldAxes& axes) {
-  return std::is_partitioned(axes.begin(), axes.end(), [](const FoldAxis& a) { return !a.reduced; });
 }
 
 template <class S, Part part>

@@ -216,8 +216,33 @@ void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
   }
 }
 
-// The extreme of n >= 1 dense numbers. Of floats, what processors compute, which is wrong about NaN and zeros of either
-// sign: where there is one, again by the rules.
+// The extreme of floats, at least a vector of them, as processors compute it: wrong where one is NaN, and then the result
+// is NaN, and about zeros of either sign.
+template <bool largest, class T>
+T plain_extreme(const T* x, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int count = 4;
+  hn::VFromD<decltype(d)> top[count];
+  RILL_UNROLL for (auto& t : top) t = hn::LoadU(d, x);
+  auto numbers = hn::Eq(top[0], top[0]);
+  const auto take = [&](auto& t, const T* p) HWY_ATTR {
+    const auto v = hn::LoadU(d, p);
+    numbers = hn::And(numbers, hn::Eq(v, v));
+    t = largest ? hn::Max(t, v) : hn::Min(t, v);
+  };
+  int64_t i = lanes;
+  for (; i + count * lanes <= n; i += count * lanes) {
+    RILL_UNROLL for (int k = 0; k < count; ++k) take(top[k], x + i + k * lanes);
+  }
+  for (; i + lanes <= n; i += lanes) take(top[0], x + i);
+  take(top[0], x + n - lanes);  // some of them twice, which does not matter
+  if (!hn::AllTrue(d, numbers)) return std::numeric_limits<T>::quiet_NaN();
+  for (int k = 1; k < count; ++k) top[0] = largest ? hn::Max(top[0], top[k]) : hn::Min(top[0], top[k]);
+  return hn::GetLane(largest ? hn::MaxOfLanes(d, top[0]) : hn::MinOfLanes(d, top[0]));
+}
+
+// The extreme of n >= 1 dense numbers. Of floats, where that is NaN or 0, once more and by the rules.
 template <bool largest, class T>
 T extreme(const T* x, int64_t n) {
   using R = Extreme<largest>;
@@ -242,12 +267,8 @@ T extreme(const T* x, int64_t n) {
     return hn::GetLane(best);
   };
   if constexpr (hwy::IsFloat<T>()) {
-    auto numbers = hn::Eq(hn::Zero(d), hn::Zero(d));
-    const T best = over([&](auto a, auto b) HWY_ATTR {
-      numbers = hn::And(numbers, hn::Eq(b, b));
-      return largest ? hn::Max(a, b) : hn::Min(a, b);
-    });
-    if (!std::isnan(best) && best != 0 && hn::AllTrue(d, numbers)) return best;
+    const T best = n < lanes ? T(0) : plain_extreme<largest>(x, n);
+    if (!std::isnan(best) && best != 0) return best;
   }
   return over([&](auto a, auto b) HWY_ATTR { return R::combine(d, a, b); });
 }
@@ -467,6 +488,7 @@ const ReduceTables* make_reduce_tables() {
       .max_f64 = loops<Max, double>(),
       .min_f64 = loops<Min, double>(),
       .sum_i64 = loops<Sum, int64_t>(),
+      .prod_i64 = loops<Prod, int64_t>(),
       .max_i64 = loops<Max, int64_t>(),
       .min_i64 = loops<Min, int64_t>(),
       .max_u64 = loops<Max, uint64_t>(),

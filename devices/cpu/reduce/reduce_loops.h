@@ -48,7 +48,7 @@ struct Truths {
 struct ReduceTables {
   ReduceLoops<float> sum_f32, prod_f32, max_f32, min_f32;
   ReduceLoops<double> sum_f64, prod_f64, max_f64, min_f64;
-  ReduceLoops<int64_t> sum_i64, max_i64, min_i64;
+  ReduceLoops<int64_t> sum_i64, prod_i64, max_i64, min_i64;
   ReduceLoops<uint64_t> max_u64, min_u64;
   ReduceLoops<int32_t> max_i32, min_i32;
   ReduceLoops<uint32_t> max_u32, min_u32;

@@ -83,6 +83,10 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
   if constexpr (is_half_type<S> && std::is_same_v<T, float>)
     if (stride == 1) return convert_halves(p, y, size_t(n));
   if (stride == 1) return map_run(p, y, size_t(n), number);
+  if (stride == -1) {  // of a tensor that is flipped
+    read<S, T, as_truth>(reinterpret_cast<const char*>(p - (n - 1)), 1, n, y);
+    return std::reverse(y, y + n);
+  }
   for (int64_t i = 0; i < n; ++i) y[i] = number(p[i * stride]);
 }
 

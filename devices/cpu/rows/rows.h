@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/elementwise/halves.h"
+#include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/cpu/rows/row_programs.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/math/math.h"
@@ -250,6 +251,8 @@ void convert_dense(const T* from, C* to, int64_t n) {
 // Rows that lie side by side, elements apart, are read and written so many at a time, so that whole cache lines are
 // used.
 inline constexpr int64_t rows_together = 16;
+// Of halves, so many elements of each are converted before they are turned.
+inline constexpr int64_t elements_together = 64;
 
 // Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
 template <class T, class C>
@@ -273,10 +276,15 @@ class RowReader {
     first_ = row, end_ = row + n;
     const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
     if (view_.inner == 1) return convert_dense(from, scratch_.data(), view_.size);
-    for (int64_t i = 0; i < view_.size; ++i) {
-      C some[rows_together];
-      convert_dense(from + i * view_.inner, some, n);
-      for (int64_t j = 0; j < n; ++j) scratch_[size_t(j * view_.size + i)] = some[j];
+    if constexpr (std::is_same_v<T, C>) {
+      cpu::transpose(from, view_.inner, view_.size, n, scratch_.data(), view_.size);
+    } else {
+      C some[elements_together * rows_together];
+      for (int64_t i = 0, count; i < view_.size; i += count) {
+        count = std::min(elements_together, view_.size - i);
+        for (int64_t k = 0; k < count; ++k) convert_dense(from + (i + k) * view_.inner, some + k * n, n);
+        cpu::transpose(some, n, count, n, scratch_.data() + i, view_.size);
+      }
     }
   }
 
@@ -304,18 +312,26 @@ class RowWriter {
   void flush(int64_t row) {
     if (direct() || (kept_ < rows_together && row + 1 < end_ && (row + 1) % view_.inner != 0)) return;
     T* to = data_ + first_ / view_.inner * view_.size * view_.inner + first_ % view_.inner;
-    if (view_.inner == 1) convert_dense(scratch_.data(), to, view_.size);
-    else
-      for (int64_t i = 0; i < view_.size; ++i) {
-        C some[rows_together];
-        for (int64_t j = 0; j < kept_; ++j) some[j] = scratch_[size_t(j * view_.size + i)];
-        convert_dense(some, to + i * view_.inner, kept_);
-      }
+    write(to);
     kept_ = 0;
   }
 
  private:
   bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  void write(T* to) const {
+    if (view_.inner == 1) return convert_dense(scratch_.data(), to, view_.size);
+    if constexpr (std::is_same_v<T, C>) {
+      cpu::transpose(scratch_.data(), view_.size, kept_, view_.size, to, view_.inner);
+    } else {
+      C some[elements_together * rows_together];
+      for (int64_t i = 0, count; i < view_.size; i += count) {
+        count = std::min(elements_together, view_.size - i);
+        cpu::transpose(scratch_.data() + i, view_.size, kept_, count, some, kept_);
+        for (int64_t k = 0; k < count; ++k) convert_dense(some + k * kept_, to + (i + k) * view_.inner, kept_);
+      }
+    }
+  }
+
   T* data_;
   AxisView view_;
   int64_t end_;

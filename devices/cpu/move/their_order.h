@@ -1,0 +1,67 @@
+// How results of elementwise functions lie. Along an axis along which no operand moves, as of one that is broadcast,
+// one index is computed, and the result does not move either. Where all operands lie alike and dense in another order
+// than row-major, as transposed ones, the result lies as they do. So nothing is repeated, and nothing turned. Small
+// results are dense: that takes no time, and what reads them may want it.
+#pragma once
+#include <algorithm>
+#include <span>
+
+#include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/registry.h"
+
+namespace rill::cpu {
+
+inline constexpr int64_t worth_an_order = 4096;  // elements
+
+// The axes of `shape` along which none of `in`, which broadcast to it, moves have size 1 in the result.
+inline Shape moving_axes(std::span<const Tensor* const> in, const Shape& shape) {
+  Shape moving = shape;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    const auto is_still = [&](const Tensor* t) {
+      const int axis = i - (shape.ndim() - t->ndim());
+      return axis < 0 || t->shape()[size_t(axis)] == 1 || t->strides()[size_t(axis)] == 0;
+    };
+    if (std::all_of(in.begin(), in.end(), is_still)) moving[size_t(i)] = 1;
+  }
+  return moving;
+}
+
+// What run(operands, result) writes, elementwise, into a new dense tensor, of operands that it sees in other orders.
+template <class F>
+Tensor run_in_their_order(std::span<const Tensor* const> in, const Spec& out, F&& run) {
+  const auto run_all = [&](std::span<const Tensor* const> some, const Shape& shape) {
+    Spec spec = out;
+    spec.shape = shape;
+    Tensor y = empty_tensor(std::move(spec));
+    run(some, y);
+    return y;
+  };
+  if (out.shape.numel() < worth_an_order) return run_all(in, out.shape);
+  SmallVec<Tensor, 4> views;
+  SmallVec<const Tensor*, 4> pointers;
+  const auto run_views = [&](const Shape& shape) {
+    for (const Tensor& t : views) pointers.push_back(&t);
+    return run_all(pointers, shape);
+  };
+  if (const Ints order = common_order(in, out.shape); !order.empty()) {
+    for (const Tensor* t : in) views.push_back(in_order(*t, order));
+    Shape turned = out.shape;
+    for (size_t i = 0; i < order.size(); ++i) turned[i] = out.shape[size_t(order[i])];
+    return out_of_order(run_views(turned), order);
+  }
+  const Shape once = moving_axes(in, out.shape);
+  if (once == out.shape) return run_all(in, out.shape);
+  for (const Tensor* t : in) {
+    Shape shape = t->shape();
+    for (size_t i = 0, skipped = once.size() - shape.size(); i < shape.size(); ++i)
+      if (once[skipped + i] == 1) shape[i] = 1;
+    views.push_back(make_view(*t, shape, t->strides(), 0));
+  }
+  const Tensor y = run_views(once);
+  Strides strides = y.strides();
+  for (size_t i = 0; i < once.size(); ++i)
+    if (once[i] != out.shape[i]) strides[i] = 0;
+  return make_view(y, out.shape, strides, 0);
+}
+
+}  // namespace rill::cpu
