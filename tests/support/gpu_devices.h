@@ -27,6 +27,14 @@ F* of_driver(const char* name) {
 inline bool has_second_gpu() { return rill::has_device("gpu:1"); }
 inline constexpr const char* one_gpu = "this machine has one GPU";
 
+// Whether the record's arithmetic takes numbers of the C library, for some arguments or all: a GPU takes CUDA's there, whose
+// last bits may differ (docs/gpu_internals.md).
+inline bool takes_library_numbers(const rill::Op& op) {
+  for (const char* name : {"sin", "cos", "tan", "lgamma", "digamma"})
+    if (op.name == name) return true;
+  return false;
+}
+
 // What f64 results of special functions may be off by where the CPU has long double (docs/cuda.md).
 inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {
   if (op.kind != rill::OpKind::elementwise || op.record_point || want.dtype() != rill::f64 || want.size() == 0)
