@@ -245,7 +245,8 @@ def chosen_rows():
 ABOVE = 1.2
 ADDED = "sum|mean|prod|norm|nansum|var|stddev|logsumexp|softmax|log_softmax"
 STEPS = r"hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|roll"
-CURVES = "lgamma|digamma|erfc?|gelu|log2|log10|log|expm1|atan2?|logsumexp|log_softmax|softmax|elu|celu|tan"
+CURVES = ("lgamma|digamma|erfc?|gelu|log2|log10|log|log1p|expm1|acosh|asinh|atanh|atan2?|sinh|power|logsumexp|log_softmax|softmax|"
+          "elu|celu|tan|sigmoid")  # fmt: skip
 PLANE = ("acosh?|asinh?|atanh?|cosh?|exp2?|expm1|log|log2|log10|log1p|power|reciprocal|sign|sinc|sinh?|sqrt|rsqrt|tanh?|divide|"
          "abs|sigmoid|multiply|square|outer|prod|dot|var|stddev")  # fmt: skip
 REASONS = [
@@ -262,8 +263,9 @@ REASONS = [
     (r"^matmul .*(\[1000, 1000\], \[1000\]\]|\[\[1000\], \[1000, 1000\]).* [bfc]f?\d+ ", "A product with a vector adds up floating numbers in "
      "one order, however the matrix lies, so that `a @ x` and `x @ a.T` agree; where rows are dense that means to turn them."),
     (r"^matmul .* (f32|f64|c64|c128) ", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),
-    (rf"^({CURVES})\b", "Held to the bounds in [ops.md](ops.md), which takes more steps; integers are converted on the way."),
-    (rf"^({ADDED})\b.* (bf16|f16) ", "16-bit floats are added up in f32 or more, in an order that is the same on every processor."),
+    (r"^(var|stddev|logsumexp)\b.* (bool|[iu]\d+) ", "Of integers the work is done in f64, which holds all of 32 bits."),
+    (rf"^(?!power .* (bool|[iu]\d+) )({CURVES})\b", "Held to the bounds in [ops.md](ops.md), which takes more steps; integers are converted on the way."),
+    (rf"^({ADDED}|dot)\b.* (bf16|f16) ", "16-bit floats are added up in f32 or more, in an order that is the same on every processor."),
 ]  # fmt: skip
 
 

@@ -146,12 +146,21 @@ Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   });
 }
 
+namespace {
+// For logarithms of sums of exponentials, which are about as large as the largest term: f32 holds integers of up to 16
+// bits and what becomes of them.
+Tensor to_log_work(const Tensor& x) {
+  const DType d = x.dtype();
+  return !is_differentiable(d) && size_of(d) <= 2 ? astype(x, f32) : to_work(x);
+}
+}  // namespace
+
 Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "logsumexp", where);
-  if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(to_work(x)), axes, o.keepdims)), x.dtype());
+  if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(to_log_work(x)), axes, o.keepdims)), x.dtype());
   return fold_rows(x, axes, [&](const Tensor& rows) {
-    const Tensor w = to_work(rows), largest = stop_gradient(fold(max, w, axes, true));
+    const Tensor w = to_log_work(rows), largest = stop_gradient(fold(max, w, axes, true));
     const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
     // The terms that are 1 apart from the others, which may be too small to be felt beside them.
     const Tensor terms = exp(w - shift), is_top = stop_gradient(w) == shift;

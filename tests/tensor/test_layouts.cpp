@@ -405,7 +405,12 @@ TEST_CASE_METHOD(FreshDice, "Choices, comparisons and truths, over whole blocks 
   check_like_reference("exp2", [](const auto& in) { return exp2(round(in[0])); }, {broadcast_to(column, {2, 300, 70})});
 }
 
-TEST_CASE_METHOD(FreshDice, "data() of a result that lies as its transposed operand does is row-major") {
+TEST_CASE_METHOD(FreshDice, "data() of a result that lies as its operands do is row-major") {
+  const Tensor repeated = broadcast_to(numbers({1, 200}, f32), {100, 200}) * 2;
+  REQUIRE(repeated.strides()[0] == 0);
+  CHECK(std::ranges::equal(repeated.data<float>(), repeated.to_vector<float>()));
+  const Tensor part = repeated.contiguous()(all, slice(0, 5));
+  CHECK_THROWS_AS(part.data<float>(), Error);  // other elements lie between
   const Tensor x = numbers({100, 200}, f32);
   Tensor y = x.T() + 1;
   REQUIRE(!y.is_contiguous());

@@ -172,9 +172,10 @@ T fold(const T* lanes) {
   constexpr int per = hn::MaxLanes(d);
   const hn::CappedTag<T, 1> one;
   hn::VFromD<decltype(d)> v[32 / per];
-  for (int i = 0; i < 32 / per; ++i) v[i] = hn::LoadU(d, lanes + i * per);
-  for (int half = 16 / per; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) v[i] = R::combine(d, v[i], v[i + half]);
+  RILL_UNROLL for (int i = 0; i < 32 / per; ++i) v[i] = hn::LoadU(d, lanes + i * per);
+  RILL_UNROLL for (int half = 16 / per; half > 0; half /= 2) {
+    RILL_UNROLL for (int i = 0; i < half; ++i) v[i] = R::combine(d, v[i], v[i + half]);
+  }
   HWY_ALIGN T rest[per];
   hn::Store(v[0], d, rest);
   for (int half = per / 2; half > 0; half /= 2)
@@ -438,15 +439,16 @@ void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* ou
   HWY_ALIGN double lanes[min_row_width];
   for (int64_t r = 0; r < rows; ++r, x += stride) {
     hn::VFromD<decltype(d)> acc[count];
-    for (auto& a : acc) a = hn::Zero(d);
-    for (int64_t i = 0; i < whole; i += min_row_width)
-      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, x + i + k * per));
+    RILL_UNROLL for (auto& a : acc) a = hn::Zero(d);
+    for (int64_t i = 0; i < whole; i += min_row_width) {
+      RILL_UNROLL for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, x + i + k * per));
+    }
     if (whole < n) {
       HWY_ALIGN T padded[min_row_width];
       load_padded<Sum>(x + whole, n - whole, padded);
-      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, padded + k * per));
+      RILL_UNROLL for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, padded + k * per));
     }
-    for (int64_t k = 0; k < count; ++k) hn::Store(acc[k], d, lanes + k * per);
+    RILL_UNROLL for (int64_t k = 0; k < count; ++k) hn::Store(acc[k], d, lanes + k * per);
     out[r] = fold<Sum>(static_cast<const double*>(lanes));
   }
 }

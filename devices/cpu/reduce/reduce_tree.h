@@ -238,27 +238,35 @@ void fold_direct(const Plan<T>& plan, const char* base, int64_t b, int64_t strip
   if (whole > 0) plan.loops.merge(acc, padded, width);
 }
 
-// Step 2 for one block whose elements are computed: a few super rows at a time, which stay in the first cache. What is
-// folded so far is the first row of the next few, so that the order is that of the whole block. `tile` has room for
-// rows_per_block super rows.
-template <class T>
-void fold_produced(const Plan<T>& plan, int64_t base, int64_t b, int64_t strip, T* tile, T* acc) {
-  const int64_t width = plan.width(strip), column = strip * plan.strip_width, columns = std::min(width, plan.k);
+// Step 2 for one block whose elements are computed or converted, fill(row, rows, to): a few super rows at a time, which
+// stay in the first cache. What is folded so far is the first row of the next few, so that the order is that of the
+// whole block. `tile` has room for rows_per_block super rows.
+constexpr int64_t few_elements = 4096;
+template <class T, class Fill>
+void fold_filled(const Plan<T>& plan, int64_t b, int64_t strip, T* tile, T* acc, Fill fill) {
+  const int64_t width = plan.width(strip), columns = std::min(width, plan.k);
   const int64_t first = b * rows_per_block, end = std::min(first + rows_per_block, plan.supers);
-  const int64_t fit = 4096 / width;
+  const int64_t fit = few_elements / width;
   const int64_t few = fit >= rows_per_block ? rows_per_block : std::clamp<int64_t>(fit, 1, rows_per_block - 1);
   for (int64_t super = first; super < end; super += few) {
     const int64_t supers = std::min(few, end - super), row = super * plan.lanes;
     const int64_t rows = std::min(supers * plan.lanes, plan.m - row);
     T* to = tile + (super > first ? width : 0);
     if (super > first) std::memcpy(tile, acc, size_t(width) * sizeof(T));
+    fill(row, rows, columns, to);
+    std::fill(to + rows * columns, to + supers * width, plan.loops.identity);
+    plan.loops.block(tile, width, supers + (super > first ? 1 : 0), width, acc);
+  }
+}
+template <class T>
+void fold_produced(const Plan<T>& plan, int64_t base, int64_t b, int64_t strip, T* tile, T* acc) {
+  const int64_t column = strip * plan.strip_width;
+  fold_filled(plan, b, strip, tile, acc, [&](int64_t row, int64_t rows, int64_t columns, T* to) {
     const int64_t at = base + offset_of(plan.stage.m, row);
     const auto& produce = *plan.produce;
     if (plan.k == 1) produce.run(produce.context, at, 1, 0, rows, to);
     else produce.run(produce.context, at + column, rows, plan.row_stride, columns, to);
-    std::fill(to + rows * columns, to + supers * width, plan.loops.identity);
-    plan.loops.block(tile, width, supers + (super > first ? 1 : 0), width, acc);
-  }
+  });
 }
 
 // Step 3 over blocks [begin, end), where `begin` is a multiple of a power of two >= end - begin, so that the part is a
@@ -287,6 +295,10 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
       fold_direct(plan, base, b, strip, tile, top);
     } else if (plan.produce) {
       fold_produced(plan, offset_of(plan.stage.outer, outer), b, strip, tile, top);
+    } else if (plan.read && rows_per_block * width > few_elements && !plan.turned) {
+      fold_filled(plan, b, strip, tile, top, [&](int64_t row, int64_t rows, int64_t columns, T* to) {
+        gather_rows(plan, base, row, rows, strip * plan.strip_width, columns, to);
+      });
     } else {
       const int64_t at = (b - begin) % plan.gathered;
       if (at == 0) gather_blocks(plan, base, b, std::min(b + plan.gathered, end), strip, tile);

@@ -250,7 +250,8 @@ void convert_dense(const T* from, C* to, int64_t n) {
 
 // Rows that lie side by side, elements apart, are read and written so many at a time, so that whole cache lines are
 // used.
-inline constexpr int64_t rows_together = 16;
+template <class T>
+inline constexpr int64_t rows_together = sizeof(T) == 2 ? 32 : 16;
 // Of halves, so many elements of each are converted before they are turned.
 inline constexpr int64_t elements_together = 64;
 
@@ -259,7 +260,7 @@ template <class T, class C>
 class RowReader {
  public:
   RowReader(const T* data, const AxisView& view) : data_(data), view_(view) {
-    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together, view.inner)));
+    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together<T>, view.inner)));
   }
   const C* operator()(int64_t row) {
     if constexpr (std::is_same_v<T, C>) {
@@ -272,14 +273,14 @@ class RowReader {
  private:
   bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
   void read(int64_t row) {
-    const int64_t n = std::min(rows_together, view_.inner - row % view_.inner);
+    const int64_t n = std::min(rows_together<T>, view_.inner - row % view_.inner);
     first_ = row, end_ = row + n;
     const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
     if (view_.inner == 1) return convert_dense(from, scratch_.data(), view_.size);
     if constexpr (std::is_same_v<T, C>) {
       cpu::transpose(from, view_.inner, view_.size, n, scratch_.data(), view_.size);
     } else {
-      C some[elements_together * rows_together];
+      C some[elements_together * rows_together<T>];
       for (int64_t i = 0, count; i < view_.size; i += count) {
         count = std::min(elements_together, view_.size - i);
         for (int64_t k = 0; k < count; ++k) convert_dense(from + (i + k) * view_.inner, some + k * n, n);
@@ -299,7 +300,7 @@ template <class T, class C>
 class RowWriter {
  public:
   RowWriter(T* data, const AxisView& view, int64_t end) : data_(data), view_(view), end_(end) {
-    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together, view.inner)));
+    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together<T>, view.inner)));
   }
   // Where to put row `row`; flush(row) afterwards.
   C* operator()(int64_t row) {
@@ -310,7 +311,7 @@ class RowWriter {
     return scratch_.data() + kept_++ * view_.size;
   }
   void flush(int64_t row) {
-    if (direct() || (kept_ < rows_together && row + 1 < end_ && (row + 1) % view_.inner != 0)) return;
+    if (direct() || (kept_ < rows_together<T> && row + 1 < end_ && (row + 1) % view_.inner != 0)) return;
     T* to = data_ + first_ / view_.inner * view_.size * view_.inner + first_ % view_.inner;
     write(to);
     kept_ = 0;
@@ -323,7 +324,7 @@ class RowWriter {
     if constexpr (std::is_same_v<T, C>) {
       cpu::transpose(scratch_.data(), view_.size, kept_, view_.size, to, view_.inner);
     } else {
-      C some[elements_together * rows_together];
+      C some[elements_together * rows_together<T>];
       for (int64_t i = 0, count; i < view_.size; i += count) {
         count = std::min(elements_together, view_.size - i);
         cpu::transpose(scratch_.data() + i, view_.size, kept_, count, some, kept_);
