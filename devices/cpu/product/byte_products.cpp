@@ -34,14 +34,6 @@ char* byte_room(int which, int64_t bytes) {
   return room.data();
 }
 
-void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn) {
-  if (turn == 0) {
-    std::memcpy(to, from, size_t(n));
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i] ^ turn;
-}
-
 Zeros::Zeros(const Tensor& of_left, const Tensor& of_right) {
   const auto value = [](const Tensor& t, int64_t i) {
     const uint8_t bits = bytes_of(t)[i];
