@@ -41,7 +41,7 @@ void copy_word(const uint8_t* from, uint8_t* to, uint64_t turn) {
 }
 // Copies `n` bytes, turning bits; the two do not overlap. Mostly a few bytes: the last word is copied with some before it.
 inline void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn) {
-  constexpr int64_t long_copy = 256;
+  constexpr int64_t long_copy = 64;
   if (turn == 0 && n >= long_copy) {
     std::memcpy(to, from, size_t(n));
     return;
@@ -82,7 +82,7 @@ struct Columns {
   int64_t k() const { return int64_t(at.size()); }
   int64_t groups() const { return (k() + bytes_together - 1) / bytes_together; }
   int64_t strips() const { return (n + byte_strip - 1) / byte_strip; }
-  int64_t bytes_of_strip() const { return groups() * byte_strip * bytes_together; }
+  int64_t bytes_of_strip() const { return groups() * byte_strip * bytes_together * byte_tiles().element(); }
   // Of a product, with the sums of the columns behind.
   int64_t bytes() const { return strips() * (bytes_of_strip() + byte_strip * int64_t(sizeof(int32_t))); }
   void pack(int8_t* to) const;
@@ -139,8 +139,13 @@ struct ByteProduct {
  private:
   using Copy = void (*)(const void* context, int64_t first, int64_t count, uint8_t* to, int64_t step);
   void run_blocks(Copy copy, const void* context, const TakeSums& take) const;
-  void run_block(const uint8_t* a, int64_t i, int64_t count, int64_t first_strip, int64_t last_strip,
-                 const std::vector<int32_t>& starts, const TakeSums& take) const;
+  // By column: where sums start, and the zero point on the right.
+  struct ColumnNumbers {
+    std::vector<int32_t> starts, right;
+  };
+  ColumnNumbers column_numbers() const;
+  void run_block(const uint8_t* a, const uint8_t* wide, int64_t i, int64_t count, int64_t first_strip,
+                 int64_t last_strip, const ColumnNumbers& numbers, const TakeSums& take) const;
 };
 
 }  // namespace rill::cpu
