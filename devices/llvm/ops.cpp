@@ -287,6 +287,13 @@ Value Ops::narrow(DType to, Value x, int lanes) {
 
 Value Ops::to_integer(DType from, DType to, Value x, int lanes) {
   const auto c = [&](double v) { return number(element(from), v, lanes); };
+  if (from == DType::f32 && bits_of(to) == 8) {  // f32 from 2^31 on are multiples of 256
+    const Type wide32 = wide(integer(32), lanes);
+    const Value near = LLVMBuildFCmp(b, LLVMRealOLT, intrinsic("llvm.fabs", {type(from, lanes)}, {x}), c(0x1p31), "");
+    const Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");
+    const Value far = select(above, constant(DType::i32, uint64_t(-1), lanes), constant(DType::i32, 0, lanes));
+    return LLVMBuildTrunc(b, select(near, LLVMBuildFPToSI(b, x, wide32, ""), far), type(to, lanes), "");
+  }
   const Type wide64 = wide(integer(64), lanes);
   Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");
   Value y = select(above, constant(DType::i64, INT64_MAX, lanes), LLVMBuildFPToSI(b, x, wide64, ""));

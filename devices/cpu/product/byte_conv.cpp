@@ -2,6 +2,7 @@
 // each channel is by itself, its taps are read where they lie. Padding stands for the zero point. Start at
 // byte_conv_sums().
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "rill/devices/cpu/move/strided_copy.h"
@@ -15,6 +16,21 @@
 namespace rill::cpu {
 namespace {
 
+// Pixels of three colours, which lie in three planes, next to each other: four bytes a time, of which the last is the next
+// pixel's first.
+void join_colours(const uint8_t* from, int64_t plane, int64_t pixels, uint8_t* to) {
+  parallel_for(pixels, 1 << 15, [&](int64_t begin, int64_t end) {
+    const uint8_t *r = from, *g = from + plane, *b = from + 2 * plane;
+    for (int64_t i = begin; i + 1 < end; ++i) {
+      const uint32_t colours = uint32_t(r[i]) | uint32_t(g[i]) << 8 | uint32_t(b[i]) << 16;
+      if constexpr (std::endian::native == std::endian::little) std::memcpy(to + 3 * i, &colours, sizeof colours);
+      else to[3 * i] = r[i], to[3 * i + 1] = g[i], to[3 * i + 2] = b[i];
+    }
+    const int64_t last = end - 1;
+    to[3 * last] = r[last], to[3 * last + 1] = g[last], to[3 * last + 2] = b[last];
+  });
+}
+
 // An input with the channels last: a copy where it lies otherwise.
 Tensor with_channels_last(const Tensor& x, const Sliding& s, const ConvParams& p) {
   const SpaceStrides from = activation_strides(x, p.layout);
@@ -26,6 +42,15 @@ Tensor with_channels_last(const Tensor& x, const Sliding& s, const ConvParams& p
   for (size_t i = 0; i < 5; ++i) same = same && (shape[i] == 1 || given[i] == wanted[i]);
   if (same) return x;
   Tensor copy = empty_tensor(Spec{shape, x.dtype(), false, Device()});
+  const int64_t plane = s.in[0] * s.in[1] * s.in[2];
+  const bool dense_planes =
+      given[3] == 1 && (shape[2] == 1 || given[2] == s.in[2]) && (shape[1] == 1 || given[1] == s.in[1] * s.in[2]);
+  if (dense_planes && s.in_channels == 3) {
+    for (int64_t i = 0; i < s.batch; ++i)
+      join_colours(bytes_of(x) + i * given[0], given[4], plane,
+                   reinterpret_cast<uint8_t*>(copy.mutable_rep()->data) + 3 * plane * i);
+    return copy;
+  }
   strided_copy(x.dtype(), shape, x.rep()->data, given, copy.mutable_rep()->data, wanted);
   return copy;
 }

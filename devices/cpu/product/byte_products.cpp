@@ -3,7 +3,8 @@
 // Every product is one of u8 by i8: of what is the other way, the top bit is turned, which moves it and its zero point
 // by 128. Then sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q, where the sums of w are known when it is
 // packed. B (the weights) is packed into strips of 32 columns, four steps of k next to each other, as AVX-512 VNNI
-// multiplies them. Sums wrap, so nothing depends on how the work is divided. Start at byte_matmul_sums().
+// multiplies them; AVX2 gets both sides in 16 bits. Sums wrap, so nothing depends on how the work is divided. Start at
+// byte_matmul_sums().
 #include "rill/devices/cpu/product/byte_products.h"
 
 #include <algorithm>
@@ -34,14 +35,6 @@ char* byte_room(int which, int64_t bytes) {
   return room.data();
 }
 
-void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn) {
-  if (turn == 0) {
-    std::memcpy(to, from, size_t(n));
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i] ^ turn;
-}
-
 Zeros::Zeros(const Tensor& of_left, const Tensor& of_right) {
   const auto value = [](const Tensor& t, int64_t i) {
     const uint8_t bits = bytes_of(t)[i];
@@ -58,16 +51,20 @@ Zeros::Zeros(const Tensor& of_left, const Tensor& of_right) {
 void Columns::pack(int8_t* to) const {
   std::memset(to, 0, size_t(products * bytes()));
   parallel_for(products * strips(), 1 + (1 << 16) / (byte_strip * (k() + 1)), [&](int64_t begin, int64_t end) {
+    const int64_t element = byte_tiles().element();
     for (int64_t i = begin; i < end; ++i) {
       const int64_t product = i / strips(), s = i % strips(), columns = std::min(byte_strip, n - s * byte_strip);
       int8_t* const all = to + product * bytes();
       int32_t* const sums = reinterpret_cast<int32_t*>(all + strips() * bytes_of_strip()) + s * byte_strip;
       for (int64_t t = 0; t < k(); ++t) {
         const uint8_t* from = data + product * next + at[size_t(t)] + s * byte_strip * column;
-        int8_t* group = all + s * bytes_of_strip() + t / bytes_together * byte_strip * bytes_together;
+        int8_t* group = all + s * bytes_of_strip() + t / bytes_together * byte_strip * bytes_together * element;
         for (int64_t j = 0; j < columns; ++j) {
           const auto value = int8_t(from[j * column] ^ turn);
-          group[j * bytes_together + t % bytes_together] = value;
+          const int16_t wide = value;
+          int8_t* const at = group + (j * bytes_together + t % bytes_together) * element;
+          if (element == 1) *at = value;
+          else std::memcpy(at, &wide, sizeof wide);
           sums[j] += value;
         }
       }
@@ -84,27 +81,35 @@ PackedColumns::PackedColumns(const KernelArgs& args, const Columns& c, bool keep
   if (!kept_) own_ = packed_columns(c);
 }
 
-// Rows [i, i + count), which stand at `a`, times some strips.
-void ByteProduct::run_block(const uint8_t* a, int64_t i, int64_t count, int64_t first_strip, int64_t last_strip,
-                            const std::vector<int32_t>& starts, const TakeSums& take) const {
+ByteProduct::ColumnNumbers ByteProduct::column_numbers() const {
+  const std::vector<int32_t> none(size_t(columns.strips() * byte_strip), 0);
+  ColumnNumbers numbers{none, none};
+  for (int64_t j = 0; j < columns.n; ++j) {
+    const int32_t zero = numbers.right[size_t(j)] = zeros.of_column(first_column + j);
+    numbers.starts[size_t(j)] =
+        int32_t(uint32_t(zeros.left) * (uint32_t(columns.k()) * uint32_t(zero) - uint32_t(packed.sums(which)[j])));
+  }
+  return numbers;
+}
+
+// Rows [i, i + count), which stand at `a`, and as tiles read them at `wide`, times some strips.
+void ByteProduct::run_block(const uint8_t* a, const uint8_t* wide, int64_t i, int64_t count, int64_t first_strip,
+                            int64_t last_strip, const ColumnNumbers& numbers, const TakeSums& take) const {
   const ByteTiles& tiles = byte_tiles();
+  const ByteCorrections& corrections = byte_corrections();
   const int64_t k = columns.k(), groups = columns.groups(), step = groups * bytes_together;
   const int64_t width = (last_strip - first_strip) * byte_strip;
   auto* const sums = reinterpret_cast<int32_t*>(byte_room(1, count * width * int64_t(sizeof(int32_t))));
   for (int64_t s = first_strip; s < last_strip; ++s)
     for (int64_t r = 0, which = 0; r < count; r += tiles.rows[which]) {
       while (tiles.rows[which] > count - r) ++which;
-      tiles.run[which](a + r * step, step, packed.strip_at(this->which, s), groups, &starts[size_t(s * byte_strip)],
+      tiles.run[which](wide + r * step * tiles.element(), step * tiles.element(), packed.strip_at(this->which, s),
+                       groups, &numbers.starts[size_t(s * byte_strip)],
                        sums + r * width + (s - first_strip) * byte_strip, width);
     }
   const int64_t from = first_strip * byte_strip, all = std::min(columns.n, last_strip * byte_strip) - from;
-  for (int64_t r = 0; zeros.any_right && r < count; ++r) {
-    uint32_t row_sum = 0;
-    for (int64_t t = 0; t < k; ++t) row_sum += a[r * step + t];
-    for (int64_t j = 0; j < all; ++j)
-      sums[r * width + j] =
-          int32_t(uint32_t(sums[r * width + j]) - uint32_t(zeros.of_column(first_column + from + j)) * row_sum);
-  }
+  for (int64_t r = 0; zeros.any_right && r < count; ++r)
+    corrections.take_off(sums + r * width, width, &numbers.right[size_t(from)], corrections.sum(a + r * step, k));
   take({sums, count, all, width, first + i * row + from, row});
 }
 
@@ -117,22 +122,23 @@ void ByteProduct::run_blocks(Copy copy, const void* context, const TakeSums& tak
   const int64_t strips_at_once = (strips + across - 1) / across;
   const int64_t strips_of_sums =
       std::max<int64_t>(1, sums_bytes / (std::min(rows_at_once, m) * byte_strip * int64_t(sizeof(int32_t))));
-  std::vector<int32_t> starts(size_t(strips * byte_strip), 0);
-  for (int64_t j = 0; j < columns.n; ++j)
-    starts[size_t(j)] = int32_t(uint32_t(zeros.left) * (uint32_t(k) * uint32_t(zeros.of_column(first_column + j)) -
-                                                        uint32_t(packed.sums(which)[j])));
+  const ColumnNumbers numbers = column_numbers();
   const int64_t work = std::min(rows_at_once, m) * strips_at_once * byte_strip * (k + 32);
   parallel_for(down * across, 1 + (1 << 19) / work, [&](int64_t begin, int64_t end) {
+    const ByteTiles& tiles = byte_tiles();
     auto* const room = reinterpret_cast<uint8_t*>(byte_room(0, rows ? 0 : rows_at_once * step));
+    auto* const wide_room = reinterpret_cast<uint8_t*>(byte_room(2, tiles.widen ? 2 * rows_at_once * step : 0));
     int64_t copied = -1;
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t i = piece / across * rows_at_once, count = std::min(rows_at_once, m - i);
       if (!rows && copied != i) copy(context, i, count, room, step);
-      copied = i;
       const uint8_t* a = rows ? rows + i * step : room;
+      if (tiles.widen && copied != i) tiles.widen(a, count * step, wide_room);
+      const uint8_t* const wide = tiles.widen ? wide_room : a;
+      copied = i;
       const int64_t last = std::min(strips, (piece % across + 1) * strips_at_once);
       for (int64_t s = piece % across * strips_at_once; s < last; s += strips_of_sums)
-        run_block(a, i, count, s, std::min(last, s + strips_of_sums), starts, take);
+        run_block(a, wide, i, count, s, std::min(last, s + strips_of_sums), numbers, take);
     }
   });
 }

@@ -2,6 +2,7 @@
 // asks takes the sums block by block while they are in the cache: into a tensor, or through a fused kernel
 // (byte_tail.cpp).
 #pragma once
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -30,8 +31,32 @@ inline const uint8_t* bytes_of(const Tensor& t) { return reinterpret_cast<const 
 inline constexpr uint8_t top_bit = 0x80;
 inline uint8_t turn_left(const Tensor& x) { return x.dtype() == DType::i8 ? top_bit : 0; }
 inline uint8_t turn_right(const Tensor& w) { return w.dtype() == DType::u8 ? top_bit : 0; }
-// Copies `n` bytes, turning bits; `to` may not overlap.
-void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn);
+// Copies sizeof(Word) bytes, turning bits.
+template <class Word>
+void copy_word(const uint8_t* from, uint8_t* to, uint64_t turn) {
+  Word w;
+  std::memcpy(&w, from, sizeof w);
+  w = Word(w ^ Word(turn));
+  std::memcpy(to, &w, sizeof w);
+}
+// Copies `n` bytes, turning bits; the two do not overlap. Mostly a few bytes: the last word is copied with some before it.
+inline void copy_turned(const uint8_t* from, uint8_t* to, int64_t n, uint8_t turn) {
+  constexpr int64_t long_copy = 64;
+  if (turn == 0 && n >= long_copy) {
+    std::memcpy(to, from, size_t(n));
+    return;
+  }
+  const uint64_t turns = uint64_t(turn) * 0x0101010101010101;
+  if (n >= 8) {
+    for (int64_t i = 0; i + 8 <= n; i += 8) copy_word<uint64_t>(from + i, to + i, turns);
+    copy_word<uint64_t>(from + n - 8, to + n - 8, turns);
+  } else if (n >= 4) {
+    copy_word<uint32_t>(from, to, turns);
+    copy_word<uint32_t>(from + n - 4, to + n - 4, turns);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i] ^ turn;
+  }
+}
 // Memory of this thread, kept between calls: whoever asks for `which` again gives up what was there.
 char* byte_room(int which, int64_t bytes);
 
@@ -57,7 +82,7 @@ struct Columns {
   int64_t k() const { return int64_t(at.size()); }
   int64_t groups() const { return (k() + bytes_together - 1) / bytes_together; }
   int64_t strips() const { return (n + byte_strip - 1) / byte_strip; }
-  int64_t bytes_of_strip() const { return groups() * byte_strip * bytes_together; }
+  int64_t bytes_of_strip() const { return groups() * byte_strip * bytes_together * byte_tiles().element(); }
   // Of a product, with the sums of the columns behind.
   int64_t bytes() const { return strips() * (bytes_of_strip() + byte_strip * int64_t(sizeof(int32_t))); }
   void pack(int8_t* to) const;
@@ -114,8 +139,13 @@ struct ByteProduct {
  private:
   using Copy = void (*)(const void* context, int64_t first, int64_t count, uint8_t* to, int64_t step);
   void run_blocks(Copy copy, const void* context, const TakeSums& take) const;
-  void run_block(const uint8_t* a, int64_t i, int64_t count, int64_t first_strip, int64_t last_strip,
-                 const std::vector<int32_t>& starts, const TakeSums& take) const;
+  // By column: where sums start, and the zero point on the right.
+  struct ColumnNumbers {
+    std::vector<int32_t> starts, right;
+  };
+  ColumnNumbers column_numbers() const;
+  void run_block(const uint8_t* a, const uint8_t* wide, int64_t i, int64_t count, int64_t first_strip,
+                 int64_t last_strip, const ColumnNumbers& numbers, const TakeSums& take) const;
 };
 
 }  // namespace rill::cpu

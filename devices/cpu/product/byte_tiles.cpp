@@ -43,6 +43,15 @@ void plain_channels(const uint8_t* const* taps, int64_t count, int64_t pixel_ste
       to[p * to_step + c] = int32_t(channel_sum<Byte>(taps, count, channels, p * pixel_step + c, c, w, first));
 }
 
+uint32_t plain_sum(const uint8_t* a, int64_t n) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += a[i];
+  return sum;
+}
+void plain_take_off(int32_t* sums, int64_t columns, const int32_t* right, uint32_t factor) {
+  for (int64_t j = 0; j < columns; ++j) sums[j] = int32_t(uint32_t(sums[j]) - uint32_t(right[j]) * factor);
+}
+
 #ifdef __x86_64__
 int32_t four_bytes(const uint8_t* a) {
   int32_t x;
@@ -73,39 +82,63 @@ template <int rows>
   }
 }
 
-// 16 columns: a register has two sums of two steps for each of four columns.
+// 8 columns: a register has two sums of two steps for each of four columns. Both sides have 16 bits: with numbers of 8,
+// as many instructions would widen them as multiply.
 template <int rows>
-[[gnu::target("avx2")]] void pairs_of_half(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups,
-                                           const int32_t* first, int32_t* to, int64_t to_step) {
-  __m256i sum[rows][4];
-  RILL_UNROLL for (int r = 0; r < rows; ++r) {
-    RILL_UNROLL for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_setzero_si256();
-  }
-  for (int64_t g = 0; g < groups; ++g, a += bytes_together, b += byte_strip * bytes_together) {
-    __m256i x[rows];
+[[gnu::target("avx2")]] void pairs_of_eight(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups,
+                                            const int32_t* first, int32_t* to, int64_t to_step) {
+  constexpr int64_t wide = 2;
+  __m256i sum[rows][2];
+  RILL_UNROLL for (int r = 0; r < rows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+  for (int64_t g = 0; g < groups; ++g, a += wide * bytes_together, b += wide * byte_strip * bytes_together) {
+    const __m256i left = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                  right = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
     RILL_UNROLL for (int r = 0; r < rows; ++r) {
-      x[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four_bytes(a + r * step)));
-    }
-    RILL_UNROLL for (int v = 0; v < 4; ++v) {
-      const __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 16 * v)));
-      RILL_UNROLL for (int r = 0; r < rows; ++r) {
-        sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(x[r], y));
-      }
+      int64_t four;
+      std::memcpy(&four, a + r * step, sizeof four);
+      const __m256i x = _mm256_set1_epi64x(four);
+      sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(x, left));
+      sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(x, right));
     }
   }
+  const __m256i start = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
   RILL_UNROLL for (int r = 0; r < rows; ++r) {
-    RILL_UNROLL for (int v = 0; v < 4; v += 2) {
-      const __m256i both = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][v], sum[r][v + 1]), 0xD8);
-      const __m256i start = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + 4 * v));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + r * to_step + 4 * v), _mm256_add_epi32(both, start));
-    }
+    const __m256i both = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][0], sum[r][1]), 0xD8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + r * to_step), _mm256_add_epi32(both, start));
   }
 }
 template <int rows>
 void avx2_tile(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, const int32_t* first, int32_t* to,
                int64_t to_step) {
-  pairs_of_half<rows>(a, step, b, groups, first, to, to_step);
-  pairs_of_half<rows>(a, step, b + 64, groups, first + 16, to + 16, to_step);
+  for (int64_t j = 0; j < byte_strip; j += 8)
+    pairs_of_eight<rows>(a, step, b + 8 * j, groups, first + j, to + j, to_step);
+}
+[[gnu::target("avx2")]] void avx2_widen(const uint8_t* from, int64_t n, uint8_t* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 2 * i),
+                        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  for (; i < n; ++i) to[2 * i] = from[i], to[2 * i + 1] = 0;
+}
+
+[[gnu::target("avx2")]] uint32_t avx2_sum(const uint8_t* a, int64_t n) {
+  __m256i sums = _mm256_setzero_si256();  // four of 64 bits
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
+    sums = _mm256_add_epi64(sums, _mm256_sad_epu8(bytes, _mm256_setzero_si256()));
+  }
+  uint64_t parts[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(parts), sums);
+  return uint32_t(parts[0] + parts[1] + parts[2] + parts[3]) + plain_sum(a + i, n - i);
+}
+[[gnu::target("avx2")]] void avx2_take_off(int32_t* sums, int64_t columns, const int32_t* right, uint32_t factor) {
+  const __m256i by = _mm256_set1_epi32(int32_t(factor));
+  for (int64_t j = 0; j < columns; j += 8) {
+    auto* const at = reinterpret_cast<__m256i*>(sums + j);
+    const __m256i less = _mm256_mullo_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(right + j)), by);
+    _mm256_storeu_si256(at, _mm256_sub_epi32(_mm256_loadu_si256(at), less));
+  }
 }
 
 // The last channels are computed with some before them, which thus are computed twice.
@@ -187,10 +220,21 @@ const ByteTiles& byte_tiles() {
   static const ByteTiles chosen = []() -> ByteTiles {
 #ifdef __x86_64__
     const ByteIsa isa = byte_isa();
-    if (isa == ByteIsa::vnni) return {{most_byte_rows, 4, 1}, {vnni_tile<most_byte_rows>, vnni_tile<4>, vnni_tile<1>}};
-    if (isa == ByteIsa::avx2) return {{3, 2, 1}, {avx2_tile<3>, avx2_tile<2>, avx2_tile<1>}};
+    if (isa == ByteIsa::vnni)
+      return {{most_byte_rows, 4, 1}, {vnni_tile<most_byte_rows>, vnni_tile<4>, vnni_tile<1>}, nullptr};
+    if (isa == ByteIsa::avx2) return {{4, 2, 1}, {avx2_tile<4>, avx2_tile<2>, avx2_tile<1>}, avx2_widen};
 #endif
-    return {{4, 2, 1}, {plain_tile<4>, plain_tile<2>, plain_tile<1>}};
+    return {{4, 2, 1}, {plain_tile<4>, plain_tile<2>, plain_tile<1>}, nullptr};
+  }();
+  return chosen;
+}
+
+const ByteCorrections& byte_corrections() {
+  static const ByteCorrections chosen = []() -> ByteCorrections {
+#ifdef __x86_64__
+    if (byte_isa() != ByteIsa::plain) return {avx2_sum, avx2_take_off};
+#endif
+    return {plain_sum, plain_take_off};
   }();
   return chosen;
 }

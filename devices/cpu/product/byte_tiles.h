@@ -8,15 +8,28 @@ inline constexpr int64_t bytes_together = 4;  // steps of k that lie next to eac
 inline constexpr int64_t byte_strip = 32;     // columns of a strip
 inline constexpr int64_t most_byte_rows = 12;
 
-// to[r * to_step + j] = first[j] + sum over k of a[r * step + k] times column j of the strip b, over `groups` of four k.
+// to[r * to_step + j] = first[j] + sum over k of row r of a times column j of the strip b, over `groups` of four k. Rows of
+// a are `step` bytes apart.
 using ByteTile = void (*)(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, const int32_t* first,
                           int32_t* to, int64_t to_step);
 // For `rows` of A at once, the most first; the last has one row.
 struct ByteTiles {
   int64_t rows[3];
   ByteTile run[3];
+  // Where both sides are to have 16 bits: turns n bytes into these. Else null.
+  void (*widen)(const uint8_t* from, int64_t n, uint8_t* to);
+
+  int64_t element() const { return widen ? 2 : 1; }
 };
 const ByteTiles& byte_tiles();
+
+// What zero points on the right ask for: the sum of n bytes, and sums[j] -= right[j] * factor for `columns` columns, which
+// are a multiple of byte_strip.
+struct ByteCorrections {
+  uint32_t (*sum)(const uint8_t* a, int64_t n);
+  void (*take_off)(int32_t* sums, int64_t columns, const int32_t* right, uint32_t factor);
+};
+const ByteCorrections& byte_corrections();
 
 // Each channel by itself: to[p * to_step + c] = first[c] + sum over t of taps[t][p * pixel_step + c] w[t * channels + c]
 // for neighbouring pixels p. Weights stand in the lower half of an i32, and nothing in the upper.

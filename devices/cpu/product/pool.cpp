@@ -1,6 +1,7 @@
 // Pooling on the CPU. f32 in NHWC goes to the vector kernels of pool_rows.cpp, f16 and bf16 to those by way of f32; the
 // rest (NCHW, f64, integers) is walked plane by plane here.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
@@ -82,6 +83,8 @@ int64_t divisor(const PoolParams& p, int64_t inside) {
 // The largest bytes of windows with the channels last: pixel by pixel, so that neighbouring channels are compared at once.
 template <class T>
 void max_pool_bytes(const Sliding& s, const T* x, T* y) {
+  constexpr int64_t lanes = 16;
+  using Block [[gnu::vector_size(lanes)]] = T;
   const int64_t c = s.in_channels, work = s.out[2] * s.window[0] * s.window[1] * s.window[2] * c;
   parallel_for(s.batch * s.out[0] * s.out[1], 1 + (1 << 18) / work, [&](int64_t begin, int64_t end) {
     for (int64_t pixel = begin * s.out[2]; pixel < end * s.out[2]; ++pixel) {
@@ -92,14 +95,21 @@ void max_pool_bytes(const Sliding& s, const T* x, T* y) {
         const int64_t start = at[a] * s.stride[a] - s.lo[a];
         lo[a] = std::max<int64_t>(start, 0), hi[a] = std::min(start + s.window[a], s.in[a]);
       }
-      T* const to = y + pixel * c;
-      std::fill_n(to, c, std::numeric_limits<T>::lowest());
-      for (int64_t i = lo[0]; i < hi[0]; ++i)
-        for (int64_t j = lo[1]; j < hi[1]; ++j)
-          for (int64_t k = lo[2]; k < hi[2]; ++k) {
-            const T* from = image + ((i * s.in[1] + j) * s.in[2] + k) * c;
-            for (int64_t n = 0; n < c; ++n) to[n] = std::max(to[n], from[n]);
-          }
+      // The last channels are compared with some before them.
+      for (int64_t first = 0; first < c; first += lanes) {
+        const int64_t from = std::max<int64_t>(0, std::min(first, c - lanes));
+        Block most = Block{} + std::numeric_limits<T>::lowest();
+        for (int64_t i = lo[0]; i < hi[0]; ++i)
+          for (int64_t j = lo[1]; j < hi[1]; ++j)
+            for (int64_t k = lo[2]; k < hi[2]; ++k) {
+              const T* const place = image + ((i * s.in[1] + j) * s.in[2] + k) * c + from;
+              Block bytes{};
+              if (c >= lanes) std::memcpy(&bytes, place, size_t(lanes));
+              else std::memcpy(&bytes, place, size_t(c));
+              most = bytes > most ? bytes : most;
+            }
+        std::memcpy(y + pixel * c + from, &most, size_t(std::min(c, lanes)));
+      }
     }
   });
 }

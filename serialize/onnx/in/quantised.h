@@ -8,12 +8,12 @@ namespace rill::onnx_import {
 
 // round(x / scale) + zero, within what `to` holds.
 Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to);
+// round(steps) + zero, within what zero's dtype holds.
+Tensor stepped(const Tensor& steps, const Tensor& zero);
 // (x - zero) * scale, in the scale's dtype.
 Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero);
 // As DynamicQuantizeLinear: `x` in u8, over its range with 0 in it. `axis` says nothing: there is one scale.
 Bytes bytes_of(const Tensor& x);
-// The same and back: `x` as numbers of which a byte holds each.
-Tensor rounded_to_bytes(const Tensor& x);
 // (values - zero) * scale, in the scale's dtype.
 Tensor restored(const Bytes& b);
 

@@ -30,12 +30,14 @@ Limits limits_of(const NarrowFormat& f) {
   return is_unsigned(f.held) ? Limits{0, steps - 1} : Limits{-steps / 2, steps / 2 - 1};
 }
 
-// round(x / scale) + zero, within limits.
+// round(steps) + zero, within limits.
+Tensor stepped_within(const Tensor& steps, const Tensor& zero, DType to, const Limits& l) {
+  // f32 holds all that does not end at a limit of 16 bits.
+  const DType d = size_of(to) <= 2 ? f32 : f64;
+  return clip(round(steps).astype(d) + zero.astype(d), l.low, l.high).astype(to);
+}
 Tensor quantised_within(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to, const Limits& l) {
-  // f32 holds all that does not end at a limit.
-  const DType d = x.dtype() == f32 && size_of(to) <= 2 ? f32 : f64;
-  const Tensor y = round(x / scale.astype(x.dtype())).astype(d) + zero.astype(d);
-  return clip(y, l.low, l.high).astype(to);
+  return stepped_within(x / scale.astype(x.dtype()), zero, to, l);
 }
 
 Values quantize_rule(const Call& c) {
@@ -100,9 +102,9 @@ Centred right(const Call& c, size_t i, size_t zero) {
 Values matmul_integer_rule(const Call& c) { return {exact_matmul(left(c, 0, 2), right(c, 1, 3)).astype(i32)}; }
 
 Values qlinear_matmul_rule(const Call& c) {
-  const Tensor factor = for_rows(c.x(1)).astype(f64) * c.x(4).astype(f64);
+  const Tensor factor = for_rows(c.x(1)).astype(f64) * c.x(4).astype(f64) / c.x(6).astype(f64);
   const Tensor y = exact_matmul(left(c, 0, 2), right(c, 3, 5)).astype(f64);
-  return {quantised(y * factor, c.x(6), c.x(7), c.x(7).dtype())};
+  return {stepped(y * factor, c.x(7))};
 }
 
 // One number, or one for each of the weights' output channels.
@@ -127,12 +129,17 @@ Values conv_integer_rule(const Call& c) { return {integer_conv(c, 1, 2, 3).astyp
 Values qlinear_conv_rule(const Call& c) {
   Tensor y = integer_conv(c, 3, 2, 5).astype(f64);
   if (c.has(8)) y = y + along_channels(c.x(8).astype(f64), y.ndim());
-  const Tensor factor = reshape(c.x(1), {}).astype(f64) * for_outputs(c.x(4), y.ndim(), 1).astype(f64);
-  return {quantised(y * factor, reshape(c.x(6), {}), reshape(c.x(7), {}), c.x(7).dtype())};
+  // Rules know the scales: one factor, made once, and no quotient for each number.
+  const Tensor factor =
+      reshape(c.x(1), {}).astype(f64) * for_outputs(c.x(4), y.ndim(), 1).astype(f64) / reshape(c.x(6), {}).astype(f64);
+  return {stepped(y * factor, reshape(c.x(7), {}))};
 }
 
 }  // namespace
 
+Tensor stepped(const Tensor& steps, const Tensor& zero) {
+  return stepped_within(steps, zero, zero.dtype(), limits_of(zero.dtype()));
+}
 Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
   return quantised_within(x, scale, zero, to, limits_of(to));
 }
@@ -146,7 +153,6 @@ Bytes bytes_of(const Tensor& x) {
   const Tensor zero = clip(round(-low / where(equal(scale, 0), ones_like(scale), scale)), 0, 255).astype(u8);
   return {quantised(x, where(equal(scale, 0), ones_like(scale), scale), zero, u8), scale, zero};
 }
-Tensor rounded_to_bytes(const Tensor& x) { return restored(bytes_of(x)); }
 
 const RuleTable& quantised_rules() {
   static const RuleTable table = {

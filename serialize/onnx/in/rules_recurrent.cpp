@@ -79,6 +79,7 @@ Tensor copied(const Tensor& x) {
 // What steps compute with: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden], undefined where
 // it is part of what is projected. Of two directions together these and the states have them as the first axis.
 struct Weights {
+  int64_t direction = 0;
   Tensor r, r_bias, peepholes;
   std::vector<Activation> f;
 };
@@ -91,7 +92,7 @@ struct Recurrence {
   Tensor bias, r_bias;  // [directions, gates hidden], which x W and h R are summed with
   Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn
-  bool by_bytes = false;               // x and each h are rounded to bytes before they meet the weights
+  bool by_bytes = false;               // W and R are integers, and what meets them is rounded to bytes
 
   // `adds_all`: a step only sums x W, h R and the two biases, so that both biases are added to x W before the scan. Not
   // so in a GRU, whose reset gate may scale h R and its bias.
@@ -99,7 +100,7 @@ struct Recurrence {
       : c(call), gates(gates), by_bytes(call.node.op_type() == "DynamicQuantizeLSTM") {
     if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
     batch_first = c.flag("layout");
-    x = seen(batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0));
+    x = batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0);
     directions = c.x(2).dim(0);
     hidden = c.integer("hidden_size", c.x(2).dim(-1));
     const std::string kind = c.text("direction", "forward");
@@ -128,7 +129,23 @@ struct Recurrence {
     if (!c.has(operand)) return zeros({directions, x.dim(1), hidden}, x.dtype());
     return batch_first ? swapaxes(c.x(operand), 0, 1) : c.x(operand);
   }
-  Tensor seen(const Tensor& t) const { return by_bytes ? rounded_to_bytes(t) : t; }
+  // t times weights of a direction, [in, gates hidden]: `scale` is the operand that has the scales of bytes.
+  Tensor product(const Tensor& t, const Tensor& weights, size_t scale, int64_t d) const {
+    if (!by_bytes) return matmul(t, weights);
+    Centred w{.x = weights, .zero = {}, .most = 255, .constant = !weights.is_symbolic()};
+    Tensor factor;
+    {
+      std::optional<EagerScope> now;
+      if (w.constant) now.emplace();
+      const auto of_direction = [&](const Tensor& v) {
+        const Tensor all = reshape(v, {directions, -1});
+        return all.dim(1) == 1 ? reshape(all(d), {}) : all(d);
+      };
+      factor = of_direction(c.x(scale)), w.zero = of_direction(c.x(scale + 1));
+    }
+    const Bytes b = bytes_of(t);
+    return exact_matmul({.x = b.values, .zero = b.zero, .most = 255}, w).astype(f32) * (b.scale * factor);
+  }
   Tensor clipped(const Tensor& t) const {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
@@ -136,8 +153,11 @@ struct Recurrence {
   // Of one direction; of both together, where none is given.
   Weights weights(std::optional<int64_t> d) const {
     const auto of = [&](const Tensor& t) { return d ? t(*d) : expand_dims(t, 1); };
+    std::optional<EagerScope> now;
+    if (by_bytes && !c.x(2).is_symbolic()) now.emplace();
     const Tensor r = d ? c.x(2)(*d) : c.x(2);
-    Weights w{copied(swapaxes(r, -1, -2)), {}, {}, {}};
+    Weights w{0, copied(swapaxes(r, -1, -2)), {}, {}, {}};
+    now.reset();
     if (r_bias.defined()) w.r_bias = of(r_bias);
     if (peepholes.defined()) w.peepholes = of(peepholes);
     const size_t count = named.size() / size_t(directions), first = size_t(d.value_or(0)) * count;
@@ -156,7 +176,13 @@ struct Recurrence {
   bool backward(int64_t d) const { return d == 1 || c.text("direction", "forward") == "reverse"; }
 
   // x W + b of a direction, [steps, batch, gates hidden].
-  Tensor projected(int64_t d) const { return matmul(x, c.x(1)(d).T()) + bias(d); }
+  Tensor projected(int64_t d) const {
+    std::optional<EagerScope> now;
+    if (by_bytes && !c.x(1).is_symbolic()) now.emplace();
+    const Tensor w = c.x(1)(d).T();
+    now.reset();
+    return product(x, w, 8, d) + bias(d);
+  }
   // Both directions' along axis 1, each from the step that it begins with.
   static Tensor meeting(const Tensor& forth, const Tensor& back) { return stack({forth, reverse(back, 0)}, 1); }
 
@@ -188,7 +214,8 @@ struct Recurrence {
     std::vector<Tensors> last;
     const Tensor times = iota({x.dim(0)});
     for (int64_t i = 0; i < directions; ++i) {
-      const Weights w = weights(i);
+      Weights w = weights(i);
+      w.direction = i;
       auto [end, y] = over_time(backward(i), first_states(i), projected(i), times,
                                 [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
       all.push_back(y), last.push_back(end);
@@ -235,7 +262,7 @@ Values lstm_rule(const Call& c) {
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    const Tensor sums = row + matmul(r.seen(s[0]), w.r);
+    const Tensor sums = row + r.product(s[0], w.r, 10, w.direction);
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
@@ -251,14 +278,13 @@ Values lstm_rule(const Call& c) {
 // com.microsoft's: W and R are integers, [directions, in, gates hidden], with scales and zero points, one number a direction
 // or one a column; what meets them is rounded to bytes, over the range of the whole operand.
 Values dynamic_lstm_rule(const Call& c) {
-  Call as_numbers = c;
-  const auto numbers = [&](size_t weights, size_t scale) {
-    const auto by_direction = [&](const Tensor& v) { return reshape(v, {c.x(weights).dim(0), 1, -1}); };
-    return matrix_transpose(restored(c.x(weights), by_direction(c.x(scale)), by_direction(c.x(scale + 1))));
-  };
-  as_numbers.in[1] = numbers(1, 8), as_numbers.in[2] = numbers(2, 10);
-  as_numbers.in.resize(8);
-  return lstm_rule(as_numbers);
+  Call turned = c;
+  for (size_t i : {1, 2}) {
+    std::optional<EagerScope> now;
+    if (!c.x(i).is_symbolic()) now.emplace();
+    turned.in[i].tensor = matrix_transpose(c.x(i));
+  }
+  return lstm_rule(turned);
 }
 
 // Gates in the order of the file: update, reset, hidden.
