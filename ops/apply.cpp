@@ -351,19 +351,20 @@ Tensors run_or_give(CallReplay& replay, const Op& op, Operands in, AttrsView att
 }  // namespace
 
 namespace {
-// Tensors without axes on the host are numbers, which join tensors on another device.
-bool is_host_number(const Tensor& t) { return t.ndim() == 0 && t.dtype() != DType::string && is_host(t.device()); }
+// Tensors without axes on the CPU are numbers, which join tensors on another device.
+bool is_on_cpu(const Tensor& t) { return t.device().kind() == DeviceKind::cpu; }
+bool is_cpu_number(const Tensor& t) { return t.ndim() == 0 && t.dtype() != DType::string && is_on_cpu(t); }
 
-// Of operands on several devices: the one that is not the host's, where all that is not there is numbers.
+// Of operands on several devices: the one that is not the CPU, where all that is not there is numbers.
 std::optional<Device> device_to_join(Operands in) {
   const Device* there = nullptr;
   for (const Tensor* t : in) {
     if (!t->defined()) return std::nullopt;
-    if (!is_host(t->device())) there = &t->spec().device;
+    if (!is_on_cpu(*t)) there = &t->spec().device;
   }
   if (!there) return std::nullopt;
   for (const Tensor* t : in)
-    if (!(t->device() == *there) && !is_host_number(*t)) return std::nullopt;
+    if (!(t->device() == *there) && !is_cpu_number(*t)) return std::nullopt;
   return *there;
 }
 
@@ -377,7 +378,7 @@ bool on_several_devices(Operands in) {
 
 Tensor number_beside(const Tensor& number, const Tensor& x) {
   if (!number.defined() || !x.defined()) return number;  // what takes it will say so
-  return is_host_number(number) && !is_host(x.device()) ? number.to(x.device()) : number;
+  return is_cpu_number(number) && !is_on_cpu(x) ? number.to(x.device()) : number;
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// Numbers beside tensors on a GPU, for functions that give them axes before an op sees them: dispatch (apply.h) moves
-// numbers by itself, but what has axes is no number any more.
+// Numbers beside tensors on another device than the CPU, for functions that give them axes before an op sees them:
+// dispatch (apply.h) moves numbers by itself, but what has axes is no number any more.
 #pragma once
 #include <utility>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace rill {
 
-// The tensors; where one of them is on a GPU, numbers (without axes, on the host) are there too. Undefined ones stay.
+// The tensors; where one of them is not on the CPU, numbers (without axes, on the CPU) are there too. Undefined ones
+// stay.
 inline std::vector<Tensor> join_numbers(std::vector<Tensor> list) {
   for (const Tensor& there : list) {
-    if (!there.defined() || there.device().kind() == DeviceKind::cpu || there.device().kind() == DeviceKind::ref)
-      continue;
+    if (!there.defined() || there.device().kind() == DeviceKind::cpu) continue;
     for (Tensor& t : list)
       if (t.defined()) t = number_beside(t, there);
     break;

@@ -8,6 +8,8 @@
 #include <cctype>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <unordered_map>
 
 namespace rill::data::detail {
 namespace {
@@ -109,25 +111,38 @@ std::string list_of(const CsvSurvey& survey) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-int place_of(const std::string& name, const CsvSurvey& survey, const std::string& path, const Where& where) {
-  int found = -1;
-  for (size_t i = 0; i < survey.size(); ++i) {
-    if (survey[i].name != name) continue;
-    if (found >= 0) fail(csv_op, fmt::format("'{}' has two columns '{}'", path, name), where);
-    found = int(i);
+// Where a file's columns are, by name.
+class Places {
+ public:
+  Places(const CsvSurvey& survey, const std::string& path, const Where& where)
+      : survey_(survey), path_(path), where_(where) {
+    for (size_t i = 0; i < survey.size(); ++i)
+      if (const auto [at, is_new] = by_name_.try_emplace(survey[i].name, int(i)); !is_new) at->second = twice;
   }
-  if (found < 0) fail(csv_op, fmt::format("'{}' has no column '{}'. it has {}", path, name, list_of(survey)), where);
-  return found;
-}
+  int of(const std::string& name) const {
+    const auto at = by_name_.find(name);
+    if (at == by_name_.end())
+      fail(csv_op, fmt::format("'{}' has no column '{}'. it has {}", path_, name, list_of(survey_)), where_);
+    if (at->second == twice) fail(csv_op, fmt::format("'{}' has two columns '{}'", path_, name), where_);
+    return at->second;
+  }
+
+ private:
+  static constexpr int twice = -1;
+  const CsvSurvey& survey_;
+  const std::string& path_;
+  const Where& where_;
+  std::unordered_map<std::string_view, int> by_name_;
+};
 
 // The columns that are read, in the order of the fields.
-std::vector<int> chosen(const CsvSurvey& survey, const CsvRowOptions& o, const RowMaker& maker, bool by_name,
-                        const std::string& path, const Where& where) {
+std::vector<int> chosen(const CsvSurvey& survey, const Places& columns, const CsvRowOptions& o, const RowMaker& maker,
+                        bool by_name) {
   std::vector<int> places;
-  for (const std::string& name : o.columns) places.push_back(place_of(name, survey, path, where));
+  for (const std::string& name : o.columns) places.push_back(columns.of(name));
   if (!o.columns.empty()) return places;
   if (by_name)
-    for (const FieldType& f : maker.fields) places.push_back(place_of(f.name, survey, path, where));
+    for (const FieldType& f : maker.fields) places.push_back(columns.of(f.name));
   else
     for (size_t i = 0; i < survey.size(); ++i) places.push_back(int(i));
   return places;
@@ -168,12 +183,12 @@ void set_default(CsvSlot& s, const CsvRowOptions& o, const Where& where) {
 
 CsvSchema make_schema(const CsvSurvey& survey, const CsvRowOptions& o, const RowMaker& maker, const std::string& path,
                       const Where& where) {
-  const auto known = [&](const std::string& name) { return place_of(name, survey, path, where); };
-  for (const auto& [name, dtype] : o.dtypes) known(name);
-  for (const auto& [name, text] : o.defaults) known(name);
+  const Places columns(survey, path, where);
+  for (const auto& [name, dtype] : o.dtypes) columns.of(name);
+  for (const auto& [name, text] : o.defaults) columns.of(name);
   const bool named_fields = !maker.fields.empty() && !maker.fields[0].name.empty();
   const bool by_name = o.header && named_fields;
-  const std::vector<int> places = chosen(survey, o, maker, by_name, path, where);
+  const std::vector<int> places = chosen(survey, columns, o, maker, by_name);
   if (!maker.all && places.size() != maker.fields.size())
     fail(
         csv_op,
@@ -204,9 +219,10 @@ std::vector<int> slots_of(const CsvSchema& schema, const std::vector<std::string
   std::vector<int> slots(header ? names.size() : schema.fields, -1);
   CsvSurvey columns;
   for (const std::string& name : names) columns.emplace_back().name = name;
+  const Places places(columns, path, where);
   for (size_t k = 0; k < schema.slots.size(); ++k) {
     const CsvSlot& s = schema.slots[k];
-    const int place = header ? place_of(s.name, columns, path, where) : s.place;
+    const int place = header ? places.of(s.name) : s.place;
     if (slots[size_t(place)] >= 0) fail(csv_op, fmt::format("the column '{}' is asked for twice", s.name), where);
     slots[size_t(place)] = int(k);
   }

@@ -117,9 +117,9 @@ Tensor squareplus(const Tensor& x, double b, Where where) {
   return in_float_blocks(
       [&](const Tensor& t) {
         if (b == 0) return relu(t);
-        // x + root cancels far below 0, where it is b / (root - x).
-        const Tensor sum = abs(t) + sqrt(square(t) + b);
-        return rill::where(t < 0, (b / 2) / sum, sum / 2);
+        // x + root cancels far below 0, where it is b / (root - x). (Of abs(x) the derivative at 0 would be 0.)
+        const Tensor is_low = t < 0, sum = rill::where(is_low, -t, t) + sqrt(square(t) + b);
+        return rill::where(is_low, (b / 2) / sum, sum / 2);
       },
       x);
 }

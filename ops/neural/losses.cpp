@@ -276,8 +276,9 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
   CallerScope caller(where);
   if (!(delta > 0)) fail("huber_loss", fmt::format("delta is {} but must be positive", delta), where);
-  const Tensor size = abs(error_of(prediction, target, "huber_loss", where)), inside = minimum(size, delta);
-  return rounded(inside * (size - 0.5 * inside), floating_dtypes(prediction, target).result);
+  // Of abs(error) the second derivative would be 0 where there is no error.
+  const Tensor error = error_of(prediction, target, "huber_loss", where), inside = clip(error, -delta, delta);
+  return rounded(inside * (error - 0.5 * inside), floating_dtypes(prediction, target).result);
 }
 
 Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {

@@ -32,10 +32,10 @@ Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target, double bet
          fmt::format("prediction and target must have one shape. operands: {}, {}", to_string(prediction.spec()),
                      to_string(target.spec())),
          where);
-  const Tensor size = abs(w.in[0] - w.in[1]);
-  if (beta == 0) return astype(size, w.result);
-  const Tensor inside = minimum(size, beta);
-  return astype(inside * (size - 0.5 * inside) / beta, w.result);
+  const Tensor error = w.in[0] - w.in[1];
+  if (beta == 0) return astype(abs(error), w.result);
+  const Tensor inside = clip(error, -beta, beta);  // of abs(error) the second derivative at 0 would be 0
+  return astype(inside * (error - 0.5 * inside) / beta, w.result);
 }
 
 Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const Tensor& variance,

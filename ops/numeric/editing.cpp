@@ -50,7 +50,8 @@ Tensor as_element(const Tensor& value, const Tensor& x) {
 Tensor append(const Tensor& x, const Tensor& values, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "append", where);
-  return concat({a, axis ? values : ravel(values)}, at, where);
+  const Tensor v = number_beside(values, x);
+  return concat({a, axis ? v : ravel(v)}, at, where);
 }
 
 Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor& values, std::optional<Axis> axis,

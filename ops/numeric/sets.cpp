@@ -2,6 +2,7 @@
 #include "rill/ops/sets.h"
 
 #include "rill/ops/index/runs.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -88,10 +89,11 @@ Tensor without(const Tensor& values, const Tensor& others) {
 
 }  // namespace
 
-Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& o, Where where) {
+Tensor isin(const Tensor& operand, const Tensor& set, const IsinOptions& o, Where where) {
   CallerScope caller(where);
-  require_operand("isin", x, where);
-  require_operand("isin", values, where);
+  require_operand("isin", operand, where);
+  require_operand("isin", set, where);
+  const auto [x, values] = join_numbers(operand, set);
   const auto is_whole = [](DType d) { return is_integer(d) || is_bool(d); };
   Tensor y;
   if (x.dtype() != values.dtype() && is_whole(x.dtype()) && is_whole(values.dtype())) {

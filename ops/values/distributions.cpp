@@ -182,10 +182,13 @@ std::vector<Key> several(const RandomOptions& o, int64_t n, const Where& where) 
 }
 
 // Gamma draws, [0], and their logarithms, [1], in the work dtype.
+// The least positive number has no half.
+Tensor scaled_above_zero(const Tensor& x, double scale) { return rill::where(x * scale > 0, x * scale, x); }
+
 Tensors gamma_draws(std::string_view op, std::string_view name, const Tensor& a, const Shape& shape, const Plan& p,
                     const RandomOptions& o, const Where& where, double scale = 1) {
   Tensor x = parameter(op, name, a, shape, p.work, p.device, is_positive, positive, where);
-  if (scale != 1) x = rill::where(x * scale > 0, x * scale, x);  // the least positive number has no half
+  if (scale != 1) x = scaled_above_zero(x, scale);
   const Tensor key = key_on(o, p.device);
   const Tensor* in[] = {&key, &x};
   return apply(random_gamma_op, in, {}, where);
@@ -193,8 +196,8 @@ Tensors gamma_draws(std::string_view op, std::string_view name, const Tensor& a,
 // Their logarithms; of parameters near the least positive number these are beyond the dtype, and the last one in it, for
 // what is made of their differences.
 Tensor log_gamma_draws(std::string_view op, std::string_view name, const Tensor& a, const Shape& shape, const Plan& p,
-                       const RandomOptions& o, const Where& where) {
-  return maximum(gamma_draws(op, name, a, shape, p, o, where)[1], finfo(p.work).min);
+                       const RandomOptions& o, const Where& where, double scale = 1) {
+  return maximum(gamma_draws(op, name, a, shape, p, o, where, scale)[1], finfo(p.work).min);
 }
 
 // Uniform noise as a draw without parameters makes it.
@@ -310,9 +313,9 @@ Tensor student_t(const Tensor& df, const Shape& shape, const RandomOptions& o, W
   CallerScope caller(where);
   const Plan p = plan("random::student_t", {&df}, o, where);
   const std::vector<Key> keys = several(o, 2, where);
-  const Tensor half =
-      parameter("random::student_t", "df", df, shape, p.work, p.device, is_positive, positive, where) / 2;
-  const Tensor log_x = gamma_draws("random::student_t", "df", df, shape, p, {.key = keys[0]}, where, 0.5)[1];
+  const Tensor half = scaled_above_zero(
+      parameter("random::student_t", "df", df, shape, p.work, p.device, is_positive, positive, where), 0.5);
+  const Tensor log_x = log_gamma_draws("random::student_t", "df", df, shape, p, {.key = keys[0]}, where, 0.5);
   const Tensor z = normal(shape, {.dtype = p.work, .key = keys[1], .device = p.device});
   return astype(z * exp((log(half) - log_x) / 2), p.dtype);
 }

@@ -262,6 +262,7 @@ Array taken(const Array& from, const std::vector<int64_t>& indices, std::string 
     if (gaps && !missing) out.valid[i] = from.valid[at];
     if (total > most) refuse_growth(f, most, source);
   }
+  if (gaps && out.valid.find('\0') == std::string::npos) out.valid.clear();  // no row stands for the missing value
   return out;
 }
 

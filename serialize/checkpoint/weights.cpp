@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -76,12 +78,44 @@ std::string listed(const std::vector<T>& all, const F& text) {
   return all.size() > 16 ? list + fmt::format(", ... ({} in all)", all.size()) : list;
 }
 
+// The rules by their names, or by their paths: those without a star are looked up, however many there are.
+class RuleIndex {
+ public:
+  RuleIndex(const std::vector<WeightRule>& rules, std::string WeightRule::* pattern)
+      : rules_(rules), pattern_(pattern) {
+    for (size_t i = 0; i < rules.size(); ++i)
+      if (const std::string& text = rules[i].*pattern; text.find('*') != std::string::npos) starred_.push_back(i);
+      else if (!text.empty()) exact_.try_emplace(text, i);
+  }
+  // The first rule that fits, and what its stars stand for; null: none.
+  const WeightRule* find(const std::string& text, Stars& stars) const {
+    const auto at = exact_.find(text);
+    for (const size_t i : starred_) {
+      if (at != exact_.end() && i > at->second) break;
+      if (auto found = stars_of(text, rules_[i].*pattern_)) return stars = std::move(*found), &rules_[i];
+    }
+    return stars.clear(), at == exact_.end() ? nullptr : &rules_[at->second];
+  }
+
+ private:
+  const std::vector<WeightRule>& rules_;
+  std::string WeightRule::* pattern_;
+  std::unordered_map<std::string_view, size_t> exact_;
+  std::vector<size_t> starred_;
+};
+
 // What detail::load_weights does, step by step.
 class WeightLoader {
  public:
   WeightLoader(const NamedVariables& variables, const NamedTensors& tensors, const std::string& from,
                const LoadWeightsOptions& options, const Where& where)
-      : variables_(variables), tensors_(tensors), from_(from), options_(options), where_(where) {}
+      : variables_(variables),
+        tensors_(tensors),
+        from_(from),
+        options_(options),
+        where_(where),
+        by_name_(options.rules, &WeightRule::name),
+        by_path_(options.rules, &WeightRule::path) {}
 
   void match() {
     std::map<std::string, std::string> names;  // by path
@@ -118,10 +152,10 @@ class WeightLoader {
     for (Found& f : found_)
       if (f.variable.is_built()) states.push_back(&f.variable.state());
       else f.variable.build(f.value, where_);
+    const std::unordered_set<VariableState*> were_built(states.begin(), states.end());
     const LockVariables lock(states);  // nothing below throws
     for (Found& f : found_)
-      if (std::find(states.begin(), states.end(), &f.variable.state()) != states.end())
-        std::swap(f.variable.state().value, f.value);
+      if (were_built.contains(&f.variable.state())) std::swap(f.variable.state().value, f.value);
     return report_;
   }
 
@@ -132,11 +166,9 @@ class WeightLoader {
   };
 
   std::string path_of(const std::string& name, const WeightRule*& rule) const {
-    for (const WeightRule& r : options_.rules)
-      if (const auto stars = stars_of(name, r.name)) {
-        rule = &r;
-        return with_stars(r.path, *stars, '.', '/');
-      }
+    Stars stars;
+    rule = by_name_.find(name, stars);
+    if (rule) return with_stars(rule->path, stars, '.', '/');
     std::string path = name;
     std::replace(path.begin(), path.end(), '.', '/');
     return path;
@@ -144,11 +176,9 @@ class WeightLoader {
 
   // What a path would be called in the file, as the first rule that leads to it says.
   std::string name_for(const std::string& path) const {
-    for (const WeightRule& r : options_.rules)
-      if (!r.path.empty())
-        if (const auto stars = stars_of(path, r.path))
-          return with_stars(r.name, *stars, '/', r.name.find('.') == std::string::npos ? '/' : '.');
-    return {};
+    Stars stars;
+    const WeightRule* r = by_path_.find(path, stars);
+    return r ? with_stars(r->name, stars, '/', r->name.find('.') == std::string::npos ? '/' : '.') : std::string();
   }
 
   void take(const std::string& path, const std::string& name, const Tensor& tensor, const WeightRule* rule) {
@@ -187,6 +217,7 @@ class WeightLoader {
   const std::string& from_;
   const LoadWeightsOptions& options_;
   const Where& where_;
+  const RuleIndex by_name_, by_path_;
   std::vector<Found> found_;
   WeightsReport report_;
 };

@@ -200,3 +200,31 @@ TEST_CASE("three derivatives of every record that has one") {
   });
   CHECK(checked > 200);
 }
+
+TEST_CASE("smooth functions that are written by parts have their derivatives where the parts meet") {
+  const auto first = [](const auto& f) { return grad([&](const Tensor& v) { return sum(f(v)); }); };
+  const auto check = [&](const char* name, const auto& f, double at, double slope, double bend) {
+    INFO(name << " at " << at);
+    for (const double x : at == 0 ? std::vector{0.0, -0.0} : std::vector{at}) {
+      const Tensor t = tensor({x});
+      CHECK(std::abs(first(f)(t).template item<double>() - slope) < 1e-12);
+      CHECK(std::abs(first(first(f))(t).template item<double>() - bend) < 1e-9);
+      CHECK(std::abs(jvp(f, t, ones_like(t)).second.template item<double>() - slope) < 1e-12);
+    }
+  };
+  const auto zero = [](const Tensor& t) { return zeros_like(t); };
+  check("squareplus", [](const Tensor& t) { return squareplus(t); }, 0, 0.5, 0.25);
+  check("squareplus", [](const Tensor& t) { return squareplus(t, 1); }, 0, 0.5, 0.5);
+  check("huber_loss", [&](const Tensor& t) { return huber_loss(t, zero(t)); }, 0, 0, 1);
+  check("huber_loss", [&](const Tensor& t) { return huber_loss(t, zero(t), 2); }, -1.5, -1.5, 1);
+  check("huber_loss", [&](const Tensor& t) { return huber_loss(t, zero(t)); }, -3, -1, 0);
+  check("smooth_l1_loss", [&](const Tensor& t) { return smooth_l1_loss(t, zero(t), 0.5); }, 0, 0, 2);
+  check("smooth_l1_loss", [&](const Tensor& t) { return smooth_l1_loss(t, zero(t), 0.5); }, 3, 1, 0);
+  check("log_cosh_loss", [&](const Tensor& t) { return log_cosh_loss(t, zero(t)); }, 0, 0, 1);
+  check("softplus", [](const Tensor& t) { return softplus(t); }, 0, 0.5, 0.25);
+  check("log_sigmoid", [](const Tensor& t) { return log_sigmoid(t); }, 0, 0.5, -0.25);
+  check("logaddexp", [](const Tensor& t) { return logaddexp(t, 0.0); }, 0, 0.5, 0.25);
+  check("mish", [](const Tensor& t) { return mish(t); }, 0, 0.6, 0.64);
+  check("tanh_shrink", [](const Tensor& t) { return tanh_shrink(t); }, 0, 0, 0);
+  check("hypot", [](const Tensor& t) { return hypot(t, 1.0); }, 0, 0, 1);
+}

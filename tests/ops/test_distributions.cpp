@@ -223,6 +223,7 @@ TEST_CASE("parameters near the least positive number give numbers") {
       CHECK(!any(isnan(x)).item<bool>());
       CHECK(array_equal(where(x <= 1, 0, x), zeros_like(x)));
     }
+    CHECK(!any(isnan(random::student_t(a, {300}, o))).item<bool>());
     CHECK(!any(isnan(grad([&](const Tensor& t) { return sum(random::log_gamma(t, {300}, o)); })(a))).item<bool>());
   }
 }

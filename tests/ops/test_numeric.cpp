@@ -293,3 +293,32 @@ TEST_CASE("differences of order 0 are the operand itself (numpy's diff)") {
   CHECK(array_equal(diff(x, {.n = 0, .prepend = 7, .append = x}), x));
   CHECK(array_equal(diff(x, {.n = 2, .prepend = 0, .append = 16}), tensor({2, 2, 2})));
 }
+
+TEST_CASE("C++ numbers go where the tensors beside them are") {
+  const Tensor x = tensor({0.1f, 0.4f, 0.7f}), there = x.to("ref:0"), i = tensor({1, 2, 5}).to("ref:0");
+  const auto same = [](const Tensor& got, const Tensor& want) {
+    CHECK(got.device() == Device("ref:0"));
+    CHECK(allclose(got.to("cpu:0"), want));
+  };
+  same(lerp(there, 2.0, 0.25), lerp(x, 2.0, 0.25));
+  same(lerp(1.0, there, 0.75), lerp(1.0, x, 0.75));
+  same(lerp(i, i * 2, 0.5), tensor({1.5f, 3.f, 7.5f}));
+  CHECK(searchsorted(there, 0.5).item<int64_t>() == 2);
+  CHECK(searchsorted(i, uint64_t(5)).item<int64_t>() == 2);
+  CHECK(digitize(0.5, there).item<int64_t>() == 2);
+  same(quantile(there, 0.5), tensor(0.4f));
+  same(interp(0.4, there, there * 2), tensor(0.8f));
+  same(polyval(there, 2.0), polyval(x, 2.0));
+  same(take(there, 1), tensor(0.4f));
+  same(append(there, 5.0), tensor({0.1f, 0.4f, 0.7f, 5.f}));
+  same(insert(there, {0}, 5.0), tensor({5.f, 0.1f, 0.4f, 0.7f}));
+  same(there.at(1).set(2.0), tensor({0.1f, 2.f, 0.7f}));
+  same(there.at(slice(1, none)).multiply(3), tensor({0.1f, 1.2f, 2.1f}));
+  same(there.at(there > 0.5).set(0), tensor({0.1f, 0.4f, 0.f}));
+  same(ldexp(there, 2), x * 4);
+  same(fmax(0.5, there), fmax(0.5, x));
+  same(isclose(there, 0.4), tensor({false, true, false}));
+  same(prelu(-there, 0.5), x * -0.5);
+  same(isin(there, 0.4f), tensor({false, true, false}));
+  CHECK(has(message_of([&] { static_cast<void>(there + x); }), "operands are on ref:0 and cpu:0"));
+}

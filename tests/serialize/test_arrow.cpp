@@ -112,6 +112,12 @@ TEST_CASE("a dictionary without values has columns of missing values alone") {
   CHECK(same_bits(t.at("x.valid"), full({4}, false)));
 }
 
+TEST_CASE("a missing value of a dictionary for which no row stands is none of the column's") {
+  const Table t = read_arrow(fixture("unasked.arrows"));
+  CHECK(same_bits(t.at("x"), tensor({1.5, 2.5, 2.5})));
+  CHECK(read_arrow(fixture("unasked.arrows"), {.masks = true}).names == std::vector<std::string>{"x"});
+}
+
 TEST_CASE("lists of lists of texts keep all of them") {
   const Tensor words = read_arrow(fixture("words.arrows")).at("w");
   CHECK(words.shape() == Shape{2, 3, 2});

@@ -4,6 +4,8 @@
 #include "catch.h"
 #include "growth.h"
 #include "io_helpers.h"
+#include "rill/data.h"
+#include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/serialize/serialize.h"
 
@@ -47,4 +49,27 @@ TEST_CASE("tables of many rows and of many columns") {
       });
     }
   }
+}
+
+TEST_CASE("pipelines of many columns") {
+  growth::is_linear("data::csv", [](int n) -> growth::Walk {
+    auto folder = std::make_shared<Folder>();
+    write_csv(*folder / "t.csv", many_columns(n));
+    return [=] { data::csv(*folder / "t.csv").batch(2).count(); };
+  });
+}
+
+TEST_CASE("weights by many rules") {
+  growth::is_linear("load_weights", [](int n) -> growth::Walk {
+    std::map<std::string, Variable> model;
+    NamedTensors file;
+    LoadWeightsOptions options;
+    for (int i = 0; i < n; ++i) {
+      const std::string number = std::to_string(i);
+      model.emplace("layer_" + number, Variable(zeros({1}), "w"));
+      file.emplace("w." + number, ones({1}));
+      options.rules.push_back({"w." + number, "layer_" + number});
+    }
+    return [=] { load_weights(model, file, options); };
+  });
 }
