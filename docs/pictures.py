@@ -7,7 +7,9 @@ TensorBoard is drawn by headless Chromium (apt-get install chromium), graphs by 
 usage: docs/pictures.py BUILD [NAME...]    by a Python that has tensorboard and pillow: .deps/formats/bin/python after
                                            ./dev test; NAME: viewers, training, step, debugger; all of them without
 """
+import base64
 import io
+import json
 import os
 import pathlib
 import re
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from PIL import Image
 
@@ -41,6 +44,54 @@ def draw(url, folder, height=560):
                     f"--user-data-dir={folder}/chromium", f"--window-size=1100,{height}", "--virtual-time-budget=15000",
                     f"--screenshot={picture}", url], capture_output=True, check=True, timeout=180)
     return Image.open(picture).convert("RGB")
+
+
+class Page:
+    """A page in headless Chromium, told what to do through the pipe of its DevTools: for what shows after a click alone."""
+
+    def __init__(self, url, folder, height=560):
+        (theirs_in, self.to), (self.back, theirs_out) = os.pipe(), os.pipe()
+
+        def ends():  # where Chromium looks for them
+            os.dup2(os.dup(theirs_in), 3)
+            os.dup2(os.dup(theirs_out), 4)
+
+        self.process = subprocess.Popen(
+            [program("chromium"), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+             f"--user-data-dir={folder}/chromium", f"--window-size=1100,{height}"],
+            preexec_fn=ends, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.count, self.text, self.session = 0, b"", None
+        target = self.ask("Target.createTarget", url=url)["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def ask(self, method, **params):
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": params} | ({"sessionId": self.session} if self.session else {})
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        while True:
+            while b"\0" not in self.text:
+                self.text += os.read(self.back, 1 << 20)
+            line, self.text = self.text.split(b"\0", 1)
+            answer = json.loads(line)
+            if answer.get("id") == self.count:
+                return answer["result"]
+
+    def value(self, script):
+        return self.ask("Runtime.evaluate", expression=script)["result"].get("value")
+
+    def wait(self, script):
+        """Until it is true: for pages that load on."""
+        for _ in range(600):
+            if self.value(script):
+                return
+            time.sleep(0.1)
+        sys.exit(f"the page never came to {script}")
+
+    def picture(self):
+        data = self.ask("Page.captureScreenshot")["data"]
+        self.process.kill()
+        self.process.wait()
+        return Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
 
 
 def write(picture, path):
@@ -84,8 +135,15 @@ def debugger(folder):
     includes = [line for line in lines if line.startswith("#")]
     body = [line for line in lines if not line.startswith("#")]
     run("\n".join([*includes, "int main() {", *body, "}"]))
-    page = draw(f"{serve('dumps/network')}?darkMode=false#debugger-v2", folder)
-    write(page.crop((0, 0, 1100, 262)), TARGET / "tensorboard-debugger.png")  # down to the health of values
+    page = Page(f"{serve('dumps/network')}?darkMode=false#debugger-v2", folder)
+    page.wait("document.querySelectorAll('.alerts-breakdown-type, .graph-executions-viewport').length == 2")
+    time.sleep(2)  # what was drawn does not listen yet
+    click = "[...document.querySelectorAll('%s')].filter(e => e.textContent.includes('%s')).slice(-1).map(e => e.click()).length"
+    page.value(click % (".alerts-breakdown-type", ""))  # the list goes to the first infinity
+    time.sleep(2)
+    page.wait(click % (".tensor-name", "output/exp"))  # its line
+    page.wait("document.querySelector('stack-trace-component').innerText.includes('Line')")
+    write(page.picture().crop((0, 0, 1100, 432)), TARGET / "tensorboard-debugger.png")
 
 
 def step(folder):

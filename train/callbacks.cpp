@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "rill/ops/option_checks.h"
 #include "rill/serialize/checkpoint_manager.h"
@@ -119,6 +121,9 @@ struct Checkpoints {
   std::unique_ptr<CheckpointManager> last = {}, best_one = {};
 
   void on_begin(Run& run) {
+    if (!run.has_epochs && ((options.every_steps == 0 && options.every_minutes == 0) || !options.best_by.empty()))
+      fail("checkpoint",
+           "a loop of your own has no epochs. say how often: {.every_steps = 1000}, and leave .best_by out");
     if (!run.resumed) best.reset();
     last.reset(), best_one.reset();
     if (run.rank != 0) return;
@@ -154,19 +159,38 @@ struct TensorBoard {
   std::string folder;
   TensorBoardOptions options;
   std::unique_ptr<summary::Writer> train = {}, validation = {};
+  bool has_graph = false;
 
   void on_begin(Run& run) {
-    train.reset(), validation.reset();
+    train.reset(), validation.reset(), has_graph = false;
+    if (options.gradients && !run.optimizer())
+      fail("tensorboard", "the step is your own, and this knows no gradients of it");
+    if (!run.has_epochs && (options.every_steps == 0 || options.histograms_every > 0 || !options.images.empty()))
+      fail("tensorboard",
+           "a loop of your own has no epochs, after which numbers, histograms and images are written. say how often "
+           "the loss is: {.every_steps = 100}; the others are for a summary::Writer");
     if (run.rank == 0) train = std::make_unique<summary::Writer>(folder + "/train");
+    if (train && !options.hparams.empty()) write_or_tell("a summary", [&] { train->hparams(options.hparams); });
   }
+  // What runs the step again, or traces it, is for all ranks, and one writes.
   void on_step(Run& run) {
     if (train && options.every_steps > 0 && run.step % options.every_steps == 0)
       write_or_tell("a summary", [&] { train->scalar("step_loss", run.loss(), run.step); });
+    if (options.graph && !std::exchange(has_graph, true)) write_graph(run);
+    if (std::ranges::count(options.profile_steps, run.step) > 0) write_profile(run);
   }
   void on_epoch(Run& run) {
-    if (train) write_or_tell("a summary", [&] { write(run); });
+    const bool histograms = options.histograms_every > 0 && (run.epoch + 1) % options.histograms_every == 0;
+    if (train) write_or_tell("a summary", [&] { write_numbers(run); });
+    if (train && histograms) write_histograms("", run.variables(), run.epoch);
+    if (histograms && options.gradients) write_histograms("gradients/", run.gradients(), run.epoch);
+    if ((run.epoch + 1) % options.images_every == 0) write_images(run);
   }
-  void write(Run& run) {
+  void on_end(Run&) {
+    if (train && !options.hparams.empty()) write_or_tell("a summary", [&] { train->hparams_end(); });
+  }
+
+  void write_numbers(const Run& run) {
     for (const auto& [name, value] : run.logs) {
       if (name.starts_with("val_")) {
         if (!validation) validation = std::make_unique<summary::Writer>(folder + "/validation");
@@ -175,9 +199,33 @@ struct TensorBoard {
         train->scalar(name, tensor(value), run.epoch);
       }
     }
-    if (options.histograms_every > 0 && run.epoch % options.histograms_every == 0)
-      for (const auto& [path, v] : run.variables())
-        if (is_floating(v.dtype())) train->histogram(path, v.value(), run.epoch);
+  }
+  void write_histograms(const std::string& prefix, const auto& values, int64_t epoch) {
+    if (!train) return;
+    write_or_tell("a summary", [&] {
+      for (const auto& [path, value] : values)
+        if (is_floating(value.dtype())) train->histogram(prefix + path, value, epoch);
+    });
+  }
+  void write_images(Run& run) {
+    for (const auto& [tag, make] : options.images) {
+      const Tensor pictures = make(run);
+      if (train) write_or_tell("a summary", [&] { train->image(tag, pictures, run.epoch); });
+    }
+  }
+  void write_graph(Run& run) {
+    const std::optional<Graph> graph = run.step_graph();
+    if (!graph)
+      fail("tensorboard",
+           "the step is not traced by the loop. write the graph of a function of yours by Writer::graph()");
+    if (train) write_or_tell("a summary", [&] { train->graph(*graph); });
+  }
+  void write_profile(Run& run) {
+    const std::optional<Profile> profile = run.profile_step({});
+    if (!profile)
+      fail("tensorboard", "the step is not traced by the loop. profile a function of yours by profile(f, x)");
+    if (train)
+      write_or_tell("a summary", [&] { train->profile(fmt::format("step {}", run.step), *profile, run.step); });
   }
 };
 
@@ -307,7 +355,14 @@ Callback early_stopping(const EarlyStoppingOptions& o) {
 Callback checkpoint(const std::string& folder, const CheckpointOptions& o) {
   return Checkpoints{folder, o, Best(gets_lower(o.better, o.best_by), 0)};
 }
-Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) { return TensorBoard{folder, o}; }
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) {
+  require_option(o.images_every >= 1, "tensorboard", "images_every", o.images_every, "1 or more", Where());
+  for (const int64_t step : o.profile_steps)
+    require_option(step >= 1, "tensorboard", "profile_steps", step, "1 or more, the first step's", Where());
+  for (const auto& [tag, make] : o.images)
+    if (!make) fail("tensorboard", fmt::format("the function that makes the images '{}' is empty", tag));
+  return TensorBoard{folder, o};
+}
 Callback stop_on_nan(const StopOnNanOptions& o) {
   require_option(o.every_steps >= 1, "stop_on_nan", "every_steps", o.every_steps, "1 or more", Where());
   return StopOnNan{o};

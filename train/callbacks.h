@@ -24,6 +24,7 @@
 #include "rill/ops/names.h"
 #include "rill/serialize/checkpoint.h"
 #include "rill/serialize/debugger.h"
+#include "rill/serialize/summary.h"
 #include "rill/trace/profile.h"
 #include "rill/train/history.h"
 
@@ -46,6 +47,7 @@ class Run {
   Logs logs = {};                           // of the last epoch, in on_epoch() and on_end(); a callback may add to them
   History history = {};                     // the epochs so far
   bool skips_validation = false;            // this epoch went without, by FitOptions::validation_every
+  bool has_epochs = true;                   // false in a loop of the user's own: on_epoch() is never called
 
   // The loss of the last step: reading its number waits for the device.
   virtual const Tensor& loss() const = 0;
@@ -67,6 +69,11 @@ class Run {
   // The profile of the step's traced function on the last batch, which changes nothing; none where it is not traced, or
   // is not the loop's.
   virtual std::optional<Profile> profile_step(const ProfileOptions&) { return {}; }
+  // The gradients of the loss on the last batch by the model's trainable Variables as they are now, by path, as the tape
+  // gives them, before they are clipped. Computed op by op, which changes nothing. None where the step is the user's own.
+  virtual std::map<std::string, Tensor> gradients() { return {}; }
+  // The graph of the step's traced function; none where it is not traced, or is not the loop's.
+  virtual std::optional<Graph> step_graph() { return {}; }
   // Training ends after this step (in on_step()) or epoch. The reason stands in the history.
   void stop(std::string why) { why_ = why.empty() ? "stopped" : std::move(why); }
   const std::string& why_stopped() const { return why_; }
@@ -191,6 +198,13 @@ struct TensorBoardOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t every_steps = 0;       // the loss after so many steps besides; 0: only after epochs
   int64_t histograms_every = 0;  // of the weights, after so many epochs; 0: none
+  bool gradients = false;        // and, with these, of the gradients on the last batch: "gradients/dense/kernel"
+  bool graph = false;            // of the traced step
+  // Pictures by tag, [n,h,w,c], which are made after so many epochs: {{"digits", [&](train::Run&) { return ...; }}}.
+  std::map<std::string, std::function<Tensor(Run&)>> images = {};
+  int64_t images_every = 1;
+  std::map<std::string, summary::HParamValue> hparams = {};  // of this run, for the table of HParams
+  std::vector<int64_t> profile_steps = {};                   // after which the step is profiled, numbered from 1
 };
 // Writes the numbers of each epoch for TensorBoard: FOLDER/train and FOLDER/validation.
 Callback tensorboard(const std::string& folder, const TensorBoardOptions& options = {});

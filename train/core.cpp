@@ -70,6 +70,11 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
     fail("Loop", "there is no loss. give {.loss = sparse_softmax_cross_entropy}, say, or a step of your own", where);
   if (!own_step && !options_.optimizer.get())
     fail("Loop", "there is no optimizer. give {.optimizer = nn::Adam({.learning_rate = 1e-3})}, say", where);
+  if (own_step && options_.loss)
+    fail("Loop", "the step is your own, and .loss would not be asked. compute it in the step, or leave the step out",
+         where);
+  if (own_step && options_.clip_norm > 0)
+    fail("Loop", "the step is your own, and .clip_norm would do nothing. give it to the step's optimizer", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
   if (options_.distribute && options_.distribute.everybody().rank(where) < 0)
     fail("Loop",
@@ -165,8 +170,15 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].defined()) gradients.push_back(all[i]), reached.push_back(parameters[i]);
   if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
+  if (shown_gradients_) show(gradients, reached);
   if (options_.clip_norm > 0) gradients = clip_by_global_norm(gradients, options_.clip_norm).gradients;
   options_.optimizer.get()->apply_gradients(gradients, reached);
+}
+
+void Core::show(const std::vector<Gradient>& gradients, const std::vector<Variable>& of) const {
+  for (const auto& [path, v] : variables())
+    for (size_t i = 0; i < of.size(); ++i)
+      if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i].dense());
 }
 
 // Ranks whose parts of a batch differ in length count by their rows.
@@ -188,6 +200,9 @@ void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& tar
 void Core::count_own(const std::map<std::string, Tensor>& numbers) {
   const PauseTapes pause;
   for (const auto& [name, value] : numbers) {
+    if (name == "seconds")
+      fail("Loop", "a number of the step is called 'seconds', as one of the history's own is. name it otherwise");
+    if (!value.defined()) fail("Loop", fmt::format("the step gives an undefined tensor as '{}'", name));
     own_mean(name).update(mean(stop_gradient(value)), tensor(1.));
   }
 }
@@ -357,11 +372,39 @@ RateTest Core::find_rate(const Source& data, const FindRateOptions& o, const Whe
     }
   }
   reset_metrics();
+  if (test.rates.empty())
+    fail("find_rate",
+         fmt::format("the loss is {} already at the rate {}. train::stop_on_nan() says where that comes from", mean,
+                     o.low),
+         where);
   double steepest = 0;
   for (size_t i = 1; i < test.losses.size(); ++i)
     if (const double slope = test.losses[i] - test.losses[i - 1]; slope < steepest)
       steepest = slope, test.suggested = test.rates[i];
   return test;
+}
+
+void check_fit(const FitData& data, const FitOptions& options, const Where& where) {
+  require_option(options.epochs >= 0, "Loop.fit", "epochs", options.epochs, "0 or more", where);
+  require_option(options.validation_every >= 1, "Loop.fit", "validation_every", options.validation_every, "1 or more",
+                 where);
+  if (options.steps_per_epoch)
+    require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
+                   where);
+  if (options.validation_steps)
+    require_option(*options.validation_steps >= 1, "Loop.fit", "validation_steps", *options.validation_steps,
+                   "1 or more", where);
+  require_option(options.save_every_steps >= 0, "Loop.fit", "save_every_steps", options.save_every_steps, "0 or more",
+                 where);
+  require_option(options.keep >= 1, "Loop.fit", "keep", options.keep, "1 or more", where);
+  for (const auto& [label, weight] : options.class_weights)
+    require_option(std::isfinite(weight), "Loop.fit", fmt::format("class_weights[{}]", label), weight, "finite", where);
+  if (options.save_every_steps > 0 && options.resume.empty())
+    fail("Loop.fit", "there is no folder to save into every so many steps. give {.resume = \"runs/a\"}", where);
+  if (data.train.size == data::endless && !options.steps_per_epoch && options.callbacks.empty())  // who could end it
+    fail("Loop.fit", "the dataset has no end. say how many steps are an epoch: {.steps_per_epoch = 100}", where);
+  if (data.validation.size == data::endless && !options.validation_steps)
+    fail("Loop.fit", "the validation has no end. say how many of its batches count: {.validation_steps = 100}", where);
 }
 
 void Core::check_own_step(const FitData& data, const FitOptions& options, const Where& where) const {

@@ -151,6 +151,7 @@ class Pass {
   virtual Tensor train() = 0;
   virtual Tensor train_unchanged() = 0;  // eagerly, and the state is as before
   virtual std::optional<Profile> profile(const ProfileOptions& options) = 0;
+  virtual std::optional<Graph> graph() = 0;
   virtual void evaluate() = 0;
   virtual Tensor predict() = 0;
 };
@@ -180,6 +181,8 @@ class Core {
   // the prediction has.
   Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
                          const Tensor& prediction);
+  // While it is set, descend() writes down each gradient there, by path, as the tape gives it. Of eager steps.
+  void show_gradients(std::map<std::string, Tensor>* into) { shown_gradients_ = into; }
   // Of a step of the user's own: numbers by name.
   void count_own(const std::map<std::string, Tensor>& numbers);
 
@@ -212,6 +215,7 @@ class Core {
  private:
   friend class CoreRun;
   metrics::Metric& own_mean(const std::string& name);
+  void show(const std::vector<Gradient>& gradients, const std::vector<Variable>& of) const;
   // The mean loss, the metrics, and the means of a step of the user's own.
   std::vector<metrics::Metric> all_metrics() const;
   std::vector<Variable> sums() const;  // of all of them
@@ -228,6 +232,7 @@ class Core {
   std::map<std::string, metrics::Metric> own_means_;
   std::vector<int64_t> weighted_classes_;        // until it was told which of them no label is
   std::map<size_t, Variable> labels_seen_ = {};  // of so many classes that have weights, how many labels each was
+  std::map<std::string, Tensor>* shown_gradients_ = nullptr;
   std::atomic<bool> at_work_ = false;
 };
 
@@ -254,8 +259,10 @@ class Validation {
 
 struct FitOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t epochs = 1;                           // over all runs, where one is resumed
-  std::optional<int64_t> steps_per_epoch = {};  // of a dataset without an end
+  int64_t epochs = 1;  // over all runs, where one is resumed
+  // An epoch, with its validation and its row of the history, is so many steps; the next one goes on in the dataset, which
+  // begins again, shuffled anew, where it ends. None: an epoch is a pass over the dataset.
+  std::optional<int64_t> steps_per_epoch = {};
   Validation validation = {};
   int64_t validation_every = 1;  // so many epochs; and the last one
   std::optional<int64_t> validation_steps = {};
@@ -275,6 +282,8 @@ struct FitData {
   Source train, validation;
 };
 History run_fit(Core& core, const FitData& data, const FitOptions& options, const Where& where);
+// Throws where options make no sense.
+void check_fit(const FitData& data, const FitOptions& options, const Where& where);
 }  // namespace impl
 
 }  // namespace rill::train

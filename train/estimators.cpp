@@ -13,6 +13,7 @@
 #include "rill/ops/strings.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/export_model.h"
+#include "rill/serialize/summary.h"
 
 namespace rill::train {
 
@@ -45,8 +46,21 @@ TableModel::TableModel(const EstimatorOptions& o, int64_t outputs, bool deep, co
   if (!linear.empty()) linear_.emplace(linear, data::features::LinearOptions{.units = outputs}, where);
 }
 
+TableModel::TableModel(std::unique_ptr<impl::TableBody> body, const std::vector<Column>& columns, const Where& where)
+    : body_(std::move(body)), all_(columns, where), where_(where) {}
+
+void TableModel::visit_parts(ModelVisitor& visitor) {
+  if (body_) {
+    body_->visit(visitor);
+    if (body_->takes_columns()) rill::detail::visit_fields({"columns"}, visitor, all_);
+  } else {
+    rill::detail::visit_fields({"columns_", "hidden_", "head_", "linear_"}, visitor, columns_, hidden_, head_, linear_);
+  }
+}
+
 Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
   const CallerScope caller(where_, "estimator");
+  if (body_) return body_->call(table, all_, call);
   Tensor y;
   if (head_) {
     Tensor h = (*columns_)(table);
@@ -63,14 +77,21 @@ Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
 
 // --- Training and evaluation -----------------------------------------------------------------------------------------
 
+namespace {
+void check_run(const EstimatorOptions& o, const Where& where) {
+  require_option(o.save_every_steps >= 1, "estimator", "save_every_steps", o.save_every_steps, "1 or more", where);
+  require_option(o.keep >= 1, "estimator", "keep", o.keep, "1 or more", where);
+  require_option(o.summary_every_steps >= 0, "estimator", "summary_every_steps", o.summary_every_steps, "0 or more",
+                 where);
+}
+}  // namespace
+
 Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where& where)
     : options_(std::move(options)), task_(task) {
   if (options_.columns.empty())
     fail("estimator", "there are no columns. give {.columns = {numeric(\"age\"), ...}}", where);
   require_option(options_.classes >= 2, "estimator", "classes", options_.classes, "2 or more", where);
-  require_option(options_.save_every_steps >= 1, "estimator", "save_every_steps", options_.save_every_steps,
-                 "1 or more", where);
-  require_option(options_.keep >= 1, "estimator", "keep", options_.keep, "1 or more", where);
+  check_run(options_, where);
   if (!options_.labels.empty() && int64_t(options_.labels.size()) != options_.classes)
     fail("estimator", fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
   for (size_t i = 0; i < options_.labels.size(); ++i)
@@ -85,19 +106,44 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
                "with a number for each id, or embedding(..., 8); ids as they are belong into .wide",
                c.name(), c.buckets()),
            where);
+  if (task == Task::regress && !options_.labels.empty())
+    fail("estimator", "labels are of classifiers, and a regressor takes numbers. leave .labels out", where);
   if (options_.seed) random::seed(*options_.seed);
   model_ =
       std::make_unique<TableModel>(options_, task == Task::classify ? options_.classes : options_.outputs, deep, where);
   if (!options_.optimizer.get())
     options_.optimizer =
         AnyOptimizer(std::make_shared<nn::Adam>(nn::AdamOptions{.learning_rate = deep ? 0.001 : 0.02}));
-  loop_ = std::make_unique<Loop<TableModel>>(
-      *model_,
-      LoopOptions{.loss = [this](const Tensor& p, const Tensor& y) { return loss(p, y); },
-                  .optimizer = options_.optimizer,
-                  .metrics = metrics_of_task(),
-                  .distribute = options_.distribute},
-      where);
+  make_loop(where);
+}
+
+Estimator::Estimator(std::unique_ptr<impl::TableBody> body, ModelEstimatorOptions own, const Where& where)
+    : own_(std::move(own)), task_(Task::own) {
+  if (own_.columns.empty())
+    fail("estimator", "there are no columns. give those that the model reads: {.columns = {numeric(\"age\"), ...}}",
+         where);
+  options_ = {.optimizer = own_.optimizer,
+              .folder = own_.folder,
+              .save_every_steps = own_.save_every_steps,
+              .keep = own_.keep,
+              .summary_every_steps = own_.summary_every_steps,
+              .progress = own_.progress,
+              .distribute = own_.distribute};
+  check_run(options_, where);
+  if (own_.seed) random::seed(*own_.seed);
+  model_ = std::make_unique<TableModel>(std::move(body), own_.columns, where);
+  make_loop(where);
+}
+
+void Estimator::make_loop(const Where& where) {
+  Loss by_task = own_.loss;
+  if (task_ != Task::own) by_task = [this](const Tensor& p, const Tensor& y) { return loss(p, y); };
+  loop_ = std::make_unique<Loop<TableModel>>(*model_,
+                                             LoopOptions{.loss = by_task,
+                                                         .optimizer = options_.optimizer,
+                                                         .metrics = metrics_of_task(),
+                                                         .distribute = options_.distribute},
+                                             where);
 }
 
 Tensor Estimator::class_numbers(const Tensor& labels) const {
@@ -118,6 +164,7 @@ Tensor Estimator::loss(const Tensor& prediction, const Tensor& labels) const {
 }
 
 std::vector<metrics::Metric> Estimator::metrics_of_task() const {
+  if (task_ == Task::own) return own_.metrics;
   if (task_ == Task::regress)
     return {
         metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) { return abs(error_of(p, y)); })};
@@ -127,6 +174,16 @@ std::vector<metrics::Metric> Estimator::metrics_of_task() const {
 }
 
 namespace {
+// A disk that refuses is told, and training goes on.
+template <class F>
+void tell_failure(const F& write) {
+  try {
+    write();
+  } catch (const Error& e) {
+    std::fprintf(stderr, "rill: a summary was not written: %s\n", e.what());
+  }
+}
+
 // Counts an estimator's steps, and ends a run where they are enough.
 struct StepCount {
   int64_t* step;
@@ -134,12 +191,17 @@ struct StepCount {
   std::optional<int64_t> until;
   int64_t every = 0;  // after so many steps calls `after`
   std::function<void()> after = {};
+  std::string folder = "";  // for TensorBoard, the loss
+  int64_t summary_every = 0;
+  std::unique_ptr<summary::Writer> writer = {};
   void on_begin(Run& run) {
     if (run.resumed) before = 0;
+    if (run.rank == 0 && summary_every > 0 && !folder.empty()) writer = std::make_unique<summary::Writer>(folder);
     count(run);
   }
   void on_step(Run& run) {
     count(run);
+    if (writer && *step % summary_every == 0) tell_failure([&] { writer->scalar("loss", run.loss(), *step); });
     if (every > 0 && run.why_stopped().empty() && *step % every == 0) after();
   }
   void count(Run& run) const {
@@ -152,7 +214,7 @@ struct StepCount {
 };
 }  // namespace
 
-void Estimator::build() {
+Tensor Estimator::build() {
   std::vector<Tensor> raw;
   for (const ArgSpec& s : model_->inputs().signature()) {
     Shape shape;
@@ -160,7 +222,7 @@ void Estimator::build() {
     raw.push_back(s.spec.dtype == DType::string ? broadcast_to(tensor(std::string()), shape)
                                                 : zeros(shape, {.dtype = s.spec.dtype}));
   }
-  (*model_)(model_->inputs().table(raw));
+  return (*model_)(model_->inputs().table(raw));
 }
 
 void Estimator::begin(const Where& where) {
@@ -169,8 +231,16 @@ void Estimator::begin(const Where& where) {
   if (taken_up_ || options_.folder.empty()) return;
   if (const std::string latest = latest_checkpoint(options_.folder, where); !latest.empty()) {
     build();
-    Variable position(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
-    Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
+    Variable position(zeros({4}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false});
+    try {
+      Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
+    } catch (const Error& e) {
+      fail("estimator",
+           fmt::format("the run in {} is one of other columns, widths or another model. give those that it was begun "
+                       "with, or another folder: {}",
+                       options_.folder, e.what()),
+           where);
+    }
     step_ = position.to_vector<int64_t>()[1];
     trained_ = true;
   }
@@ -202,7 +272,7 @@ History Estimator::train_and(const InputFunction& input, const StepOptions& o, i
       .progress = options_.progress, .callbacks = o.callbacks, .resume = options_.folder, .keep = options_.keep};
   fit.save_every_steps = options_.folder.empty() ? 0 : options_.save_every_steps;
   if (until && *until <= step_) return {};
-  fit.callbacks.push_back(StepCount{&step_, step_, until, every, after});
+  fit.callbacks.push_back(StepCount{&step_, step_, until, every, after, options_.folder, options_.summary_every_steps});
   fit.epochs = INT64_MAX;
   trained_ = true;
   const TableBatches batches = input(where);
@@ -225,7 +295,8 @@ int64_t Estimator::step(Where where) {
 }
 
 std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
-  if (task_ == Task::regress) return {{"predictions", logits}};
+  if (task_ == Task::own && own_.results) return own_.results(logits);
+  if (task_ != Task::classify) return {{"predictions", logits}};
   return {{"logits", logits}, {"probabilities", softmax(logits, -1)}, {"classes", argmax(logits, -1)}};
 }
 
@@ -239,7 +310,7 @@ void Estimator::export_model(const std::string& path, Where where) {
   begin_trained(where);
   const Columns& inputs = model_->inputs();
   std::vector<std::string> names;
-  for (const auto& [name, t] : results(zeros({1, 1}))) names.push_back(name);
+  for (const auto& [name, t] : results(build())) names.push_back(name);
   auto f = function("serving_default", [&](const std::vector<Tensor>& raw) {
     std::vector<Tensor> all;
     for (const auto& [name, t] : results((*model_)(inputs.table(raw)))) all.push_back(t);
@@ -260,11 +331,26 @@ std::string Estimator::export_saved_model(const std::string& folder, Where where
 RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
   const std::string latest = latest_checkpoint(folder, where);
   if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
-  taken_up_ = trained_ = true;  // it begins from that run, and not from its own folder
   where_ = where;
   build();
-  return Checkpoint{{"model", *model_}}.restore(
+  RestoreReport report = Checkpoint{{"model", *model_}}.restore(
       latest, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true}, where);
+  if (report.restored.empty())
+    fail("warm_start",
+         fmt::format("{} has no weights that agree in path and shape: it is of a model of another kind", latest),
+         where);
+  taken_up_ = trained_ = true;  // it begins from that run, and not from its own folder
+  return report;
+}
+
+void Estimator::write_evaluation(const Logs& logs) const {
+  if (options_.folder.empty() || options_.summary_every_steps == 0) return;
+  if (options_.distribute && options_.distribute.everybody().rank() != 0) return;
+  tell_failure([&] {
+    summary::Writer writer(options_.folder + "/eval");
+    for (const auto& [name, value] : logs)
+      if (name != "global_step") writer.scalar(name, tensor(value), step_);
+  });
 }
 
 Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& eval, Where where) {
@@ -273,6 +359,7 @@ Logs train_and_evaluate(Estimator& e, const TrainSpec& train, const EvalSpec& ev
   const auto evaluate = [&] {
     last = e.evaluate(eval.input, eval.steps, where);
     evaluated = e.step_;
+    e.write_evaluation(last);
   };
   e.train_and(train.input, {.max_steps = train.max_steps, .callbacks = train.callbacks}, e.options_.save_every_steps,
               evaluate, where);

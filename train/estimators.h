@@ -61,18 +61,83 @@ struct EstimatorOptions {
   std::string folder = "";               // of checkpoints, from which a run goes on. Empty: none
   int64_t save_every_steps = 500;        // into the folder; and so often train_and_evaluate() evaluates
   int keep = 5;                          // checkpoints
+  int64_t summary_every_steps = 100;     // the loss into the folder, for TensorBoard; 0: never
   std::optional<uint64_t> seed = {};     // of the first weights
   bool progress = false;                 // see FitOptions
   Ranks distribute = {};                 // see LoopOptions
 };
 
+// Of an estimator over a model of yours.
+struct ModelEstimatorOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  // The raw columns that the model reads, as features: of a model of tables those that it looks at, numeric("age"); of one
+  // that takes a tensor, what is made of them, in this order.
+  std::vector<data::features::Column> columns = {};
+  Loss loss = {};  // of the model's result and the labels
+  AnyOptimizer optimizer = {};
+  std::vector<metrics::Metric> metrics = {};
+  // What predict() and exports give of the model's result, by name; none: "predictions", as it is.
+  std::function<std::map<std::string, Tensor>(const Tensor&)> results = {};
+  std::string folder = "";  // these as in EstimatorOptions
+  int64_t save_every_steps = 500;
+  int keep = 5;
+  int64_t summary_every_steps = 100;
+  std::optional<uint64_t> seed = {};
+  bool progress = false;
+  Ranks distribute = {};
+};
+
+namespace impl {
+// A model of any type that an estimator trains.
+class TableBody {
+ public:
+  virtual ~TableBody() = default;
+  // `columns` makes the tensor of a model that takes one.
+  virtual Tensor call(const Table& table, const data::features::Columns& columns, const nn::Call& call) const = 0;
+  virtual void visit(ModelVisitor& visitor) = 0;
+  virtual bool takes_columns() const = 0;  // whether it takes that tensor
+};
+template <class Model>
+class TableBodyOf final : public TableBody {
+ public:
+  explicit TableBodyOf(Model model) : model_(std::move(model)) {}
+  Tensor call(const Table& table, const data::features::Columns& columns, const nn::Call& call) const override {
+    const rill::detail::UserScopeOf<Model> scope;
+    if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Table&, const nn::Call&>)
+      return model_(table, call);
+    else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Table&>) return model_(table);
+    else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Tensor&, const nn::Call&>)
+      return model_(columns(table), call);
+    else {
+      static_assert(
+          !sizeof(Model),
+          "an estimator's model is called as model(table, call) with a const Table&, or as model(x, call) with "
+          "the tensor that .columns make, and gives a Tensor");
+      return {};
+    }
+  }
+  void visit(ModelVisitor& visitor) override { rill::detail::visit_inside(model_, visitor); }
+  bool takes_columns() const override {
+    return !std::is_invocable_r_v<Tensor, const Model&, const Table&, const nn::Call&> &&
+           !std::is_invocable_r_v<Tensor, const Model&, const Table&>;
+  }
+
+ private:
+  Model model_;
+};
+}  // namespace impl
+
 // The model: hidden layers over the columns, a linear part, or both, whose results are added up.
 class TableModel {
  public:
   TableModel(const EstimatorOptions& options, int64_t outputs, bool deep, const Where& where);
+  TableModel(std::unique_ptr<impl::TableBody> body, const std::vector<data::features::Column>& columns,
+             const Where& where);
   // [rows, outputs].
   Tensor operator()(const Table& table, const nn::Call& call = {}) const;
-  RILL_LAYER(TableModel, columns_, hidden_, head_, linear_)
+  // A model of the user's has its own paths, as a Loop of it; and the columns theirs, where they learn something.
+  void visit_parts(ModelVisitor& visitor);
+  std::vector<Variable> variables() const { return rill::variables(*this).values(); }
   // Whose line errors name: the call of the estimator that is under way.
   void call_from(const Where& where) { where_ = where; }
   // All raw columns, each once.
@@ -83,8 +148,9 @@ class TableModel {
   std::vector<nn::Dense> hidden_;
   std::optional<nn::Dense> head_;
   std::optional<data::features::Linear> linear_;
+  std::unique_ptr<impl::TableBody> body_;
   data::features::Columns all_;
-  double dropout_;
+  double dropout_ = 0;
   Where where_;
 };
 
@@ -97,6 +163,14 @@ struct StepOptions {
 
 class Estimator {
  public:
+  // Over a model of yours, a struct of layers that is called as model(table, call), the counterpart of TensorFlow's model
+  // function; or of one of a tensor, as model(x, call) of what the columns make: model_to_estimator()'s counterpart. A
+  // copy of the model is kept, which shares its Variables. Throws where there are no columns, no loss or no optimizer.
+  template <class Model>
+    requires(!std::is_convertible_v<Model, std::unique_ptr<impl::TableBody>>)
+  Estimator(Model model, ModelEstimatorOptions options, Where where = Where::current())
+      : Estimator(std::unique_ptr<impl::TableBody>(std::make_unique<impl::TableBodyOf<Model>>(std::move(model))),
+                  std::move(options), where) {}
   // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on: one that has reached
   // max_steps is not trained, and the history is empty.
   History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());
@@ -117,11 +191,13 @@ class Estimator {
   RestoreReport warm_start(const std::string& folder, Where where = Where::current());
 
  protected:
-  enum class Task { classify, regress };
+  enum class Task { classify, regress, own };
   Estimator(EstimatorOptions options, Task task, bool deep, const Where& where);
 
  private:
   friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
+  Estimator(std::unique_ptr<impl::TableBody> body, ModelEstimatorOptions options, const Where& where);
+  void make_loop(const Where& where);
   // train(), which calls `after` whenever so many steps were made in all, but at its end.
   History train_and(const InputFunction& input, const StepOptions& options, int64_t every,
                     const std::function<void()>& after, const Where& where);
@@ -129,14 +205,17 @@ class Estimator {
   void begin(const Where& where);
   // begin(), and throws where there is nothing that was trained.
   void begin_trained(const Where& where);
-  // Makes the parameters, so that what a file has of other shapes is known to be so.
-  void build();
+  // Makes the parameters, so that what a file has of other shapes is known to be so. Gives the model's result of a row.
+  Tensor build();
+  // A line for TensorBoard in the folder, where there is one.
+  void write_evaluation(const Logs& logs) const;
   Tensor loss(const Tensor& prediction, const Tensor& labels) const;
   Tensor class_numbers(const Tensor& labels) const;
   std::map<std::string, Tensor> results(const Tensor& logits) const;
   std::vector<metrics::Metric> metrics_of_task() const;
 
   EstimatorOptions options_;
+  ModelEstimatorOptions own_;  // of a model of the user's
   Task task_;
   std::unique_ptr<TableModel> model_;
   std::unique_ptr<Loop<TableModel>> loop_;

@@ -193,6 +193,26 @@ History History::from_json(const std::string& text, Where where) {
   return history;
 }
 
+std::string to_string(const RunTimes& t) {
+  const double total = t.total();
+  std::string text = fmt::format("{:.3g} s:", total);
+  for (const auto& [name, seconds] :
+       {std::pair("data", t.data), std::pair("steps", t.step), std::pair("callbacks", t.callbacks),
+        std::pair("validation", t.validation), std::pair("saving", t.saving)})
+    if (seconds > 0) text += fmt::format("{} {} {:.0f} %", text.back() == ':' ? "" : ",", name, 100 * seconds / total);
+  const auto large = [&](double seconds, double share) { return seconds > share * total; };
+  if (large(t.data, 0.3))
+    text += t.prefetches ? ". the data come too slowly: give map() {.threads = 4}, or cache() what does not change; "
+                           "iterator({.stats = true}).stats() says which stage is slow"
+                         : ". steps wait for data: let a thread prepare them, dataset.prefetch(), and several, map(f, "
+                           "{.threads = 4})";
+  if (large(t.callbacks, 0.3))
+    text += ". callbacks take long: call them less often, write checkpoints {.asynchronous = true}";
+  if (large(t.validation, 0.5)) text += ". validation takes long: .validation_every = 5, or .validation_steps = 100";
+  if (large(t.saving, 0.3)) text += ". saving takes long: a larger .save_every_steps";
+  return text;
+}
+
 std::string to_string(const History& h) {
   const auto all = h.names();
   std::vector<std::vector<std::string>> table{{"epoch"}};
@@ -215,6 +235,7 @@ std::string to_string(const History& h) {
   for (const std::string& name : all)
     if (name != "seconds" && h.size() > 1) text += fmt::format("{:<{}}  {}\n", name, 16, spark(h.at(name)));
   if (!h.stopped().empty()) text += "stopped: " + h.stopped() + "\n";
+  if (h.times().total() > 0) text += "time: " + to_string(h.times()) + "\n";
   return text;
 }
 

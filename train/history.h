@@ -14,6 +14,16 @@ namespace rill::train {
 // Numbers by name: "loss", "accuracy", "val_loss".
 using Logs = std::map<std::string, double>;
 
+// Where the time of a run went, in seconds: waiting for batches, steps (tracing them included), callbacks and progress,
+// validation, what `resume` saves. What a GPU does meanwhile counts where the program waits for it.
+struct RunTimes {
+  double data = 0, step = 0, callbacks = 0, validation = 0, saving = 0;
+  bool prefetches = false;  // whether the dataset has a prefetch()
+  double total() const { return data + step + callbacks + validation + saving; }
+};
+// A line with the parts in percent, and, where one is large that need not be, what may help.
+std::string to_string(const RunTimes& times);
+
 // A row an epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
 class History {
  public:
@@ -34,6 +44,9 @@ class History {
   // Why training ended before its last epoch; empty where it did not.
   const std::string& stopped() const& { return stopped_; }
   std::string stopped() const&& { return stopped_; }
+  // Of the run that gave this, without those that it has resumed.
+  const RunTimes& times() const& { return times_; }
+  RunTimes times() const&& { return times_; }
 
   // Curves, a picture for each number, that of validation with it: SVG, or, of a path that ends in .txt, characters.
   void plot(const std::string& path, Where where = Where::current()) const;
@@ -48,13 +61,15 @@ class History {
   // For who trains.
   void add(Logs row) { rows_.push_back(std::move(row)); }
   void set_stopped(std::string why) { stopped_ = std::move(why); }
+  void set_times(const RunTimes& times) { times_ = times; }
 
  private:
   std::vector<Logs> rows_;
   std::string stopped_;
+  RunTimes times_;
 };
 
-// A table, and the curve of each number in a line of characters.
+// A table, the curve of each number in a line of characters, and where the time went.
 std::string to_string(const History& history);
 std::ostream& operator<<(std::ostream& out, const History& history);
 

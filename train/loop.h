@@ -238,14 +238,15 @@ class Steps {
     if constexpr (std::is_convertible_v<decltype(result), Tensor>) {
       const Tensor loss = result;
       core_.count_own({{"loss", loss}});
-      return loss;
+      return one_number(loss);
     } else {
       std::map<std::string, Tensor> numbers(result.begin(), result.end());
       core_.count_own(numbers);
       if (numbers.empty()) fail("Loop", "the step gives no number. return the loss, or numbers by name");
-      return numbers.contains("loss") ? numbers.at("loss") : numbers.begin()->second;
+      return one_number(numbers.contains("loss") ? numbers.at("loss") : numbers.begin()->second);
     }
   }
+  static Tensor one_number(const Tensor& loss) { return loss.ndim() == 0 ? loss : mean(loss); }
   void evaluate_body(const T& element) {
     if constexpr (!std::is_same_v<Step, NoStep>) {
       fail("Loop", "a loop with a step of your own does not know how to evaluate. predict, and compare");
@@ -272,8 +273,10 @@ class TypedPass final : public Pass {
   TypedPass(StepsOf& steps, const data::Dataset<T>& dataset, uint64_t epoch, bool traced, const Where& where)
       : steps_(steps), iterator_(dataset.iterator({.epoch = epoch}, where)), traced_(traced) {}
   bool next() override {
-    element_ = iterator_.next();
-    return element_.has_value();
+    std::optional<T> element = iterator_.next();
+    if (!element) return false;  // the last one stays, for those who look at it after the epoch
+    element_ = std::move(element);
+    return true;
   }
   std::string save() const override { return iterator_.save(); }
   void restore(const std::string& state) override { iterator_.restore(state); }
@@ -282,6 +285,10 @@ class TypedPass final : public Pass {
   std::optional<Profile> profile(const ProfileOptions& options) override {
     if (!traced_) return std::nullopt;
     return rill::profile(steps_.train_step(*element_), options, *element_);
+  }
+  std::optional<Graph> graph() override {
+    if (!traced_) return std::nullopt;
+    return steps_.train_step(*element_).graph(*element_);
   }
   void evaluate() override { steps_.evaluate(*element_); }
   Tensor predict() override { return steps_.predict(*element_); }

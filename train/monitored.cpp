@@ -27,7 +27,7 @@ struct Monitored::Impl final : Run {
         where(w),
         position(zeros({}, {.dtype = i64}), VariableOptions{.name = "step", .trainable = false}),
         state(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
-    epochs = 1;
+    epochs = 1, has_epochs = false;
     if (!options.folder.empty())
       manager = std::make_unique<CheckpointManager>(checkpoint(), options.folder,
                                                     CheckpointManagerOptions{.max_to_keep = options.keep,
@@ -192,6 +192,7 @@ Monitored::~Monitored() {
 }
 
 bool Monitored::goes_on(Where where) {
+  const CallerScope caller(where, "Monitored");
   Impl& i = *impl_;
   if (i.finished) fail("Monitored", "the run was finished. make another one", where);
   i.begin();
@@ -203,6 +204,7 @@ bool Monitored::goes_on(Where where) {
 }
 
 void Monitored::made_step(const std::map<std::string, Tensor>& numbers, Where where) {
+  const CallerScope caller(where, "Monitored");
   Impl& i = *impl_;
   if (i.finished) fail("Monitored", "the run was finished. make another one", where);
   if (!executing_eagerly()) fail("Monitored", "steps are counted outside of traced functions", where);
@@ -212,13 +214,17 @@ void Monitored::made_step(const std::map<std::string, Tensor>& numbers, Where wh
   i.numbers = numbers;
   const auto at = numbers.find("loss");
   i.last = at != numbers.end() ? at->second : numbers.empty() ? Tensor() : numbers.begin()->second;
+  if (i.last.defined() && i.last.ndim() > 0) i.last = mean(i.last);  // one an example
   ++i.step, ++i.epoch_step;
   for (const Callback& c : i.options.callbacks) c.step_ends(i);
   for (const Callback& c : i.options.callbacks) c.on_step(i);
   i.save_if_due();
 }
 
-void Monitored::finish(Where) { impl_->finish(true); }
+void Monitored::finish(Where where) {
+  const CallerScope caller(where, "Monitored");
+  impl_->finish(true);
+}
 int64_t Monitored::step() const { return impl_->step; }
 bool Monitored::resumed() const { return impl_->resumed; }
 const std::string& Monitored::why_stopped() const { return impl_->why_stopped(); }

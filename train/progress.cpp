@@ -69,6 +69,10 @@ void Progress::step(const Run& run) {
   std::fflush(stderr);
 }
 
+void Progress::end(const RunTimes& times) {
+  if (on_ && times.total() >= 1) std::fprintf(stderr, "%s\n", to_string(times).c_str());
+}
+
 void Progress::epoch(const Run& run) {
   if (!on_) return;
   const auto at = run.logs.find("seconds");

@@ -15,6 +15,8 @@ class Progress {
   void step(const Run& run);
   // After an epoch and its validation.
   void epoch(const Run& run);
+  // After the last one: where the time went, of a run that took a second or more.
+  void end(const RunTimes& times);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -20,6 +20,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/train/folders.h"
+#include "rill/train/laps.h"
 #include "rill/train/progress.h"
 #include "rill/train/ranks.h"
 #include "rill/train/signals.h"
@@ -49,7 +50,7 @@ class CoreRun final : public Run {
         folder_(options.resume.empty() || ranks_.part().empty() ? options.resume
                                                                 : options.resume + "/" + ranks_.part()),
         progress_(options.progress && (!ranks_ || ranks_.everybody().rank() == 0)),
-        position_(zeros({3}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
+        position_(zeros({4}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
     if (ranks_) rank = ranks_.everybody().rank();
@@ -64,6 +65,9 @@ class CoreRun final : public Run {
     if (ranks_) check_alike();
     build_model();
     if (manager_) resume();
+    // Throws where averages are swapped in, which the traced step would not see.
+    if (nn::Optimizer* o = optimizer(); o && o->variables().size() > 1)
+      o->build(nn::trainable(core_.variables().values()), where_);
     if (ranks_) begin_alike();
     try {
       for (const Callback& c : options_.callbacks) c.on_begin(*this);
@@ -74,6 +78,9 @@ class CoreRun final : public Run {
     }
     end();
     history.set_stopped(why_stopped());
+    times_.prefetches = data_.train.stages.find("prefetch(") != std::string::npos;
+    history.set_times(times_);
+    progress_.end(times_);
     return history;
   }
 
@@ -88,6 +95,24 @@ class CoreRun final : public Run {
   std::optional<Profile> profile_step(const ProfileOptions& options) override {
     return pass_ && step > 0 ? pass_->profile(options) : std::nullopt;
   }
+
+  std::map<std::string, Tensor> gradients() override {
+    if (!pass_ || step == 0) return {};
+    const Snapshot now(changed_by_steps());
+    std::map<std::string, Tensor> found;
+    try {
+      core_.show_gradients(&found);
+      pass_->train_unchanged();
+    } catch (...) {
+      core_.show_gradients(nullptr);
+      now.put_back();
+      throw;
+    }
+    core_.show_gradients(nullptr);
+    now.put_back();
+    return found;
+  }
+  std::optional<Graph> step_graph() override { return pass_ && step > 0 ? pass_->graph() : std::nullopt; }
 
   Checkpoint checkpoint() override {
     std::vector<std::pair<std::string, Trackable>> parts{{"model", ModelOf{&core_}}};
@@ -182,8 +207,8 @@ class CoreRun final : public Run {
 
   void name_state(VariablePaths& paths) {
     if (executing_eagerly() && !restoring_) {
-      position_.assign(tensor({epoch, step, epoch_step}));
-      std::vector<std::string> texts{pass_ && epoch_step > 0 ? pass_->save() : "", history.json()};
+      position_.assign(tensor({epoch, step, epoch_step, pass_number_}));
+      std::vector<std::string> texts{pass_ ? pass_->save() : "", history.json()};
       for (const Callback& c : options_.callbacks) texts.push_back(c.save());
       state_.assign(tensor(joined(texts)));
     }
@@ -248,7 +273,7 @@ class CoreRun final : public Run {
     restore(latest);
     resumed = true;
     const std::vector<int64_t> at = position_.to_vector<int64_t>();
-    epoch = at[0], step = at[1], epoch_step = at[2];
+    epoch = at[0], step = at[1], epoch_step = at[2], pass_number_ = at[3];
     const std::vector<std::string> texts = split(state_.value().item<std::string>(), "Loop.fit", where_);
     if (texts.size() < 2) fail("Loop.fit", "the state of the run to resume is damaged", where_);
     data_state_ = texts[0];
@@ -307,14 +332,27 @@ class CoreRun final : public Run {
     if (pass->next()) pass->predict();
   }
 
-  // The pass of this epoch, where it stands. Making one may draw from the generator, which a resumed run has drawn
-  // already.
+  // What a pass is shuffled by: its epoch, or, where epochs are so many steps, how many passes there were before.
+  void new_pass() {
+    pass_number_ = options_.steps_per_epoch ? pass_number_ + 1 : epoch;
+    pass_ = data_.train.pass(uint64_t(pass_number_));
+  }
+  // The pass of this epoch, where it stands; epochs of so many steps go on through one. Making one may draw from the
+  // generator, which a resumed run has drawn already.
   void begin_pass() {
-    if (pass_ && options_.steps_per_epoch && data_state_.empty()) return;  // goes on through an endless dataset
+    if (pass_) return;
+    if (data_state_.empty()) return new_pass();
     const Tensor generator = random::generator().value();
-    pass_ = data_.train.pass(uint64_t(epoch));
-    if (data_state_.empty()) return;
-    pass_->restore(data_state_);
+    pass_ = data_.train.pass(uint64_t(pass_number_));
+    try {
+      pass_->restore(data_state_);
+    } catch (const Error& e) {
+      fail("Loop.fit",
+           fmt::format("the run in {} was in the midst of other data: {}. give the dataset that it was begun with, or "
+                       "another folder",
+                       options_.resume, e.what()),
+           where_);
+    }
     data_state_.clear();
     random::generator().assign(generator);
   }
@@ -323,45 +361,61 @@ class CoreRun final : public Run {
     if (options_.steps_per_epoch && epoch_step >= *options_.steps_per_epoch) return false;
     if (pass_->next()) return true;
     if (!options_.steps_per_epoch) return false;
-    pass_ = data_.train.pass(uint64_t(epoch));  // a dataset that is shorter than an epoch begins again
+    new_pass();  // a dataset that is shorter than an epoch begins again
     return pass_->next();
   }
 
   void run_epoch() {
     const auto began = std::chrono::steady_clock::now();
-    const bool goes_on = !data_state_.empty();
+    const bool goes_on = epoch_step > 0;
+    Laps laps;
     begin_pass();
-    if (!goes_on) core_.reset_metrics(), epoch_step = 0;
+    if (!goes_on) core_.reset_metrics();
     while (next_batch()) {
-      if (keeps_weights_) keep_now();
-      for (const Callback& c : options_.callbacks) c.before_step(*this);
-      for (const Callback& c : options_.callbacks) c.step_begins(*this);
-      loss_ = pass_->train();
-      ++step, ++epoch_step;
-      for (const Callback& c : options_.callbacks) c.step_ends(*this);
-      for (const Callback& c : options_.callbacks) c.on_step(*this);
-      progress_.step(*this);
+      laps.end(times_.data);
+      make_step(laps);
       save_if_due();
+      if (manager_) laps.end(times_.saving);
       if (!why_stopped().empty()) break;
     }
+    laps.end(times_.data);
     if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
     // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
     const bool midway = !why_stopped().empty();
     if (!goes_on && !midway) core_.tell_unseen_classes();
     if (midway && manager_) save();
+    laps.end(times_.saving);
     logs = core_.read_metrics(true);
+    laps.end(times_.step);  // which waits for the device
     validate();
+    laps.end(times_.validation);
     end_if_signalled();  // in the midst of it; a run that goes on begins with it
     logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     for (const Callback& c : options_.callbacks) c.on_epoch(*this);
     history.add(logs);
     progress_.epoch(*this);
+    laps.end(times_.callbacks);
     if (midway) return;
     ++epoch;
     epoch_step = 0;
     if (!options_.steps_per_epoch) pass_.reset();
     if (manager_) save();
+    laps.end(times_.saving);
     end_if_signalled();
+  }
+
+  void make_step(Laps& laps) {
+    if (keeps_weights_) keep_now();
+    for (const Callback& c : options_.callbacks) c.before_step(*this);
+    for (const Callback& c : options_.callbacks) c.step_begins(*this);
+    if (!options_.callbacks.empty()) laps.end(times_.callbacks);
+    loss_ = pass_->train();
+    ++step, ++epoch_step;
+    laps.end(times_.step);
+    for (const Callback& c : options_.callbacks) c.step_ends(*this);
+    for (const Callback& c : options_.callbacks) c.on_step(*this);
+    progress_.step(*this);
+    laps.end(times_.callbacks);
   }
 
   void validate() {
@@ -433,12 +487,14 @@ class CoreRun final : public Run {
   const std::string folder_;  // of what is resumed: of this rank's part of the model
   Progress progress_;
   SignalScope* signals_ = nullptr;
-  Variable position_, state_;  // i64 {epoch, step, step of the epoch}; texts of the data, the history, the callbacks
+  Variable position_, state_;  // i64 {epoch, step, step of the epoch, pass}; texts of data, history, callbacks
   static constexpr std::string_view callbacks_name = "callbacks/";
   std::map<std::string, Variable> tensors_;  // of the callbacks
   std::unique_ptr<CheckpointManager> manager_;
   std::unique_ptr<Pass> pass_;
+  int64_t pass_number_ = -1;
   std::string data_state_;  // to be restored into the next pass
+  RunTimes times_;
   bool restoring_ = false, keeps_weights_ = false;
   std::vector<Variable> changed_;  // by a step
   Snapshot before_;                // the last one
@@ -446,26 +502,7 @@ class CoreRun final : public Run {
 };
 
 History run_fit(Core& core, const FitData& data, const FitOptions& options, const Where& where) {
-  require_option(options.epochs >= 0, "Loop.fit", "epochs", options.epochs, "0 or more", where);
-  require_option(options.validation_every >= 1, "Loop.fit", "validation_every", options.validation_every, "1 or more",
-                 where);
-  if (options.steps_per_epoch)
-    require_option(*options.steps_per_epoch >= 1, "Loop.fit", "steps_per_epoch", *options.steps_per_epoch, "1 or more",
-                   where);
-  if (options.validation_steps)
-    require_option(*options.validation_steps >= 1, "Loop.fit", "validation_steps", *options.validation_steps,
-                   "1 or more", where);
-  require_option(options.save_every_steps >= 0, "Loop.fit", "save_every_steps", options.save_every_steps, "0 or more",
-                 where);
-  require_option(options.keep >= 1, "Loop.fit", "keep", options.keep, "1 or more", where);
-  for (const auto& [label, weight] : options.class_weights)
-    require_option(std::isfinite(weight), "Loop.fit", fmt::format("class_weights[{}]", label), weight, "finite", where);
-  if (options.save_every_steps > 0 && options.resume.empty())
-    fail("Loop.fit", "there is no folder to save into every so many steps. give {.resume = \"runs/a\"}", where);
-  if (data.train.size == data::endless && !options.steps_per_epoch && options.callbacks.empty())  // who could end it
-    fail("Loop.fit", "the dataset has no end. say how many steps are an epoch: {.steps_per_epoch = 100}", where);
-  if (data.validation.size == data::endless && !options.validation_steps)
-    fail("Loop.fit", "the validation has no end. say how many of its batches count: {.validation_steps = 100}", where);
+  check_fit(data, options, where);
   core.check_own_step(data, options, where);
   if (!executing_eagerly()) fail("Loop.fit", "a run cannot be traced. call it outside of the function", where);
   const Core::AtWork at_work(core, where);

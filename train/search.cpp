@@ -15,6 +15,7 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/values/next_key.h"
 #include "rill/serialize/summary.h"
+#include "rill/train/folders.h"
 
 namespace rill::train {
 
@@ -155,7 +156,7 @@ class Search {
     if (!f) fail("search", "the trial is empty", where);
     study.maximize = o.maximize;
     if (!o.folder.empty()) {
-      std::filesystem::create_directories(o.folder);
+      require_writable(o.folder, "search", where);
       read();
     }
   }
@@ -287,7 +288,9 @@ std::string to_string(const RateTest& t) {
   std::string text;
   for (size_t i = 0; i < t.rates.size(); i += std::max<size_t>(1, t.rates.size() / 20))
     text += fmt::format("{:>10.3g}  {:>10.4g}\n", t.rates[i], t.losses[i]);
-  return "      rate        loss\n" + text + fmt::format("suggested: {:.3g}\n", t.suggested);
+  return "      rate        loss\n" + text +
+         (t.suggested > 0 ? fmt::format("suggested: {:.3g}\n", t.suggested)
+                          : "suggested: none, for the loss never fell\n");
 }
 std::ostream& operator<<(std::ostream& out, const RateTest& test) { return out << to_string(test); }
 

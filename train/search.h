@@ -133,7 +133,7 @@ struct FindRateOptions {
 // What Loop::find_rate() saw: the loss at each rate (Smith: Cyclical learning rates for training neural networks, 2017).
 struct RateTest {
   std::vector<double> rates, losses;  // smoothed; up to where the loss was four times the least
-  double suggested = 0;               // where the loss fell fastest
+  double suggested = 0;               // where the loss fell fastest; 0 where it never did
 };
 // A curve in characters, and the rate suggested.
 std::string to_string(const RateTest& test);

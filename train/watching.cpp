@@ -14,6 +14,12 @@ namespace rill::train {
 
 namespace {
 
+// Steps by their numbers: the first is 1.
+void require_steps(const std::vector<int64_t>& steps, std::string_view op, std::string_view option,
+                   const Where& where) {
+  for (const int64_t step : steps) require_option(step >= 1, op, option, step, "1 or more, the first step's", where);
+}
+
 struct Debugger {
   std::string folder;
   debug::DumpOptions options;
@@ -46,10 +52,12 @@ struct Debugger {
 struct Profiler {
   std::string folder;
   ProfilerOptions options;
-  void on_step(Run& run) const {
+  bool any = false;
+  void on_step(Run& run) {
     if (std::find(options.steps.begin(), options.steps.end(), run.step) == options.steps.end()) return;
     const std::optional<Profile> profile = run.profile_step({.runs = options.runs});
     if (!profile) fail("profiler", "the step is not traced by the loop. profile a function of yours by profile(f, x)");
+    any = true;
     if (run.rank != 0) return;  // all ranks run the step, and one writes
     const std::string path = fmt::format("{}/step-{}", folder, run.step);
     export_profile(*profile, path + ".json");
@@ -57,6 +65,10 @@ struct Profiler {
     table << *profile;
     table.close();
     if (!table) std::fprintf(stderr, "rill: %s.txt cannot be written\n", path.c_str());
+  }
+  void on_end(Run& run) {
+    if (!any && run.rank == 0)
+      std::fprintf(stderr, "rill: no step was profiled: the run ended after step %lld\n", (long long)run.step);
   }
 };
 
@@ -138,10 +150,12 @@ struct LogEvery {
 }  // namespace
 
 Callback debugger(const std::string& folder, const debug::DumpOptions& options, Where where) {
+  require_steps(options.steps, "debugger", "steps", where);
   return Debugger{folder, options, where, debug::Dumper(folder, options, where)};
 }
 Callback profiler(const std::string& folder, const ProfilerOptions& o, Where where) {
   require_option(o.runs >= 1, "profiler", "runs", o.runs, "1 or more", where);
+  require_steps(o.steps, "profiler", "steps", where);
   return Profiler{folder, o};
 }
 Callback evaluate_averages() { return Averages{}; }

@@ -247,6 +247,7 @@ Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
 void Optimizer::build(const std::vector<Variable>& variables, Where where) {
   CallerScope caller(where);
   NameScope scope(name_);
+  if (!own_.empty()) fail("build", "the averages are swapped in. call swap_averages() again first", where);
   require_some("build", variables.size(), where);
   require_distinct("build", variables, where);
   for (const Variable& v : variables)

@@ -161,7 +161,7 @@ proto::CodeLocation DumpFiles::place(const std::string& place, const std::string
   const int index = source(file, where);
   std::string& id = frames_[{index, line, function}];
   if (id.empty()) {
-    id = fmt::format("{}-frame-{}", prefix_, frames_.size());
+    id = fmt::format("frame-{}", frames_.size());  // no underscore: TensorBoard joins ids by them
     proto::DebugEvent e = event_at(0);
     proto::StackFrameWithId& f = *e.mutable_stack_frame_with_id();
     f.set_id(id);

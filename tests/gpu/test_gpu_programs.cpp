@@ -170,7 +170,7 @@ TEST_CASE("models move between devices, and learn on as they would have") {
   CHECK(moved.contains("adam/hidden/kernel/m"));
   for (const auto& [path, v] : moved) CHECK(v.device() == gpu);
   three_steps(gpu);
-  CHECK(step.explain().find("frozen, unfrozen or moved") != std::string::npos);
+  CHECK(step.explain().find("frozen, unfrozen, cast or moved") != std::string::npos);
   says([&] { static_cast<void>(step(x, y)); }, {"operands are on"});
 
   // A checkpoint is restored to where the Variables are, from wherever they were.

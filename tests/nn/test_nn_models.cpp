@@ -329,6 +329,23 @@ TEST_CASE("cast changes the dtype of parameters, built or not") {
   CHECK(has(message_of([&] { nn::cast(net, bf16, "nowhere/*"); }), "stem/kernel"));
 }
 
+TEST_CASE("what was traced is traced again where its parameters are cast") {
+  for (const bool open : {false, true}) {
+    nn::Sequential net(nn::Dense(2, 8, {.activation = tanh}), nn::Dense(8, 3));
+    FunctionOptions options;
+    if (open) options.signature = {spec(f32, {any, 2})};
+    const auto f = function("f", [&](const Tensor& x) { return net(x); }, options);
+    const Tensor x = random::normal({20, 2});
+    for (const DType dtype : {f32, bf16, f64, f16, f32}) {
+      nn::cast(net, dtype);
+      const Tensor y = f(x);
+      CHECK(y.dtype() == net(x).dtype());
+      CHECK(same_bits(y, net(x)));
+    }
+    CHECK(f.trace_count() == 4);  // the first one serves again
+  }
+}
+
 TEST_CASE("Call::compute computes in another dtype than the parameters have") {
   Net net;
   const Tensor x = random::normal({2, 8, 8, 1});

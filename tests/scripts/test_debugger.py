@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 from formats_environment import BUILD, needed
 
@@ -100,6 +101,28 @@ def served(folder):
     json.dumps([alerts, traces, info, frames])  # as the page gets it
 
 
+def asked(folder):
+    """A stack as the page asks for it: the server joins the ids of its lines by underscores."""
+    board = program.TensorBoard(plugins=default.get_plugins())
+    board.configure(argv=[None, "--logdir", f"{folder}/health", "--port", "0", "--load_fast", "false"])
+    url = board.launch() + "data/plugin/debugger-v2/"
+
+    def get(path):
+        with urllib.request.urlopen(url + path) as answer:
+            return json.loads(answer.read())
+
+    (run,) = get("runs")
+    for _ in range(100):
+        traces = get(f"graph_execution/data?run={run}&begin=0&end=9")
+        if traces and len(traces["graph_executions"]) == 9:
+            break
+        time.sleep(0.1)
+    log = next(trace for trace in traces["graph_executions"] if trace["op_name"] == "log")
+    info = get(f"graphs/op_info?run={run}&graph_id={log['graph_id']}&op_name=log")
+    frames = get(f"stack_frames/stack_frames?run={run}&stack_frame_ids={','.join(info['stack_frame_ids'])}")
+    assert frames and frames["stack_frames"][0][1] == "test_debugger.cpp", frames
+
+
 def page(folder):
     """Debugger V2 in headless Chromium: what the page shows once its scripts have run."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -123,7 +146,7 @@ def page(folder):
 
 with tempfile.TemporaryDirectory() as folder:
     write(folder)
-    for check in (full, health, eager, loop, served, page):
+    for check in (full, health, eager, loop, served, asked, page):
         check(folder)
         print(f"{check.__name__}: ok")
 sys.stdout.flush()

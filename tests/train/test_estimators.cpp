@@ -89,7 +89,12 @@ TEST_CASE("an estimator of other widths takes what agrees, or says what does not
   CHECK(report.restored.size() == 3);  // of the first layer, and the head's bias
   wider.train(input, {.steps = 2});
   CHECK(wider.step() == 2);
+  train::LinearClassifier linear({.columns = measures(), .classes = 3});
+  CHECK(has(message_of([&] { linear.warm_start(folder / "run"); }), "no weights that agree"));
+  CHECK(has(message_of([&] { linear.predict(table); }), "nothing was trained"));
+  CHECK(has(message_of([&] { train::DnnRegressor({.columns = measures(), .labels = {"a", "b"}}); }), "of classifiers"));
   train::DnnClassifier other = of_widths({5}, folder / "run");
+  CHECK(has(message_of([&] { other.step(); }), "of other columns, widths or another model"));
   for (int i = 0; i < 2; ++i) CHECK(has(message_of([&] { other.predict(table); }), "misshapen"));
 }
 
@@ -145,6 +150,82 @@ TEST_CASE("an estimator keeps as many checkpoints as it is told") {
   for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
     n += entry.path().extension() == ".index";
   CHECK(n == 4);
+}
+
+namespace {
+// Of raw columns, as a model function of TensorFlow's is of features.
+struct Lengths {
+  nn::Dense hidden{16, {.activation = tanh}}, out{3};
+  Tensor operator()(const Table& t, const nn::Call& call = {}) const {
+    const Tensor x = stack({t.at("petal_length").astype(f32), t.at("petal_width").astype(f32)}, -1);
+    return out(hidden(x, call), call);
+  }
+};
+}  // namespace
+
+TEST_CASE("an estimator over a model of one's own: of a table, and of a tensor that columns make") {
+  const Folder folder;
+  const Table table = iris();
+  auto input = [&] {
+    return data::from_table(table, {.label = "species"}).shuffle(150, {.seed = 1}).repeat().batch(32);
+  };
+  auto once = [&] { return data::from_table(table, {.label = "species"}).batch(50); };
+  const auto options = [&](std::vector<Column> columns, const std::string& where) {
+    return train::ModelEstimatorOptions{.columns = std::move(columns),
+                                        .loss = sparse_softmax_cross_entropy,
+                                        .optimizer = nn::Adam({.learning_rate = 0.02}),
+                                        .metrics = {metrics::accuracy()},
+                                        .results =
+                                            [](const Tensor& logits) {
+                                              return std::map<std::string, Tensor>{{"logits", logits},
+                                                                                   {"species", argmax(logits, -1)}};
+                                            },
+                                        .folder = where,
+                                        .save_every_steps = 100,
+                                        .summary_every_steps = 50,
+                                        .seed = 1};
+  };
+  const std::vector<Column> raw{numeric("petal_length"), numeric("petal_width")};
+  Lengths model;
+  train::Estimator of_table(model, options(raw, folder / "table"));
+  const train::Logs result =
+      train::train_and_evaluate(of_table, {.input = input, .max_steps = 300}, {.input = once, .steps = 3});
+  CHECK(result.at("accuracy") > 0.9);
+  CHECK(result.at("global_step") == 300);
+  CHECK(allclose(of_table.predict(table).at("logits"), model(table)));  // the copy shares its Variables
+  // Its summaries stand in the folder.
+  std::string events, evaluations;
+  for (const auto& e : std::filesystem::directory_iterator(folder / "table"))
+    if (has(e.path().string(), "tfevents")) events += contents(e.path());
+  for (const auto& e : std::filesystem::directory_iterator(folder / "table/eval")) evaluations += contents(e.path());
+  CHECK(has(events, "loss"));
+  CHECK(has(evaluations, "accuracy"));
+  // Another process goes on, and the export takes raw columns.
+  train::Estimator again(Lengths(), options(raw, folder / "table"));
+  CHECK(array_equal(again.predict(table).at("logits"), of_table.predict(table).at("logits")));
+  again.train(input, {.steps = 20});
+  CHECK(again.step() == 320);
+  const Model served = import_model(again.export_saved_model(folder / "served"));
+  const auto given = served(
+      {{"petal_length", table.at("petal_length").astype(f32)}, {"petal_width", table.at("petal_width").astype(f32)}});
+  CHECK(array_equal(given.at("species"), again.predict(table).at("species")));
+
+  // A model that knows nothing of tables.
+  nn::Sequential net(nn::Dense(16, {.activation = tanh}), nn::Dense(3));
+  train::Estimator of_tensor(net, options(measures(), ""));
+  of_tensor.train(input, {.steps = 300});
+  CHECK(of_tensor.evaluate(once).at("accuracy") > 0.9);
+  CHECK(variables(of_tensor.model()).contains("dense/kernel"));
+  train::Estimator from_run(nn::Sequential(nn::Dense(16, {.activation = tanh}), nn::Dense(3)),
+                            options({embedding(vocabulary("kind", {"a", "b"}), 4), numeric("x")}, ""));
+  const Table kinds{{"kind", "x", "y"}, {tensor({"a", "b"}), tensor({1.f, 2.f}), tensor({0, 1})}};
+  from_run.train([&] { return data::from_table(kinds, {.label = "y"}).repeat().batch(2); }, {.steps = 2});
+  CHECK(variables(from_run.model()).size() == 5);  // the embedding as well
+
+  CHECK(has(message_of([&] { train::Estimator(Lengths(), {.loss = sparse_softmax_cross_entropy}); }), "no columns"));
+  CHECK(has(message_of([&] { train::Estimator(Lengths(), {.columns = raw}); }), "no loss"));
+  CHECK(has(message_of([&] { train::Estimator(Lengths(), {.columns = raw, .loss = mean_squared_error}); }),
+            "no optimizer"));
 }
 
 TEST_CASE("an estimator's input is one pass, and another one with the next call") {
@@ -208,4 +289,50 @@ TEST_CASE("linear, wide and deep, regression, texts as labels") {
   const std::string message = message_of([&] { absent.train(kinds, {.steps = 1}); });
   CHECK(has(message, "'z'"));
   CHECK(has(message, "test_estimators.cpp:"));
+}
+
+// --- What TensorFlow makes of them: tests/scripts/test_estimator_export.py ----------------------------------------------
+
+namespace {
+struct Spender {
+  nn::Dense hidden{4, {.activation = tanh}}, out{1};
+  Tensor operator()(const Table& t, const nn::Call& call = {}) const {
+    return out(hidden(stack({t.at("age").astype(f32), t.at("visits").astype(f32)}, -1), call), call);
+  }
+};
+}  // namespace
+
+TEST_CASE("child: exports for TensorFlow", "[.]") {
+  const std::string at = std::getenv("RILL_SERVED");
+  const Table people{
+      {"age", "visits", "city", "job", "buys", "spent"},
+      {tensor({20.f, 35.f, 61.f, 44.f}), tensor({1, 7, 3, 12}), tensor({"Rome", "Oslo", "", "Ulm"}),
+       tensor({"cook", "nurse", "cook", "pilot"}), tensor({"no", "yes", "yes", "no"}), tensor({1.f, 2.f, 5.f, 3.f})}};
+  const auto without = [&](const char* other, const char* label) {
+    Table t = people;
+    const auto i = std::ranges::find(t.names, other) - t.names.begin();
+    t.names.erase(t.names.begin() + i), t.columns.erase(t.columns.begin() + i);
+    return [=] { return data::from_table(t, {.label = label}).repeat().batch(4); };
+  };
+  train::DnnClassifier buyers(
+      {.columns = {numeric("age", {.normalizer = [](const Tensor& x) { return (x - 40) / 15; }}),
+                   bucketized("age", {30, 50}), indicator(vocabulary("job", {"cook", "nurse"})),
+                   embedding(hashed("city", 16), 3)},
+       .wide = {crossed({"city", "job"}, 32), "visits"},
+       .hidden = {8},
+       .labels = {"no", "yes"},
+       .seed = 1});
+  buyers.train(without("spent", "buys"), {.steps = 30});
+  buyers.export_saved_model(at + "/buyers");
+  train::Estimator spenders(Spender(),
+                            {.columns = {numeric("age"), identity("visits", 100)},
+                             .loss = [](const Tensor& p, const Tensor& y) { return square(p - expand_dims(y, -1)); },
+                             .optimizer = nn::Adam({.learning_rate = 0.01}),
+                             .seed = 1});
+  spenders.train(without("buys", "spent"), {.steps = 30});
+  spenders.export_saved_model(at + "/spenders");
+  std::map<std::string, Tensor> all = buyers.predict(people);
+  all.merge(spenders.predict(people));
+  save(at + "/predicted.npz", all);
+  SUCCEED();
 }

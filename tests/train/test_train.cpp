@@ -1,8 +1,12 @@
 // The training loop: what a step does, histories, callbacks, messages. Runs that are stopped, killed and go on are in
 // test_train_runs.cpp, estimators in test_estimators.cpp.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "catch.h"
 #include "clouds.h"
@@ -159,6 +163,16 @@ TEST_CASE("a loop follows what changes between its calls") {
   trains.fit(ds, {.progress = false});
   CHECK_FALSE(array_equal(before, edited.parameters()[2].value()));
 
+  // Parameters of another dtype.
+  nn::Sequential halves(nn::Dense(8, {.activation = tanh}), nn::Dense(3));
+  train::Loop narrow(halves, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD({.learning_rate = 0.1})});
+  narrow.fit(ds, {.progress = false});
+  nn::cast(halves, bf16);
+  const Tensor halved = halves.parameters()[0].value();
+  CHECK(narrow.fit(ds, {.epochs = 3, .progress = false}).size() == 3);
+  CHECK(halves.parameters()[0].value().dtype() == bf16);
+  CHECK_FALSE(array_equal(halved, halves.parameters()[0].value()));
+
   // Pictures of two sizes.
   nn::Sequential any_size(nn::Conv2D(3, {3}), nn::fn([](const Tensor& v) { return mean(v, {1, 2}); }));
   train::Loop sizes(any_size, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()});
@@ -233,6 +247,32 @@ TEST_CASE("an endless dataset has epochs of so many steps") {
                                                                     steps = run.step;
                                                                   })}});
   CHECK(steps == 15);
+}
+
+TEST_CASE("validation every so many steps: epochs that go on through the data, each pass shuffled anew") {
+  nn::Dense model(1, {.use_bias = false});
+  std::vector<int64_t> order;
+  train::Loop loop(model, [&](const Tensor& x) { return mean(model(x)); });
+  nn::build(model, spec(f32, {any, 1}));
+  loop.fit(data::from_tensors(reshape(arange(6).astype(f32), {6, 1})).shuffle({.seed = 3}).batch(1),
+           {.epochs = 3, .steps_per_epoch = 8, .progress = false, .callbacks = {train::each_step([&](train::Run& run) {
+                                                                    order.push_back(std::llround(
+                                                                        run.loss().item<double>() /
+                                                                        model.kernel.value().item<double>()));
+                                                                  })}});
+  REQUIRE(order.size() == 24);  // four passes
+  const auto pass = [&](int64_t i) { return std::vector<int64_t>(order.begin() + 6 * i, order.begin() + 6 * i + 6); };
+  for (int64_t i = 0; i < 4; ++i) {
+    auto sorted = pass(i);
+    std::ranges::sort(sorted);
+    CHECK(sorted == std::vector<int64_t>{0, 1, 2, 3, 4, 5});
+    for (int64_t k = 0; k < i; ++k) CHECK(pass(i) != pass(k));
+  }
+  nn::Dense other(3);
+  train::Loop validated(other, with(nn::Adam()));
+  const train::History h =
+      validated.fit(batches(), {.epochs = 5, .steps_per_epoch = 2, .validation = batches(), .progress = false});
+  CHECK(h.at("val_loss").size() == 5);
 }
 
 TEST_CASE("early stopping, and the weights of the best epoch") {
@@ -353,6 +393,98 @@ TEST_CASE("callbacks that write, slow down and end") {
   CHECK(has(
       timed.fit(batches(), {.epochs = 1000000, .progress = false, .callbacks = {train::time_limit(0.0005)}}).stopped(),
       "minutes"));
+}
+
+namespace {
+std::string events(const std::string& folder) {
+  std::string all;
+  for (const auto& e : std::filesystem::directory_iterator(folder)) all += contents(e.path());
+  return all;
+}
+}  // namespace
+
+TEST_CASE("TensorBoard gets gradients, the graph, pictures, hyperparameters and a profile, and training its bits") {
+  const Folder at;
+  const auto trained = [&](std::vector<train::Callback> callbacks) {
+    random::seed(3);
+    Net net;
+    train::Loop loop(net, with(nn::Adam({.learning_rate = 0.02})));
+    loop.fit(batches(), {.epochs = 2, .progress = false, .callbacks = std::move(callbacks)});
+    return net.out.kernel.value();
+  };
+  const auto picture = [](train::Run&) { return ones({1, 4, 4, 1}); };
+  const Tensor plain = trained({});
+  CHECK(same_bits(trained({train::tensorboard(at / "logs", {.histograms_every = 2,
+                                                            .gradients = true,
+                                                            .graph = true,
+                                                            .images = {{"squares", picture}},
+                                                            .hparams = {{"rate", 0.02}, {"kind", "dense"}},
+                                                            .profile_steps = {3}})}),
+                  plain));
+  const std::string all = events(at / "logs/train");
+  for (const char* what : {"gradients/hidden/kernel", "gradients/norm/scale", "squares", "sparse_softmax_cross_entropy",
+                           "hparams", "rate", "step 3"})
+    CHECK(has(all, what));
+  CHECK(!has(all, "gradients/norm/moving_mean"));
+  // Pictures are made again and again, and an empty function is no picture.
+  CHECK(has(message_of([&] { train::tensorboard(at / "x", {.images = {{"none", {}}}}); }), "'none'"));
+  nn::Dense model(3);
+  train::Loop own(model, [&](const Tensor& x, const Tensor&) { return mean(model(x)); }, {.traced = false});
+  const auto fit = [&](const train::TensorBoardOptions& o) {
+    return message_of(
+        [&] { own.fit(batches(), {.progress = false, .callbacks = {train::tensorboard(at / "own", o)}}); });
+  };
+  CHECK(has(fit({.gradients = true}), "your own"));
+  CHECK(has(fit({.graph = true}), "not traced"));
+  CHECK(has(fit({.profile_steps = {1}}), "not traced"));
+}
+
+TEST_CASE("gradients of a run are those of its loss on the last batch, after the epoch too") {
+  random::seed(1);
+  nn::Dense model(3);
+  const auto [x, y] = clouds(16);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy,
+                           .optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9}),
+                           .clip_norm = 1e-3});
+  int looked = 0;
+  const auto look = [&, x = x, y = y](train::Run& run) {
+    ++looked;
+    GradientTape tape;
+    const Tensor loss = mean(sparse_softmax_cross_entropy(model(x), y));
+    CHECK(allclose(run.gradients().at("kernel"), tape.gradient(loss, model.kernel), {.rtol = 1e-5}));
+    CHECK(run.step_graph().has_value());
+    CHECK(run.profile_step({.runs = 1}).has_value());
+  };
+  loop.fit(data::from_tensors(std::pair(x, y)).batch(16),
+           {.epochs = 2, .progress = false, .callbacks = {train::each_step(look), train::each_epoch(look)}});
+  CHECK(looked == 4);
+}
+
+TEST_CASE("where the time of a run went, and what may help") {
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const auto slow = [](const Tensor& x, const Tensor& y) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return std::pair(x, y);
+  };
+  const auto data = data::from_tensors(clouds()).batch(16);
+  loop.fit(data, {.progress = false});  // traced
+  const train::History waits = loop.fit(data.map(slow), {.epochs = 10, .progress = false});
+  CHECK(waits.times().data > 0.08);
+  CHECK(waits.times().step > 0);
+  CHECK(has(to_string(waits), "steps wait for data: let a thread prepare them, dataset.prefetch()"));
+  const train::History calls = loop.fit(
+      data,
+      {.epochs = 10, .validation = data, .progress = false, .callbacks = {train::each_step([](train::Run&) {
+                                                              std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                                            })}});
+  CHECK(calls.times().callbacks > 0.08);
+  CHECK(calls.times().validation > 0);
+  CHECK(has(to_string(calls), "callbacks take long"));
+  CHECK(to_string(train::RunTimes{.data = 1, .step = 8, .saving = 1}) == "10 s: data 10 %, steps 80 %, saving 10 %");
+  CHECK(has(to_string(train::RunTimes{.data = 8, .step = 2, .prefetches = true}), ".threads = 4"));
+  CHECK(has(to_string(train::RunTimes{.step = 2, .validation = 8}), ".validation_every"));
+  CHECK(has(to_string(train::RunTimes{.step = 2, .saving = 8}), ".save_every_steps"));
 }
 
 TEST_CASE("histories as text, files and curves") {
@@ -484,6 +616,73 @@ TEST_CASE("mistakes that would train something else, or never end") {
   CHECK(options.fit(batches(), {.progress = false}).size() == 1);
 }
 
+TEST_CASE("a step of one's own may give a loss an example: callbacks see the mean") {
+  nn::Dense model(3);
+  nn::build(model, spec(f32, {any, 2}));
+  std::vector<double> seen;
+  train::Loop loop(model, [&](const Tensor& x, const Tensor& y) { return sparse_softmax_cross_entropy(model(x), y); });
+  const train::History h = loop.fit(
+      data::from_tensors(clouds()).batch(60),
+      {.progress = false, .callbacks = {train::stop_on_nan({.explain = false}), train::each_step([&](train::Run& run) {
+                                          seen.push_back(run.loss().item<double>());
+                                        })}});
+  CHECK(seen.at(0) == Approx(h.back().at("loss")));
+}
+
+TEST_CASE("mistakes of steps, rates and averages that would go unseen") {
+  nn::Dense model(3);
+  nn::build(model, spec(f32, {any, 2}));
+  const auto step = [&](const Tensor& x, const Tensor&) { return mean(model(x)); };
+  const auto named = [&](const std::string& name, const Tensor& value) {
+    return message_of([&] {
+      train::Loop loop(model, [&](const Tensor& x, const Tensor&) {
+        return std::map<std::string, Tensor>{{"loss", mean(model(x))}, {name, value}};
+      });
+      loop.fit(batches(), {.progress = false});
+    });
+  };
+  CHECK(has(message_of([&] { train::Loop(model, step, {.loss = mean_squared_error}); }), ".loss would not be asked"));
+  CHECK(has(message_of([&] { train::Loop(model, step, {.clip_norm = 1}); }), ".clip_norm would do nothing"));
+  CHECK(has(named("seconds", tensor(1.f)), "'seconds'"));
+  CHECK(has(named("other", Tensor()), "an undefined tensor as 'other'"));
+  CHECK(named("other", tensor(1.f)) == "");
+
+  const auto [x, y] = clouds();
+  train::Loop loop(model, with(nn::Adam({.ema = 0.9})));
+  CHECK(has(message_of([&, x = x, y = y] { loop.find_rate(data::from_tensors(std::pair(x * NAN, y)).batch(16)); }),
+            "the loss is nan already at the rate 1e-06"));
+  train::RateTest rising;
+  rising.rates = {1, 2}, rising.losses = {1, 2};
+  CHECK(has(to_string(rising), "suggested: none"));
+
+  nn::Adam adam({.ema = 0.9});
+  train::Loop averaged(model, {.loss = sparse_softmax_cross_entropy, .optimizer = adam});
+  averaged.fit(batches(), {.progress = false});
+  adam.swap_averages();
+  CHECK(has(message_of([&] { averaged.fit(batches(), {.progress = false}); }), "averages are swapped in"));
+  adam.swap_averages();
+  averaged.fit(batches(), {.progress = false});
+
+  for (const auto& make : std::vector<std::function<void()>>{
+           [] { train::debugger("never", {.steps = {0}}); }, [] { train::profiler("never", {.steps = {3, 0}}); },
+           [] { train::tensorboard("never", {.profile_steps = {0}}); }})
+    CHECK(has(message_of(make), "1 or more, the first step's"));
+  const Folder at;
+  CHECK(has(stderr_of([&] {
+              averaged.fit(batches(), {.progress = false, .callbacks = {train::profiler(at / "p", {.steps = {99}})}});
+            }),
+            "no step was profiled: the run ended after step 4"));
+
+  // Of a run that stopped within an epoch, and of other data by now.
+  const auto fit = [&](auto data, int64_t stop_at) {
+    nn::Dense net(3);
+    train::Loop run(net, with(nn::Adam()));
+    run.fit(data, {.epochs = 2, .progress = false, .callbacks = {train::stop_at_step(stop_at)}, .resume = at / "run"});
+  };
+  fit(batches(), 2);
+  CHECK(has(message_of([&] { fit(data::from_tensors(clouds()).batch(16), 9); }), "in the midst of other data"));
+}
+
 // --- Search ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("searches find the settings that score best, and go on where they were stopped") {
@@ -527,6 +726,8 @@ TEST_CASE("searches find the settings that score best, and go on where they were
   CHECK(has(message_of([&] { whole.best().trial["z"]; }), "x"));
   CHECK(has(message_of([] { train::log_uniform(0, 1); }), "above 0"));
   CHECK(has(message_of([] { train::Study().best(); }), "no trial"));
+  std::ofstream(folder / "file") << "x";
+  CHECK(has(message_of([&] { train::random_search(Space(), 1, score, {.folder = folder / "file"}); }), "[search]"));
 }
 
 TEST_CASE("find_rate leaves all as it was") {

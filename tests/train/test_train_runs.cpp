@@ -159,6 +159,39 @@ TEST_CASE("a run that is stopped goes on with the same bits") {
   CHECK(has(message_of([&] { run_in(folder / "b", 4); }), "callbacks"));
 }
 
+TEST_CASE("epochs of so many steps go on through the data with the same bits") {
+  const auto run = [](const std::string& folder, bool endless, int64_t steps, int64_t epochs, int64_t stop_at = 0) {
+    random::seed(11);
+    Net net;
+    train::Loop loop(net, {.loss = sparse_softmax_cross_entropy, .optimizer = nn::Adam({.learning_rate = 0.02})});
+    const auto data = data::from_tensors(clouds()).shuffle({.seed = 2});
+    std::ostringstream seen;
+    loop.fit(endless ? data.repeat().batch(16) : data.batch(16), {.epochs = epochs,
+                                                                  .steps_per_epoch = steps,
+                                                                  .progress = false,
+                                                                  .callbacks = {train::each_step([&](train::Run& r) {
+                                                                    if (r.step == stop_at) r.stop("enough");
+                                                                    seen << r.step << ":" << std::hexfloat
+                                                                         << r.loss().item<double>() << "\n";
+                                                                  })},
+                                                                  .resume = folder});
+    return seen.str();
+  };
+  const auto ends_as = [](const std::string& whole, const std::string& part) {
+    return !part.empty() && whole.ends_with(part);
+  };
+  // Of four batches: shorter than an epoch, longer, and of its length.
+  for (const bool endless : {true, false})
+    for (const int64_t steps : {3, 4, 6}) {
+      const Folder folder;
+      const std::string whole = run("", endless, steps, 4);
+      run(folder / "a", endless, steps, 2);
+      CHECK(ends_as(whole, run(folder / "a", endless, steps, 4)));
+      run(folder / "b", endless, steps, 4, steps + 2);
+      CHECK(ends_as(whole, run(folder / "b", endless, steps, 4)));
+    }
+}
+
 TEST_CASE("the best weights, and that a run was stopped, are known to one that goes on") {
   const Folder folder;
   const std::string whole = run_in("", 8, with_early_stopping());

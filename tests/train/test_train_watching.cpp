@@ -241,6 +241,20 @@ TEST_CASE("Monitored in loops that do not ask, ask twice, leave steps out, or gi
   CHECK(seen.empty());  // what has not begun does not end
   train::Monitored run({{"w", w}});
   CHECK(has(message_of([&] { run.made_step({{"loss", Tensor()}}); }), "'loss' is an undefined tensor"));
+  // What comes after epochs never would; and errors name the line of the loop.
+  const auto message = [&](train::Callback c, const Tensor& loss) {
+    return message_of([&] {
+      train::Monitored watched({{"w", w}}, {.callbacks = {c}});
+      watched.made_step({{"loss", loss}});
+    });
+  };
+  for (const train::Callback& c :
+       {train::checkpoint(at / "c"), train::checkpoint(at / "c", {.every_steps = 1, .best_by = "loss"}),
+        train::tensorboard(at / "t"), train::tensorboard(at / "t", {.every_steps = 1, .histograms_every = 1})})
+    CHECK(has(message(c, tensor(1.f)), "a loop of your own has no epochs"));
+  const std::string nan = message(train::stop_on_nan({.explain = false}), tensor({1.f, NAN}));
+  CHECK(has(nan, "test_train_watching.cpp:"));
+  CHECK(has(nan, "the loss is nan"));
   for (const train::Callback& c : {train::early_stopping(), train::reduce_on_plateau(), train::csv_log(at / "x.csv"),
                                    train::evaluate_averages(), train::each_epoch([](train::Run&) {})})
     CHECK(has(message_of([&] { train::Monitored({{"w", w}}, {.callbacks = {train::stop_at_step(1), c}}); }),

@@ -34,11 +34,12 @@ struct FunctionCore::Trace {
   Graph traced;
   std::shared_ptr<DimTable> dims;  // its symbolic sizes
   Shared<void> prototype;
-  // The variables that it reads or assigns, with whether tapes watched them and their device; `freezes` is the value of
-  // freeze_count at which that was last true.
+  // The variables that it reads or assigns, with whether tapes watched them, their dtype and device; `freezes` is the
+  // value of freeze_count at which that was last true.
   struct Watched {
     Shared<VariableState> variable;
     bool trained;
+    DType dtype;
     Device device;
   };
   std::vector<Watched> watched;
@@ -47,12 +48,14 @@ struct FunctionCore::Trace {
   // Gives `core` a trace that was made elsewhere, as if the first call had made it.
   static void adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where);
 
-  // Whether none has been frozen, unfrozen or moved since. Called with the mutex held.
+  // Whether none has been frozen, unfrozen, cast or moved since. Called with the mutex held.
   bool watches_as_before() {
     const uint64_t now = freeze_count.load(std::memory_order_relaxed);
     if (freezes == now) return true;
     for (const Watched& w : watched)
-      if (w.variable->trains() != w.trained || !(w.variable->spec.device == w.device)) return false;
+      if (w.variable->trains() != w.trained || w.variable->spec.dtype != w.dtype ||
+          !(w.variable->spec.device == w.device))
+        return false;
     freezes = now;
     return true;
   }

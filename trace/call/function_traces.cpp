@@ -223,7 +223,9 @@ Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionK
     if (const VariableState* again = made_since(graph, first)) Tracer::fail_made_anew(*again, name_, where);
   }
   t->prototype = body.take_prototype();
-  const auto watch = [&](const Shared<VariableState>& v) { t->watched.push_back({v, v->trains(), v->spec.device}); };
+  const auto watch = [&](const Shared<VariableState>& v) {
+    t->watched.push_back({v, v->trains(), v->spec.dtype, v->spec.device});
+  };
   for (const GraphInput& in : graph.inputs)
     if (in.kind == GraphInput::Kind::variable) watch(in.variable);
   for (const GraphAssign& a : graph.assigns) watch(a.variable);
@@ -257,7 +259,7 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
     t->number = ++s.traced;
     if (t->reason.empty())
       t->reason = !s.latest                        ? std::string("first call")
-                  : !s.latest->watches_as_before() ? std::string("a Variable was frozen, unfrozen or moved")
+                  : !s.latest->watches_as_before() ? std::string("a Variable was frozen, unfrozen, cast or moved")
                                                    : difference(t->key, s.latest->key, options_.signature);
     s.traces.push_back(t);
     if (!t->open.empty())

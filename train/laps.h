@@ -1,0 +1,21 @@
+// A watch that says how long each part of a run took.
+#pragma once
+#include <chrono>
+
+namespace rill::train {
+
+class Laps {
+ public:
+  // Adds the seconds since the last lap, or since this was made.
+  void end(double& seconds) {
+    const auto now = Clock::now();
+    seconds += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace rill::train
