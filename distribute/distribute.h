@@ -3,6 +3,7 @@
 #include "rill/distribute/async.h"
 #include "rill/distribute/cluster.h"
 #include "rill/distribute/collectives.h"
+#include "rill/distribute/devices.h"
 #include "rill/distribute/experts.h"
 #include "rill/distribute/layers.h"
 #include "rill/distribute/mesh.h"

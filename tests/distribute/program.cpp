@@ -54,7 +54,8 @@ void values() {
   distribute::barrier();
 }
 
-// What is on a GPU goes by the host, with the same bits. (The script sees to it that there is one, a simulated one.)
+// What is on a GPU goes by the host where there is no NCCL, with the same bits. (The script sees to it that there is one, a
+// simulated one.)
 void on_a_gpu() {
   const Device gpu("gpu:0");
   EXPECT(has_device(gpu));
@@ -477,12 +478,17 @@ void caught(const std::function<void()>& mistake) {
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "values";
-  distribute::Session session(argc, argv, {.timeout = name == "stops" ? 3.0 : 600.0});
+  const bool ends_soon = name == "stops" || name == "gpus_hang";
+  distribute::Session session(
+      argc, argv,
+      {.timeout = ends_soon ? 3.0 : 600.0, .nccl_sums = name.ends_with("_nccl_sums") || name.ends_with("_of_nccl")});
   n = distribute::size(), me = distribute::rank();
   if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
-  for (const Cases* list : {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases})
+  for (const Cases* list :
+       {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases, &gpu_cases})
     if (list->contains(name)) return list->at(name)(), 0;
-  if (catches) caught(mistakes.at(name));
-  else mistakes.at(name)();
+  const Cases& list = gpu_mistakes.contains(name) ? gpu_mistakes : mistakes;
+  if (catches) caught(list.at(name));
+  else list.at(name)();
 }
