@@ -8,6 +8,7 @@
 #include "rill/distribute/layers.h"
 #include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/pipeline.h"
 #include "rill/distribute/ring.h"
 #include "rill/distribute/server.h"

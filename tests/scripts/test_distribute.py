@@ -33,14 +33,14 @@ CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivativ
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
          "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
          "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
-         "loop_of_some", "loop_on_mesh", "loop_mistakes", "estimator",
+         "loop_of_some", "loop_on_mesh", "loop_clipped", "loop_mistakes", "estimator",
          "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
          "server_sums", "server_staleness", "server_training", "server_mistakes"]
 # Each rank with a simulated GPU: by NCCL, and on_a_gpu without it too. The others are those above with the GPU for default.
 GPU_CASES = ["on_a_gpu", "gpus_collectives", "gpus_dtypes", "gpus_streams", "gpus_two", "gpus_begun", "gpus_tapes", "gpus_zero",
              "gpus_nccl_sums", "gpus_shared", "gpus_of_one"]
 ON_GPUS_TOO = ["values", "compositions", "overlap", "started", "meshes", "ring", "pipelines", "shards"]
-FILES = {"loop", "loop_on_mesh", "loop_mistakes", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator",
+FILES = {"loop", "loop_on_mesh", "loop_clipped", "loop_mistakes", "gathered_state", "shared_checkpoint", "shared_manager", "evaluator",
          "timeline"}  # those that write
 # What the message of each mistake says, on 2 ranks if not more are given; each also says the line.
 LINE = r"(program|gpus)\.cpp:\d+"
