@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -157,6 +158,90 @@ class AddUp final : public MovingTensor {
   Requests coming_[pieces_ahead], going_, sums_;
 };
 
+// Of many ranks, a power of two: each exchanges half of what it has with the rank beside it, half of that with the one two
+// further on, ..., and so has its part of the sum in the order of the tree; then the parts go back the same way. That is
+// as many bytes as above, and two messages a doubling instead of two a rank.
+class AddUpByHalves final : public MovingTensor {
+ public:
+  static bool serves(const Tensor& x, int ranks) {
+    constexpr int least_ranks = 8;
+    constexpr int64_t most_a_rank = 64 << 10;  // bytes: beyond, what counts is to add while data comes
+    return ranks >= least_ranks && std::has_single_bit(unsigned(ranks)) && !is_half(x.dtype()) &&
+           count_of(x) * width(x) <= most_a_rank * ranks;
+  }
+  AddUpByHalves(Running& run, const Tensor& x, Tensor out, Reduce reduce)
+      : MovingTensor(run, Tensor(), std::move(out)), reduce_(reduce), me_(run.me()), size_(width(x)) {
+    rounds_ = size_t(std::countr_zero(unsigned(run.size())));
+    for (size_t k = 0; k < rounds_; ++k) {
+      ranks_.push_back(run.ranks()[size_t(me_ ^ 1 << k)]);
+      tags_.push_back(world_->tag_with(ranks_.back()));
+    }
+    std::memcpy(bytes_of(out_), bytes_of(x), size_t(count_of(x) * size_));
+    parts_.push_back({0, count_of(x)});
+    came_ = room((count_of(x) + 1) / 2 * size_);
+    begin_round();
+    go_on();
+  }
+  void go_on() override {
+    while (!is_done() && is_exchanged()) end_round();
+    if (is_done()) came_.reset();
+  }
+  bool is_done() const override { return round_ == 2 * rounds_; }
+
+ private:
+  struct Part {
+    int64_t begin, end;  // elements
+    int64_t count() const { return end - begin; }
+  };
+  char* at(const Part& p) { return bytes_of(out_) + p.begin * size_; }
+  // Of a round back, which of the rounds there it undoes.
+  size_t pair() const { return round_ < rounds_ ? round_ : 2 * rounds_ - 1 - round_; }
+  // What stays here of a part in a round, or goes.
+  Part half(const Part& whole, size_t k, bool stays) const {
+    const int64_t middle = whole.begin + whole.count() / 2;
+    const bool is_first = (me_ >> k & 1) == 0;
+    return is_first == stays ? Part{whole.begin, middle} : Part{middle, whole.end};
+  }
+  void begin_round() {
+    const size_t k = pair();
+    const bool adds = round_ < rounds_;
+    const Part mine = half(parts_[k], k, true), others = half(parts_[k], k, false);
+    if (adds) parts_.push_back(mine);
+    exchange(k, adds ? others : mine, adds ? came_.get() : at(others), adds ? mine : others);
+  }
+  void exchange(size_t k, const Part& goes, char* to, const Part& comes) {
+    const int tag = tags_[k] + (round_ < rounds_ ? 0 : World::tags);
+    const Mpi& mpi = world_->mpi();
+    void* const channel = world_->channel_of_all();
+    if (comes.count() > 0) requests_.push_back(mpi.receive(channel, to, comes.count(), size_, ranks_[k], tag));
+    if (goes.count() > 0) requests_.push_back(mpi.send(channel, at(goes), goes.count(), size_, ranks_[k], tag));
+  }
+  bool is_exchanged() {
+    std::erase_if(requests_, [&](void* r) { return world_->mpi().test(r) != 0; });
+    return requests_.empty();
+  }
+  void end_round() {
+    if (round_ < rounds_) {
+      const Part mine = parts_.back();
+      const bool is_first = (me_ >> round_ & 1) == 0;
+      const char* both[] = {is_first ? at(mine) : came_.get(), is_first ? came_.get() : at(mine)};
+      const Reduce by = reduce_ == Reduce::mean ? Reduce::sum : reduce_;
+      reduce_parts(both, 2, mine.count(), out_.dtype(), by, at(mine));
+      if (round_ + 1 == rounds_ && reduce_ == Reduce::mean)
+        divide_sum(at(mine), mine.count(), out_.dtype(), 1 << rounds_);
+    }
+    if (++round_; !is_done()) begin_round();
+  }
+
+  const Reduce reduce_;
+  const int me_, size_;
+  size_t rounds_ = 0, round_ = 0;
+  std::vector<int> ranks_, tags_;  // of the partner in each round
+  std::vector<Part> parts_;        // what this rank adds up, from all of it on
+  std::unique_ptr<char[]> came_;
+  std::vector<void*> requests_;
+};
+
 // The sum of short tensors, which come with the notes by which ranks agree.
 void add_up_carried(Running& run, const Tensor& x, Reduce reduce, int64_t first, Tensor& out) {
   const int64_t bytes = int64_t(elements_of(x).size());
@@ -179,7 +264,7 @@ std::string detail_of(Reduce reduce) { return " (" + std::string(name(reduce)) +
 
 }  // namespace
 
-Tensor Begun::wait() const { return static_cast<AddUp&>(*moving_).wait(); }
+Tensor Begun::wait() const { return static_cast<MovingTensor&>(*moving_).wait(); }
 
 void Begun::go_on() {
   World* world = World::now();
@@ -189,10 +274,12 @@ void Begun::go_on() {
 }
 
 namespace {
-std::shared_ptr<AddUp> begin_sum(Running& run, const Tensor& x, Reduce reduce) {
+std::shared_ptr<MovingTensor> begin_sum(Running& run, const Tensor& x, Reduce reduce) {
   run.agree();
-  auto moving =
-      std::make_shared<AddUp>(run, x, empty_like(x, x.shape()), Cut::evenly(count_of(x), run.size()), reduce, false);
+  Tensor out = empty_like(x, x.shape());
+  std::shared_ptr<MovingTensor> moving;
+  if (AddUpByHalves::serves(x, run.size())) moving = std::make_shared<AddUpByHalves>(run, x, std::move(out), reduce);
+  else moving = std::make_shared<AddUp>(run, x, std::move(out), Cut::evenly(count_of(x), run.size()), reduce, false);
   run.world().hold(moving, &run.call());
   return moving;
 }

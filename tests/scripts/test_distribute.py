@@ -28,7 +28,7 @@ if not shutil.which("mpirun"):
 ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CASES = ["values", "long_sums", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
+CASES = ["values", "long_sums", "many_ranks", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
          "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
@@ -95,7 +95,8 @@ SECONDS = 20  # for a mistake to end, on a crowded machine; most end in one
 
 # GPU_CASES have a simulated GPU on each rank. Others have none: Meson puts the folder of all libraries that
 # a test needs into LD_LIBRARY_PATH, the simulated driver's too.
-GPU = {"LD_LIBRARY_PATH": f"{BUILD / 'tests/cuda'}:{BUILD}", "RILL_CACHE_DIR": str(BUILD / "tests/cuda/kernels")}
+GPU = {"LD_LIBRARY_PATH": f"{BUILD / 'tests/cuda'}:{BUILD}", "RILL_CACHE_DIR": str(BUILD / "tests/cuda/kernels"),
+       "RILL_SIMULATED_TEXTS": str(BUILD / "tests/cuda/texts")}
 ENV["LD_LIBRARY_PATH"] = os.pathsep.join(
     folder for folder in ENV.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder and pathlib.Path(folder) != BUILD / "tests/cuda")
 
@@ -143,7 +144,7 @@ def cases():
 
 bits = {}
 for case, more in cases():
-    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4), "transformer": (1, 2, 4, 8)}.get(case, (1, 2, 3, 4)):
+    for ranks in {"same_bits": (1, 2, 4), "jax": (2, 4), "transformer": (1, 2, 4, 8), "many_ranks": (5, 8, 16)}.get(case, (1, 2, 3, 4)):
         if asked and case not in asked or on_gpus and ranks == 1:
             continue
         with tempfile.TemporaryDirectory() as folder:
