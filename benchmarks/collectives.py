@@ -6,6 +6,8 @@ torch's DistributedDataParallel.
   -n N           ranks on this machine (default 2)
   --build DIR    where rill was built (default: build)
   --most BYTES   the largest sum (default 16 MiB)
+  --delay US, --bandwidth GBPS
+                 between ranks, as over a network (slow_network.cpp): what rill sends is late, and MPI's own sums are not
   --steps        the rows dp_mlp, dp_cnn and dp_block instead of sums
   --peers        torch too, where run.py has installed it (.deps/peers)
 
@@ -32,7 +34,12 @@ def lines(text):
 
 
 def of_mpi(args):
-    return run(args.n, 1, Path(args.build) / "benchmarks/collectives", args.most)
+    program = Path(args.build) / "benchmarks/collectives"
+    if not args.delay and not args.bandwidth:
+        return run(args.n, 1, program, args.most)
+    slow = Path(args.build).resolve() / "benchmarks/libslow_network.so"
+    network = {"RILL_DELAY_US": str(args.delay), "RILL_BANDWIDTH_GBPS": str(args.bandwidth or 1e6), "LD_PRELOAD": str(slow)}
+    return run(args.n, 1, "env", *(f"{name}={value}" for name, value in network.items()), program, args.most, "sums")
 
 
 def run(ranks, threads, *command):
@@ -63,6 +70,8 @@ def main():
     parser.add_argument("-n", type=int, default=2)
     parser.add_argument("--build", default=HERE.parent / "build")
     parser.add_argument("--most", type=int, default=16 << 20)
+    parser.add_argument("--delay", type=float, default=0)
+    parser.add_argument("--bandwidth", type=float, default=0)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--peers", action="store_true")
     args = parser.parse_args()

@@ -11,7 +11,7 @@ the algorithms' costs: Thakur, Rabenseifner and Gropp, 2005), beside what is mea
 
 How rill's collectives move data, for n ranks and B bytes each: short ones (n B up to 8 KiB) by notes, in ceil(log2 n) rounds;
 else an all_reduce is n - 1 messages to who adds up each part, and as many back: 2 (n - 1) alpha + 2 (n - 1) / n B beta, and B / n
-bytes to be added n - 1 times.
+bytes to be added n - 1 times. Of 8 ranks and more, a power of two, what is at most 64 KiB a rank goes by halves, 2 log2(n) alpha.
 """
 
 import argparse
@@ -36,27 +36,26 @@ class Model:
     def __init__(self, alpha_us, beta_gbps, add_gbps=8.0):
         self.alpha, self.byte, self.add = alpha_us, 1 / (beta_gbps * 1e3), 1 / (add_gbps * 1e3)
 
-    def all_reduce(self, n, size):
+    def all_reduce(self, n, size, halves=True):
         if n == 1:
             return 0.0
         if n * size <= 8192:
             return math.ceil(math.log2(n)) * self.alpha + n * size * (self.byte + self.add)
         share = size / n
+        if halves and n >= 8 and n & (n - 1) == 0 and share <= 64 << 10:
+            return 2 * math.log2(n) * self.alpha + 2 * (n - 1) * share * self.byte + (n - 1) * share * self.add
         return 2 * (n - 1) * (self.alpha + share * self.byte) + (n - 1) * share * self.add
-
-    def half(self, n, size):
-        """reduce_scatter, or all_gather of parts: half of an all_reduce."""
-        return self.all_reduce(n, size) / 2
 
     def steps(self, n, compute, gradients):
         """A step's time by strategy, the batch of each rank being the same on any number of ranks."""
         whole = self.all_reduce(n, gradients)
+        parts = self.all_reduce(n, gradients, halves=False)  # a reduce_scatter and an all_gather, from each rank to each
         hidden = max(0.0, whole - 0.6 * compute)  # the walk back is some 60 % of a step, and what arrives meanwhile is free
         return {
             "data parallel": compute + whole,
             "with overlap": compute + hidden,
-            "sharded optimizer": compute + whole,  # a reduce_scatter and an all_gather are an all_reduce
-            "sharded parameters": compute + 1.5 * whole,  # gathered for both walks, and gradients scattered
+            "sharded optimizer": compute + parts,
+            "sharded parameters": compute + 1.5 * parts,  # gathered for both walks, and gradients scattered
             # A model cut among n ranks along its layers' width: two sums of activations (an eighth of the gradients) a walk.
             "tensor parallel": compute / n + 4 * self.all_reduce(n, gradients / 8),
         }

@@ -23,6 +23,7 @@ constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 namespace kernel {
 struct Kernel;
 }
+class DeviceExchanges;
 
 // Memory that work on a device reads or writes, and that may be elsewhere when the work is begun again.
 struct MovingMemory {
@@ -99,6 +100,8 @@ class DeviceDriver {
   // Returns when nothing in this process works on `d` any more, other libraries included. Throws nothing: for memory
   // that they share with rill and that goes away.
   virtual void wait(Device) {}
+  // By which devices exchange memory with those of other processes (exchange.h); nullptr where there is no such library.
+  virtual DeviceExchanges* exchanges() { return nullptr; }
 };
 
 // Makes the devices of `kind` usable, and its first one the default device unless the program has set another. There is

@@ -82,7 +82,7 @@ Tensors start_call(std::string_view name, Operands in, AttrsView attrs) {
     const ReplayScope at(group.place, no_function);
     fail(name, forgotten);
   }
-  Rest rest = begin(name, on_host(*in[0]), attrs);
+  Rest rest = begin(name, *in[0], attrs);
   return {tensor(started().add({std::move(rest), std::string(name), group.place}))};
 }
 Tensors wait_call(std::string_view name, Operands in, AttrsView attrs) {

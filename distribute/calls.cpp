@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -12,127 +13,14 @@
 #include <vector>
 
 #include "rill/devices/driver.h"
+#include "rill/distribute/device_calls.h"
+#include "rill/distribute/running.h"
 #include "rill/distribute/sums.h"
 #include "rill/distribute/world.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {
-
-namespace {
-
-// What an op reads: the tensor itself where its elements lie in order.
-Tensor operand(const Tensor& t) { return t.is_contiguous() ? t : dense(t); }
-std::span<const char> elements_of(const Tensor& t) {
-  return {t.rep()->data, size_t(int64_t(t.size())) * size_of(t.dtype())};
-}
-
-// A call while it runs: the ranks agree on it, and data may move.
-class Running {
- public:
-  // `detail`: what must be equal beside the op and the operand. Ranks agree here;
-  Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, std::string detail)
-      : Running(later, op, op, attrs, spec, std::move(detail)) {
-    agree();
-  }
-  // or by agree() and agree_with(), and until then no data moves.
-  enum Later { later };
-  Running(Later, std::string_view op, std::string_view other_op, const GroupAttrs& attrs, const Spec& spec,
-          std::string detail)
-      : at_(attrs.place, function_) {
-    World* world = World::now_or_alone(Where());
-    const int64_t size = !attrs.ranks.empty() ? int64_t(attrs.ranks.size()) : world ? world->size() : 1;
-    if (size != attrs.size)
-      fail(op,
-           fmt::format("the call was made for {} ranks, and there are {}. trace the function again", attrs.size, size));
-    call_.op = op, call_.other_op = other_op, call_.place = attrs.place;
-    if (!world || world->alone()) return;
-    if (!world->is_own()) fail(op, "this is a child of fork(), and no rank of the job. its parent is");
-    lock_ = std::unique_lock(world->mutex);
-    world_ = world, members_ = &world->members(attrs.ranks, op);
-    call_.spec = spec, call_.detail = std::move(detail), call_.among = members_->among;
-    // MPI counts in int.
-    if (int64_t(spec.shape.numel()) > INT32_MAX)
-      fail(op, fmt::format("{} has more than {} elements, which move at once. cut it into several", to_string(spec),
-                           INT32_MAX));
-  }
-
-  bool alone() const { return !world_; }
-  int me() const { return world_ ? members_->me : 0; }
-  int size() const { return world_ ? members_->size() : 1; }
-  const Mpi& mpi() const { return world_->mpi(); }
-  void* channel() { return world_->channel(*members_); }
-  World& world() { return *world_; }
-  const Call& call() const { return call_; }
-  const std::vector<int>& ranks() const { return members_->ranks; }
-
-  void agree() {
-    if (world_) world_->agree(call_, *members_);
-  }
-  // All members' tensors, one behind the other, where they are short: then they come with the others' notes.
-  bool is_carried(const Tensor& x) const {
-    return world_ && World::is_carried(int64_t(elements_of(x).size()), members_->size());
-  }
-  void agree(const Tensor& x, char* all) { world_->agree(call_, *members_, elements_of(x), all); }
-  // Of two ranks.
-  void agree_with(int64_t peer, std::span<const char> mine, std::span<char> theirs) {
-    if (world_) world_->agree_with(members_->ranks[size_t(peer)], call_, mine, theirs);
-  }
-  void finish(void* request) { world_->finish(request, call_); }
-  // Between two members, of whom the others need not know.
-  void* send(const Tensor& x, int64_t to) {
-    return mpi().send(world_->channel_of_all(), x.rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
-                      members_->ranks[size_t(to)], 1);
-  }
-  void* receive(Tensor& x, int64_t from) {
-    return mpi().receive(world_->channel_of_all(), x.mutable_rep()->data, int64_t(x.size()), int(size_of(x.dtype())),
-                         members_->ranks[size_t(from)], 1);
-  }
-
- private:
-  std::string function_;
-  ReplayScope at_;  // errors name the user's line, also from a graph
-  std::unique_lock<UserCodeMutex> lock_;
-  World* world_ = nullptr;  // null: alone
-  Members* members_ = nullptr;
-  Call call_;
-};
-
-Tensor empty_like(const Tensor& t, Shape shape) {
-  return empty_tensor(Spec{std::move(shape), t.dtype(), false, t.spec().device});
-}
-char* bytes_of(Tensor& t) { return t.mutable_rep()->data; }
-const char* bytes_of(const Tensor& t) { return t.rep()->data; }
-int64_t count_of(const Tensor& t) { return int64_t(t.size()); }
-int width(const Tensor& t) { return int(size_of(t.dtype())); }
-std::unique_ptr<char[]> room(int64_t bytes) { return std::make_unique_for_overwrite<char[]>(size_t(bytes)); }
-
-// Blocks of a length each, one after the other.
-struct Cut {
-  std::vector<int> counts, places;
-  void add(int64_t count) {
-    places.push_back(counts.empty() ? 0 : places.back() + counts.back());
-    counts.push_back(int(count));
-  }
-  static Cut evenly(int64_t count, int n) {
-    Cut cut;
-    for (int i = 0; i < n; ++i) cut.add(count * (i + 1) / n - count * i / n);
-    return cut;
-  }
-  static Cut same(int64_t count, int n) {
-    Cut cut;
-    for (int i = 0; i < n; ++i) cut.add(count);
-    return cut;
-  }
-};
-
-Shape gathered(const Tensor& x, int64_t n) {
-  Shape shape{Dim(n)};
-  for (const Dim d : x.shape()) shape.push_back(d);
-  return shape;
-}
-
-}  // namespace
 
 Tensor dense(const Tensor& t) {
   Spec spec = t.spec();
@@ -270,6 +158,90 @@ class AddUp final : public MovingTensor {
   Requests coming_[pieces_ahead], going_, sums_;
 };
 
+// Of many ranks, a power of two: each exchanges half of what it has with the rank beside it, half of that with the one two
+// further on, ..., and so has its part of the sum in the order of the tree; then the parts go back the same way. That is
+// as many bytes as above, and two messages a doubling instead of two a rank.
+class AddUpByHalves final : public MovingTensor {
+ public:
+  static bool serves(const Tensor& x, int ranks) {
+    constexpr int least_ranks = 8;
+    constexpr int64_t most_a_rank = 64 << 10;  // bytes: beyond, what counts is to add while data comes
+    return ranks >= least_ranks && std::has_single_bit(unsigned(ranks)) && !is_half(x.dtype()) &&
+           count_of(x) * width(x) <= most_a_rank * ranks;
+  }
+  AddUpByHalves(Running& run, const Tensor& x, Tensor out, Reduce reduce)
+      : MovingTensor(run, Tensor(), std::move(out)), reduce_(reduce), me_(run.me()), size_(width(x)) {
+    rounds_ = size_t(std::countr_zero(unsigned(run.size())));
+    for (size_t k = 0; k < rounds_; ++k) {
+      ranks_.push_back(run.ranks()[size_t(me_ ^ 1 << k)]);
+      tags_.push_back(world_->tag_with(ranks_.back()));
+    }
+    std::memcpy(bytes_of(out_), bytes_of(x), size_t(count_of(x) * size_));
+    parts_.push_back({0, count_of(x)});
+    came_ = room((count_of(x) + 1) / 2 * size_);
+    begin_round();
+    go_on();
+  }
+  void go_on() override {
+    while (!is_done() && is_exchanged()) end_round();
+    if (is_done()) came_.reset();
+  }
+  bool is_done() const override { return round_ == 2 * rounds_; }
+
+ private:
+  struct Part {
+    int64_t begin, end;  // elements
+    int64_t count() const { return end - begin; }
+  };
+  char* at(const Part& p) { return bytes_of(out_) + p.begin * size_; }
+  // Of a round back, which of the rounds there it undoes.
+  size_t pair() const { return round_ < rounds_ ? round_ : 2 * rounds_ - 1 - round_; }
+  // What stays here of a part in a round, or goes.
+  Part half(const Part& whole, size_t k, bool stays) const {
+    const int64_t middle = whole.begin + whole.count() / 2;
+    const bool is_first = (me_ >> k & 1) == 0;
+    return is_first == stays ? Part{whole.begin, middle} : Part{middle, whole.end};
+  }
+  void begin_round() {
+    const size_t k = pair();
+    const bool adds = round_ < rounds_;
+    const Part mine = half(parts_[k], k, true), others = half(parts_[k], k, false);
+    if (adds) parts_.push_back(mine);
+    exchange(k, adds ? others : mine, adds ? came_.get() : at(others), adds ? mine : others);
+  }
+  void exchange(size_t k, const Part& goes, char* to, const Part& comes) {
+    const int tag = tags_[k] + (round_ < rounds_ ? 0 : World::tags);
+    const Mpi& mpi = world_->mpi();
+    void* const channel = world_->channel_of_all();
+    if (comes.count() > 0) requests_.push_back(mpi.receive(channel, to, comes.count(), size_, ranks_[k], tag));
+    if (goes.count() > 0) requests_.push_back(mpi.send(channel, at(goes), goes.count(), size_, ranks_[k], tag));
+  }
+  bool is_exchanged() {
+    std::erase_if(requests_, [&](void* r) { return world_->mpi().test(r) != 0; });
+    return requests_.empty();
+  }
+  void end_round() {
+    if (round_ < rounds_) {
+      const Part mine = parts_.back();
+      const bool is_first = (me_ >> round_ & 1) == 0;
+      const char* both[] = {is_first ? at(mine) : came_.get(), is_first ? came_.get() : at(mine)};
+      const Reduce by = reduce_ == Reduce::mean ? Reduce::sum : reduce_;
+      reduce_parts(both, 2, mine.count(), out_.dtype(), by, at(mine));
+      if (round_ + 1 == rounds_ && reduce_ == Reduce::mean)
+        divide_sum(at(mine), mine.count(), out_.dtype(), 1 << rounds_);
+    }
+    if (++round_; !is_done()) begin_round();
+  }
+
+  const Reduce reduce_;
+  const int me_, size_;
+  size_t rounds_ = 0, round_ = 0;
+  std::vector<int> ranks_, tags_;  // of the partner in each round
+  std::vector<Part> parts_;        // what this rank adds up, from all of it on
+  std::unique_ptr<char[]> came_;
+  std::vector<void*> requests_;
+};
+
 // The sum of short tensors, which come with the notes by which ranks agree.
 void add_up_carried(Running& run, const Tensor& x, Reduce reduce, int64_t first, Tensor& out) {
   const int64_t bytes = int64_t(elements_of(x).size());
@@ -292,7 +264,7 @@ std::string detail_of(Reduce reduce) { return " (" + std::string(name(reduce)) +
 
 }  // namespace
 
-Tensor Begun::wait() const { return static_cast<AddUp&>(*moving_).wait(); }
+Tensor Begun::wait() const { return static_cast<MovingTensor&>(*moving_).wait(); }
 
 void Begun::go_on() {
   World* world = World::now();
@@ -302,10 +274,12 @@ void Begun::go_on() {
 }
 
 namespace {
-std::shared_ptr<AddUp> begin_sum(Running& run, const Tensor& x, Reduce reduce) {
+std::shared_ptr<MovingTensor> begin_sum(Running& run, const Tensor& x, Reduce reduce) {
   run.agree();
-  auto moving =
-      std::make_shared<AddUp>(run, x, empty_like(x, x.shape()), Cut::evenly(count_of(x), run.size()), reduce, false);
+  Tensor out = empty_like(x, x.shape());
+  std::shared_ptr<MovingTensor> moving;
+  if (AddUpByHalves::serves(x, run.size())) moving = std::make_shared<AddUpByHalves>(run, x, std::move(out), reduce);
+  else moving = std::make_shared<AddUp>(run, x, std::move(out), Cut::evenly(count_of(x), run.size()), reduce, false);
   run.world().hold(moving, &run.call());
   return moving;
 }
@@ -493,6 +467,9 @@ Rest begin_permute(const Tensor& x, const PermuteAttrs& a) {
 }  // namespace
 
 Rest begin(std::string_view name, const Tensor& given, AttrsView attrs) {
+  const Device there = given.device();
+  if (std::optional<Rest> rest = begin_on_devices(name, is_host(there) ? given : dense(given), attrs)) return *rest;
+  if (!is_host(there)) return [rest = begin(name, on_host(given), attrs), there] { return moved_to(rest(), there); };
   const Tensor x = dense(given);
   if (name == "all_gather") return begin_all_gather(x, attrs.as<GroupAttrs>());
   if (name == "reduce_scatter") return begin_reduce_scatter(x, attrs.as<ReduceAttrs>());
@@ -565,22 +542,29 @@ Tensors call_gather(Operands in, AttrsView attrs) {
 
 Tensors call_send(Operands in, AttrsView attrs) {
   const auto& a = attrs.as<RootAttrs>();
-  const Tensor x = dense(*in[0]);
+  Tensor x = dense(*in[0]);
   Running run(Running::later, "send", "receive", a, x.spec(), "");
-  const bool carried = World::is_carried(int64_t(elements_of(x).size()), 1);
-  run.agree_with(a.root, carried ? elements_of(x) : std::span<const char>(), {});
-  if (!carried) run.finish(run.send(x, a.root));
+  const bool carried = World::is_carried(count_of(x) * width(x), 1);
+  const bool asks = !carried && run.may_use_devices();
+  if (asks && send_on_devices(run, x, a.root)) return {x};
+  const Tensor here = on_host(x);
+  if (!asks) run.agree_with(a.root, carried ? elements_of(here) : std::span<const char>(), {});
+  if (!carried) run.finish(run.send(here, a.root));
   return {x};
 }
 
 Tensors call_receive(Operands, AttrsView attrs) {
   const auto& a = attrs.as<ReceiveAttrs>();
-  Tensor out = empty_tensor(Spec{Shape(a.shape), a.dtype, false, Device()});
+  Tensor out = empty_tensor(Spec{Shape(a.shape), a.dtype, false, a.device});
   Running run(Running::later, "receive", "send", a, out.spec(), "");
-  const bool carried = World::is_carried(int64_t(elements_of(out).size()), 1);
-  run.agree_with(a.from, {}, carried ? std::span(bytes_of(out), elements_of(out).size()) : std::span<char>());
-  if (!carried) run.finish(run.receive(out, a.from));
-  return {out};
+  const bool carried = World::is_carried(count_of(out) * width(out), 1);
+  const bool asks = !carried && run.may_use_devices();
+  if (asks && receive_on_devices(run, out, a.from)) return {out};
+  Tensor here = is_host(a.device) ? out : empty_tensor(Spec{Shape(a.shape), a.dtype, false, Device()});
+  if (!asks)
+    run.agree_with(a.from, {}, carried ? std::span(bytes_of(here), elements_of(here).size()) : std::span<char>());
+  if (!carried) run.finish(run.receive(here, a.from));
+  return {moved_to(here, a.device)};
 }
 
 Tensors call_barrier(Operands, AttrsView attrs) {

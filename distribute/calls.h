@@ -54,6 +54,7 @@ struct ReceiveAttrs : GroupAttrs {
   int64_t from = 0;
   Dims shape;
   DType dtype = DType::f32;
+  Device device = {};  // where it comes to; no field, for it is this process's
   template <class S, class V>
   static void fields(S& s, V&& v) {
     GroupAttrs::fields(s, v);

@@ -10,6 +10,7 @@
 
 #include "rill/devices/params/read_attrs.h"
 #include "rill/devices/registry.h"
+#include "rill/distribute/device_calls.h"
 #include "rill/distribute/pending.h"
 #include "rill/distribute/sums.h"
 #include "rill/distribute/world.h"
@@ -93,7 +94,7 @@ OutSpecs infer_scatter(const InferArgs& a) {
 OutSpecs infer_receive(const InferArgs& a) {
   const auto& r = a.attrs.as<ReceiveAttrs>();
   if (!contains(plain_set | float8_set, r.dtype)) a.reject(fmt::format("{} is not received", name(r.dtype)));
-  return {Spec{Shape(r.shape), r.dtype, false, Device()}};
+  return {Spec{Shape(r.shape), r.dtype, false, r.device}};
 }
 OutSpecs infer_nothing(const InferArgs&) { return {}; }
 
@@ -194,9 +195,16 @@ Tensors batch_gathered(const BatchArgs& a) {
 
 // --- GPUs ------------------------------------------------------------------------------------------------------------
 
-// Ranks exchange what is on the host: of an operand on a GPU its copy there, and the result is copied back.
-template <Tensors (*call)(Operands, AttrsView)>
-Tensors by_host(Operands in, AttrsView attrs) {
+// Devices exchange by themselves what they can. Else ranks exchange what is on the host: of an operand on a GPU its copy
+// there, and the result is copied back.
+template <size_t n>
+struct FixedName {
+  char text[n];
+  constexpr FixedName(const char (&t)[n]) { std::copy_n(t, n, text); }
+};
+template <FixedName name, Tensors (*call)(Operands, AttrsView)>
+Tensors by_place(Operands in, AttrsView attrs) {
+  if (const std::optional<Rest> rest = begin_on_devices(name.text, *in[0], attrs)) return {(*rest)()};
   const Tensor here = on_host(*in[0]);
   const Tensor* operand[] = {&here};
   Tensors out = call(Operands(operand, 1), attrs);
@@ -217,7 +225,7 @@ const Op all_reduce_op({.name = "all_reduce",
                         .vjp = vjp_all_reduce,
                         .linear_in = save(0),
                         .batch = batch_rows,
-                        .call = by_host<call_all_reduce>,
+                        .call = by_place<"all_reduce", call_all_reduce>,
                         .effect = true});
 // Apart, for a derivative needs the operand.
 const Op reduce_by_op({.name = "all_reduce_by",
@@ -229,7 +237,7 @@ const Op reduce_by_op({.name = "all_reduce_by",
                        .saves_out = save(0),
                        .jvp = jvp_reduce_by,
                        .batch = batch_rows,
-                       .call = by_host<call_all_reduce>,
+                       .call = by_place<"all_reduce_by", call_all_reduce>,
                        .effect = true});
 const Op reduce_scatter_op({.name = "reduce_scatter",
                             .doc = "of the sum (mean, ...) over ranks, this rank's part of the first axis",
@@ -238,7 +246,7 @@ const Op reduce_scatter_op({.name = "reduce_scatter",
                             .vjp = vjp_reduce_scatter,
                             .linear_in = save(0),
                             .batch = batch_behind,
-                            .call = by_host<call_reduce_scatter>,
+                            .call = by_place<"reduce_scatter", call_reduce_scatter>,
                             .effect = true});
 const Op all_gather_op({.name = "all_gather",
                         .doc = "the ranks' tensors along a new first axis",
@@ -247,7 +255,7 @@ const Op all_gather_op({.name = "all_gather",
                         .vjp = vjp_all_gather,
                         .linear_in = save(0),
                         .batch = batch_gathered,
-                        .call = by_host<call_all_gather>,
+                        .call = by_place<"all_gather", call_all_gather>,
                         .effect = true});
 const Op broadcast_op({.name = "broadcast",
                        .doc = "the root's tensor on all ranks",
@@ -256,7 +264,7 @@ const Op broadcast_op({.name = "broadcast",
                        .vjp = vjp_broadcast,
                        .linear_in = save(0),
                        .batch = batch_rows,
-                       .call = by_host<call_broadcast>,
+                       .call = by_place<"broadcast", call_broadcast>,
                        .effect = true});
 const Op scatter_op({.name = "rank_scatter",
                      .doc = "of the root's tensor, row i on rank i",
@@ -265,7 +273,7 @@ const Op scatter_op({.name = "rank_scatter",
                      .vjp = vjp_scatter,
                      .linear_in = save(0),
                      .batch = batch_behind,
-                     .call = by_host<call_scatter>,
+                     .call = by_place<"rank_scatter", call_scatter>,
                      .effect = true});
 const Op gather_op({.name = "rank_gather",
                     .doc = "the ranks' tensors along a new first axis on the root, zeros elsewhere",
@@ -274,7 +282,7 @@ const Op gather_op({.name = "rank_gather",
                     .vjp = vjp_gather,
                     .linear_in = save(0),
                     .batch = batch_gathered,
-                    .call = by_host<call_gather>,
+                    .call = by_place<"rank_gather", call_gather>,
                     .effect = true});
 const Op all_to_all_op({.name = "all_to_all",
                         .doc = "part j of the first axis goes to rank j, and part i comes from rank i",
@@ -283,7 +291,7 @@ const Op all_to_all_op({.name = "all_to_all",
                         .vjp = vjp_all_to_all,
                         .linear_in = save(0),
                         .batch = batch_behind,
-                        .call = by_host<call_all_to_all>,
+                        .call = by_place<"all_to_all", call_all_to_all>,
                         .effect = true});
 const Op permute_op({.name = "permute_ranks",
                      .doc = "from each rank to the one that `to` says; zeros where none comes",
@@ -292,7 +300,7 @@ const Op permute_op({.name = "permute_ranks",
                      .vjp = vjp_permute,
                      .linear_in = save(0),
                      .batch = batch_rows,
-                     .call = by_host<call_permute>,
+                     .call = by_place<"permute_ranks", call_permute>,
                      .effect = true});
 const Op send_op({.name = "send",
                   .doc = "to one rank; gives its operand",
@@ -300,7 +308,7 @@ const Op send_op({.name = "send",
                   .infer = infer_same,
                   .no_gradient = waits_for_permute,
                   .batch = batch_rows,
-                  .call = by_host<call_send>,
+                  .call = call_send,
                   .effect = true});
 const Op receive_op({.name = "receive",
                      .doc = "what one rank sends",
@@ -423,7 +431,7 @@ Tensor receive(const Shape& shape, DType dtype, int64_t from, const Group& group
   CallerScope caller(where);
   require_other("receive", "the sender", from, group, where);
   ReceiveAttrs attrs;
-  attrs.from = from, attrs.shape = shape, attrs.dtype = dtype;
+  attrs.from = from, attrs.shape = shape, attrs.dtype = dtype, attrs.device = default_device();
   return apply(receive_op, Operands(), with_group(attrs, group, where), where)[0].to(default_device());
 }
 void barrier(const Group& group, Where where) {

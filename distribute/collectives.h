@@ -11,7 +11,8 @@
 // The same bits, always: sums and products are formed in the order of a binary tree over the ranks of the group, the
 // larger half of whose leaves (a power of two) is on the left; f16 and bf16 are added up in f32 and rounded once.
 //
-// All throw where the ranks of the group call different things, and for tensors that are not on the host.
+// Tensors on GPUs are exchanged by NCCL where there is one, else through the host; the bits are the host's
+// (docs/distribute.md, GPUs). All throw where the ranks of the group call different things.
 #pragma once
 #include <utility>
 #include <vector>

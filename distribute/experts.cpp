@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/parts.h"
 #include "rill/nn/layers/common.h"
 #include "rill/nn/layers/expert_choice.h"
@@ -66,6 +67,7 @@ ParallelExperts::ParallelExperts(int64_t n, int64_t wide, const ParallelExpertsO
       down(averaged(nn::param(o.name, "down", own_experts(o.kernel_initializer, o.group), where), o.group.size(where))),
       down_bias(averaged(nn::param(o.name, "down_bias", nn::constant(0), where), o.group.size(where))) {
   if (wide < 1) fail(experts_op, fmt::format("hidden is {} and must be 1 or more", wide), where);
+  for (const nn::Param* p : {&up, &up_bias, &down, &down_bias}) lies_on(*p, o.group);
 }
 
 // What the experts make of rows [experts, room, width], each rank's of its own.

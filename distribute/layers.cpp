@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "rill/autodiff/transforms.h"
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/parts.h"
 #include "rill/distribute/ring.h"
 #include "rill/nn/layer.h"
@@ -53,7 +54,10 @@ ColumnParallelDense::ColumnParallelDense(int64_t out, const ParallelDenseOptions
     : options(o),
       out(checked_out("ColumnParallelDense", out, o.group.size(where), where)),
       kernel(nn::param(o.name, "kernel", part_of(o.kernel_initializer, 1, o.group), where)),
-      bias(nn::param(o.name, "bias", part_of(o.bias_initializer, 0, o.group), where, nn::Kind::weight, o.use_bias)) {}
+      bias(nn::param(o.name, "bias", part_of(o.bias_initializer, 0, o.group), where, nn::Kind::weight, o.use_bias)) {
+  lies_on(kernel, o.group);
+  if (bias) lies_on(bias, o.group);
+}
 
 Tensor ColumnParallelDense::operator()(const Tensor& x, const nn::Call& call, Where where) const {
   const nn::LayerRun run(this, options.name, where);
@@ -68,7 +72,9 @@ RowParallelDense::RowParallelDense(int64_t out, const ParallelDenseOptions& o, W
     : options(o),
       out(checked_out("RowParallelDense", out, 1, where)),
       kernel(nn::param(o.name, "kernel", part_of(o.kernel_initializer, 0, o.group), where)),
-      bias(nn::param(o.name, "bias", o.bias_initializer, where, nn::Kind::weight, o.use_bias)) {}
+      bias(nn::param(o.name, "bias", o.bias_initializer, where, nn::Kind::weight, o.use_bias)) {
+  lies_on(kernel, o.group);
+}
 
 Tensor RowParallelDense::operator()(const Tensor& x, const nn::Call& call, Where where) const {
   const nn::LayerRun run(this, options.name, where);
@@ -114,6 +120,7 @@ VocabularyParallelEmbedding::VocabularyParallelEmbedding(int64_t count, int64_t 
       table(nn::param(o.name, "table", part_of(o.initializer, 0, o.group), where)) {
   CallerScope caller(where);
   table.make({count / o.group.size(where), size});
+  lies_on(table, o.group);
 }
 
 Tensor VocabularyParallelEmbedding::operator()(const Tensor& ids, const nn::Call& call, Where where) const {

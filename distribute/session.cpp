@@ -49,6 +49,11 @@ int64_t size(Where where) {
   const World* world = World::now_or_alone(where);
   return world ? world->size() : 1;
 }
+int64_t local_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+    if (const char* text = std::getenv(name)) return std::max(0, std::atoi(text));
+  return 0;
+}
 
 Group::Group(const std::vector<int64_t>& ranks, Where where) {
   if (ranks.empty()) fail("distribute::Group", "there is no rank in the group", where);

@@ -27,6 +27,9 @@ struct SessionOptions {
   // Waiting for other ranks is an error after so many seconds: for a rank that has stopped without ending. Ranks that
   // call different things, have ended or wait for one another are found at once, whatever it is.
   double timeout = 600;
+  // Sums and means of tensors on GPUs are added up by NCCL, in whatever order it likes: faster over many machines, and the
+  // same bits on all ranks, but not those of the host, nor of another number of GPUs. The same on all ranks.
+  bool nccl_sums = false;
 };
 
 class Session {
@@ -46,6 +49,9 @@ class Session {
 // was started as one of several ranks.
 int64_t rank(Where where = Where::current());
 int64_t size(Where where = Where::current());
+// This rank among those of its machine, by what the launcher says: for the GPU that is its own,
+//   set_default_device(Device(DeviceKind::gpu, int(distribute::local_rank())));
+int64_t local_rank();
 
 // Some of the ranks, in an order: collectives on a group are among these alone. One that is made of nothing is all.
 class Group {

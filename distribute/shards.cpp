@@ -11,6 +11,7 @@
 #include <set>
 
 #include "rill/autodiff/transforms.h"
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/parts.h"
 #include "rill/distribute/pending.h"
 #include "rill/ops/listeners.h"
@@ -178,6 +179,7 @@ Parameter taken_apart(const Variable& v, int64_t first, const Group& group, cons
   p.part = Variable(rows(group.rank(where)) + zeros({p.n}, {.dtype = value.dtype()}), {.name = v.name()}, where);
   const std::lock_guard<ForkMutex> lock(part_ids().mutex);
   part_ids().ids.insert(p.part.state().id);
+  lies_on(p.part, group);
   return p;
 }
 

@@ -145,4 +145,14 @@ void reduce_parts(const char* const* parts, int n, int64_t count, DType dtype, R
   }
 }
 
+void divide_sum(char* sum, int64_t count, DType dtype, int n) {
+  switch (dtype) {
+    case DType::f32: return divide(reinterpret_cast<float*>(sum), count, n);
+    case DType::f64: return divide(reinterpret_cast<double*>(sum), count, n);
+    case DType::c64: return divide(reinterpret_cast<std::complex<float>*>(sum), count, n);
+    case DType::c128: return divide(reinterpret_cast<std::complex<double>*>(sum), count, n);
+    default: break;
+  }
+}
+
 }  // namespace rill::distribute

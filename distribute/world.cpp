@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "rill/devices/cuda/open.h"
+#include "rill/devices/exchange.h"
 #include "rill/devices/modules.h"
 
 namespace rill::distribute {
@@ -197,7 +199,7 @@ void end_by_exit() {
 
 }  // namespace
 
-World::World(const SessionOptions& options, const Where& where) : forks_(fork_count()), timeout_(options.timeout) {
+World::World(const SessionOptions& options, const Where& where) : forks_(fork_count()), options_(options) {
   constexpr std::string_view op = "distribute::Session";
   if (world) fail(op, "there is one already, and a process has one at a time", where);
   if (!(options.timeout > 0)) fail(op, fmt::format("timeout is {} and must be positive", options.timeout), where);
@@ -214,6 +216,7 @@ World::World(const SessionOptions& options, const Where& where) : forks_(fork_co
     control_ = mpi.group(nullptr, 0);
     mail_ = std::make_unique<Mail>(mpi, control_);
     peers_.resize(size_t(size_));
+    learn_exchanges();
     terminate_before = std::set_terminate(end_by_exception);
     static const int registered = std::atexit(end_by_exit);
     (void)registered;
@@ -222,6 +225,18 @@ World::World(const SessionOptions& options, const Where& where) : forks_(fork_co
 }
 
 World::~World() { world = nullptr; }
+
+// Whether all ranks have what GPUs exchange memory by. It looks for no GPU: which ones there are to be, the program may
+// say when it knows its rank.
+void World::learn_exchanges() {
+  const std::string why = cuda::no_nccl_reason();
+  const char mine = why.empty() ? 1 : 0;
+  std::vector<char> all(peers_.size());
+  void* request = mpi_->all_gather(control_, &mine, all.data(), 1, 1);
+  while (!mpi_->test(request)) std::this_thread::yield();
+  const auto first = std::find(all.begin(), all.end(), 0) - all.begin();
+  if (first < size_) no_exchange_reason_ = first == rank_ ? why : fmt::format("rank {} has no NCCL", first);
+}
 
 Members& World::members(const Dims& ranks, std::string_view op) {
   if (ranks.empty() && all_) return *all_;
@@ -268,10 +283,20 @@ struct While {
 };
 }  // namespace
 
-void World::require_whole(const Call& call) const {
+void World::note_failure(const std::string& message) {
+  const std::lock_guard<ForkMutex> hold(failure_mutex_);
+  if (failure_.empty()) failure_ = message;
+  has_failed_ = true;
+}
+
+void World::require_whole(const Call& call) {
+  if (has_failed_ && broken_.empty()) {
+    const std::lock_guard<ForkMutex> hold(failure_mutex_);
+    broken_ = failure_;
+  }
   if (!broken_.empty())
     fail(call.op,
-         fmt::format("ranks have disagreed before, and nothing can be called any more. the error was: {}", broken_));
+         fmt::format("something has failed before, and nothing can be called any more. the error was: {}", broken_));
 }
 
 // Notes how long something took.
@@ -450,17 +475,17 @@ void World::wait(const Call& call, const Callback<bool()>& done, const Callback<
     const std::vector<int> ranks = waits_for();
     ask_for_circle(call, ranks);
     if (!circle_.empty()) fail_broken(call, fmt::format("ranks wait for one another: {}", circle_));
-    if (!is_patient_ && std::chrono::duration<double>(now - begun).count() > timeout_) fail_waiting(call, ranks);
+    if (!is_patient_ && std::chrono::duration<double>(now - begun).count() > timeout()) fail_waiting(call, ranks);
   }
 }
 
 void World::fail_waiting(const Call& call, const std::vector<int>& ranks) {
   const std::string whom = stands_at_ >= 0 ? fmt::format("rank {}", stands_at_)
-                           : ranks.empty() ? std::string("MPI")
+                           : ranks.empty() ? std::string("what moves data")
                                            : fmt::format("rank {}", ranks.front());
   fail_broken(call, fmt::format("rank {} has waited {:.0f} s for {}, which has neither called anything nor ended. "
                                 "Session({{.timeout = seconds}}) waits longer",
-                                rank_, timeout_, whom));
+                                rank_, timeout(), whom));
 }
 
 // --- Who waits for whom ----------------------------------------------------------------------------------------------
@@ -536,7 +561,7 @@ void World::leave(bool thrown, const std::string& place) {
   if (alone() || !is_own()) return;
   Call end;
   end.op = end.other_op = "the end of the Session", end.place = place;
-  bool bad = thrown || !broken_.empty();
+  bool bad = thrown || !broken_.empty() || has_failed_;
   const auto does = thrown ? Said::Does::threw : Said::Does::ends;
   if (!last_ || !bad) last_ = Said{rank_, does, end.hash(), "", place};
   if (thrown) std::fprintf(stderr, "rank %d leaves its Session (%s) by an exception\n", rank_, place.c_str());
@@ -552,6 +577,8 @@ void World::leave(bool thrown, const std::string& place) {
     all_left &= end_with((rank_ + d) % size_, end.hash() + uint64_t(round), bad, begun, printed);
   }
   if (bad) {
+    for (auto& [key, group] : device_groups_)
+      if (group) group->abort();
     std::fflush(nullptr);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads what the others have said
     // What is thrown is printed by who catches it; the job must not end well.
@@ -561,6 +588,7 @@ void World::leave(bool thrown, const std::string& place) {
     }
   }
   while (!mail_->is_sent() || !moving_.empty()) progress();
+  device_groups_.clear();
   mail_->stop();
   mpi_->end();
 }

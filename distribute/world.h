@@ -26,6 +26,10 @@
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/tensor.h"
 
+namespace rill {
+class DeviceGroup;
+}
+
 namespace rill::distribute {
 
 // What the plug-in gives.
@@ -105,6 +109,16 @@ class World {
   int size() const { return size_; }
   bool alone() const { return !mpi_; }
   const Mpi& mpi() const { return *mpi_; }
+  const SessionOptions& options() const { return options_; }
+  double timeout() const { return options_.timeout; }
+
+  // Why tensors on GPUs go by the host on all ranks; or empty.
+  const std::string& no_exchange_reason() const { return no_exchange_reason_; }
+  // Of an exchange that has failed while the device was waited for, on any thread: nothing can be called any more.
+  void note_failure(const std::string& message);
+  // Devices that exchange memory by themselves (device_calls.cpp): by the ranks, and behind them the numbers of their
+  // devices; null where two are the same.
+  std::map<std::vector<int>, std::unique_ptr<DeviceGroup>>& device_groups() { return device_groups_; }
 
   // Those of a group (Group::ranks). Throws where this rank is none of them.
   Members& members(const Dims& ranks, std::string_view op);
@@ -128,6 +142,8 @@ class World {
   // Holds it until it is done, and lets it go on whenever somebody is in here.
   void hold(std::shared_ptr<Moving> moving, const Call* call = nullptr);
   void finish(const Moving& moving, const Call& call);
+  // Until a library has done its part.
+  void finish(const Callback<bool()>& done, const Call& call) { finish_or_fail(call, done); }
   void progress();
   // Until something has come true that is no note's to tell; `waits_for`: whose doing it is.
   void wait_for(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
@@ -180,7 +196,7 @@ class World {
   std::vector<int> neighbours() const;  // who is told of what all must know
   void take(int rank, Note& note);
   void take_waits(const Note& note);
-  void require_whole(const Call& call) const;
+  void require_whole(const Call& call);
   void hear(const Call& call, int rank, uint64_t expected, std::span<char> out);
   // Polls until `done`. What it waits for is said by `waits_for`, ranks of the job.
   void wait(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
@@ -192,6 +208,7 @@ class World {
   void tell_broken(const Said& one, const Said& other);
   void finish_or_fail(const Call& call, const Callback<bool()>& done);
   bool is_bad_news() const { return asked_by_ >= 0 || news_.has_value(); }
+  void learn_exchanges();
   [[noreturn]] void fail_by_news(const Call& call);
   [[noreturn]] void fail_mismatch(const Call& call, const Said& other);
   [[noreturn]] void fail_broken(const Call& call, const std::string& message);
@@ -201,7 +218,12 @@ class World {
   const Mpi* mpi_ = nullptr;  // null: alone
   const uint64_t forks_;
   int rank_ = 0, size_ = 1;
-  const double timeout_;
+  const SessionOptions options_;
+  std::string no_exchange_reason_;
+  std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> device_groups_;
+  ForkMutex failure_mutex_;
+  std::string failure_;
+  std::atomic<bool> has_failed_ = false;
   bool is_patient_ = false;  // waits without a bound
   void* control_ = nullptr;  // where notes go
   std::unique_ptr<Mail> mail_;

@@ -48,6 +48,8 @@ class CheckpointManager {
   std::string save(int64_t step, Where where = Where::current());
   // That where it is due; whether it was.
   bool save_if_due(int64_t step, Where where = Where::current());
+  // Whether that would save now.
+  bool is_due(int64_t step) const;
   // Restores the latest. `only` and `names`, where they are not given, are those that it saves with. Throws where there
   // is no checkpoint.
   RestoreReport restore(const RestoreOptions& options = {}, Where where = Where::current());

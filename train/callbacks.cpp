@@ -126,26 +126,30 @@ struct Checkpoints {
            "a loop of your own has no epochs. say how often: {.every_steps = 1000}, and leave .best_by out");
     if (!run.resumed) best.reset();
     last.reset(), best_one.reset();
-    if (run.rank != 0) return;
-    require_writable(folder, "checkpoint");
-    last = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
+    const std::string own = run.part.empty() ? folder : folder + "/" + run.part;
+    require_writable(own, "checkpoint");
+    last = std::make_unique<CheckpointManager>(run.checkpoint(), own,
                                                CheckpointManagerOptions{.max_to_keep = options.keep,
                                                                         .every_steps = options.every_steps,
                                                                         .every_minutes = options.every_minutes,
-                                                                        .asynchronous = options.asynchronous});
+                                                                        .asynchronous = options.asynchronous,
+                                                                        .save = run.written_together()});
     if (!options.best_by.empty())
-      best_one = std::make_unique<CheckpointManager>(run.checkpoint(), folder,
-                                                     CheckpointManagerOptions{.max_to_keep = 1, .prefix = "best"});
+      best_one = std::make_unique<CheckpointManager>(
+          run.checkpoint(), own,
+          CheckpointManagerOptions{.max_to_keep = 1, .prefix = "best", .save = run.written_together()});
   }
   void on_step(Run& run) {
-    if (last && (options.every_steps > 0 || options.every_minutes > 0))
-      write_or_tell("a checkpoint", [&] { last->save_if_due(run.step); });
+    if (options.every_steps == 0 && options.every_minutes == 0) return;
+    bool due = last->is_due(run.step);
+    if (options.every_minutes > 0) due = run.on_any(due);  // ranks have clocks of their own
+    if (due) write_or_tell("a checkpoint", [&] { last->save(run.step); });
   }
   void on_epoch(Run& run) {
-    if (last && options.every_steps == 0 && options.every_minutes == 0)
+    if (options.every_steps == 0 && options.every_minutes == 0)
       write_or_tell("a checkpoint", [&] { last->save(run.step); });
     if (options.best_by.empty()) return;
-    if (const std::optional<double> now = read(run, options.best_by, "checkpoint"); now && best.take(*now) && best_one)
+    if (const std::optional<double> now = read(run, options.best_by, "checkpoint"); now && best.take(*now))
       write_or_tell("a checkpoint", [&] { best_one->save(run.step); });
   }
   void on_end(Run&) {

@@ -38,6 +38,7 @@ class Run {
   virtual ~Run() = default;
 
   int64_t rank = 0;        // this process's among those that train together; the first alone writes what all know
+  std::string part = {};   // of a model that lies on several ranks, which part this one has: "model-1"
   int64_t epoch = 0;       // that runs, or has run, from 0
   int64_t epochs = 0;      // how many there will be
   int64_t step = 0;        // how many steps were made, over all epochs and the runs before a resumed one
@@ -59,6 +60,10 @@ class Run {
   virtual nn::Optimizer* optimizer() const = 0;
   // All that a run needs to go on: model, optimizer, random generator, and what fit() keeps itself.
   virtual Checkpoint checkpoint() = 0;
+  // Options with which all ranks that have this part of the model write it as one checkpoint, if all ask for them at once.
+  virtual SaveCheckpointOptions written_together() { return {}; }
+  // Whether `own` holds on any rank that trains. All ask at once.
+  virtual bool on_any(bool own) { return own; }
   // Computes the last step again, op by op with checked numbers, from the weights before it: what debug::check_numerics()
   // says of the first op that makes a NaN or an infinity; empty where none does. Of a run that keeps those weights.
   virtual std::string explain_step() = 0;
@@ -191,7 +196,8 @@ struct CheckpointOptions {
   Better better = Better::by_name;
   bool asynchronous = false;
 };
-// Writes checkpoints of all that a run needs into a folder. A disk that is full is told on stderr, and training goes on.
+// Writes checkpoints of all that a run needs into a folder; where the model lies on several ranks, each part into a folder
+// of its own below it ("ckpt/model-1"), at the same steps. All ranks write, each its share. A disk that is full is told on stderr, and training goes on.
 Callback checkpoint(const std::string& folder, const CheckpointOptions& options = {});
 
 struct TensorBoardOptions {

@@ -11,6 +11,7 @@
 #include "rill/data/stage.h"
 #include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"
@@ -81,10 +82,10 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
          fmt::format("rank {} is none of those that train. make the loop on these alone: if (group.rank() >= 0) ...",
                      distribute::rank(where)),
          where);
-  if (options_.clip_norm > 0 && !options_.distribute.part().empty())
+  if (const nn::Optimizer* o = options_.optimizer.get(); o && o->clip_norm() > 0 && !options_.distribute.part().empty())
     fail("Loop",
-         "clip_norm bounds the norm of a whole model, and each rank has a part of this one. clip in the optimizer "
-         "by value, or leave it out",
+         "the optimizer's clip_norm bounds the norm of this rank's part of the model alone. give it to the loop: "
+         "{.clip_norm = ...}, which is that of the whole",
          where);
   for (const metrics::Metric& m : options_.metrics)
     if (m.name() == "loss" || m.name() == "seconds" || m.name().starts_with("val_"))
@@ -171,7 +172,10 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
     if (all[i].defined()) gradients.push_back(all[i]), reached.push_back(parameters[i]);
   if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
   if (shown_gradients_) show(gradients, reached);
-  if (options_.clip_norm > 0) gradients = clip_by_global_norm(gradients, options_.clip_norm).gradients;
+  if (options_.clip_norm > 0)
+    gradients = options_.distribute.part().empty()
+                    ? clip_by_global_norm(gradients, options_.clip_norm).gradients
+                    : distribute::clip_by_global_norm(gradients, reached, options_.clip_norm).gradients;
   options_.optimizer.get()->apply_gradients(gradients, reached);
 }
 

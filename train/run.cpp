@@ -11,6 +11,7 @@
 
 #include "rill/data/stage.h"
 #include "rill/distribute/model.h"
+#include "rill/distribute/part_norms.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"
@@ -53,7 +54,7 @@ class CoreRun final : public Run {
         position_(zeros({4}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
-    if (ranks_) rank = ranks_.everybody().rank();
+    if (ranks_) rank = ranks_.everybody().rank(), part = ranks_.part();
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
     if (!options.resume.empty()) manager_ = make_manager({});
   }
@@ -120,6 +121,12 @@ class CoreRun final : public Run {
     parts.emplace_back("random", random::generator());
     parts.emplace_back("run", StateOf{this});
     return Checkpoint(std::move(parts), where_);
+  }
+
+  SaveCheckpointOptions written_together() override { return ranks_ ? written_by_all() : SaveCheckpointOptions(); }
+  bool on_any(bool own) override {
+    if (!ranks_) return own;
+    return distribute::all_reduce(tensor(int32_t(own)), distribute::Reduce::max, ranks_.everybody()).item<int32_t>();
   }
 
   std::string explain_step() override {
@@ -193,6 +200,18 @@ class CoreRun final : public Run {
       distribute::broadcast(*o, 0, ranks_.sharers());
     }
     distribute::broadcast(random::generator(), 0, ranks_.everybody());
+    if (core_.options_.clip_norm > 0 && !ranks_.part().empty()) require_parts_known();
+  }
+  // The norm counts once what no layer has said to be a part, and so that must be alike.
+  void require_parts_known() {
+    NamedVariables alike;
+    for (const auto& [path, v] : core_.variables())
+      if (v.trainable() && !distribute::is_of_many(v)) alike.add(path, v);
+    if (!distribute::detail::same_variables(alike, ranks_.everybody(), where_))
+      fail("Loop.fit",
+           "clip_norm bounds the norm of the whole model, and ranks have other values of a parameter of which no layer "
+           "says that it is a part. say so where it is made: distribute::lies_on(parameter, group)",
+           where_);
   }
 
   // Ranks end together: whether one was told to end by a signal, and where one has stopped, the others do.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "rill/devices/cuda/entry.h"
+#include "rill/devices/cuda/opened.h"
 #include "rill/devices/modules.h"
 
 namespace rill::cuda {
@@ -82,6 +83,12 @@ int count_gpus(std::string& why_none) {
     why_none = e.what();
     return 0;
   }
+}
+
+std::string no_nccl_reason() {
+  if (is_off()) return "RILL_CUDA is off";
+  if (!open_libcuda()) return "NVIDIA's driver, libcuda.so.1, is not installed";
+  return Opened("NCCL", "RILL_NCCL", {"libnccl.so.2"}).missing();
 }
 
 bool has_kernel(const Op& op, DType dtype) {

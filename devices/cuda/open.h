@@ -19,6 +19,8 @@ int count_gpus(std::string& why_none);
 #pragma GCC visibility push(default)
 // Whether librill_cuda has a kernel for a record and its first operand's dtype. It asks no driver: for docs/ops.md.
 bool has_kernel(const Op& op, DType dtype);
+// Why GPUs, if there are any, cannot exchange memory with those of other processes; or empty. It looks for no GPU.
+std::string no_nccl_reason();
 #pragma GCC visibility pop
 
 }  // namespace rill::cuda

@@ -160,6 +160,8 @@ class Optimizer {
   virtual void name_variables(VariablePaths& paths) const;
   const std::string& name_of_scope() const& { return name_; }
   std::string name_of_scope() const&& { return name_; }
+  // The option of that name.
+  double clip_norm() const { return options_.clip_norm; }
 
   LearningRate learning_rate;
 

@@ -349,7 +349,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
   require_built(state(where), where);
   Tensor t = fitted(state(where), delta, "assign_add", where);
   if (t.dtype() == DType::string || is_float8(t.dtype())) add(t, t, where);  // throws
-  else if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now + t; });
+  else if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now + t.to(now.device()); });
   else update(state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
 }
@@ -358,7 +358,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
   require_built(state(where), where);
   Tensor t = fitted(state(where), delta, "assign_sub", where);
-  if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now - t; });
+  if (listeners().variables) update_answer(state_, [&](const Tensor& now) { return now - t.to(now.device()); });
   else if (is_bool(t.dtype()) || t.dtype() == DType::string || is_float8(t.dtype())) subtract(t, t, where);  // throws
   else update(state_, subtract_op, t);
   return *this;

@@ -288,16 +288,19 @@ std::string CheckpointManager::save(int64_t step, Where where) {
   return in_folder(m.folder, name);
 }
 
-bool CheckpointManager::save_if_due(int64_t step, Where where) {
-  Impl& m = *impl_;
-  if (m.failed) m.wait();  // throws what the last one met, also where none is due
+bool CheckpointManager::is_due(int64_t step) const {
+  const Impl& m = *impl_;
   const auto& o = m.options;
   const double minutes = std::chrono::duration<double>(Clock::now() - m.last_time).count() / 60;
   // Of a run that goes on: since the one that it was restored from.
   const int64_t last = m.last_step >= 0 ? m.last_step : 0;
-  const bool due = (o.every_steps == 0 && o.every_minutes == 0) ||
-                   (o.every_steps > 0 && step - last >= o.every_steps) ||
-                   (o.every_minutes > 0 && minutes >= o.every_minutes);
+  return (o.every_steps == 0 && o.every_minutes == 0) || (o.every_steps > 0 && step - last >= o.every_steps) ||
+         (o.every_minutes > 0 && minutes >= o.every_minutes);
+}
+
+bool CheckpointManager::save_if_due(int64_t step, Where where) {
+  if (impl_->failed) impl_->wait();  // throws what the last one met, also where none is due
+  const bool due = is_due(step);
   if (due) save(step, where);
   return due;
 }

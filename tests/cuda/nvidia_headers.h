@@ -1,14 +1,12 @@
 // What rill declares of CUDA, cuBLASLt and cuDNN by itself, beside NVIDIA's headers: it compiles where all of it agrees
-// (test_cuda_headers.py, on machines that have the headers).
+// (test_cuda_headers.py, on machines that have the headers). NCCL's are nccl_headers.h's.
 #pragma once
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cudnn_graph.h>
 #include <nvrtc.h>
 
-#include <cstddef>
 #include <string_view>
-#include <type_traits>
 
 // Toolkit 13 makes another name of these, for which older drivers have none; the old ones stay.
 #undef cuEventElapsedTime
@@ -19,22 +17,9 @@ extern "C" CUresult cuCtxSynchronize();
 #include "rill/devices/cuda/driver/api.h"
 #include "rill/devices/cuda/driver/cublaslt.h"
 #include "rill/devices/cuda/driver/cudnn.h"
+#include "same_headers.h"
 
 namespace rill::cuda {
-
-// Functions are alike where each parameter has the size, and is a pointer where the other is one.
-template <class A, class B>
-inline constexpr bool alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
-template <class A, class B>
-struct Same : std::false_type {};
-template <class A, class... As, class B, class... Bs>
-  requires(sizeof...(As) == sizeof...(Bs))
-struct Same<A (*)(As...), B (*)(Bs...)> : std::bool_constant<(alike<As, Bs> && ...)> {};
-
-#define STRING(x) STRING_(x)
-#define STRING_(x) #x
-#define SAME(ours, theirs) static_assert((long long)(ours) == (long long)(theirs));
-#define SAME_PLACE(Ours, ours, Theirs, theirs) SAME(offsetof(Ours, ours), offsetof(Theirs, theirs))
 
 // --- The driver ---
 

@@ -22,11 +22,12 @@ using distribute::Group;
 using distribute::Reduce;
 
 using Cases = std::map<std::string, std::function<void()>>;
-extern const Cases training_cases;    // training.cpp
-extern const Cases parallel_cases;    // parallel.cpp
-extern const Cases spread_cases;      // spread.cpp
-extern const Cases checkpoint_cases;  // checkpoints.cpp
-extern const Cases server_cases;      // servers.cpp
+extern const Cases training_cases;           // training.cpp
+extern const Cases parallel_cases;           // parallel.cpp
+extern const Cases spread_cases;             // spread.cpp
+extern const Cases checkpoint_cases;         // checkpoints.cpp
+extern const Cases server_cases;             // servers.cpp
+extern const Cases gpu_cases, gpu_mistakes;  // gpus.cpp
 
 inline int64_t n = 1, me = 0;
 inline std::string folder;  // that all ranks share

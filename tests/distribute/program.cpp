@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <chrono>
 #include <thread>
 
@@ -54,7 +55,8 @@ void values() {
   distribute::barrier();
 }
 
-// What is on a GPU goes by the host, with the same bits. (The script sees to it that there is one, a simulated one.)
+// What is on a GPU goes by the host where there is no NCCL, with the same bits. (The script sees to it that there is one, a
+// simulated one.)
 void on_a_gpu() {
   const Device gpu("gpu:0");
   EXPECT(has_device(gpu));
@@ -112,6 +114,32 @@ void long_sums() {
     EXPECT(same(distribute::reduce_scatter(all[size_t(me)](parts)), sum.astype(d)(mine)));
     EXPECT(same(distribute::all_gather(all[size_t(me)]), stack(all)));
   }
+}
+
+// Of many ranks, which exchange halves: parts that do not divide, and of which some ranks have nothing.
+void many_ranks() {
+  for (const int64_t length : {1, 5, 100, 4099, 40001})
+    for (const DType d : {f32, f64, i32, c64, bf16}) {
+      std::vector<Tensor> all, wide;
+      for (int64_t r = 0; r < n; ++r) {
+        all.push_back((random::normal({length}, {.key = random::Key(uint64_t(r))}) * 9.0).astype(d));
+        wide.push_back(is_half(d) ? all.back().astype(f32) : all.back());
+      }
+      const Tensor x = all[size_t(me)], sum = tree(wide, 0, wide.size());
+      EXPECT(holds([](const Tensor& v) { return distribute::all_reduce(v); }, x, sum.astype(d)));
+      if (is_differentiable(d)) EXPECT(same(distribute::mean(x), (sum / double(n)).astype(d)));
+      distribute::Pending begun = distribute::start_all_reduce(x, Reduce::product), other = distribute::start_rotate(x);
+      Tensor product = wide[0];
+      if (std::has_single_bit(uint64_t(n)) && n > 1) {
+        std::vector<Tensor> level = wide;
+        for (; level.size() > 1; level.resize(level.size() / 2))
+          for (size_t i = 0; i < level.size() / 2; ++i) level[i] = level[2 * i] * level[2 * i + 1];
+        product = level[0];
+      }
+      EXPECT(same(other.wait(), all[size_t((me + n - 1) % n)]));
+      const Tensor found = begun.wait();
+      if (std::has_single_bit(uint64_t(n)) && !is_complex(d)) EXPECT(same(found, product.astype(d)));
+    }
 }
 
 void dtypes() {
@@ -446,6 +474,7 @@ const Cases cases = {
     {"values", values},
     {"on_a_gpu", on_a_gpu},
     {"long_sums", long_sums},
+    {"many_ranks", many_ranks},
     {"dtypes", dtypes},
     {"texts", texts},
     {"groups", groups},
@@ -477,12 +506,17 @@ void caught(const std::function<void()>& mistake) {
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "values";
-  distribute::Session session(argc, argv, {.timeout = name == "stops" ? 3.0 : 600.0});
+  const bool ends_soon = name == "stops" || name == "gpus_hang";
+  distribute::Session session(
+      argc, argv,
+      {.timeout = ends_soon ? 3.0 : 600.0, .nccl_sums = name.ends_with("_nccl_sums") || name.ends_with("_of_nccl")});
   n = distribute::size(), me = distribute::rank();
   if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
-  for (const Cases* list : {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases})
+  for (const Cases* list :
+       {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases, &gpu_cases})
     if (list->contains(name)) return list->at(name)(), 0;
-  if (catches) caught(mistakes.at(name));
-  else mistakes.at(name)();
+  const Cases& list = gpu_mistakes.contains(name) ? gpu_mistakes : mistakes;
+  if (catches) caught(list.at(name));
+  else list.at(name)();
 }

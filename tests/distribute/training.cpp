@@ -466,6 +466,14 @@ void loop_mistakes() {
   EXPECT(fits(examples().shard(2, 1).batch(16)).empty());  // one half on all of them
 }
 
+// Each rank has another number of its own, of which no layer says so.
+struct OwnNumber {
+  nn::Param number{"number", nn::constant(double(me))};
+  nn::Dense dense{1};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return dense(x, call) * number({1}, call); }
+  RILL_LAYER(OwnNumber, number, dense)
+};
+
 struct Halves {
   distribute::ColumnParallelDense up;
   distribute::RowParallelDense down;
@@ -499,16 +507,52 @@ void loop_on_mesh() {
   run(again, {mesh, "data"}, 3, folder);
   for (size_t i = 0; i < variables(again).size(); ++i)
     EXPECT(same(variables(again).values()[i].value(), variables(together).values()[i].value()));
-  if (parts > 1) {
-    EXPECT(says(
-        [&] {
-          train::Loop(
-              together,
-              {.loss = mean_squared_error, .optimizer = nn::SGD(), .clip_norm = 1., .distribute = {mesh, "data"}});
-        },
-        "clip_norm bounds the norm of a whole model"));
-  }
   EXPECT(says([&] { train::Ranks(mesh, "date"); }, "there is no axis 'date'"));
+  distribute::barrier();
+}
+
+// The norm is that of the whole model, and each part is written into a folder of its own.
+void loop_clipped() {
+  const int64_t parts = n % 2 == 0 ? 2 : 1;
+  const distribute::Mesh mesh({{"data", n / parts}, {"model", parts}});
+  const train::Ranks ranks(mesh, "data");
+  const auto run = [&](auto& net, const train::Ranks& on, double optimizers = 0, double clip = 0.25) {
+    train::Loop loop(net, {.loss = mean_squared_error,
+                           .optimizer = nn::SGD({.learning_rate = 0.25, .clip_norm = optimizers}),
+                           .clip_norm = clip,
+                           .distribute = on});
+    std::vector<train::Callback> callbacks;
+    if (on && clip > 0)
+      callbacks = {train::checkpoint(folder + "/steps", {.keep = 2, .every_steps = 3}),
+                   train::checkpoint(folder + "/minutes", {.every_minutes = 1e-9, .best_by = "loss"})};
+    return loop.fit(examples().batch(32), {.epochs = 2, .progress = false, .callbacks = std::move(callbacks)});
+  };
+  const auto made = [](const Group& on) {
+    random::seed(1);
+    return Halves(on);
+  };
+  Halves alone = made(Group({me})), together = made(mesh.group("model")), free = made(mesh.group("model"));
+  const double one = run(alone, false).back().at("loss"), all = run(together, ranks).back().at("loss");
+  EXPECT(std::abs(one - all) < 1e-4 * one);
+  EXPECT(std::abs(run(free, ranks, 0, 0).back().at("loss") - all) > 1e-3 * all);  // it clips
+  EXPECT(distribute::is_same(together, mesh.group("data")));
+  if (parts > 1) {
+    EXPECT(distribute::is_same(together.down.bias.value()));  // what all have alike stays so
+    EXPECT(says([&] { run(together, ranks, 0.25, 0); }, "give it to the loop"));
+    OwnNumber own;
+    EXPECT(says([&] { run(own, ranks); }, "no layer says that it is a part"));
+  }
+  distribute::barrier();
+  const std::string part = parts > 1 ? "/model-" + std::to_string(mesh.rank("model")) : "";
+  for (const std::string kind : {"/steps", "/minutes"}) {
+    Halves read = made(mesh.group("model"));
+    nn::build(read, spec(f32, {any, 4}));
+    const std::string latest = latest_checkpoint(folder + kind + part);
+    EXPECT(!latest.empty());
+    Checkpoint{{"model", read}}.restore(latest, {.allow_extra = true});
+    const bool is_last = kind == "/minutes";
+    EXPECT(same(read.up.kernel.value(), together.up.kernel.value()) == is_last);
+  }
   distribute::barrier();
 }
 
@@ -541,6 +585,7 @@ const Cases all_here = {
     {"loop_of_some", loop_of_some},
     {"loop_mistakes", loop_mistakes},
     {"loop_on_mesh", loop_on_mesh},
+    {"loop_clipped", loop_clipped},
     {"estimator", estimator},
     {"gathered_state", gathered_state},
     {"clusters", clusters},

@@ -44,7 +44,7 @@ struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS
 };
 
 // CUresult
-inline constexpr Result out_of_memory = 2, no_device = 100;
+inline constexpr Result out_of_memory = 2, no_device = 100, not_ready = 600;
 // CUdevice_attribute
 inline constexpr int multiprocessors = 16, capability_major = 75, capability_minor = 76, reads_pageable_memory = 88,
                      has_memory_pools = 115;
@@ -68,6 +68,7 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuDeviceGet, "cuDeviceGet", (int* device, int ordinal))                                                       \
   CALL(cuDeviceGetName, "cuDeviceGetName", (char* name, int length, int device))                                     \
   CALL(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                        \
+  CALL(cuDeviceGetUuid, "cuDeviceGetUuid_v2", (char* uuid, int device))                                              \
   CALL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                        \
   CALL(cuCtxSetCurrent, "cuCtxSetCurrent", (Context context))                                                        \
   CALL(cuCtxGetCurrent, "cuCtxGetCurrent", (Context * context))                                                      \
@@ -96,6 +97,7 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                         \
   CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                              \
   CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                 \
+  CALL(cuEventQuery, "cuEventQuery", (Event event))                                                                  \
   CALL(cuEventSynchronize, "cuEventSynchronize", (Event event))                                                      \
   CALL(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                      \
   CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \

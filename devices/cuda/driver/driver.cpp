@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "rill/devices/cuda/driver/capture.h"
+#include "rill/devices/cuda/driver/exchange.h"
 #include "rill/devices/cuda/driver/fused.h"
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/cuda/driver/recorded.h"
@@ -166,6 +167,7 @@ class CudaDriver final : public DeviceDriver {
     found_gpu(d).synchronize();
   }
   void wait(Device d) override { found_gpu(d).wait(); }
+  DeviceExchanges* exchanges() override { return cuda::exchanges(); }
 };
 
 }  // namespace

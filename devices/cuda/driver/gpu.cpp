@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "rill/devices/cuda/driver/capture.h"
+#include "rill/devices/cuda/driver/exchange.h"
 #include "rill/devices/params/gather_layout.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/later_errors.h"
@@ -256,6 +257,7 @@ void Gpu::synchronize() {
   Capture::require_none(*this);
   enter();
   launch_gathered();
+  wait_for_exchanges(*this);
   RILL_CUDA(cuStreamSynchronize, stream_);
   throw_faults();
 }
@@ -298,7 +300,8 @@ void Gpu::wait() noexcept {
   if (api().cuCtxGetCurrent(&now) != 0 || api().cuCtxSetCurrent(context) != 0) return;
   try {
     launch_gathered();
-  } catch (...) {  // the thread that gathers meets the error when it waits
+    wait_for_exchanges(*this);
+  } catch (...) {  // who gathers is told when it waits
   }
   if (Capture::current(*this)) {  // which no thread may disturb: other libraries' streams are not waited for
     api().cuStreamSynchronize(stream_);
@@ -340,6 +343,7 @@ void Gpu::make_staging(StagingSlot& slot) {
 void Gpu::next_staging() {
   RILL_CUDA(cuEventRecord, staging_[staging_now_].read, stream_);
   const size_t next = (staging_now_ + 1) % staging_slots;
+  wait_for_exchanges(*this);
   if (staging_[next].memory) RILL_CUDA(cuEventSynchronize, staging_[next].read);
   staging_now_ = next, staged_ = 0;
 }

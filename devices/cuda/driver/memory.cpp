@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rill/devices/cuda/driver/capture.h"
+#include "rill/devices/cuda/driver/exchange.h"
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/host_memory.h"
 #include "rill/tensor/error.h"
@@ -144,6 +145,7 @@ void Gpu::free_cached() {
 }
 
 void Gpu::trim_pool() {
+  wait_for_exchanges(*this);
   RILL_CUDA(cuStreamSynchronize, stream_);
   if (pool_) RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
 }

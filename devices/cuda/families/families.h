@@ -10,9 +10,9 @@
 
 namespace rill::cuda {
 
-extern const Family attention_family, attention_cores_family, complex_family, fold_family, fourier_family, index_family,
-    matrix_family, move_family, neural_family, order_family, pools_family, products_family, random_family, scan_family,
-    sparse_family, special_family;
+extern const Family attention_family, attention_cores_family, complex_family, exchange_family, fold_family,
+    fourier_family, index_family, matrix_family, move_family, neural_family, order_family, pools_family,
+    products_family, random_family, scan_family, sparse_family, special_family;
 
 // The kernel of a record for a first operand of `dtype`, or nullptr.
 struct NamedKernel {

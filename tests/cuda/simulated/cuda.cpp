@@ -88,6 +88,8 @@ bool simulated_failure(const char* name) { return fails(name); }
 int simulated_work(void* stream, std::function<int()> work) {
   return static_cast<CUstream*>(stream)->add(std::move(work));
 }
+int simulated_device_of(void* stream) { return static_cast<CUstream*>(stream)->device; }
+int simulated_device() { return current ? current->device : -1; }
 
 extern "C" {
 
@@ -161,6 +163,14 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     case 115: *value = has_pools(); break;
     default: *value = 0;
   }
+  return ok;
+}
+// Of no two processes of a job the same; RILL_SIMULATED_SHARED: one for all.
+int cuDeviceGetUuid_v2(char* uuid, int device) {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = std::getenv("PMI_RANK");
+  std::memset(uuid, 0, 16);
+  std::snprintf(uuid, 16, "%s/%d", rank && !std::getenv("RILL_SIMULATED_SHARED") ? rank : "", device);
   return ok;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -363,6 +373,12 @@ int cuEventRecord(void* event, void* stream) {
     held->changed.notify_all();
     return int(ok);
   });
+}
+int cuEventQuery(void* event) {
+  NEEDS_CONTEXT;
+  CUevent& e = **static_cast<std::shared_ptr<CUevent>*>(event);
+  const std::lock_guard hold(e.mutex);
+  return e.passed >= e.recorded ? ok : 600;  // CUDA_ERROR_NOT_READY
 }
 int cuEventSynchronize(void* event) {
   NEEDS_CONTEXT;

@@ -12,3 +12,6 @@ char* simulated_memory(const void* device, size_t bytes);
 int simulated_work(void* stream, std::function<int()> work);
 // Whether a test wants this call of `name` to fail (rill_simulated_fail).
 bool simulated_failure(const char* name);
+// The device of a stream, and of this thread's context; -1 where it has none.
+int simulated_device_of(void* stream);
+int simulated_device();

@@ -1,0 +1,65 @@
+// Several devices of one process: parts of a tensor on each, and the gradients of a batch that is divided among them. It
+// needs no Session and no MPI; with one, each rank may have several devices.
+//
+//   const std::vector<Device> devices = {"gpu:0", "gpu:1"};
+//   auto [loss, gradients] = distribute::gradients_on(devices, model.parameters(), f, x, y);
+//   adam.apply_gradients(gradients, model.parameters());
+//
+// GPUs return early, so that all compute at once; the host does not, and comes last in such a list.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "rill/autodiff/tape.h"
+#include "rill/devices/registry.h"
+#include "rill/distribute/tape.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::distribute {
+
+// x in as many equal parts along an axis as there are devices, part i on device i. Throws where the axis is no multiple,
+// where there is no such device, or none is given.
+std::vector<Tensor> shard(const Tensor& x, const std::vector<Device>& devices, int64_t axis = 0,
+                          Where where = Where::current());
+// The whole of such parts, on one device.
+Tensor gather(const std::vector<Tensor>& parts, int64_t axis = 0, MaybeDevice device = {},
+              Where where = Where::current());
+// Their sum (mean, ...), in the order of collectives.h, on the device of each. Throws where shapes or dtypes differ.
+std::vector<Tensor> all_reduce(const std::vector<Tensor>& parts, Reduce reduce = Reduce::sum,
+                               Where where = Where::current());
+
+namespace detail {
+// f() on a device: tensors are made there, and Variables are read there, of which `variables` are given by `copies`.
+void run_on(Device device, const std::vector<Variable>& variables, const std::vector<Tensor>& copies,
+            const Callback<void()>& f);
+std::pair<Tensor, std::vector<Tensor>> gradients_on(const std::vector<Device>& devices,
+                                                    const std::vector<Variable>& variables,
+                                                    const Callback<Tensor(const std::vector<Tensor>&)>& f,
+                                                    const std::vector<Tensor>& batch, const Where& where);
+template <class F, size_t... i>
+Tensor call_with(F& f, const std::vector<Tensor>& x, std::index_sequence<i...>) {
+  return f(x[i]...);
+}
+}  // namespace detail
+
+// The loss and its gradients by `variables`, as means over equal parts of a batch, x and y (and more), of which each
+// device has one: f(x, y) is called for each, where Variables are read on that device. All is added up in the order of
+// collectives.h: the bits are those of gradients_of_parts() with as many parts, on devices of one kind. Gradients are where
+// their Variables are. What f assigns to other Variables, the last device has said; draws of random numbers go on from
+// device to device.
+template <class F, class... X>
+std::pair<Tensor, std::vector<Tensor>> gradients_on(const std::vector<Device>& devices,
+                                                    const std::vector<Variable>& variables, F&& f, const X&... x) {
+  static_assert(sizeof...(X) > 0, "gradients_on(devices, variables, f, x...): there is no batch to divide");
+  return detail::gradients_on(
+      devices, variables,
+      [&](const std::vector<Tensor>& part) {
+        return detail::call_with(f, part, std::make_index_sequence<sizeof...(X)>());
+      },
+      {Tensor(x)...}, Where::current());
+}
+
+}  // namespace rill::distribute
+
+#pragma GCC visibility pop
