@@ -11,7 +11,7 @@
 #include <string>
 
 #include "rill/devices/cuda/entry.h"
-#include "rill/devices/cuda/opened.h"
+#include "rill/devices/cuda/shared_library.h"
 #include "rill/devices/modules.h"
 
 namespace rill::cuda {
@@ -88,7 +88,7 @@ int count_gpus(std::string& why_none) {
 std::string no_nccl_reason() {
   if (is_off()) return "RILL_CUDA is off";
   if (!open_libcuda()) return "NVIDIA's driver, libcuda.so.1, is not installed";
-  return Opened("NCCL", "RILL_NCCL", {"libnccl.so.2"}).missing();
+  return SharedLibrary("NCCL", "RILL_NCCL", {"libnccl.so.2"}).missing();
 }
 
 bool has_kernel(const Op& op, DType dtype) {

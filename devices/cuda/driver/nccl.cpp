@@ -1,6 +1,6 @@
 #include "rill/devices/cuda/driver/nccl.h"
 
-#include "rill/devices/cuda/opened.h"
+#include "rill/devices/cuda/shared_library.h"
 
 namespace rill::cuda::nccl {
 
@@ -8,7 +8,7 @@ namespace {
 
 Library load_nccl() {
   Library l;
-  Opened library("NCCL", "RILL_NCCL", {"libnccl.so.2"});
+  SharedLibrary library("NCCL", "RILL_NCCL", {"libnccl.so.2"});
 #define RILL_CALL(result, name, parameters) library.find(l.name, #name);
   RILL_NCCL_CALLS(RILL_CALL)
 #undef RILL_CALL
