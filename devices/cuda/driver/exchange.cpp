@@ -107,7 +107,7 @@ class NcclGroup final : public DeviceGroup {
  public:
   NcclGroup(Gpu& gpu, double timeout) : gpu_(gpu), timeout_(timeout) {}
   ~NcclGroup() override {
-    const CallersContext kept;
+    const RestoredContext kept;
     end();
     lane_of(gpu_).forget(*this);
   }
@@ -117,7 +117,7 @@ class NcclGroup final : public DeviceGroup {
                                   const Message& message) override;
   bool adds(DType dtype) const override { return type_of_number(dtype) >= 0; }
   void abort() noexcept override {
-    const CallersContext kept;
+    const RestoredContext kept;
     const std::lock_guard hold(mutex_);
     if (communicator_) nccl::library().ncclCommAbort(std::exchange(communicator_, nullptr));
   }
@@ -175,7 +175,7 @@ class NcclExchange final : public Exchange {
     }
   }
   void order_work() override {
-    const CallersContext kept;
+    const RestoredContext kept;
     if (!moving_) return;
     const std::shared_ptr<Moving> m = std::exchange(moving_, nullptr);
     gpu_.enter();
@@ -188,7 +188,7 @@ class NcclExchange final : public Exchange {
 };
 
 void NcclGroup::join(const std::string& id, int members, int me, const Wait& wait, const Message& message) {
-  const CallersContext kept;
+  const RestoredContext kept;
   gpu_.enter();
   if (Lane& lane = lane_of(gpu_); !lane.stream) RILL_CUDA(cuStreamCreate, &lane.stream, stream_non_blocking);
   nccl::UniqueId unique{};
@@ -243,7 +243,7 @@ std::unique_ptr<Exchange> NcclGroup::begin(std::span<const ExchangeStep> steps, 
                                            const Message& message) {
   Capture::require_none(gpu_);
   if (!failed_.empty()) throw Error(message(failed_));
-  const CallersContext kept;
+  const RestoredContext kept;
   gpu_.enter();
   Lane& lane = lane_of(gpu_);
   const auto moving = std::make_shared<Moving>(*this, message);
