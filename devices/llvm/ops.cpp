@@ -119,6 +119,28 @@ Value Ops::better(bool largest, DType d, Value x, Value y) {
   return intrinsic(name.c_str(), {}, {x, y});
 }
 
+std::optional<double> Ops::constant_number(Value v) {
+  if (!LLVMIsConstant(v)) return {};
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);  // all are alike
+  if (!v || !LLVMIsAConstantFP(v)) return {};
+  LLVMBool inexact = false;
+  const double number = LLVMConstRealGetDouble(v, &inexact);
+  return number == number ? std::optional(number) : std::nullopt;
+}
+
+Value Ops::near_integer(Value x, int lanes) {
+  const Type i32s = wide(integer(32), lanes);
+  if (machine.x86 && lanes == 16 && machine.vector_bytes >= 64)
+    return intrinsic("llvm.x86.avx512.mask.cvttps2dq.512", {},
+                     {x, LLVMConstNull(i32s), LLVMConstAllOnes(integer(16)), LLVMConstInt(integer(32), 4, false)});
+  if (machine.x86 && lanes == 8 && machine.vector_bytes >= 32) return intrinsic("llvm.x86.avx.cvtt.ps2dq.256", {}, {x});
+  if (machine.x86 && lanes == 4) return intrinsic("llvm.x86.sse2.cvttps2dq", {}, {x});
+  const Type f32s = type(DType::f32, lanes);
+  const Value near = LLVMBuildFCmp(b, LLVMRealOLT, intrinsic("llvm.fabs", {f32s}, {x}),
+                                   number(element(DType::f32), 0x1p31, lanes), "");
+  return select(near, LLVMBuildFPToSI(b, x, i32s, ""), LLVMConstNull(i32s));
+}
+
 Value Ops::lane_numbers(int first, int lanes) const {
   std::vector<Value> index;
   for (int i = 0; i < lanes; ++i) index.push_back(LLVMConstInt(integer(32), uint64_t(first + i), false));
@@ -168,8 +190,10 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
     case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:
     case Code::max: {
+      // The processor's instruction gives its second operand where either is NaN, and where both are equal.
+      if (real && constant_number(y).value_or(0) != 0) return better(c == Code::max, d, y, x);
       const Value beaten = better(c == Code::max, d, x, y);
-      return real ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, beaten) : beaten;
+      return real && !constant_number(x) ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, beaten) : beaten;
     }
     default: break;
   }
@@ -288,11 +312,9 @@ Value Ops::narrow(DType to, Value x, int lanes) {
 Value Ops::to_integer(DType from, DType to, Value x, int lanes) {
   const auto c = [&](double v) { return number(element(from), v, lanes); };
   if (from == DType::f32 && bits_of(to) == 8) {  // f32 from 2^31 on are multiples of 256
-    const Type wide32 = wide(integer(32), lanes);
-    const Value near = LLVMBuildFCmp(b, LLVMRealOLT, intrinsic("llvm.fabs", {type(from, lanes)}, {x}), c(0x1p31), "");
     const Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");
-    const Value far = select(above, constant(DType::i32, uint64_t(-1), lanes), constant(DType::i32, 0, lanes));
-    return LLVMBuildTrunc(b, select(near, LLVMBuildFPToSI(b, x, wide32, ""), far), type(to, lanes), "");
+    const Value y = select(above, constant(DType::i32, uint64_t(-1), lanes), near_integer(x, lanes));
+    return LLVMBuildTrunc(b, y, type(to, lanes), "");
   }
   const Type wide64 = wide(integer(64), lanes);
   Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");

@@ -5,6 +5,7 @@
 #include <llvm-c/Core.h>
 
 #include <initializer_list>
+#include <optional>
 
 #include "rill/devices/kernel/ir.h"
 #include "rill/devices/llvm/machine.h"
@@ -36,6 +37,10 @@ class Ops {
   Value splat(Value scalar, int lanes);
   // x where it is greater than y (or, unless `largest`, less), else y: so y where either is NaN, and of zeros.
   Value better(bool largest, DType d, Value x, Value y);
+  // The number that all lanes have, where it is known now and no NaN.
+  static std::optional<double> constant_number(Value v);
+  // f32 to i32, toward zero; of what does not fit the lowest 8 bits are 0.
+  Value near_integer(Value x, int lanes);
   // i16s that hold halves: x op y in their own arithmetic (add, sub, mul, div), where the machine has it.
   Value half_arithmetic(Code c, Value x, Value y);
   Value select(Value m, Value a, Value b) { return LLVMBuildSelect(b_(), m, a, b, ""); }

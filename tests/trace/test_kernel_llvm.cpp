@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -127,6 +128,28 @@ TEST_CASE("conversions between all types, of ordinary and of extreme numbers") {
     kernel::verify(k);
     const RowFunction run = kernel::compile(k).run;
     for (uint64_t seed = 0; seed < 5; ++seed) REQUIRE(agrees(k, run, 2, 700, seed));
+  }
+}
+
+TEST_CASE("maxima and minima with constants, zeros of both signs and NaN among them") {
+  if (!has_compiler()) return;
+  const auto constant = [](DType d, double v) {
+    return inst(Code::constant, d, {}, d == f32 ? std::bit_cast<uint32_t>(float(v)) : std::bit_cast<uint64_t>(v));
+  };
+  for (DType d : {f32, f64}) {
+    Kernel k;
+    k.inputs = {{d}};
+    k.body = {inst(Code::input, d, {}, 0)};
+    for (double v : {0.0, -0.0, 1.5, -2.0, double(INFINITY), double(NAN)}) {
+      k.body.push_back(constant(d, v));
+      const auto at = int32_t(k.body.size()) - 1;
+      for (Code c : {Code::max, Code::min})
+        for (bool first : {true, false}) {
+          k.body.push_back(inst(c, d, first ? std::vector<int32_t>{at, 0} : std::vector<int32_t>{0, at}));
+          k.outputs.push_back({int32_t(k.body.size()) - 1, d});
+        }
+    }
+    check_all_sizes(k);
   }
 }
 

@@ -11,6 +11,10 @@ namespace rill::cpu {
 
 namespace {
 
+struct Free {
+  void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
+};
+
 constexpr int64_t piece_alignment = 64;  // points: so that pieces of a row begin at cache lines
 
 void run_points(const FusedCall& call, const KernelArgs& args, int64_t grain) {
@@ -69,6 +73,18 @@ void run_checked(const KernelArgs& args) {
 }
 
 }  // namespace
+
+char* fused_scratch(int64_t bytes) {
+  thread_local std::unique_ptr<char, Free> memory;
+  thread_local int64_t size = 0;
+  if (size < bytes) {
+    memory.reset();
+    size = 0;  // until there is more: the next line may throw
+    memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
+    size = bytes;
+  }
+  return memory.get();
+}
 
 void run_fused(const KernelArgs& args) {
   args.attrs.as<FusedParams>().fused->check(args.in);

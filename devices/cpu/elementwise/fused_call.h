@@ -12,23 +12,10 @@
 #include "rill/devices/params/reduce_params.h"
 
 namespace rill::cpu {
-namespace {
+// Memory of this thread for kept values and gathered rows, kept between calls (fused.cpp).
+char* fused_scratch(int64_t bytes);
 
-struct Free {
-  void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
-};
-// Memory of this thread for kept values and gathered rows, kept between calls.
-char* scratch(int64_t bytes) {
-  thread_local std::unique_ptr<char, Free> memory;
-  thread_local int64_t size = 0;
-  if (size < bytes) {
-    memory.reset();
-    size = 0;  // until there is more: the next line may throw
-    memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
-    size = bytes;
-  }
-  return memory.get();
-}
+namespace {
 
 using Pointers = SmallVec<char*, 16>;
 
@@ -75,7 +62,7 @@ struct FusedCall {
   void rows(int64_t begin, int64_t end) const {
     if (l.gathers) return gathered_rows(begin, end, 0, l.n);
     Pointers p(base.size());
-    char* room = scratch(scratch_bytes(l.n));
+    char* room = fused_scratch(scratch_bytes(l.n));
     const std::vector<int64_t>& even = l.outer.empty() ? l.no_stride : l.outer_stride.back();
     const int64_t* stride = even.data();
     SmallVec<int64_t, 16> adding;
@@ -99,7 +86,7 @@ struct FusedCall {
     locate(row, p);
     for (size_t k = 0; k < base.size(); ++k) p[k] += begin * l.row_stride[k];
     if (redirected >= 0) p[size_t(redirected)] = target;
-    run(p.data(), l.no_stride.data(), 1, end - begin, scratch(scratch_bytes(end - begin)));
+    run(p.data(), l.no_stride.data(), 1, end - begin, fused_scratch(scratch_bytes(end - begin)));
   }
 
   // Points [first, first + rows * width) of the whole space, `rows` runs that are `step` points apart, into the dense
@@ -121,7 +108,7 @@ struct FusedCall {
         }
         p[out] = to;
         stride[out] = width * element;
-        return run(p.data(), stride.data(), rows, width, scratch(scratch_bytes(width)));
+        return run(p.data(), stride.data(), rows, width, fused_scratch(scratch_bytes(width)));
       }
     }
     FusedCall own = *this;
@@ -152,7 +139,7 @@ struct FusedCall {
           stride[i] = in_row ? step * l.row_stride[i] : rows == 1 ? 0 : l.outer_stride.back()[i];
         }
         p[k] = from, stride[k] = from_step * element;
-        return run(p.data(), stride.data(), rows, width, scratch(scratch_bytes(width)));
+        return run(p.data(), stride.data(), rows, width, fused_scratch(scratch_bytes(width)));
       }
     }
     FusedCall own = *this;
@@ -179,7 +166,7 @@ struct FusedCall {
     const int64_t slot = kernel::Schedule::slot_bytes(piece);
     int64_t gathered = 0;
     for (size_t k = 0; k < base.size(); ++k) gathered += is_gathered(k);
-    char* room = scratch(scratch_bytes(piece) + gathered * slot);
+    char* room = fused_scratch(scratch_bytes(piece) + gathered * slot);
     Pointers p(base.size());
     for (int64_t row = begin; row < end; ++row)
       for (int64_t at = first; at < last; at += piece) {

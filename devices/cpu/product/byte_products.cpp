@@ -8,6 +8,7 @@
 #include "rill/devices/cpu/product/byte_products.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "rill/devices/cpu/move/strided_copy.h"
@@ -29,8 +30,9 @@ Ref<Buffer> packed_columns(const Columns& c) {
 }  // namespace
 
 char* byte_room(int which, int64_t bytes) {
-  thread_local std::vector<char> rooms[3];
-  std::vector<char>& room = rooms[which];
+  thread_local std::unique_ptr<std::array<std::vector<char>, 3>> rooms;  // programs have little room for such variables
+  if (!rooms) rooms = std::make_unique<std::array<std::vector<char>, 3>>();
+  std::vector<char>& room = (*rooms)[size_t(which)];
   if (int64_t(room.size()) < bytes) std::vector<char>(size_t(bytes)).swap(room);
   return room.data();
 }
