@@ -257,6 +257,8 @@ REASONS = [
     (r"^(heaviside|hard_tanh) .* (bool|[iu]\d+) ", "Of integers the result is floating, as numpy's is. torch's is of integers."),
     (rf"^({ADDED})\b.* (bf16|f32) transposed", "The order in which floating numbers are added up depends on the shape and the axes "
      "alone ([determinism.md](determinism.md)), so that a transposed operand is turned first. The peers add as the memory lies."),
+    (rf"^(?!matmul|dot|sort|argsort|cum|{ADDED}).* (bf16|f16) (transposed|broadcast)$", "Results of halves lie row-major, for oneDNN's "
+     "products of them depend on how an operand lies: a transposed operand is turned, and one that is broadcast is written out."),
     (rf"^({PLANE})\b.* (c64|c128) ", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for "
      "parts of very different size too, so that products are computed with more digits. The peers' lose digits there, or "
      "overflow."),

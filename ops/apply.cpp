@@ -258,7 +258,7 @@ namespace {
 // Whether the result, which is large, may lie as operands do that are not dense. A copy is made to be dense.
 bool may_keep_order(const Op& op, Operands in, const Tensor& out) {
   if (op.kind != OpKind::elementwise || !op.cpu || op.cpu == cpu::copy || op.wants_contiguous ||
-      out.device().kind() != DeviceKind::cpu || out.size() < cpu::worth_an_order)
+      out.device().kind() != DeviceKind::cpu || !cpu::may_lie_otherwise(out.spec()))
     return false;
   return std::any_of(in.begin(), in.end(), [](const Tensor* t) { return !t->is_contiguous(); });
 }

@@ -149,8 +149,8 @@ class Tensor : public detail::OtherNames {
     }
     return out;
   }
-  // The elements in memory. Throws unless the tensor is on a host device, dense and of dtype T (see contiguous() and
-  // astype()).
+  // The elements in memory, or those of a row-major copy where they fill it in another order. Throws unless the tensor is
+  // on a host device, of dtype T and dense in some order (see contiguous() and astype()).
   template <class T>
   std::span<const T> data(Where where = Where::current()) const& {
     return {static_cast<const T*>(host_data(dtype_of<T>(), where)), size_t(size())};

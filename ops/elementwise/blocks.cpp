@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cpu/move/their_order.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
@@ -61,14 +61,16 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   const bool all_dense = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
   });
-  // That are transposed alike: so is the result.
+  // That are transposed alike: so is the result, where it may.
   if (const Ints order = all_dense ? Ints() : cpu::common_order(in, shape); !order.empty()) {
     SmallVec<Tensor, 4> views;
     SmallVec<const Tensor*, 4> pointers;
     for (const Tensor* t : in) views.push_back(cpu::in_order(*t, order));
     for (const Tensor& t : views) pointers.push_back(&t);
     const Tensor y = run_in_blocks(pointers, f, context);
-    return y.defined() ? cpu::out_of_order(y, order) : y;
+    if (!y.defined()) return y;
+    const Tensor result = cpu::out_of_order(y, order);
+    return cpu::may_lie_otherwise(result.spec()) ? result : cpu::as_dense(result);
   }
   if (shape.empty() || shape.numel() < worth_blocks || (!all_dense && shape[0] < 2 * strided_rows)) return Tensor();
   Cut cut;
@@ -91,7 +93,8 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   if (repeats) {
     Strides strides = first.strides();
     strides[0] = 0;
-    return make_view(first, shape, strides, 0);
+    const Tensor result = make_view(first, shape, strides, 0);
+    return cpu::may_lie_otherwise(result.spec()) ? result : cpu::as_dense(result);
   }
   Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
   const auto put = [&](const Tensor& result, int64_t begin) {

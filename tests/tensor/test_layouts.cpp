@@ -1,6 +1,7 @@
 // The CPU's kernels that take other ways by size, dtype and layout, beside the reference kernels: sizes on both sides
 // of their blocks, operands dense, transposed, strided and broadcast. All of it is exact, and compared bit for bit.
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "catch.h"
@@ -405,6 +406,19 @@ TEST_CASE_METHOD(FreshDice, "Choices, comparisons and truths, over whole blocks 
   check_like_reference("exp2", [](const auto& in) { return exp2(round(in[0])); }, {broadcast_to(column, {2, 300, 70})});
 }
 
+TEST_CASE_METHOD(FreshDice, "What reads results of transposed operands has the same bits traced and eagerly") {
+  const auto f = [](const Tensor& a, const Tensor& b) {
+    const Tensor x = a.T() * 2, y = relu(b.T()) + 1;
+    return concat({matmul(x, y), matmul(x, y + 0) * silu(x)(all, slice(0, 1)), softmax(x, 0)(all, slice(0, 3))}, 1);
+  };
+  for (DType d : {f32, f64, bf16, f16})
+    for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{96, 652, 131}, {36, 769, 164}, {87, 628, 110}}) {
+      const Tensor a = numbers({k, m}, d), b = numbers({n, k}, d);
+      INFO(to_string(a.spec()));
+      CHECK(same_bits(f(a, b), function("products", f)(a, b)));
+    }
+}
+
 TEST_CASE_METHOD(FreshDice, "data() of a result that lies as its operands do is row-major") {
   const Tensor repeated = broadcast_to(numbers({1, 200}, f32), {100, 200}) * 2;
   REQUIRE(repeated.strides()[0] == 0);
@@ -439,7 +453,7 @@ TEST_CASE_METHOD(FreshDice, "Operands that are transposed alike, of two axes and
         INFO(what << " " << to_string(a.spec()));
         const Tensor z = f(a, b);
         CHECK(array_equal(z, f(a.contiguous(), b.contiguous())));
-        const bool alike = b.size() == 1 || b.strides() == a.strides();
+        const bool alike = !is_half(z.dtype()) && (b.size() == 1 || b.strides() == a.strides());
         CHECK(z.is_contiguous() != alike);
         for (int k = 0; alike && k < z.ndim(); ++k) CHECK((z.shape()[k] == 1 || z.strides()[k] == a.strides()[k]));
       };

@@ -1,7 +1,9 @@
 // How results of elementwise functions lie. Along an axis along which no operand moves, as of one that is broadcast,
 // one index is computed, and the result does not move either. Where all operands lie alike and dense in another order
-// than row-major, as transposed ones, the result lies as they do. So nothing is repeated, and nothing turned. Small
-// results are dense: that takes no time, and what reads them may want it.
+// than row-major, as transposed ones, the result lies as they do. So nothing is repeated, and nothing turned.
+//
+// Small results are dense: that takes no time, and what reads them may want it. So are halves: oneDNN adds up their
+// products in an order that suits how an operand lies, and in traced code results are dense.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -12,6 +14,7 @@
 namespace rill::cpu {
 
 inline constexpr int64_t worth_an_order = 4096;  // elements
+inline bool may_lie_otherwise(const Spec& out) { return out.shape.numel() >= worth_an_order && !is_half(out.dtype); }
 
 // The axes of `shape` along which none of `in`, which broadcast to it, moves have size 1 in the result.
 inline Shape moving_axes(std::span<const Tensor* const> in, const Shape& shape) {
@@ -36,7 +39,7 @@ Tensor run_in_their_order(std::span<const Tensor* const> in, const Spec& out, F&
     run(some, y);
     return y;
   };
-  if (out.shape.numel() < worth_an_order) return run_all(in, out.shape);
+  if (!may_lie_otherwise(out)) return run_all(in, out.shape);
   SmallVec<Tensor, 4> views;
   SmallVec<const Tensor*, 4> pointers;
   const auto run_views = [&](const Shape& shape) {
