@@ -1,19 +1,34 @@
 // Resizing along one axis: each new pixel is a weighed sum of old ones that lie side by side ("taps").
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "rill/data/images/geometry.h"
 
+namespace rill::cpu {
+class PixelTaps;
+}
+
 namespace rill::images {
 
-// For each new pixel the first old one that it is made of, and `count` weights from there on.
+// For each new pixel the first old one that it is made of, and `count` weights from there on. Used by one thread at a time.
 struct Taps {
   int64_t count = 0;
   std::vector<int64_t> first;
   std::vector<double> weights;  // [out, count], those of a pixel add up to 1
 
   int64_t out() const { return int64_t(first.size()); }
+
+  // The same as bytes are weighed, made when they are first asked for: weights of 22 bits, and for rows of `in` pixels of so
+  // many channels. Null where rows of pixels are not blended so.
+  const std::vector<int32_t>& fixed() const;
+  const cpu::PixelTaps* for_pixels(int64_t in, int64_t channels) const;
+
+ private:
+  mutable std::vector<int32_t> fixed_;
+  mutable std::shared_ptr<const cpu::PixelTaps> pixels_;
+  mutable int64_t in_ = 0, channels_ = 0;  // those of pixels_
 };
 // Of a method that weighs (not the nearest ones).
 Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias);

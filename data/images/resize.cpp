@@ -6,6 +6,7 @@
 
 #include "rill/data/images/parts.h"
 #include "rill/data/images/resample.h"
+#include "rill/devices/cpu/image/blend_pixels.h"
 #include "rill/devices/cpu/image/blend_rows.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/images.h"
@@ -70,18 +71,20 @@ Taps area_taps(int64_t in, int64_t out) {
 
 // --- Sums ------------------------------------------------------------------------------------------------------------
 
-std::vector<int32_t> fixed_weights(const Taps& t) {
-  std::vector<int32_t> fixed;
-  fixed.reserve(t.weights.size());
-  for (double w : t.weights) fixed.push_back(int32_t((w < 0 ? -0.5 : 0.5) + w * double(1 << cpu::blend_bits)));
-  return fixed;
+cpu::BlendTaps<int32_t> bytes_of(const Taps& t) { return {t.out(), t.count, t.first.data(), t.fixed().data()}; }
+
+// Rows of bytes, [outer, in, inner].
+void blend_bytes(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, const Taps& taps, uint8_t* to) {
+  constexpr int64_t worth_the_tables = 8, most_channels = 4;
+  const bool pixels = inner <= most_channels && outer >= worth_the_tables;
+  if (const cpu::PixelTaps* const p = pixels ? taps.for_pixels(in, inner) : nullptr) return p->blend(from, outer, to);
+  cpu::blend_axis(from, outer, in, inner, bytes_of(taps), to);
 }
 
 // The same sums as ops, tap by tap.
 Tensor resampled_by_ops(const Tensor& x, int64_t axis, const Taps& taps) {
   const bool bytes = x.dtype() == DType::u8;
   const Tensor from = bytes ? astype(x, DType::i32) : x;
-  const std::vector<int32_t> fixed = bytes ? fixed_weights(taps) : std::vector<int32_t>();
   Shape along(size_t(x.ndim()), 1);
   along[size_t(axis)] = taps.out();
   Tensor sum;
@@ -91,7 +94,7 @@ Tensor resampled_by_ops(const Tensor& x, int64_t axis, const Taps& taps) {
     for (int64_t i = 0; i < taps.out(); ++i) {
       const auto at = size_t(i * taps.count + k);
       places.push_back(taps.first[size_t(i)] + k);
-      weights.push_back(bytes ? double(fixed[at]) : taps.weights[at]);
+      weights.push_back(bytes ? double(taps.fixed()[at]) : taps.weights[at]);
     }
     const Tensor w = tensor(weights, along, {.dtype = from.dtype(), .device = x.device()});
     const Tensor term = take(from, tensor(places, {.device = x.device()}), axis) * w;
@@ -101,6 +104,21 @@ Tensor resampled_by_ops(const Tensor& x, int64_t axis, const Taps& taps) {
 }
 
 }  // namespace
+
+const std::vector<int32_t>& Taps::fixed() const {
+  if (fixed_.empty()) {
+    fixed_.reserve(weights.size());
+    for (double w : weights) fixed_.push_back(int32_t((w < 0 ? -0.5 : 0.5) + w * double(1 << cpu::blend_bits)));
+  }
+  return fixed_;
+}
+const cpu::PixelTaps* Taps::for_pixels(int64_t in, int64_t channels) const {
+  if (!pixels_ || in_ != in || channels_ != channels) {
+    pixels_ = std::make_shared<cpu::PixelTaps>(bytes_of(*this), in, channels);
+    in_ = in, channels_ = channels;
+  }
+  return pixels_->usable() ? pixels_.get() : nullptr;
+}
 
 Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
   if (method == ResizeMethod::area) return area_taps(in, out);
@@ -166,9 +184,7 @@ Tensor resampled(const Tensor& x, int64_t axis, const Taps& taps) {
   Tensor y = empty_tensor(spec);
   char* const to = y.mutable_rep()->data;
   if (x.dtype() == DType::u8) {
-    const std::vector<int32_t> w = fixed_weights(taps);
-    cpu::blend_axis(dense.data<uint8_t>().data(), outer, in, inner,
-                    {taps.out(), taps.count, taps.first.data(), w.data()}, reinterpret_cast<uint8_t*>(to));
+    blend_bytes(dense.data<uint8_t>().data(), outer, in, inner, taps, reinterpret_cast<uint8_t*>(to));
   } else {
     const std::vector<float> w(taps.weights.begin(), taps.weights.end());
     cpu::blend_axis(dense.data<float>().data(), outer, in, inner, {taps.out(), taps.count, taps.first.data(), w.data()},

@@ -69,13 +69,14 @@ Tensor normalized_rows(const Tensor& x, const std::vector<double>& by, const std
   for (size_t i = 0; i < times.size(); i += size_t(c))
     for (size_t k = 0; k < size_t(c); ++k) times[i + k] = float(by[k]), minus[i + k] = float(less[k]);
   const int64_t down = x.strides()[0], right = x.strides()[1], across = x.strides()[2];
-  const bool side_by_side = right == c && across == 1;
+  const bool side_by_side = right == c && across == 1, mirrored = right == -c && across == 1;
   std::vector<uint8_t> row(size_t(w * c));
   const Pixels out(x.shape(), DType::f32);
   auto* to = reinterpret_cast<float*>(out.bytes());
   const auto* from = reinterpret_cast<const uint8_t*>(x.rep()->data);
   for (int64_t y = 0; y < h; ++y, from += down, to += w * c) {
-    if (!side_by_side) copy_pixels(from, right, across, w, c, row.data());
+    if (mirrored) cpu::mirror_pixels(from - (w - 1) * c, w, c, row.data());
+    else if (!side_by_side) copy_pixels(from, right, across, w, c, row.data());
     cpu::scale_bytes(side_by_side ? from : row.data(), times.data(), minus.data(), to, w * c);
   }
   return out.tensor;

@@ -97,12 +97,36 @@ void scale(const uint8_t* from, const float* by, const float* less, float* to, i
   for (; i < n; ++i) to[i] = float(from[i]) * by[i] - less[i];
 }
 
+// A row of pixels the other way round: as many whole ones at once as 16 bytes hold, of which the next ones cover what is
+// written beyond them.
+void mirror(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to) {
+  const auto one = [&](int64_t x) {
+    for (int64_t c = 0; c < channels; ++c) to[x * channels + c] = from[(pixels - 1 - x) * channels + c];
+  };
+  int64_t x = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if (const int64_t together = 16 / channels; together > 1) {
+    const hn::FixedTag<uint8_t, 16> d;
+    uint8_t places[16] = {};
+    for (int64_t i = 0; i < together * channels; ++i)
+      places[i] = uint8_t((together - 1 - i / channels) * channels + i % channels);
+    const auto at = hn::LoadU(d, places);
+    for (; x < pixels && (x + together) * channels < 16; ++x) one(x);  // 16 bytes from there reach beyond the row
+    for (; (pixels - x) * channels >= 16; x += together)
+      hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, from + (pixels - x - together) * channels), at), d,
+                 to + x * channels);
+  }
+#endif
+  for (; x < pixels; ++x) one(x);
+}
+
 // out[i] = the sum over k of weights[k] rows[k * step + i], i < n.
 template <class T, class W>
 using BlendRows = void (*)(const T* rows, int64_t step, const W* weights, int64_t count, T* out, int64_t n);
 using ScaleBytes = void (*)(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
-using BlendLoops = std::tuple<BlendRows<uint8_t, int32_t>, BlendRows<float, float>, ScaleBytes>;
-BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>, scale}; }
+using MirrorPixels = void (*)(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to);
+using BlendLoops = std::tuple<BlendRows<uint8_t, int32_t>, BlendRows<float, float>, ScaleBytes, MirrorPixels>;
+BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>, scale, mirror}; }
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -161,6 +185,9 @@ void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, con
 }
 void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {
   std::get<2>(blend_loops())(from, by, less, to, n);
+}
+void mirror_pixels(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to) {
+  std::get<3>(blend_loops())(from, pixels, channels, to);
 }
 
 }  // namespace rill::cpu

@@ -24,6 +24,8 @@ void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, con
 
 // to[i] = from[i] by[i] - less[i], each of the two rounded; i < n.
 void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
+// A row of pixels of so many bytes the other way round.
+void mirror_pixels(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to);
 
 }  // namespace rill::cpu
 
