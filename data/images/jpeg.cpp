@@ -20,6 +20,7 @@ struct Markers {
   int orientation = 1;  // EXIF's
   bool adobe = false;   // Adobe writes CMYK inverted
   bool arithmetic = false;
+  int components = 0;
 };
 
 Markers read_markers(std::string_view b) {
@@ -32,6 +33,9 @@ Markers read_markers(std::string_view b) {
       continue;
     }
     if (kind == 0xDA || kind == 0xD9) break;
+    // A frame's header: precision, height, width, how many components.
+    if (kind >= 0xC0 && kind <= 0xCF && kind != 0xC4 && kind != 0xC8 && kind != 0xCC && at + 10 <= b.size())
+      m.components = uint8_t(b[at + 9]);
     if (kind >= 0xC9 && kind <= 0xCF && kind != 0xCC) m.arithmetic = true;
     const size_t length = size_t(uint8_t(b[at + 2])) << 8 | uint8_t(b[at + 3]);
     if (length < 2) break;
@@ -78,7 +82,7 @@ tjscalingfactor scale_for(int64_t height, int64_t width, const Dims& at_least) {
 struct JpegReader {
   const Decoding& d;
   Handle handle{tjInitDecompress(), tjDestroy};
-  int width = 0, height = 0, sampling = 0, space = 0;
+  int width = 0, height = 0, sampling = -1, space = -1;
 
   const unsigned char* data() const { return reinterpret_cast<const unsigned char*>(d.bytes.data()); }
 
@@ -94,13 +98,22 @@ struct JpegReader {
     if (tjGetErrorCode(handle.get()) != TJERR_WARNING || why.find("extraneous bytes") == why.npos) d.fail_damaged(why);
   }
 
+  // TurboJPEG knows how colours are halved in six ways, and calls others an error here, which it decodes all the same:
+  // CMYK by Pillow, say.
+  void read_header(const Markers& markers) {
+    if (tjDecompressHeader3(handle.get(), data(), d.bytes.size(), &width, &height, &sampling, &space) == 0 ||
+        tjGetErrorCode(handle.get()) == TJERR_WARNING)
+      return;
+    const std::string_view why = tjGetErrorStr2(handle.get());
+    if (why.find("Could not determine subsampling") == why.npos || width < 1 || height < 1) d.fail_damaged(why);
+    if (space < 0) space = markers.components == 4 ? TJCS_CMYK : markers.components == 1 ? TJCS_GRAY : TJCS_YCbCr;
+  }
+
   Tensor read() {
     if (!handle) fail(d.op, "libjpeg-turbo has no memory for a decoder", d.where);
     if (!d.bytes.starts_with("\xFF\xD8")) d.fail_no_file();
-    if (tjDecompressHeader3(handle.get(), data(), d.bytes.size(), &width, &height, &sampling, &space) != 0 &&
-        tjGetErrorCode(handle.get()) != TJERR_WARNING)
-      d.fail_damaged(tjGetErrorStr2(handle.get()));
     const Markers markers = read_markers(d.bytes);
+    read_header(markers);
     // A block of 64 takes a bit at least, where it is not coded by arithmetic.
     d.require_size(height, width, 1, markers.arithmetic ? 1 << 16 : 1 << 10);
     const bool upright = !d.options.upright || markers.orientation < 5;

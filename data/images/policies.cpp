@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 
 #include "rill/data/images/augment.h"
 #include "rill/data/images/colour.h"
@@ -40,9 +39,10 @@ struct Ranges {
 // `strength` from 0 to 1; `down`: the other way, of changes that have two.
 Tensor changed(const Tensor& x, Change change, double strength, bool down, const Ranges& r, double fill) {
   const double s = down ? -strength : strength;
+  // About the upper left corner, as those who learned the policies did it, and torchvision.
   const auto sheared = [&](double along_x, double along_y) {
-    const auto degrees = [](double v) { return std::atan(v) * 180 / std::numbers::pi; };
-    return affine(x, {.shear = {degrees(along_x), degrees(along_y)}, .bilinear = false, .fill = fill});
+    return warp(x, tensor({1., along_x, 0., along_y, 1., 0., 0., 0.}, {.device = Device()}),
+                {.bilinear = false, .fill = fill});
   };
   const auto moved = [&](double right, double below) {
     return affine(x, {.translate = {std::trunc(right), std::trunc(below)}, .bilinear = false, .fill = fill});

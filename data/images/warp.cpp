@@ -64,8 +64,10 @@ Tensor warp(const Tensor& x, const Tensor& map, const WarpOptions& o, Where wher
   const Tensor px = reshape(arange(columns, {work, x.device()}) + 0.5, {1, 1, -1});
   const Tensor py = reshape(arange(rows, {work, x.device()}) + 0.5, {1, -1, 1});
   const Tensor below = part(6) * px + part(7) * py + 1;
-  const Tensor fx = (part(0) * px + part(1) * py + part(2)) / below,
-               fy = (part(3) * px + part(4) * py + part(5)) / below;
+  // The nearest pixel is the one that the place lies in: of places on an edge, which quarter turns have, the next one.
+  const auto place = [&](const Tensor& at) { return o.bilinear ? at : floor(at) + 0.5; };
+  const Tensor fx = place((part(0) * px + part(1) * py + part(2)) / below),
+               fy = place((part(3) * px + part(4) * py + part(5)) / below);
   Tensor grid = stack({fx * (2 / double(int64_t(w))) - 1, fy * (2 / double(int64_t(h))) - 1},
                       -1);  // as grid_sample() counts: from -1 to 1
   grid = broadcast_to(grid, {n, rows, columns, 2});
@@ -79,6 +81,10 @@ Tensor rotate(const Tensor& x, double degrees, const RotateOptions& o, Where whe
   require_image("images::rotate", x, where);
   require_finite("images::rotate", "the angle", degrees, where);
   const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x))), angle = -radians(degrees);
+  // Quarters whose result has the pixels of the image move them, as in Pillow and torchvision.
+  if (const double quarters = degrees / 90; quarters == std::trunc(quarters))
+    if (const double k = std::remainder(quarters, 4); std::abs(k) != 1 || o.expand || h == w)
+      return rotate90(x, int64_t(k));
   // To 15 digits, so that quarters are exact.
   const auto rounded = [](double v) { return std::round(v * 1e15) / 1e15; };
   const double c = rounded(std::cos(angle)), s = rounded(std::sin(angle));

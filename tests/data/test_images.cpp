@@ -47,6 +47,11 @@ class Judge {
     INFO("off by " << off);
     CHECK(off <= error);
   }
+  Tensor take(const std::string& name) {
+    const Tensor expected = cases_.at(name);
+    cases_.erase(name);
+    return expected;
+  }
   std::vector<std::string> left(std::string_view beginning) const {
     std::vector<std::string> names;
     for (const auto& [name, t] : cases_)
@@ -256,6 +261,12 @@ TEST_CASE("images: Pillow's bits") {
   pillow.check("rotate 90", images::rotate(x, 90, {.bilinear = false}));
   pillow.check("rotate 180", images::rotate(x, 180, {.bilinear = false}));
   pillow.check("rotate 20", images::rotate(x, 20, {.bilinear = false}));
+  for (int degrees : {-90, 270}) {
+    pillow.check(fmt::format("rotate {} of 4x3", degrees),
+                 images::rotate(images::crop(x, {0, 0}, {4, 3}), degrees, {.bilinear = false}));
+    pillow.check(fmt::format("rotate {} of 20x17 expand", degrees),
+                 images::rotate(images::crop(x, {0, 0}, {20, 17}), degrees, {.expand = true}));
+  }
   for (int degrees : {10, 15, 40})
     pillow.check(fmt::format("rotate {} expand", degrees),
                  images::rotate(x, degrees, {.bilinear = false, .expand = true}));
@@ -384,6 +395,16 @@ TEST_CASE("images: torchvision's and scikit-image's numbers") {
   torchvision.check("saturation", images::enhance_color(x, 0.4), 2e-4);  // it weighs red by 0.2989
   torchvision.check("contrast", images::enhance_contrast(x, 1.4), 2e-4);
   torchvision.check("autocontrast", images::autocontrast(x), error);
+  std::vector<Tensor> augmented;  // by all changes, both ways
+  for (uint64_t i = 0; i < 400; ++i)
+    augmented.push_back(images::rand_augment(u, {.changes = 1, .magnitude = 19, .key = random::Key(i)}).astype(i32));
+  for (const std::string& name : torchvision.left("augment ")) {
+    const auto is_there = [&](const Tensor& expected) {
+      return std::ranges::any_of(augmented, [&](const Tensor& y) { return max(abs(y - expected)).item<int>() <= 1; });
+    };
+    INFO(name);
+    CHECK(is_there(torchvision.take(name).astype(i32)));
+  }
   torchvision.check("iou", images::box_iou(input("boxes"), input("boxes")), 1e-6);
   torchvision.check("lab", images::rgb_to_lab(x), 1e-3);
   CHECK(torchvision.left("").empty());
@@ -419,6 +440,28 @@ TEST_CASE("images: traced equals eager, of bytes and of floats, and of batches")
   same([](const Tensor& x) { return images::normalize(x, {0.5}, {0.2}); });
   const random::Key key(3);
   same([&](const Tensor& x) { return images::random_crop(x, {9, 7}, {.key = key}); });
+}
+
+// Long rows of pixels have loops of their own, which a traced function has not.
+TEST_CASE("images: rows of bytes are resized and mirrored by any loop to the same bits") {
+  for (int64_t channels : {1, 2, 3, 4, 5})
+    for (int64_t width : {6, 21, 43, 64, 129, 500}) {
+      const Tensor x = random::randint(0, 256, {11, width, channels}, {.key = random::Key(uint64_t(width))}).astype(u8);
+      for (int64_t to : {1, 5, 17, 96, 223, 700})
+        for (ResizeMethod m :
+             {ResizeMethod::bilinear, ResizeMethod::bicubic, ResizeMethod::lanczos5, ResizeMethod::area})
+          for (bool antialias : {false, true}) {
+            if (m == ResizeMethod::area && !antialias) continue;
+            INFO(channels << " channels, " << width << " to " << to << " by " << int(m) << ", " << antialias);
+            const auto f = [&](const Tensor& t) {
+              return images::resize(t, {9, to}, {.method = m, .antialias = antialias});
+            };
+            REQUIRE(array_equal(f(x), function(f)(x)));
+          }
+      const Tensor mirrored = images::flip_left_right(x);
+      CHECK(array_equal(images::normalize(mirrored, {0.4}, {0.3}),
+                        images::normalize(mirrored.contiguous(), {0.4}, {0.3})));
+    }
 }
 
 TEST_CASE("images: gradients of what is linear are its transpose") {
