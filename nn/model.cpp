@@ -14,11 +14,11 @@
 namespace rill::nn {
 namespace impl {
 
-void name_by_path(const NamedVariables& variables) {
+void name_by_path(const NamedVariables& variables, const FieldVariables& fields) {
   for (const auto& [path, v] : variables) {
     VariableState& state = v.state();
     const std::lock_guard lock(state);
-    if (!state.built.load(std::memory_order_relaxed)) state.name = path;
+    if (fields.states.contains(&state) || !state.built.load(std::memory_order_relaxed)) state.name = path;
   }
 }
 

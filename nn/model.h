@@ -4,6 +4,8 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "rill/nn/layer.h"
@@ -15,7 +17,23 @@ namespace rill::nn {
 
 namespace impl {
 // Names the parameters that have no value yet by their paths, so that errors and graphs say "stem/kernel".
-void name_by_path(const NamedVariables& variables);
+// Names the Variables that fields hold by their paths. Of what only lists Variables those that are not made yet alone: the
+// paths of others are made of their names.
+class FieldVariables final : public ModelVisitor {
+ public:
+  void enter(std::string_view, const ModelPart&) override {}
+  void leave() override {}
+  void variable(std::string_view, Variable& v) override { states.insert(&v.state()); }
+  void listed(const std::vector<Variable>&, const ModelPart&) override {}
+  std::unordered_set<const VariableState*> states;
+};
+void name_by_path(const NamedVariables& variables, const FieldVariables& fields);
+template <class Model>
+void name_by_path(Model& model) {
+  FieldVariables fields;
+  rill::detail::visit_inside(model, fields);
+  name_by_path(rill::variables(model), fields);
+}
 
 // Gives every Variable that it meets a copy of its value, once, and every owner its own object.
 class Cloner final : public ModelVisitor {
@@ -49,22 +67,23 @@ using Input = rill::detail::TensorOrSpec;
 
 // Makes every parameter, without computing anything: the model is traced with inputs of these specs, one for each
 // argument, whose sizes may be open where no parameter depends on them: nn::build(net, spec(f32, {any, 28, 28, 1})).
-// Parameters are named by their paths. Throws where a parameter was made with another shape before, and names it.
+// Parameters are named by their paths, those that were there before too (a model in a model as the outer one says). No other
+// thread may use the model meanwhile. Throws where a parameter was made with another shape before, and names it.
 template <class Model>
 Model& build(Model& model, impl::Input x, Where where = Where::current()) {
-  impl::name_by_path(rill::variables(model));
+  impl::name_by_path(model);
   impl::trace_model(model, where, x);
   return model;
 }
 template <class Model>
 Model& build(Model& model, impl::Input x, impl::Input y, Where where = Where::current()) {
-  impl::name_by_path(rill::variables(model));
+  impl::name_by_path(model);
   impl::trace_model(model, where, x, y);
   return model;
 }
 template <class Model>
 Model& build(Model& model, impl::Input x, impl::Input y, impl::Input z, Where where = Where::current()) {
-  impl::name_by_path(rill::variables(model));
+  impl::name_by_path(model);
   impl::trace_model(model, where, x, y, z);
   return model;
 }
@@ -162,7 +181,7 @@ Summary summarize(SummaryVisitor& visitor, const NamedVariables& variables, cons
 namespace impl {
 template <class Model, class... X>
 Summary summary_of(Model& model, const Where& where, const X&... x) {
-  name_by_path(rill::variables(model));
+  name_by_path(model);
   trace_model(model, where, x...);  // makes the parameters
   SummaryVisitor visitor;
   visitor.enter("", rill::detail::part_of(model));

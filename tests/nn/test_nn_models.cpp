@@ -203,6 +203,52 @@ TEST_CASE("the scopes of layers in a graph are the paths of their Variables") {
   }
 }
 
+namespace {
+// Layers that have their sizes, and their Variables, at once; one stands in two places.
+struct Encoder {
+  nn::Conv2D patches{3, 4, 1};
+  std::vector<nn::TransformerEncoderLayer> blocks{{4, 2}, {4, 2}};
+  nn::Sequential tail{nn::Dense(4, 4), relu, nn::Dense(4, 4)};
+  nn::Dense head{4, 3};
+  Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
+    Tensor h = reshape(patches(x, call), {x.dim(0), -1, 4});
+    for (const auto& block : blocks) h = block(h, call);
+    return head(tail(h, call), call);
+  }
+};
+// Only lists its Variables, whose paths are their names.
+struct Lister {
+  std::vector<Variable> variables() const { return {w}; }
+  Tensor operator()(const Tensor& x, const nn::Call& = {}) const { return x * w.value(); }
+  Variable w{ones({3}), {.name = "w"}};
+};
+struct WithLister {
+  nn::Dense dense{3, 3};
+  Lister lister;
+  Tensor operator()(const Tensor& x, const nn::Call& = {}) const { return lister(dense(x)); }
+};
+}  // namespace
+
+TEST_CASE("build() names the Variables of layers that were made with sizes, too") {
+  Encoder encoder;
+  nn::build(encoder, spec(f32, {any, 2, 2, 3}));
+  for (const auto& [path, v] : variables(encoder)) CHECK(v.name() == path);
+  const Graph g = function("f", [&](const Tensor& x) { return encoder(x); }).graph(spec(f32, {2, 2, 2, 3}));
+  std::set<std::string> found;
+  for (const Node& n : g.nodes()) found.insert(n.scope);
+  for (const auto& [path, v] : variables(encoder)) {
+    INFO(path);
+    CHECK(found.contains(path.substr(0, path.rfind('/'))));
+  }
+  WithLister lists;
+  const std::vector<std::string> before = variables(lists).paths();
+  for (int i = 0; i < 2; ++i) {
+    nn::build(lists, spec(f32, {any, 3}));
+    CHECK(variables(lists).paths() == before);
+  }
+  CHECK(lists.lister.w.name() == "w");
+}
+
 TEST_CASE("a layer that was made takes sizes that a signature leaves open") {
   const nn::Dense dense(3, 2);
   const nn::LayerNorm norm({3});
