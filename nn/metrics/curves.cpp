@@ -15,7 +15,8 @@ std::vector<Tensor> above_thresholds(const Tensor& prediction, const Tensor& lab
                                      bool from_logits) {
   const Tensor p = without_last_one(prediction, labels.ndim());
   const Classes c = yes_or_no(p, labels, 0.5, from_logits);
-  const Tensor raw = p.astype(f64), probability = from_logits ? sigmoid(raw) : raw;
+  // In f32, or f64 of f64, as Keras: 0.2f is at the threshold 1/5, and not above it.
+  const Tensor raw = p.dtype() == f64 ? p : p.astype(f32), probability = from_logits ? sigmoid(raw) : raw;
   assert_that(all(logical_and(probability >= 0, probability <= 1)),
               "a prediction is not in [0, 1]. give .from_logits = true for logits");
   const Tensor w = reshape(weights_like(weights, c.label), {-1});

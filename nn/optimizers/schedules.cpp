@@ -34,6 +34,11 @@ void require_ascending(std::string_view op, const std::vector<double>& boundarie
 Tensor between(double a, double b, const Tensor& done, bool cosine) {
   return cosine ? b + (a - b) / 2 * (cos(done * pi) + 1) : a + (b - a) * done;
 }
+// f(step) with the step in f64: of one that is a whole number powers would be whole, too.
+template <class F>
+Schedule of_step(F f) {
+  return [f = std::move(f)](const Tensor& step) { return f(astype(step, f64)); };
+}
 }  // namespace
 
 LearningRate::LearningRate(double rate, Where where) {
@@ -68,7 +73,7 @@ Schedule exponential_decay(double initial, double steps, double factor, Where wh
   checked_rate(initial, "exponential_decay", where);
   require_option(steps > 0, "exponential_decay", "steps", steps, "above 0", where);
   require_option(factor > 0, "exponential_decay", "factor", factor, "above 0", where);
-  return [=](const Tensor& step) { return initial * exp(step * (std::log(factor) / steps)); };
+  return of_step([=](const Tensor& step) { return initial * exp(step * (std::log(factor) / steps)); });
 }
 
 Schedule cosine_decay(double initial, double steps, double alpha, double warmup, Where where) {
@@ -76,11 +81,11 @@ Schedule cosine_decay(double initial, double steps, double alpha, double warmup,
   require_option(steps > 0, "cosine_decay", "steps", steps, "above 0", where);
   require_not_negative("cosine_decay", "alpha", alpha, where);
   require_option(warmup >= 0 && warmup <= steps, "cosine_decay", "warmup", warmup, "in [0, steps]", where);
-  return [=](const Tensor& step) {
+  return of_step([=](const Tensor& step) {
     const Tensor done = clip((step - warmup) / std::max(1.0, steps - warmup), 0, 1);
     const Tensor decayed = initial * (alpha + (1 - alpha) * 0.5 * (1 + cos(done * pi)));
     return warmup > 0 ? rill::where(step < warmup, initial * step / warmup, decayed) : decayed;
-  };
+  });
 }
 
 Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where) {
@@ -91,11 +96,11 @@ Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> 
          where);
   for (double v : values) checked_rate(v, "piecewise_constant", where);
   require_ascending("piecewise_constant", boundaries, where);
-  return [=](const Tensor& step) {
+  return of_step([=](const Tensor& step) {
     Tensor rate = full_like(step, values[0]);
     for (size_t i = 0; i < boundaries.size(); ++i) rate = rill::where(step >= boundaries[i], values[i + 1], rate);
     return rate;
-  };
+  });
 }
 
 void LearningRate::name_variables(VariablePaths& paths) const {
@@ -104,14 +109,14 @@ void LearningRate::name_variables(VariablePaths& paths) const {
 
 Schedule constant_rate(double rate, Where where) {
   checked_rate(rate, "constant_rate", where);
-  return [=](const Tensor& step) { return full_like(step, rate); };
+  return of_step([=](const Tensor& step) { return full_like(step, rate); });
 }
 
 Schedule step_decay(double initial, double steps, double factor, Where where) {
   checked_rate(initial, "step_decay", where);
   require_above_zero("step_decay", "steps", steps, where);
   require_above_zero("step_decay", "factor", factor, where);
-  return [=](const Tensor& step) { return initial * pow(full_like(step, factor), floor(step / steps)); };
+  return of_step([=](const Tensor& step) { return initial * pow(full_like(step, factor), floor(step / steps)); });
 }
 
 Schedule multi_step_decay(double initial, std::vector<double> boundaries, double factor, Where where) {
@@ -126,17 +131,17 @@ Schedule polynomial_decay(double initial, double steps, double final, double pow
   checked_rate(final, "polynomial_decay", where);
   require_above_zero("polynomial_decay", "steps", steps, where);
   require_above_zero("polynomial_decay", "power", power, where);
-  return [=](const Tensor& step) {
+  return of_step([=](const Tensor& step) {
     const Tensor left = 1 - clip(step / steps, 0, 1);
     return (initial - final) * (power == 1 ? left : pow(left, full_like(left, power))) + final;
-  };
+  });
 }
 
 Schedule inverse_time_decay(double initial, double steps, double rate, Where where) {
   checked_rate(initial, "inverse_time_decay", where);
   require_above_zero("inverse_time_decay", "steps", steps, where);
   require_not_negative("inverse_time_decay", "rate", rate, where);
-  return [=](const Tensor& step) { return initial / (1 + rate * step / steps); };
+  return of_step([=](const Tensor& step) { return initial / (1 + rate * step / steps); });
 }
 
 // Of the i-th cycle, which begins at (multiple^i - 1) / (multiple - 1) first cycles, where the sum of those before is.
@@ -147,7 +152,7 @@ Schedule cosine_restarts(double initial, double steps, const RestartOptions& opt
   require_option(multiple >= 1, "cosine_restarts", "multiple", multiple, "1 or more", where);
   require_above_zero("cosine_restarts", "decay", decay, where);
   require_not_negative("cosine_restarts", "alpha", alpha, where);
-  return [initial, steps, multiple = multiple, decay = decay, alpha = alpha](const Tensor& step) {
+  return of_step([initial, steps, multiple = multiple, decay = decay, alpha = alpha](const Tensor& step) {
     const Tensor done = step / steps;
     Tensor cycle = floor(done), within = done - cycle;
     if (multiple > 1) {
@@ -157,7 +162,7 @@ Schedule cosine_restarts(double initial, double steps, const RestartOptions& opt
       within = (done - (length - 1) / (multiple - 1)) / length;
     }
     return initial * (alpha + (1 - alpha) * 0.5 * pow(full_like(cycle, decay), cycle) * (1 + cos(within * pi)));
-  };
+  });
 }
 
 Schedule one_cycle(double highest, double steps, const OneCycleOptions& options, Where where) {
@@ -169,11 +174,11 @@ Schedule one_cycle(double highest, double steps, const OneCycleOptions& options,
   const double first = highest / options.first_divisor, last = first / options.last_divisor;
   const double top = options.rising * steps - 1, end = steps - 1;
   require_option(top > 0, "one_cycle", "rising", options.rising, "more than one of the steps", where);
-  return [=, cosine = options.cosine](const Tensor& step) {
+  return of_step([=, cosine = options.cosine](const Tensor& step) {
     const Tensor up = between(first, highest, step / top, cosine);
     const Tensor down = between(highest, last, clip((step - top) / (end - top), 0, 1), cosine);
     return rill::where(step <= top, up, down);
-  };
+  });
 }
 
 Schedule cyclic(double low, double high, double rising, const CyclicOptions& options, Where where) {
@@ -184,23 +189,23 @@ Schedule cyclic(double low, double high, double rising, const CyclicOptions& opt
   require_above_zero("cyclic", "cycle_factor", options.cycle_factor, where);
   require_above_zero("cyclic", "step_factor", options.step_factor, where);
   const double falling = options.falling > 0 ? options.falling : rising, share = rising / (rising + falling);
-  return [=, by_cycle = options.cycle_factor, by_step = options.step_factor](const Tensor& step) {
+  return of_step([=, by_cycle = options.cycle_factor, by_step = options.step_factor](const Tensor& step) {
     const Tensor cycle = floor(step / (rising + falling)), x = step / (rising + falling) - cycle;
     Tensor height = rill::where(x <= share, x / share, (x - 1) / (share - 1));
     if (by_cycle != 1) height = height * pow(full_like(cycle, by_cycle), cycle);
     if (by_step != 1) height = height * pow(full_like(step, by_step), step);
     return low + (high - low) * height;
-  };
+  });
 }
 
 Schedule noam(double width, double warmup, double scale, Where where) {
   require_above_zero("noam", "width", width, where);
   require_above_zero("noam", "warmup", warmup, where);
   require_above_zero("noam", "scale", scale, where);
-  return [=](const Tensor& step) {
+  return of_step([=](const Tensor& step) {
     const Tensor t = step + 1;
     return scale / std::sqrt(width) * minimum(rsqrt(t), t * std::pow(warmup, -1.5));
-  };
+  });
 }
 
 Schedule warmup_stable_decay(double rate, double warmup, double stable, double decay, double final, Where where) {
@@ -209,10 +214,10 @@ Schedule warmup_stable_decay(double rate, double warmup, double stable, double d
   require_not_negative("warmup_stable_decay", "warmup", warmup, where);
   require_not_negative("warmup_stable_decay", "stable", stable, where);
   require_above_zero("warmup_stable_decay", "decay", decay, where);
-  return [=](const Tensor& step) {
+  return of_step([=](const Tensor& step) {
     const Tensor falls = between(rate, final, clip((step - (warmup + stable)) / decay, 0, 1), false);
     return warmup > 0 ? rill::where(step < warmup, rate * step / warmup, falls) : falls;
-  };
+  });
 }
 
 Schedule joined(std::vector<Schedule> schedules, std::vector<double> boundaries, Where where) {
@@ -224,12 +229,12 @@ Schedule joined(std::vector<Schedule> schedules, std::vector<double> boundaries,
   require_ascending("joined", boundaries, where);
   for (const Schedule& s : schedules)
     if (!s) fail("joined", "a schedule is empty", where);
-  return [schedules = std::move(schedules), boundaries = std::move(boundaries)](const Tensor& step) {
+  return of_step([schedules = std::move(schedules), boundaries = std::move(boundaries)](const Tensor& step) {
     Tensor rate = schedules[0](step);
     for (size_t i = 0; i < boundaries.size(); ++i)
       rate = rill::where(step >= boundaries[i], schedules[i + 1](maximum(step - boundaries[i], 0.0)), rate);
     return rate;
-  };
+  });
 }
 
 Schedule warmed_up(Schedule schedule, double steps, Where where) {

@@ -119,6 +119,10 @@ TEST_CASE("curves") {
   gives(metrics::average_precision({.thresholds = 1001}), chance, yes, 0.9797979797979798);
   CHECK(metrics::auc({.curve = metrics::Curve::pr})(chance, yes).item<double>() ==
         Approx(0.9797979797979798).margin(0.02));
+  // Keras's, of predictions that are thresholds themselves: f32 0.2 is not above 1/5.
+  const Tensor at = tensor({0.2f, 0.2f, 0.4f, 0.6f, 0.6f, 0.8f}), is = tensor({1, 0, 1, 0, 1, 0});
+  CHECK(metrics::auc({.thresholds = 6})(at, is).item<double>() == Approx(1. / 3));
+  CHECK(metrics::auc({.curve = metrics::Curve::pr, .thresholds = 6})(at, is).item<double>() == Approx(0.38332757));
   CHECK(has(message_of([] { metrics::auc()(tensor({2.}), tensor({1})); }), "from_logits"));
 }
 

@@ -35,6 +35,7 @@ TEST_CASE("schedules give torch's and optax's rates, eagerly and traced") {
       const Tensor rate = schedule(tensor(double(i)));
       CHECK(rate.item<double>() == Approx(expected[i]).epsilon(1e-6).margin(1e-9));
       CHECK(array_equal(rate, traced(tensor(double(i)))));
+      CHECK(array_equal(rate, schedule(tensor(int64_t(i)))));
     }
   }
   CHECK(nn::constant_rate(0.5)(tensor(3.0)).item<double>() == 0.5);
