@@ -1,10 +1,13 @@
 // See element_file.h.
 #include "rill/data/engine/element_file.h"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace rill::data {
 
@@ -16,6 +19,13 @@ constexpr size_t write_at_once = 1 << 20;
 
 uint32_t crc_of(std::string_view bytes) {
   return uint32_t(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+// Of a type by typeid: "std::string" and not "Ss".
+std::string readable(std::string_view type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(std::string(type).c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 && name ? name.get() : std::string(type);
 }
 template <class N>
 void append(std::string& to, N n) {
@@ -74,7 +84,8 @@ ElementReader::ElementReader(const std::string& path, const detail::Codec& codec
   const std::string_view type = head.text();
   if (type != codec.type)
     file_.reject(elements_magic.size(),
-                 fmt::format("the elements are of another type ({}, and here {}). remove the file", type, codec.type));
+                 fmt::format("the elements are of another type ({}, and here {}). remove the file", readable(type),
+                             readable(codec.type)));
   StateReader index(record_at(place, all.size() - tail_bytes));
   const int64_t n = index.count(int64_t(all.size()));
   read_ = index.count();
@@ -99,7 +110,11 @@ std::string_view ElementReader::record_at(uint64_t place, uint64_t end) const {
 }
 Item ElementReader::at(int64_t i) const {
   StateReader r(record_at(offsets_[size_t(i)], offsets_[size_t(i) + 1]));
-  return codec_.read(r);
+  try {
+    return codec_.read(r);
+  } catch (const Error&) {  // which speaks of a state
+    file_.reject(offsets_[size_t(i)], "an element is damaged");
+  }
 }
 
 }  // namespace rill::data

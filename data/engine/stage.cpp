@@ -70,6 +70,18 @@ Item Stage::stacked(const std::vector<int64_t>&) const { return {}; }
 
 namespace {
 
+// The element that a state goes on with. It may be one of more elements than there are now: of files that are gone, say.
+int64_t place_in(const Order& order, StateReader& r, const Stage& stage) {
+  const int64_t at = r.count();
+  if (at > order.size())
+    fail(
+        "Iterator.restore",
+        fmt::format("{} elements of {} were given, and now it has {}: its source has become smaller, or is another one",
+                    at, stage.name(), order.size()),
+        stage.where());
+  return at;
+}
+
 class InOrder final : public Cursor {
  public:
   InOrder(const Stage& stage, std::shared_ptr<const Order> order, const Pass& pass)
@@ -93,7 +105,7 @@ class InOrder final : public Cursor {
     return gone;
   }
   void save(StateWriter& w) const override { w.number(at_); }
-  void restore(StateReader& r) override { at_ = r.count(order_->size()); }
+  void restore(StateReader& r) override { at_ = place_in(*order_, r, stage_); }
 
  private:
   const Stage& stage_;
@@ -133,7 +145,7 @@ class InOrderAhead final : public Cursor {
   void save(StateWriter& w) const override { w.number(at_); }
   void restore(StateReader& r) override {
     drop();
-    at_ = r.count(order_->size());
+    at_ = place_in(*order_, r, stage_);
   }
 
  private:

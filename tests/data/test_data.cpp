@@ -381,6 +381,9 @@ TEST_CASE("data: states of other pipelines and damaged ones are refused, and cha
     CHECK(array_equal(*victim.next(), ds.first()));
   }
   CHECK(has(message_of([&] { it.restore(state + "x"); }), "the state is damaged"));
+  auto larger = data::range(30).iterator(), smaller = data::range(5).iterator();
+  for (int i = 0; i < 20; ++i) larger.next();
+  CHECK(has(message_of([&] { smaller.restore(larger.save()); }), "20 elements of range were given, and now it has 5"));
   it.restore(state);
   CHECK(array_equal(*it.next(), next));
 }

@@ -286,11 +286,17 @@ TEST_CASE("data: a cache in a file is there for the next program") {
   }
   CHECK(!std::filesystem::exists(file));
   make().count();
-  CHECK(has(message_of([&] { data::range(3).cache({.file = file}); }), "another type"));
+  const std::string type = message_of([&] { data::range(3).cache({.file = file}); });
+  CHECK(has(type, "another type"));
+  CHECK(has(type, "here long)"));
   const std::string other = folder / "other.cache";
   CHECK(data::range(5).cache({.file = other}).count() == 5);
   const std::string wrong = message_of([&] { data::range(7).cache({.file = other}).count(); });
   CHECK(has(wrong, "other.cache' holds 5 elements, and those before it are 7"));
+  // An element without bytes, whose sum is right: behind the first line and the type's name.
+  const auto emptied = data::range(5).cache({.file = other});
+  std::fstream(other, std::ios::in | std::ios::out | std::ios::binary).seekp(16 + 2).write("\0\0\0\0\0\0\0\0", 8);
+  CHECK(has(message_of([&] { emptied.count(); }), "other.cache' at byte 18: an element is damaged"));
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
   CHECK(has(message_of([&] { make(); }), file));
   for (size_t cut = 0; cut < 40; ++cut) {
