@@ -64,8 +64,13 @@ void Pool::run_claimed(Task& task) {
     const rill::detail::ForceOneThread one;
     task.run();
   }
+  set_done(task);
+}
+
+// Wakes nobody who waits for another task. The task may be gone once it is done.
+void Pool::set_done(Task& task) {
+  if (task.state_.exchange(Task::done, std::memory_order_acq_rel) != Task::awaited) return;
   const std::lock_guard lock(finished().mutex);
-  task.state_.store(Task::done, std::memory_order_release);
   finished().changed.notify_all();
 }
 
@@ -73,12 +78,14 @@ void Pool::finish(Task& task) {
   if (is_done(task)) return;
   if (claim(task)) return run_claimed(task);
   std::unique_lock lock(finished().mutex);
+  int expected = Task::running;
+  task.state_.compare_exchange_strong(expected, Task::awaited, std::memory_order_acq_rel);
   finished().changed.wait(lock, [&] { return is_done(task); });
 }
 
 bool Pool::take_back(Task& task) {
   if (!claim(task)) return false;
-  task.state_.store(Task::done, std::memory_order_release);
+  set_done(task);
   return true;
 }
 

@@ -18,7 +18,7 @@ class Task {
 
  private:
   friend class Pool;
-  enum State : int { waiting, running, done };
+  enum State : int { waiting, running, awaited, done };  // awaited: running, and a thread sleeps until it is done
   std::atomic<int> state_{waiting};
 };
 
@@ -39,6 +39,7 @@ class Pool {
   Pool();
   static bool claim(Task& task);
   static void run_claimed(Task& task);
+  static void set_done(Task& task);
   void work();
 
   struct Shared;

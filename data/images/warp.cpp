@@ -80,11 +80,11 @@ Tensor rotate(const Tensor& x, double degrees, const RotateOptions& o, Where whe
   const CallerScope caller(where);
   require_image("images::rotate", x, where);
   require_finite("images::rotate", "the angle", degrees, where);
-  const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x))), angle = -radians(degrees);
+  const double turn = std::fmod(degrees, 360), angle = -radians(turn);  // exact
+  const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x)));
   // Quarters whose result has the pixels of the image move them, as in Pillow and torchvision.
-  if (const double quarters = degrees / 90; quarters == std::trunc(quarters))
-    if (const double k = std::remainder(quarters, 4); std::abs(k) != 1 || o.expand || h == w)
-      return rotate90(x, int64_t(k));
+  if (std::fmod(turn, 90) == 0 && (std::fmod(turn, 180) == 0 || o.expand || h == w))
+    return rotate90(x, int64_t(turn / 90));
   // To 15 digits, so that quarters are exact.
   const auto rounded = [](double v) { return std::round(v * 1e15) / 1e15; };
   const double c = rounded(std::cos(angle)), s = rounded(std::sin(angle));

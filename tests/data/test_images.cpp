@@ -261,6 +261,7 @@ TEST_CASE("images: Pillow's bits") {
   pillow.check("rotate 90", images::rotate(x, 90, {.bilinear = false}));
   pillow.check("rotate 180", images::rotate(x, 180, {.bilinear = false}));
   pillow.check("rotate 20", images::rotate(x, 20, {.bilinear = false}));
+  CHECK(array_equal(images::rotate(x, 1e18), images::rotate(x, 280)));
   for (int degrees : {-90, 270}) {
     pillow.check(fmt::format("rotate {} of 4x3", degrees),
                  images::rotate(images::crop(x, {0, 0}, {4, 3}), degrees, {.bilinear = false}));

@@ -29,7 +29,7 @@ class PixelTaps {
   };
 
  private:
-  bool add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int64_t to);
+  [[gnu::visibility("hidden")]] bool add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int64_t to);
   std::vector<Chunk> chunks_;
   // A group: for each lane where its four old numbers lie in the registers, then their weights as three digits.
   std::vector<uint8_t> groups_;
