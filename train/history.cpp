@@ -199,7 +199,8 @@ std::string to_string(const RunTimes& t) {
   for (const auto& [name, seconds] :
        {std::pair("data", t.data), std::pair("steps", t.step), std::pair("callbacks", t.callbacks),
         std::pair("validation", t.validation), std::pair("saving", t.saving)})
-    if (seconds > 0) text += fmt::format("{} {} {:.0f} %", text.back() == ':' ? "" : ",", name, 100 * seconds / total);
+    if (seconds >= 0.005 * total)
+      text += fmt::format("{} {} {:.0f} %", text.back() == ':' ? "" : ",", name, 100 * seconds / total);
   const auto large = [&](double seconds, double share) { return seconds > share * total; };
   if (large(t.data, 0.3))
     text += t.prefetches ? ". the data come too slowly: give map() {.threads = 4}, or cache() what does not change; "

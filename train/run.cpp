@@ -94,11 +94,11 @@ class CoreRun final : public Run {
     return data_.validation.pass ? core_.evaluate(data_.validation, options_.validation_steps, where_) : Logs();
   }
   std::optional<Profile> profile_step(const ProfileOptions& options) override {
-    return pass_ && step > 0 ? pass_->profile(options) : std::nullopt;
+    return has_batch_ ? pass_->profile(options) : std::nullopt;
   }
 
   std::map<std::string, Tensor> gradients() override {
-    if (!pass_ || step == 0) return {};
+    if (!has_batch_) return {};
     const Snapshot now(changed_by_steps());
     std::map<std::string, Tensor> found;
     try {
@@ -113,7 +113,7 @@ class CoreRun final : public Run {
     now.put_back();
     return found;
   }
-  std::optional<Graph> step_graph() override { return pass_ && step > 0 ? pass_->graph() : std::nullopt; }
+  std::optional<Graph> step_graph() override { return has_batch_ ? pass_->graph() : std::nullopt; }
 
   Checkpoint checkpoint() override {
     std::vector<std::pair<std::string, Trackable>> parts{{"model", ModelOf{&core_}}};
@@ -130,7 +130,7 @@ class CoreRun final : public Run {
   }
 
   std::string explain_step() override {
-    if (!pass_ || before_.empty()) return "";
+    if (!has_batch_ || before_.empty()) return "";
     before_.put_back();
     std::string first;
     try {
@@ -378,10 +378,10 @@ class CoreRun final : public Run {
 
   bool next_batch() {
     if (options_.steps_per_epoch && epoch_step >= *options_.steps_per_epoch) return false;
-    if (pass_->next()) return true;
+    if (pass_->next()) return has_batch_ = true;
     if (!options_.steps_per_epoch) return false;
     new_pass();  // a dataset that is shorter than an epoch begins again
-    return pass_->next();
+    return has_batch_ = pass_->next();
   }
 
   void run_epoch() {
@@ -417,7 +417,7 @@ class CoreRun final : public Run {
     if (midway) return;
     ++epoch;
     epoch_step = 0;
-    if (!options_.steps_per_epoch) pass_.reset();
+    if (!options_.steps_per_epoch) pass_.reset(), has_batch_ = false;
     if (manager_) save();
     laps.end(times_.saving);
     end_if_signalled();
@@ -511,6 +511,7 @@ class CoreRun final : public Run {
   std::map<std::string, Variable> tensors_;  // of the callbacks
   std::unique_ptr<CheckpointManager> manager_;
   std::unique_ptr<Pass> pass_;
+  bool has_batch_ = false;  // the pass has come to one, for those who look at it
   int64_t pass_number_ = -1;
   std::string data_state_;  // to be restored into the next pass
   RunTimes times_;

@@ -6,13 +6,20 @@ namespace rill::train {
 
 namespace {
 volatile std::sig_atomic_t noted = 0;
-void note(int number) { noted = number; }
+// The second one, whichever it is, does what it always did.
+void note(int number) {
+  noted = number;
+  for (const int each : {SIGTERM, SIGINT}) {
+    struct sigaction now = {};
+    if (sigaction(each, nullptr, &now) == 0 && now.sa_handler == note) std::signal(each, SIG_DFL);
+  }
+}
 
 // What is ignored stays so: a program in the background of a shell is not to end by the terminal's Ctrl-C.
 void listen(int number, struct sigaction& before) {
   struct sigaction action = {};
   action.sa_handler = note;
-  action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one does what it always did; and no read fails
+  action.sa_flags = SA_RESTART;  // no read fails
   sigemptyset(&action.sa_mask);
   sigaction(number, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);

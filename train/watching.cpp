@@ -76,15 +76,17 @@ struct Averages {
   void on_epoch(Run& run) const {
     nn::Optimizer* optimizer = run.optimizer();
     if (!optimizer) fail("evaluate_averages", "the step is your own, and this knows no optimizer of it");
-    optimizer->swap_averages();
+    // Before the first step of the optimizer, which may take several batches, the averages are the weights.
+    const bool any = optimizer->iterations().value().item<int64_t>() > 0;
+    if (any) optimizer->swap_averages();
     Logs logs;
     try {
       logs = run.validate_now();
     } catch (...) {
-      optimizer->swap_averages();
+      if (any) optimizer->swap_averages();
       throw;
     }
-    optimizer->swap_averages();
+    if (any) optimizer->swap_averages();
     if (logs.empty()) fail("evaluate_averages", "there is no data for validation. fit with {.validation = ...}");
     for (const auto& [name, value] : logs) run.logs["val_ema_" + name] = value;
   }

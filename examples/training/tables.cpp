@@ -93,10 +93,10 @@ static void run() {
             "diabetes.csv.gz",
             "progression",
             0,
-            {32},
-            2e-3,
+            {128},
+            1e-3,
             0.5,
-            0.3,
+            0.5,
             60,
             "scikit-learn: Ridge 0.445, a network 0.434"},
        })

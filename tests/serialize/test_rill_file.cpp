@@ -87,6 +87,23 @@ TEST_CASE("every record's samples run from a file with the bits of the trace") {
   }
 }
 
+TEST_CASE("a model from a file says that its Variables were cast, and goes on once they are back") {
+  const Folder at;
+  nn::Sequential net(nn::Dense(2, 8, {.activation = tanh}), nn::Dense(8, 3));
+  const auto f = function("f", [&](const Tensor& x) { return net(x); }, {.signature = {spec(f32, {any, 2}, "x")}});
+  export_model(f, at / "f.rill", {.variables = variables(net)});
+  Model model = import_model(at / "f.rill");
+  const Tensor x = random::normal({20, 2});
+  const auto result = [&] { return model({{"x", x}}).begin()->second; };
+  const Tensor before = result();
+  CHECK(same_bits(before, net(x)));
+  // Its graph is of f32: no operand is converted that nobody has said is to be.
+  nn::cast(model, f64);
+  CHECK(has(message_of(result), "operands differ in dtype"));
+  nn::cast(model, f32);
+  CHECK(same_bits(result(), before));
+}
+
 TEST_CASE("control flow and its gradients come back") {
   for (const auto& [name, body, inputs] : graph_programs::control_flow()) check(name, body, inputs);
 }

@@ -458,6 +458,24 @@ TEST_CASE("gradients of a run are those of its loss on the last batch, after the
   loop.fit(data::from_tensors(std::pair(x, y)).batch(16),
            {.epochs = 2, .progress = false, .callbacks = {train::each_step(look), train::each_epoch(look)}});
   CHECK(looked == 4);
+  // A run that goes on where only the end of an epoch is left has no batch to look at.
+  const Folder at;
+  const auto fit = [&](train::Callback c) {
+    nn::Dense net(3);
+    train::Loop run(net, with(nn::Adam()));
+    run.fit(batches(), {.progress = false, .callbacks = {std::move(c)}, .resume = at / "run"});
+  };
+  fit(train::each_step([](train::Run& run) {
+    if (run.step == 4) run.stop("enough");
+  }));
+  int ends = 0;
+  fit(train::each_epoch([&](train::Run& run) {
+    ++ends;
+    CHECK(run.gradients().empty());
+    CHECK_FALSE(run.step_graph().has_value());
+    CHECK_FALSE(run.profile_step({}).has_value());
+  }));
+  CHECK(ends == 1);
 }
 
 TEST_CASE("where the time of a run went, and what may help") {

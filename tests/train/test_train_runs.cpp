@@ -260,7 +260,9 @@ TEST_CASE("child: trains in a folder", "[.]") {
   if (full_from >= 0) std::signal(SIGXFSZ, SIG_IGN);
   const std::string result = full_run(
       folder, full_from >= 0 ? full_disk(full_from, full_from + 5) : train::each_step([raise_at](train::Run& run) {
-        if (run.step == raise_at && !run.resumed) std::raise(SIGTERM);
+        if (run.step != raise_at || run.resumed) return;
+        std::raise(setting("RILL_TEST_FIRST", SIGTERM));
+        if (const int second = setting("RILL_TEST_SECOND", 0)) std::raise(second);
       }));
   std::ofstream(folder + "/result.txt") << result;
   SUCCEED();
@@ -317,6 +319,18 @@ TEST_CASE("SIGTERM saves the run and ends it") {
   CHECK(child(settings, "child: trains in a folder", output) == 0);
   INFO(output);
   CHECK(contents(folder / "result.txt") == whole);
+}
+
+TEST_CASE("a second signal ends a run at once, whichever it is") {
+  for (const int first : {SIGTERM, SIGINT})
+    for (const int second : {SIGTERM, SIGINT}) {
+      const Folder folder;
+      std::string output;
+      CHECK(child("RILL_TEST_RAISE_AT=3 RILL_TEST_FIRST=" + std::to_string(first) +
+                      " RILL_TEST_SECOND=" + std::to_string(second) + " RILL_TEST_FOLDER=" + folder.path(),
+                  "child: trains in a folder", output) == 128 + second);
+      CHECK_FALSE(has(output, "was saved"));
+    }
 }
 
 TEST_CASE("a full disk is told, and training goes on") {

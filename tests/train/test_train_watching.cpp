@@ -122,6 +122,13 @@ TEST_CASE("averages are validated beside the weights") {
   CHECK(h.back().at("val_loss") == plain.back().at("val_loss"));
   CHECK(h.back().at("val_ema_loss") != h.back().at("val_loss"));
   CHECK(has(message_of([] { trained({train::evaluate_averages()}); }), "ema"));
+  // An optimizer that has gathered gradients and made no step.
+  nn::Sequential model(nn::Dense(3));
+  train::Loop loop(model,
+                   {.loss = sparse_softmax_cross_entropy, .optimizer = nn::Adam({.accumulate = 100, .ema = 0.9})});
+  const train::History early =
+      loop.fit(few(), {.validation = few(), .progress = false, .callbacks = {train::evaluate_averages()}});
+  CHECK(early.back().at("val_ema_loss") == early.back().at("val_loss"));
 }
 
 TEST_CASE("memory is logged, and its limit stops a run") {

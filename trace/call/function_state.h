@@ -2,6 +2,7 @@
 // makes them.
 #pragma once
 #include <mutex>
+#include <optional>
 
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/fork_mutex.h"
@@ -38,7 +39,7 @@ struct FunctionCore::Trace {
   // value of freeze_count at which that was last true.
   struct Watched {
     Shared<VariableState> variable;
-    bool trained;
+    std::optional<bool> trained;  // none of a graph from a file, which serves both
     DType dtype;
     Device device;
   };
@@ -53,7 +54,7 @@ struct FunctionCore::Trace {
     const uint64_t now = freeze_count.load(std::memory_order_relaxed);
     if (freezes == now) return true;
     for (const Watched& w : watched)
-      if (w.variable->trains() != w.trained || w.variable->spec.dtype != w.dtype ||
+      if ((w.trained && w.variable->trains() != *w.trained) || w.variable->spec.dtype != w.dtype ||
           !(w.variable->spec.device == w.device))
         return false;
     freezes = now;

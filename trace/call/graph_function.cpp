@@ -155,6 +155,11 @@ void GraphFunction::adopt(const Where& where) {
   t->open = OpenPattern(std::move(mask));
   t->traced = traced_.graph;
   t->traced_nodes = traced_.graph.nodes().size();
+  t->freezes = freeze_count;
+  for (const GraphInput& in : t->traced.inputs)  // of which the graph has the dtypes and devices
+    if (in.kind == GraphInput::Kind::variable)
+      t->watched.push_back(
+          {in.variable, {}, t->traced.nodes()[size_t(in.node)].outputs[0].dtype, in.variable->spec.device});
   // Shared by another kind of pointer.
   if (!t->open.empty()) t->dims = std::shared_ptr<DimTable>(traced_.dims.get(), [keep = traced_.dims](DimTable*) {});
   FunctionCore::Trace::adopt(core_, t, where);
