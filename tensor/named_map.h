@@ -29,15 +29,17 @@ class NamedMap : public std::map<std::string, T> {
   NamedMap(Map all) : Map(std::move(all)) {}
 
   // The value of `name`. Throws rill::Error, with the existing names, if there is none.
-  const T& at(const std::string& name, Where where = Where::current()) const {
+  const T& at(const std::string& name, Where where = Where::current()) const& {
     if (const auto found = this->find(name); found != this->end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [key, value] : *this) names.push_back(key);
     detail::fail_no_such_name(name, names, where);
   }
-  T& at(const std::string& name, Where where = Where::current()) {
+  T& at(const std::string& name, Where where = Where::current()) & {
     return const_cast<T&>(std::as_const(*this).at(name, where));
   }
+  // Of a temporary, load(path).at("w"), the value itself, for the map may be gone when it is looked at.
+  T at(const std::string& name, Where where = Where::current()) && { return std::move(this->at(name, where)); }
 };
 
 }  // namespace rill

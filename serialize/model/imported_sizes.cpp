@@ -89,6 +89,11 @@ MaybeIntegers as_vector(const Integers& x) {
   return Integers{x.dims, false};
 }
 
+std::optional<Tensor> known_range(Dim start, Dim stop, Dim step) {
+  if (start.is_open() || stop.is_open() || step.is_open()) return {};
+  return arange(start.plain(), stop.plain(), step.plain(), {i64});
+}
+
 TopK best_of(const Tensor& x, Dim k, int64_t axis, bool largest) {
   if (x.ndim() == 0 || !same(k, x.dim(axis))) return topk(x, int64_t(k), {.axis = axis, .largest = largest});
   const Tensor order = argsort(x, {.axis = axis, .descending = largest});

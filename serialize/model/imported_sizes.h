@@ -115,6 +115,9 @@ MaybeIntegers reshaped(const Integers& x, const Dims& shape);
 MaybeIntegers as_scalar(const Integers& x);
 MaybeIntegers as_vector(const Integers& x);
 
+// Integers from `start` to before `stop`, where none of the three is open, exactly; else nothing.
+std::optional<Tensor> known_range(Dim start, Dim stop, Dim step);
+
 // The k largest along an axis, or smallest: of all that there are, as exporters write a sort, whatever their number.
 TopK best_of(const Tensor& x, Dim k, int64_t axis, bool largest);
 

@@ -371,7 +371,18 @@ TEST_CASE("calls with other inputs than the file names are errors that say what 
   CHECK(has(message_of([&] { m({}); }), "test_onnx_import.cpp:"));
 }
 
+TEST_CASE("a range by a step beyond its end has its first number") {
+  const auto out = read("ranges")({{"x", ones({1})}});
+  CHECK(array_equal(out.at("up"), tensor({int64_t(0)})));
+  CHECK(array_equal(out.at("down"), tensor({int64_t(5)})));
+  CHECK(array_equal(out.at("all"), tensor({INT64_MIN, int64_t(-1), INT64_MAX - 1})));
+}
+
 TEST_CASE("files that are not sound are errors") {
+  CHECK(has(message_of([&] { read("cut_off")({{"x", ones({3, 4})}}); }), "'cut' (Pad): more is cut off than there is"));
+  CHECK(has(message_of([&] { read("cut_far_off")({{"x", ones({3, 4})}}); }), "'cut' (Pad): a padding of more than"));
+  CHECK(has(message_of([&] { read("other_kernel")({{"x", ones({1, 1, 4, 4})}}); }),
+            "'conv' (Conv): attribute 'kernel_shape' is not the shape of the kernel"));
   CHECK(has(message_of([&] { read("missing"); }),
             "2 of its operators are missing in rill: Enigma ('third'); Mystery of com.example ('first', 'second')"));
   CHECK(has(message_of([&] { read("unordered"); }), "node 'late' (Relu) reads 'h', which no node before it"));

@@ -381,3 +381,12 @@ TEST_CASE("More members than 16 bits count") {
     CHECK(back.at("t65599").item<int>() == 65599);
   }
 }
+
+TEST_CASE("a tensor of a map that is gone stays") {
+  static_assert(std::is_same_v<decltype(load("x.npy").at("")), Tensor>);
+  const Tensor& from_temporary = load(fixture("plain.npy")).at("");
+  CHECK(same(from_temporary, grid(f32)));
+  NamedTensors all = load(fixture("plain.npy"));
+  all.at("") = grid(f64);  // of a map that stays it is the element
+  CHECK(same(std::as_const(all).at(""), grid(f64)));
+}

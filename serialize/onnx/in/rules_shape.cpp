@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "rill/ops/apply.h"
+#include "rill/serialize/model/imported_sizes.h"
 #include "rill/serialize/onnx/in/interpreter.h"
 
 namespace rill::onnx_import {
@@ -162,12 +163,16 @@ Values trilu_rule(const Call& c) {
 Tensor padded(const Call& c, const Tensor& x, const std::vector<Padding>& widths, const std::string& mode,
               const Tensor& value) {
   if (mode == "constant") return pad(x, widths, value);
+  constexpr int64_t most = int64_t(1) << 47;
   std::vector<Padding> grow = widths;
   Dims from, to;
   for (size_t i = 0; i < widths.size(); ++i) {  // what is cut off first does not come back mirrored
+    for (const Dim d : {widths[i].lo, widths[i].hi})
+      if (!d.is_open() && (d > most || d < -most)) c.reject("a padding of more than a tensor has elements");
     grow[i].lo = larger(widths[i].lo, 0), grow[i].hi = larger(widths[i].hi, 0);
     from.push_back(larger(Dim(0) - widths[i].lo, 0));
     to.push_back(x.shape()[i] - larger(Dim(0) - widths[i].hi, 0));
+    if (!from[i].is_open() && !to[i].is_open() && from[i] > to[i]) c.reject("more is cut off than there is");
   }
   const Tensor kept = strided_slice(x, from, to);
   if (mode == "edge") return pad(kept, grow, PadMode::edge);
@@ -240,6 +245,7 @@ Values range_rule(const Call& c) {
       (is_integer(dtype) || (is_whole(c, 0) && is_whole(c, 1) && is_whole(c, 2)))) {
     const Dim start = c.dim(0), stop = c.dim(1), step = c.dim(2);
     if (step == 0) c.reject("a step of 0");
+    if (const auto all = imported::known_range(start, stop, step)) return {all->astype(dtype)};
     const Dim count = larger((stop - start + step + (step > 0 ? -1 : 1)) / step, 0);
     return {(iota({count}, 0, i64) * Tensor(step) + Tensor(start)).astype(dtype)};
   }

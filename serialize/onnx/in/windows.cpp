@@ -32,6 +32,8 @@ Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
   const size_t n = x.size() - 2;
   Windows w;
   w.kernel = kernel.empty() ? c.integers("kernel_shape") : kernel;
+  if (const Dims said = c.integers("kernel_shape"); !said.empty() && !kernel.empty() && said != kernel)
+    c.reject("attribute 'kernel_shape' is not the shape of the kernel");
   if (w.kernel.size() != n) c.reject("the kernel does not have a size for each axis of space");
   w.strides = all_or(c, "strides", n, 1);
   w.dilation = all_or(c, "dilations", n, 1);
