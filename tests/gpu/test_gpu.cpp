@@ -66,7 +66,8 @@ TEST_CASE("every record") {
         if (op.sum_tolerance) magnitude = run(op, op_check::magnitudes(*in), s.attrs);
         for (size_t k = 0; k < want.size(); ++k) {
           const Tensor back_here = want[k].to(host);
-          if (op.record_point && !is_complex(want[k].dtype())) CHECK(same((*is)[k], back_here));
+          if (op.record_point && !is_complex(want[k].dtype()) && !takes_library_numbers(op))
+            CHECK(same((*is)[k], back_here));
           else
             CHECK(mismatch(op, (*is)[k], back_here, op_check::summed_parts(magnitude[k].to(host)),
                            lost_digits(op, back_here)) == "");

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../math_functions.h"
 #include "shared.h"
 
 extern "C" int nvrtcVersion(int*, int*);
@@ -36,6 +37,23 @@ std::string builtins() {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
   return "libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor);
+}
+
+// Links kernels with the functions of ../host_math.cpp in place of the C library's.
+std::string wrapped_functions() {
+  std::string options;
+  const auto wrap = [&](const std::string& name) { options += " -Wl,--wrap=" + name; };
+#define RILL_WRAP(name, ulps64, ulps32) wrap(#name), wrap(#name "f"), wrap(#name "l");
+#define RILL_WRAP_EXACT(name) wrap(#name "l");
+  RILL_MATH_OF_ONE(RILL_WRAP)
+  RILL_MATH_OF_BESSEL(RILL_WRAP)
+  RILL_MATH_OF_TWO(RILL_WRAP)
+  RILL_EXACT_OF_ONE(RILL_WRAP_EXACT)
+  RILL_EXACT_OF_TWO(RILL_WRAP_EXACT)
+  for (const char* name :
+       {"lgamma_r", "lgammal_r", "sincos", "sincosl", "sincosf", "ldexpl", "scalbnl", "frexpl", "modfl", "ilogbl"})
+    wrap(name);
+  return options;
 }
 
 std::vector<int> architectures() {
@@ -90,7 +108,8 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   std::ofstream(source) << "#include \"" RILL_HOST_CUDA "\"\n" << p.text;
   if (const char* kept = std::getenv("RILL_SIMULATED_TEXTS"))  // for the true NVRTC (test_cuda_text.cpp)
     std::ofstream(std::string(kept) + "/" + std::to_string(std::hash<std::string>()(p.text)) + ".cu") << p.text;
-  const std::string line = RILL_COMPILE " -o " + library + " " + source + " " RILL_LINK " 2> " + log;
+  const std::string line =
+      RILL_COMPILE " -o " + library + " " + source + wrapped_functions() + " " RILL_LINK " 2> " + log;
   const int status = std::system(line.c_str());
   p.log = "rill.cu\n" + contents(log);
   p.code = contents(library);
