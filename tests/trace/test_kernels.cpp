@@ -82,6 +82,42 @@ void check_resources(const std::string& name, const Graph& g) {
   golden::check("sm_90/" + name, text);
 }
 
+// A kernel that is written by hand, of a family without further headers: CUDA C++ for NVRTC, as the build makes it.
+std::string family_text(std::initializer_list<const char*> parts, const std::string& params, const std::string& call) {
+  const char* const root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = std::string(root ? root : ".") + "/devices/cuda/families/";
+  std::string text;
+  for (const char* ending : {"_params.h", ".cuh"})
+    for (const char* part : parts) {
+      std::ifstream file(folder + part + ending);
+      text.append(std::istreambuf_iterator<char>(file), {});
+    }
+  return text + "\nusing namespace rill::cuda;\nRILL_KERNEL(k, " + params + ") { " + call + "(s); }\n";
+}
+
+// What these kernels take of an H100, each with its name. Their inner loops keep all in registers, and divide in 32 bits.
+void check_resources_of(const std::string& name, const std::vector<std::pair<std::string, std::string>>& kernels) {
+  find_nvrtc();
+  if (!cuda::no_nvrtc_reason().empty()) return skip_case(cuda::no_nvrtc_reason());
+  std::string text = "NVRTC " + cuda::nvrtc_version() + ", sm_90\n", known;
+  std::ifstream file(golden::folder() / "sm_90" / name);
+  if (std::getline(file, known) && known + "\n" != text) return skip_case("the files are of " + known);
+  const std::string nvdisasm = sass::find_nvdisasm();
+  for (const auto& [what, kernel] : kernels) {
+    const std::string code = cuda::compile(kernel, 90);
+    const cubin::Resources r = cubin::resources(code);
+    INFO(what);
+    if (!nvdisasm.empty()) {
+      const sass::Loops loops = sass::loops(nvdisasm, code);
+      CHECK(loops.count > 0);
+      CHECK(loops.local == 0);
+      CHECK(loops.divided == 0);
+    }
+    text += what + ": " + std::to_string(r.registers) + " registers, " + std::to_string(r.stack) + " bytes of stack\n";
+  }
+  golden::check("sm_90/" + name, text);
+}
+
 // Compares the text of all fused kernels, or writes it; or what they take of a GPU, where the caller asks for that.
 void check_golden(const std::string& name, const Graph& g) {
   if (std::getenv("RILL_GPU_RESOURCES")) return check_resources(name + ".txt", g);
@@ -106,6 +142,37 @@ TEST_CASE("golden: an elementwise chain, in f32 and f16") {
     CHECK(kernels(g) == 1);
     check_golden("chain_" + std::string(name(d)), g);
   }
+}
+
+TEST_CASE("golden: attention on tensor cores, and maps of several runs, on a GPU") {
+  if (!std::getenv("RILL_GPU_RESOURCES")) return skip_case("RILL_GPU_RESOURCES is not set");
+  std::vector<std::pair<std::string, std::string>> kernels;
+  const auto add = [&](const std::string& call) {
+    kernels.emplace_back(call, family_text({"attention", "attention_cores"}, "Attention", call));
+  };
+  for (const char* d : {"64", "96", "128", "256"}) add("attention_by_cores<f16, " + std::string(d) + ">");
+  for (const char* d : {"64", "96", "128"})
+    for (const char* part : {"q", "kv"})
+      add("attention_grad_" + std::string(part) + "_by_cores<bf16, " + std::string(d) + ">");
+  add("attention_grad_q_of_wide_heads<f16, 256>");
+  for (const char* part : {"false", "true"})
+    add("attention_grad_kv_of_wide_heads<f16, 256, " + std::string(part) + ">");
+  check_resources_of("attention_cores.txt", kernels);
+
+  kernels.clear();
+  const Graph step = fused_graph(
+      [](const V& v) {
+        const Tensor m = v[1] * 0.9f + v[2] * 0.1f;
+        return V{v[0] - m / (sqrt(square(v[2])) + 1e-8f), m};
+      },
+      {of({100}), of({100}), of({100})});
+  for (const Node& n : step.nodes())
+    if (n.op == &fused_op) {
+      const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+      kernels.emplace_back("runs of fused(" + in_order(f.ops()) + ")", cuda::text_of_runs(f.kernel, "k"));
+    }
+  CHECK(kernels.size() == 1);
+  check_resources_of("runs.txt", kernels);
 }
 
 TEST_CASE("golden: softmax, log_softmax, cross entropy") {
