@@ -1,9 +1,12 @@
 // How rill uses NVIDIA's driver, on the simulated one: what is told of faults, whose context is current, which GPUs are
 // opened, which NVRTC compiles. Hidden cases run in processes of their own, with settings.
+#include <atomic>
 #include <filesystem>
+#include <latch>
 #include <semaphore>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "catch.h"
 #include "child.h"
@@ -71,6 +74,26 @@ TEST_CASE("faults of many threads, one after the other, are told to each") {
     other.join();
   }
   CHECK(told == 130);
+}
+
+TEST_CASE("more threads than there are slots share them, and each error is told whole") {
+  const Tensor x = arange(5.f, {.device = gpu}), far = tensor({9}, {.device = gpu});
+  std::atomic<int> told = 0, other = 0;
+  std::latch begun(100);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 100; ++i)
+    threads.emplace_back([&] {
+      begun.arrive_and_wait();
+      for (int k = 0; k < 10; ++k) {
+        static_cast<void>(take(x, far, 0));
+        const std::string message = message_of([] { synchronize(gpu); });
+        if (!message.empty()) ++(has(message, "out of bounds") ? told : other);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  static_cast<void>(message_of([] { synchronize(gpu); }));
+  CHECK(told > 0);
+  CHECK(other == 0);
 }
 
 TEST_CASE("child: threads that never wait", "[.]") {

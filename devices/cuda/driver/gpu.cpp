@@ -257,7 +257,7 @@ void Gpu::synchronize() {
   enter();
   launch_gathered();
   RILL_CUDA(cuStreamSynchronize, stream_);
-  if (fault_slot()->code != 0) throw_faults();
+  throw_faults();
 }
 
 std::string Gpu::collect_faults(Fault* slot) {
@@ -273,8 +273,11 @@ std::string Gpu::collect_faults(Fault* slot) {
   return text;
 }
 
+// Threads that share a slot may collect at once, so that whether there are any is known under the lock alone.
 void Gpu::throw_faults() {
-  fail_later(collect_faults(fault_slot()) +
+  const std::string faults = collect_faults(fault_slot());
+  if (faults.empty()) return;
+  fail_later(faults +
              ". it was found after the call: what was computed from its result since, also in Variables, is "
              "of no use");
 }
@@ -307,9 +310,9 @@ void Gpu::wait() noexcept {
   api().cuCtxSetCurrent(now);
 }
 
-// The bytes go to pinned memory at once, and from there by an asynchronous copy on the stream: the host waits only for a
-// free slot, and copies overlap kernels that still run. (When pageable memory has been read, CUDA does not say.) A slot is
-// free when the copies from it are done.
+// The bytes go to pinned memory at once, and from there by an asynchronous copy on the stream: the host waits only for
+// a free slot, and copies overlap kernels that still run. (When pageable memory has been read, CUDA does not say.) A
+// slot is free when the copies from it are done.
 void Gpu::upload(void* to, const void* from, size_t bytes) {
   Capture::require_none(*this);
   enter();

@@ -1,7 +1,7 @@
 // Products of matrices by cuBLASLt. What it chooses for a product is kept, by all that the choice depends on: see Key.
 //
 // The library's matrices are stored by columns, ours by rows, so it computes the transposed product: its A is our right
-// operand, its B our left one. f32 is computed as f32 (no TF32), halves are summed in f32.
+// operand, its B our left one. f32 is computed as f32 (as TF32 with RILL_TF32=on), halves are summed in f32.
 #include "rill/devices/cuda/families/library_product.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/cuda/driver/cublaslt.h"
+#include "rill/devices/host_memory.h"
 
 namespace rill::cuda {
 
@@ -205,7 +206,7 @@ bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
 }
 
 // Of many matrices so many at once: the library's kernels number them along an axis of the grid that has no more.
-bool run_library_product(const LibraryProduct& p) {
+bool run_library_product(const LibraryProduct& p) try {
   constexpr int64_t most_matrices = 65535;
   Plans& plans = of_gpu<Plans>(p.gpu);
   const auto size = int64_t(size_of(p.dtype));
@@ -218,6 +219,9 @@ bool run_library_product(const LibraryProduct& p) {
     if (!plans.run(some)) return false;
   }
   return true;
+} catch (const host_memory::OutOfMemory&) {  // of the workspace: rill's own kernels need none
+  if (Capture::current(p.gpu)) throw;        // those would be captured for good
+  return false;
 }
 
 }  // namespace rill::cuda
