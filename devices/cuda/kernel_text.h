@@ -11,9 +11,9 @@
 
 namespace rill::cuda {
 
-// How the points of a kernel lie in memory: its parameter. prelude.cuh declares the same struct.
-// Row r of operand k is at the sum over axes a of stride[k][a] times r's index along a. Kernels that reduce no rows number their points
-// by 32 bits, and others their rows (for_each_space).
+// How the points of a kernel lie in memory: its parameter. prelude.cuh declares the same struct. Row r of operand k is
+// at the sum over axes a of stride[k][a] times r's index along a. Kernels that reduce no rows number their points by 32
+// bits, and others their rows (for_each_space).
 struct Space {
   static constexpr int most_operands = 24, most_axes = 6;
   int64_t n = 1, rows = 1;                        // points of a row; rows, the product of `outer`
@@ -39,8 +39,8 @@ struct RowSpace : Space {
   char *parts = nullptr, *totals = nullptr;
 };
 
-// Several runs of points that a map takes in one launch, as "multi-tensor apply" does elsewhere. Each run has these words:
-// the number of its first block, the number of its points, and the address of each operand.
+// Several runs of points that a map takes in one launch, as "multi-tensor apply" does elsewhere. Each run has these
+// words: the number of its first block, the number of its points, and the address of each operand.
 struct Runs {
   static constexpr size_t most_words = 484;      // in all, so that parameters are below CUDA's 4096 bytes
   static constexpr int64_t block_points = 1024;  // that a block of 256 threads takes
@@ -62,8 +62,8 @@ RowPasses row_passes(const kernel::Kernel& k);
 // How these rows are divided on a GPU with so many multiprocessors, by their number and length.
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
 
-// In maps on GPUs, an input that is a counter of u32 stands for the random words with these numbers (random_bits). Their
-// key is one more operand, after the outputs.
+// In maps on GPUs, an input that is a counter of u32 stands for the random words with these numbers (random_bits).
+// Their key is one more operand, after the outputs.
 bool is_words(const kernel::Input& in);
 size_t operand_count(const kernel::Kernel& k);
 

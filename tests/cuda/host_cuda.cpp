@@ -5,6 +5,9 @@
 // A GPU promises no order: threads begin in one of three, another for each block. Shared memory holds noise when a block
 // begins. A shuffle ends the program where a lane of its warp has ended, or ends while others wait.
 //
+// Where rill_begin_recording() was called, accesses to memory are recorded, and the program ends where two blocks of a launch
+// touch the same bytes, one of them to write. (Additions that are atomic may.)
+//
 // Stacks are changed by _setjmp and _longjmp, thousands of times a kernel: swapcontext asks the system for the mask of
 // signals each time, which was two thirds of these tests' time. ucontext only begins a stack.
 #include "host_cuda.h"
@@ -15,6 +18,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +30,7 @@ extern "C" {
 void* __tls_get_addr(unsigned long* module_and_offset);  // of the C library: makes a thread's variables
 long long rill_shift = 0;
 RILL_THREAD Dim3 gridDim{1, 1, 1}, blockDim{1, 1, 1}, blockIdx{0, 0, 0}, threadIdx{0, 0, 0};
+RILL_THREAD bool rill_records = false;
 }
 
 namespace {
@@ -177,6 +182,66 @@ void run_block(void (*kernel)(const void*), const void* params) {
   }
 }
 
+// --- Races ---
+
+struct Access {
+  unsigned long long begin, end;
+  unsigned block;
+  bool writes;
+};
+thread_local std::vector<Access> accesses;  // of a launch
+
+// Sorted by where they begin, those of one block joined where they follow one another.
+void sort_and_join(std::vector<Access>& all) {
+  std::sort(all.begin(), all.end(), [](const Access& a, const Access& b) {
+    return a.writes != b.writes ? a.writes : a.block != b.block ? a.block < b.block : a.begin < b.begin;
+  });
+  size_t kept = 0;
+  for (const Access& a : all) {
+    Access* last = kept > 0 ? &all[kept - 1] : nullptr;
+    if (last && last->writes == a.writes && last->block == a.block && a.begin <= last->end)
+      last->end = std::max(last->end, a.end);
+    else all[kept++] = a;
+  }
+  all.resize(kept);
+  std::sort(all.begin(), all.end(), [](const Access& a, const Access& b) { return a.begin < b.begin; });
+}
+// Two accesses to the same bytes by different blocks, one of them a write; null where there are none.
+const Access* find_race(const std::vector<Access>& all, const Access*& other) {
+  // Of what began before: the write and the access that reach farthest, and those of another block.
+  const Access *write[2] = {}, *any[2] = {};
+  const auto keep = [](const Access*(&best)[2], const Access& a) {
+    if (!best[0] || a.end > best[0]->end) {
+      if (best[0] && best[0]->block != a.block) best[1] = best[0];
+      best[0] = &a;
+    } else if (a.block != best[0]->block && (!best[1] || a.end > best[1]->end)) {
+      best[1] = &a;
+    }
+  };
+  for (const Access& a : all) {
+    for (const Access* before : {write[0], write[1], a.writes ? any[0] : nullptr, a.writes ? any[1] : nullptr})
+      if (before && before->block != a.block && before->end > a.begin) {
+        other = before;
+        return &a;
+      }
+    keep(any, a);
+    if (a.writes) keep(write, a);
+  }
+  return nullptr;
+}
+void require_no_race(void (*kernel)(const void*)) {
+  sort_and_join(accesses);
+  const Access* other = nullptr;
+  const Access* a = find_race(accesses, other);
+  if (!a) return;
+  Dl_info its{};
+  dladdr(reinterpret_cast<void*>(kernel), &its);
+  std::fprintf(stderr, "a race in a kernel of %s: block %u %s [%llx, %llx), and block %u %s [%llx, %llx)\n",
+               its.dli_fname, other->block, other->writes ? "writes" : "reads", other->begin, other->end, a->block,
+               a->writes ? "writes" : "reads", a->begin, a->end);
+  std::abort();
+}
+
 // The shared memory of a kernel on this thread: the thread-local variables of its library, which has no others.
 struct SharedMemory {
   void* begin = nullptr;
@@ -223,6 +288,25 @@ void rill_sync_warp() {
   if (warp.alive < warp.threads) stop("a shuffle asks a lane that has ended, or that the block does not have");
   wait(warp);
 }
+void rill_record(const void* address, int bytes, bool writes) {
+  const auto at = (unsigned long long)address;
+  Access* last = accesses.empty() ? nullptr : &accesses.back();
+  if (last && last->block == blockIdx.x && last->writes == writes && last->end == at) last->end += unsigned(bytes);
+  else accesses.push_back({at, at + unsigned(bytes), blockIdx.x, writes});
+}
+void rill_forget(const void* address, int bytes) {
+  const auto end = (unsigned long long)address + unsigned(bytes);
+  for (size_t back = 1; back <= accesses.size() && back <= 4; ++back)
+    if (Access& a = *(accesses.end() - long(back)); a.writes && a.end == end) {
+      a.end -= unsigned(bytes);
+      return;
+    }
+}
+// From now on, on this thread. What was recorded of the latest launch goes to `each`, sorted by address.
+void rill_begin_recording(bool on) { rill_records = on; }
+void rill_recorded(void (*each)(void*, unsigned long long begin, unsigned long long end, bool writes), void* to) {
+  for (const Access& a : accesses) each(to, a.begin, a.end, a.writes);
+}
 unsigned long long* rill_given() { return block->given.data(); }
 void rill_unaligned(const void* address, int bytes) {
   std::fprintf(stderr, "a kernel's access of %d bytes is not aligned: %p\n", bytes, address);
@@ -233,9 +317,11 @@ void rill_launch(void (*kernel)(const void*), const void* params, unsigned grid,
   blockDim.x = threads;
   block = &block_of_thread;
   const SharedMemory& shared = shared_memory_of(kernel);
+  accesses.clear();
   for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
     if (shared.begin) std::memset(shared.begin, 0xff, shared.bytes);  // as floats NaNs
     run_block(kernel, params);
   }
+  if (rill_records) require_no_race(kernel);
 }
 }

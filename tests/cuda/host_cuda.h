@@ -29,12 +29,6 @@ void rill_sync_warp();
 // Where the threads of the running block leave what they hand to others of their warp, by thread.
 unsigned long long* rill_given();
 }
-template <class T>
-T* rill_at(T* p) {
-  if ((unsigned long long)p % alignof(T) != 0) rill_unaligned((const void*)p, int(sizeof(T)));
-  return (T*)((char*)p + rill_shift);
-}
-#define RILL_AT(pointer) rill_at(pointer)
 
 struct Dim3 {
   unsigned x, y, z;
@@ -46,7 +40,27 @@ struct Dim3 {
 #endif
 extern "C" {
 extern RILL_THREAD Dim3 gridDim, blockDim, blockIdx, threadIdx;
+// Whether accesses are recorded, to find races (host_cuda.cpp), and the function that does it.
+extern RILL_THREAD bool rill_records;
+void rill_record(const void* address, int bytes, bool writes);
+void rill_forget(const void* address, int bytes);  // an atomic operation's, which is no race
 }
+template <class T>
+struct IsConst {
+  enum { value = false };
+};
+template <class T>
+struct IsConst<const T> {
+  enum { value = true };
+};
+// Kernels write through pointers to what is not const alone.
+template <class T>
+T* rill_at(T* p) {
+  if ((unsigned long long)p % alignof(T) != 0) rill_unaligned((const void*)p, int(sizeof(T)));
+  if (__builtin_expect(rill_records, false)) rill_record((const void*)p, int(sizeof(T)), !IsConst<T>::value);
+  return (T*)((char*)p + rill_shift);
+}
+#define RILL_AT(pointer) rill_at(pointer)
 
 inline void __syncthreads() { rill_sync_block(); }
 inline void __syncwarp(unsigned = ~0u) { rill_sync_warp(); }
@@ -166,7 +180,7 @@ inline void __load_matrices(unsigned (&to)[4], const unsigned short* row, bool t
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
-// Streams are threads, so these are atomic.
+// Streams are threads, so these are atomic. Kernels take their pointers by RILL_AT, which has recorded a write.
 template <class T>
 T atomicCAS(T* at, T from, T to) {
   __atomic_compare_exchange_n(at, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -174,6 +188,7 @@ T atomicCAS(T* at, T from, T to) {
 }
 template <class T>
 T atomicAdd(T* at, T by) {
+  if (__builtin_expect(rill_records, false)) rill_forget((const char*)at - rill_shift, int(sizeof(T)));
   T old, sum;
   __atomic_load(at, &old, __ATOMIC_SEQ_CST);
   do sum = old + by;

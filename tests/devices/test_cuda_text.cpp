@@ -291,6 +291,37 @@ TEST_CASE("a shuffle that asks a lane which has ended ends the program") {
   CHECK(has(output, "shuffle"));
 }
 
+TEST_CASE("child: two blocks that write one number", "[.]") {
+  Folder folder;
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  put_file(folder / "k.cpp", "#define RILL_THREAD __thread\n#include \"" + std::string(root ? root : ".") +
+                                 R"(/tests/cuda/host_cuda.cpp"
+struct Numbers { int* to; };
+RILL_KERNEL(adds, Numbers) { atomicAdd(RILL_AT(s.to), 1); *RILL_AT(s.to + 1 + blockIdx.x) = 1; }
+RILL_KERNEL(races, Numbers) { *RILL_AT(s.to + (blockIdx.x + 1) / 2) = 1; }
+)");
+  REQUIRE(std::system(("c++ -std=c++17 -w -fPIC -shared -o " + (folder / "k.so") + " " + (folder / "k.cpp")).c_str()) ==
+          0);
+  void* library = dlopen((folder / "k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library);
+  int memory[4] = {};
+  int* const to = memory;
+  const auto launch = reinterpret_cast<void (*)(void*, const void*, int, int)>(dlsym(library, "rill_launch"));
+  reinterpret_cast<void (*)(bool)>(dlsym(library, "rill_begin_recording"))(true);
+  launch(dlsym(library, "adds"), &to, 3, 1);
+  std::puts("no race so far");
+  std::fflush(stdout);
+  launch(dlsym(library, "races"), &to, 3, 1);
+}
+TEST_CASE("blocks of a launch that access the same bytes end the program") {
+  std::string output;
+  const int status = child("", "child: two blocks that write one number", output);
+  INFO(output);
+  CHECK(status != 0);
+  CHECK(has(output, "no race so far"));
+  CHECK(has(output, "a race in a kernel"));
+}
+
 namespace {
 // What NVRTC compiles for: those that RILL_CUDA_ARCHITECTURES lists, as in 80,90,100, else one of these in turn, for
 // each takes minutes.

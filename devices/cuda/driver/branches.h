@@ -1,5 +1,5 @@
-// The dependencies of a graph's nodes: a node depends on those that write what it accesses, and on those that read what it
-// writes. So independent branches of a traced function run side by side, on streams that the driver chooses.
+// The dependencies of a graph's nodes: a node depends on those that write what it accesses, and on those that read what
+// it writes. So independent branches of a traced function run side by side, on streams that the driver chooses.
 #pragma once
 #include <span>
 #include <vector>

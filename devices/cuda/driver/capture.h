@@ -3,10 +3,10 @@
 // for themselves is kept for as long as the graph lives. A launch writes the new addresses of memory that has moved
 // into the parameters of rill's own kernels, and begins the graph on the GPU's stream. Start at capture().
 //
-// Addresses are found in parameters as words that point into one of the moving blocks. A number that happens to look like
-// one would be changed too, so a block may move only after a second capture, with the block elsewhere, has shown that
-// rewriting gives the same parameters. The parameters of a library's kernels cannot be rewritten, so what those read may
-// not move.
+// Addresses are found in parameters as words that point into one of the moving blocks. A number that happens to look
+// like one would be changed too, so a block may move only after a second capture, with the block elsewhere, has shown
+// that rewriting gives the same parameters. The parameters of a library's kernels cannot be rewritten, so what those
+// read may not move.
 #pragma once
 #include <span>
 #include <vector>
@@ -35,8 +35,9 @@ class Capture final : public CapturedWork {
   bool replaces(CapturedWork& earlier) override;
 
   // --- While it is made ---
-  // Runs a record's call. Its kernels depend on those of calls that wrote what it reads, or accessed what it writes, and
-  // on no others. What is started outside of a call is a barrier: it depends on all before it, and all after it on it.
+  // Runs a record's call. Its kernels depend on those of calls that wrote what it reads, or accessed what it writes,
+  // and on no others. What is started outside of a call is a barrier: it depends on all before it, and all after it on
+  // it.
   void run_call(rill::Kernel kernel, const KernelArgs& args);
   Ref<Buffer> allocate(size_t bytes);
   void add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
@@ -45,9 +46,9 @@ class Capture final : public CapturedWork {
   void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
  private:
-  // The arena: temporary memory of the kernels. Which block an allocation gets depends only on the sizes asked for so far, so that
-  // replaces() can match the blocks of two captures of the same work by number. A block that is freed while capturing
-  // serves later kernels, which come later in the graph.
+  // The arena: temporary memory of the kernels. Which block an allocation gets depends only on the sizes asked for so
+  // far, so that replaces() can match the blocks of two captures of the same work by number. A block that is freed
+  // while capturing serves later kernels, which come later in the graph.
   struct ArenaBlock {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted

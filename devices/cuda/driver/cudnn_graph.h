@@ -31,8 +31,8 @@ class Graph {
 
   // Returns its index. Strides are in elements; every address is a multiple of `alignment` bytes.
   int64_t tensor(int type, std::vector<int64_t> sizes, std::vector<int64_t> strides, int64_t alignment);
-  // `kind`: forward, or a gradient. x, w and y are the indices of three tensors: input [batch, channels, space...], weights [out,
-  // in / groups, space...], result [batch, out, space...].
+  // `kind`: forward, or a gradient. x, w and y are the indices of three tensors: input [batch, channels, space...],
+  // weights [out, in / groups, space...], result [batch, out, space...].
   struct Window {
     std::vector<int64_t> strides, dilations, pads;  // as many before as after
     int compute;                                    // data type

@@ -1,6 +1,6 @@
-// Launches of maps (recorded kernels that reduce no rows) that are deferred until others of their kind have come, so that
-// an optimizer's step on hundreds of small parameters is a few launches. Each one's memory accesses are known, and none
-// is launched before those that it depends on. Gpu::gather() says which are deferred, and until when. Start at
+// Launches of maps (recorded kernels that reduce no rows) that are deferred until others of their kind have come, so
+// that an optimizer's step on hundreds of small parameters is a few launches. Each one's memory accesses are known, and
+// none is launched before those that it depends on. Gpu::gather() says which are deferred, and until when. Start at
 // Gathered::add.
 #pragma once
 #include <algorithm>

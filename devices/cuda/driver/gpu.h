@@ -20,9 +20,9 @@
 
 namespace rill::cuda {
 
-// What a kernel reports when an element of an operand breaks a rule. Faults lie in pinned host memory that the GPU writes
-// to, `kept` of them for each host thread (Gpu::fault_slot). Kernels call rill::report() of prelude.cuh, which declares
-// the same struct.
+// What a kernel reports when an element of an operand breaks a rule. Faults lie in pinned host memory that the GPU
+// writes to, `kept` of them for each host thread (Gpu::fault_slot). Kernels call rill::report() of prelude.cuh, which
+// declares the same struct.
 struct Fault {
   static constexpr int kept = 8;
   int code = 0;  // 0: none; else 1 + the index in Gpu's list of rules
@@ -121,8 +121,8 @@ class Gpu {
   // by what the kernel says. The error is thrown when the thread next waits for the GPU.
   Fault* fault_slot() const;
   int fault_code(std::string_view op, std::string_view rule);
-  // Prints the errors of a thread that had this slot and ended without waiting for the GPU: the thread that gets the slot
-  // next must not throw them. Waits for the stream.
+  // Prints the errors of a thread that had this slot and ended without waiting for the GPU: the thread that gets the
+  // slot next must not throw them. Waits for the stream.
   void print_unreported_faults(int slot);
 
  private:

@@ -25,17 +25,17 @@ Tensor dense_copy(const Tensor& t);
 // Whether the last `row_axes` axes are one run for every operand, as kernels that reduce rows need.
 bool has_plain_rows(const Ints& sizes, const std::vector<StridedOperand>& operands, size_t row_axes);
 
-// Calls `start` with the Spaces that cover the index space. It is one Space, unless there are more axes than a Space holds
-// (after neighbours with one stride for every operand are joined), or more than 2^30 points (of maps) or rows. The last
-// `row_axes` axes make a row, which a kernel reduces; maps have no_rows. Throws where there are more operands than a Space
-// holds, or no plain rows.
+// Calls `start` with the Spaces that cover the index space. It is one Space, unless there are more axes than a Space
+// holds (after neighbours with one stride for every operand are joined), or more than 2^30 points (of maps) or rows.
+// The last `row_axes` axes make a row, which a kernel reduces; maps have no_rows. Throws where there are more operands
+// than a Space holds, or no plain rows.
 inline constexpr int no_rows = -1;
 void for_each_space(const Ints& sizes, const std::vector<StridedOperand>& operands, int row_axes,
                     const Callback<void(const Space&)>& start);
 
-// For kernels that only copy elements of `size` bytes among the first `operands` of a Space: where rows are dense, makes
-// points of up to 16 bytes out of several elements. Returns the bytes of a point. `steps`: the bitwise or of all offsets,
-// in bytes, that a kernel adds to the Space's addresses; points must be aligned there too.
+// For kernels that only copy elements of `size` bytes among the first `operands` of a Space: where rows are dense,
+// makes points of up to 16 bytes out of several elements. Returns the bytes of a point. `steps`: the bitwise or of all
+// offsets, in bytes, that a kernel adds to the Space's addresses; points must be aligned there too.
 size_t widen_points(Space& s, int operands, size_t size, uintptr_t steps = 0);
 
 }  // namespace rill::cuda

@@ -12,8 +12,8 @@ namespace rill::cuda {
 // there is no room.
 bool append(Axes& axes, int64_t size, int64_t stride_in_bytes);
 
-// Folds by `rule` of the family's text, with accumulators of so many bytes. The caller has set s.from, s.kept, s.reduced
-// and what the rule reads; rows and n are the products of the axes' sizes.
+// Folds by `rule` of the family's text, with accumulators of so many bytes. The caller has set s.from, s.kept,
+// s.reduced and what the rule reads; rows and n are the products of the axes' sizes.
 void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t accumulator_bytes, Folding s,
                 int64_t rows, int64_t n);
 

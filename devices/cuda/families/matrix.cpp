@@ -27,8 +27,8 @@ MatrixBatch matrices(const KernelArgs& args) {
   return s;
 }
 
-// `numbers` and `integers`: how many of the wide type and of i64 a warp needs as workspace; `message`: what is wrong with a matrix
-// that a kernel reports.
+// `numbers` and `integers`: how many of the wide type and of i64 a warp needs as workspace; `message`: what is wrong
+// with a matrix that a kernel reports.
 struct Call {
   std::string_view op, function;
   int64_t numbers, integers = 0;

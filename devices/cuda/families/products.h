@@ -8,7 +8,8 @@
 
 namespace rill::cuda {
 
-// Appends a digit inside those of `w`, joined to the last one where both together have one stride. False where `w` is full.
+// Appends a digit inside those of `w`, joined to the last one where both together have one stride. False where `w` is
+// full.
 bool add_digit(IndexLayout& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step = {});
 
 // How the left operand is read, and the name of that in products.cuh.

@@ -1,6 +1,6 @@
-// Products by cuBLASLt, also of operands whose strides it does not take: these are copied first (for a convolution that is
-// im2col, in pieces), and the result is copied to where it belongs. That costs memory bandwidth, and pays where rows are
-// long, above all for halves, which the library multiplies on tensor cores.
+// Products by cuBLASLt, also of operands whose strides it does not take: these are copied first (for a convolution that
+// is im2col, in pieces), and the result is copied to where it belongs. That costs memory bandwidth, and pays where rows
+// are long, above all for halves, which the library multiplies on tensor cores.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/families.h"

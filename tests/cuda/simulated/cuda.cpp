@@ -11,7 +11,7 @@
 // * Tests say which call is to fail next (rill_simulated_fail), and count kernels (rill_simulated_launches) and graphs.
 // * RILL_SIMULATED_MEMORY: the bytes of a device. RILL_SIMULATED_CUDA: the CUDA version of the driver, 12040 for 12.4;
 //   13.0 where it is not set. RILL_SIMULATED_POOLS=none: GPUs have no memory pools. RILL_SIMULATED_PROCESSORS:
-//   multiprocessors of a GPU, 2 where it is not set.
+//   multiprocessors of a GPU, 2 where it is not set. RILL_SIMULATED_RACES=on: see state.h.
 // * A kernel that fails (rill_simulated_fail("kernel", 1)), as by an illegal address, ends its context: every later call
 //   gives that error. Calls that CUDA has for a current context fail without one.
 //

@@ -19,7 +19,36 @@
 using namespace simulated;
 
 namespace {
+
 constexpr unsigned most_threads = 1024;
+
+// Whether two lists of ranges, each sorted by where they begin, share a byte that one of them writes.
+bool overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
+  for (const Range& x : a)
+    for (const Range& y : b) {
+      if (y.begin >= x.end) break;
+      if (y.end > x.begin && (x.writes || y.writes)) return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+void simulated::require_no_race(const std::vector<CUgraphnode>& nodes, const std::vector<std::vector<Range>>& ranges) {
+  std::vector<std::vector<bool>> after(nodes.size(), std::vector<bool>(nodes.size()));
+  for (size_t i = 0; i < nodes.size(); ++i)  // a node's number is higher than those that it comes after
+    for (const size_t a : nodes[i].after) {
+      after[i][a] = true;
+      for (size_t b = 0; b < a; ++b)
+        if (after[a][b]) after[i][b] = true;
+    }
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      if (after[i][j] || !overlap(ranges[i], ranges[j])) continue;
+      std::fprintf(stderr, "a race in a graph: nodes %zu and %zu of %zu access the same memory, and have no order\n", j,
+                   i, nodes.size());
+      std::abort();
+    }
 }
 
 extern "C" {
@@ -49,7 +78,8 @@ int cuModuleLoadData(void** module, const void* image) {
   close(file);
   unlink(path);
   if (!*module) return 200;
-  if (void* at = dlsym(*module, "rill_shift")) *static_cast<long long*>(at) = shift;
+  if (void* at = dlsym(*module, "rill_shift"))  // the same for all, of a library that kernels share
+    __atomic_store_n(static_cast<long long*>(at), shift, __ATOMIC_RELAXED);
   return ok;
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
@@ -58,7 +88,9 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   f->run = reinterpret_cast<decltype(f->run)>(dlsym(module, name));
   const auto bytes = reinterpret_cast<unsigned (*)()>(dlsym(module, (std::string(name) + "_bytes").c_str()));
   f->launch = reinterpret_cast<decltype(f->launch)>(dlsym(module, "rill_launch"));
-  if (!f->run || !bytes || !f->launch) return not_found;
+  f->record = reinterpret_cast<decltype(f->record)>(dlsym(module, "rill_begin_recording"));
+  f->recorded = reinterpret_cast<decltype(f->recorded)>(dlsym(module, "rill_recorded"));
+  if (!f->run || !bytes || !f->launch || !f->record || !f->recorded) return not_found;
   f->bytes = bytes();
   *function = f.release();
   return ok;

@@ -153,22 +153,40 @@ struct CUevent {
   std::chrono::steady_clock::time_point at;
 };
 
-// --- Graphs ---
+// --- Kernels and graphs ---
 
 struct CUfunc {
   void (*run)(const void*);
   unsigned bytes;
   void (*launch)(void (*)(const void*), const void*, unsigned, unsigned);
+  void (*record)(bool);  // rill_begin_recording(), rill_recorded(): see ../host_cuda.cpp
+  void (*recorded)(void (*)(void*, Pointer, Pointer, bool), void*);
+};
+
+// RILL_SIMULATED_RACES=on: kernels that access the same memory without order end the program, two blocks of a launch as well
+// as two nodes of a graph.
+inline bool looks_for_races() {
+  static const char* const wanted = std::getenv("RILL_SIMULATED_RACES");
+  return wanted && std::string(wanted) == "on";
+}
+struct Range {
+  Pointer begin, end;
+  bool writes;
 };
 
 struct Launch {
   const CUfunc* function = nullptr;
   std::vector<char> params;
   unsigned grid = 0, block = 0;
-  int operator()() const {
+  int operator()(std::vector<Range>* ranges = nullptr) const {
     if (fails("kernel")) return illegal_address;
     if (grid > most_blocks) most_blocks = grid;
+    if (looks_for_races()) function->record(true);
     function->launch(function->run, params.data(), grid, block);
+    const auto append = [](void* to, Pointer begin, Pointer end, bool writes) {
+      static_cast<std::vector<Range>*>(to)->push_back({begin, end, writes});
+    };
+    if (ranges) function->recorded(append, ranges);
     return ok;
   }
 };
@@ -177,15 +195,18 @@ struct CUgraphnode {
   std::function<int()> work;  // of a library, or a graph's; or else
   Launch kernel;
   std::vector<size_t> after;  // numbers of nodes
-  int run() const { return work ? work() : kernel(); }
+  int run(std::vector<Range>* ranges = nullptr) const { return work ? work() : kernel(ranges); }
 };
 inline std::atomic<size_t> most_branches = 0;  // nodes that could have run at once
+// Ends the program where two of these access the same memory, one of them to write it, and neither comes after the other.
+void require_no_race(const std::vector<CUgraphnode>& nodes, const std::vector<std::vector<Range>>& ranges);
 // Each after those that it names, else in any order: what was added last comes first, as far as it can, or by chance.
 inline int run_all(const std::vector<CUgraphnode>& nodes) {
   static std::atomic<unsigned> calls = 0;
   unsigned noise = calls++;
   std::vector<bool> done(nodes.size());
   std::vector<size_t> ready;
+  std::vector<std::vector<Range>> ranges(looks_for_races() ? nodes.size() : 0);
   for (size_t left = nodes.size(); left > 0; --left) {
     ready.clear();
     for (size_t i = 0; i < nodes.size(); ++i)
@@ -194,9 +215,10 @@ inline int run_all(const std::vector<CUgraphnode>& nodes) {
     if (ready.size() > most_branches) most_branches = ready.size();
     noise = noise * 1664525 + 1013904223;
     const size_t next = noise >> 31 ? ready.back() : ready[(noise >> 8) % ready.size()];
-    if (const int error = nodes[next].run(); error != ok) return error;
+    if (const int error = nodes[next].run(ranges.empty() ? nullptr : &ranges[next]); error != ok) return error;
     done[next] = true;
   }
+  if (!ranges.empty()) require_no_race(nodes, ranges);
   return ok;
 }
 struct CUgraph {
