@@ -199,7 +199,7 @@ class Writer {
     each("v{i} = rill::join_parts<{fold}>(s, {number}, t.row, shared);");
     if (!is_last) line("continue;");
     next("else");
-    each("v{i} = *RILL_AT(rill::total<{type}>(s, {number}, t.row));");
+    each("v{i} = *RILL_AT((const {type}*)rill::total<{type}>(s, {number}, t.row));");
     end();
     for (const size_t i : folds)
       if (k_.body[i].code == Code::reduce_sum_where)

@@ -200,11 +200,16 @@ TEST_CASE("random bits and draws") {
     INFO(n);
     CHECK(agrees("random_bits", {key}, RandomParams{{n}}));
   }
-  // The simulated GPU has the host's logarithms; a true one's may differ in the last bit.
+  // Logarithms are CUDA's, whose last bits may differ: hardly ever seen in f32.
   for (const DType d : {f32, f64}) {
     const Inputs in{key, samples::uniform({3000}, 0.01, 30).astype(d)};
-    CHECK(agrees("random_gamma", in, {}));
-    CHECK(agrees(in, [](const Inputs& x) { return run(*find_op("random_gamma"), x, {})[1]; }));
+    const Op& op = *find_op("random_gamma");
+    const WithDevice here(host);
+    const Inputs want = run(op, in, {}), got = to(run(op, to(in, gpu), {}), host);
+    for (size_t k = 0; k < 2; ++k) {
+      const double allowed = d == f64 ? lost_digits(op, want[k]) : 0;
+      CHECK(largest_error(got[k], want[k]) <= allowed);
+    }
   }
   const Tensor many = samples::uniform({3000}, 0, 500).astype(f64),
                share = samples::uniform({3000}, 0, 1, 2).astype(f64);

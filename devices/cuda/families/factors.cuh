@@ -85,19 +85,19 @@ struct Mat {
 };
 // The workspace of this warp.
 template <class W>
-RILL W* workspace(const MatrixBatch& s) { return RILL_AT((W*)s.work) + warp() * s.room; }
+RILL W* workspace(const MatrixBatch& s) { return RILL_AT((W*)s.work + warp() * s.room); }
 
 template <class T, class W>
 RILL void load_matrix(const char* from, i64 number, Mat<W> to) {
   const i64 size = to.rows * to.columns;
-  const T* x = RILL_AT((const T*)from) + number * size;
+  const T* x = RILL_AT((const T*)from + number * size);
   RILL_LANES(e, 0, size) to(e / to.columns, e % to.columns) = widened(x[e]);
   __syncwarp();
 }
 // value(i, j) of a matrix of so many rows and columns.
 template <class T, class F>
 RILL void store_matrix(char* to, i64 number, i64 rows, i64 columns, F value) {
-  T* y = RILL_AT((T*)to) + number * rows * columns;
+  T* y = RILL_AT((T*)to + number * rows * columns);
   RILL_LANES(e, 0, rows * columns) put_number(y + e, value(e / columns, e % columns));
   __syncwarp();
 }
@@ -302,7 +302,7 @@ RILL void lu(const MatrixBatch& s) {
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
     factor_lu(a, pivots);
-    i64* rows = RILL_AT((i64*)s.out[0]) + m * s.rows;
+    i64* rows = RILL_AT((i64*)s.out[0] + m * s.rows);
     RILL_LANES(i, 0, s.rows) rows[i] = i;
     __syncwarp();
     for (i64 k = 0; lane() == 0 && k < steps; ++k) {

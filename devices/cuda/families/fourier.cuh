@@ -153,7 +153,7 @@ RILL void filter_lines(const Lines& s) {
 template <class T, int radix>
 RILL void pass_lines(const Pass& s) {
   const Complex<T>*x = RILL_AT((const Complex<T>*)s.from), *roots = RILL_AT((const Complex<T>*)s.roots);
-  Complex<T>* y = RILL_AT((Complex<T>*)s.to);
+  Complex<T>* y = (Complex<T>*)RILL_AT((const Complex<T>*)s.to);  // all blocks have its begin, and write elsewhere
   const i64 m = i64(1) << s.bits, butterflies_per_line = m / radix;
   for (i64 q = first_thread(); q < s.butterflies; q += all_threads()) {
     const i64 i = q & (butterflies_per_line - 1), line = (q - i) * radix;

@@ -199,7 +199,7 @@ struct Svd {
   // False where the matrix has an infinity or a NaN.
   template <class T>
   inline bool run(const char* from, i64 m) const {
-    const T* x = RILL_AT((const T*)from) + m * b.rows * b.columns;
+    const T* x = RILL_AT((const T*)from + m * b.rows * b.columns);
     RILL_LANES(e, 0, b.rows * b.columns) {
       if (wide) b.at[e] = conj_of(widened(x[e]));  // the rows are the adjoint's columns
       else b(e / b.columns, e % b.columns) = widened(x[e]);
@@ -289,8 +289,8 @@ RILL void lstsq(const MatrixBatch& s) {
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     const bool good = d.template run<T>(s.a, m);
     store_matrix<Part>(s.out[1], m, d.b.columns, 1, [&](i64 j, i64) { return good ? d.value(j) : not_a_number(0.); });
-    const T* b = RILL_AT((const T*)s.b) + m * s.rows * s.right;
-    T* x = RILL_AT((T*)s.out[0]) + m * s.columns * s.right;
+    const T* b = RILL_AT((const T*)s.b + m * s.rows * s.right);
+    T* x = RILL_AT((T*)s.out[0] + m * s.columns * s.right);
     for (i64 c = 0; c < s.right; ++c) {
       RILL_LANES(k, 0, d.b.columns) {
         W total = 0.;
