@@ -5,16 +5,6 @@
 #pragma once
 
 // name, ulps in f64, ulps in f32
-<<<<<<< HEAD
-#define RILL_MATH_OF_ONE(F)                                                                                            \
-  F(sin, 2, 2)                                                                                                         \
-  F(cos, 2, 2)                                                                                                         \
-  F(tan, 2, 4)                                                                                                         \
-  F(asin, 2, 4)                                                                                                        \
-  F(acos, 2, 3) F(atan, 2, 2) F(sinh, 2, 3) F(cosh, 1, 2) F(tanh, 1, 2) F(asinh, 3, 3) F(acosh, 3, 4) F(atanh, 2, 3)   \
-      F(exp, 1, 2) F(exp2, 1, 2) F(expm1, 1, 1) F(log, 1, 1) F(log2, 1, 1) F(log10, 1, 2) F(log1p, 1, 1) F(cbrt, 1, 1) \
-          F(erf, 2, 2) F(erfc, 5, 4) F(lgamma, 4, 6) F(tgamma, 10, 5)
-=======
 // clang-format off
 #define RILL_MATH_OF_ONE(F)                                                                                        \
   F(sin, 2, 2) F(cos, 2, 2) F(tan, 2, 4) F(asin, 2, 4) F(acos, 2, 3) F(atan, 2, 2)                                 \
@@ -22,7 +12,6 @@
   F(exp, 1, 2) F(exp2, 1, 2) F(expm1, 1, 1) F(log, 1, 1) F(log2, 1, 1) F(log10, 1, 2) F(log1p, 1, 1)               \
   F(cbrt, 1, 1) F(erf, 2, 2) F(erfc, 5, 4) F(lgamma, 4, 6) F(tgamma, 10, 5)
 // clang-format on
->>>>>>> b57f9c1623f8792d6c37b433a42fdb1b1f688719
 #define RILL_MATH_OF_TWO(F) F(pow, 2, 4) F(hypot, 2, 3) F(atan2, 2, 3)
 #define RILL_MATH_OF_BESSEL(F) F(j0, 7, 9) F(j1, 7, 9) F(y0, 7, 9) F(y1, 7, 9)
 // Exact ones: wrapped because a long double is a double on a GPU.
