@@ -33,6 +33,8 @@
 
 namespace rill {
 
+class Graph;  // trace/graph.h, which has a freeze() of its own
+
 // Variables under their paths, in the order of the model.
 class NamedVariables {
  public:
@@ -456,6 +458,7 @@ bool path_matches(std::string_view path, std::string_view pattern);
 // "encoder" freezes all below encoder/, "*/bias" every bias, "*" all. Throws where nothing matches. Lists that were
 // made before, such as an optimizer's parameters, still have them: take model.parameters() anew.
 template <class Model>
+  requires(!std::is_same_v<std::remove_cvref_t<Model>, Graph>)
 NamedVariables freeze(Model&& model, std::string_view pattern = "*", Where where = Where::current()) {
   return detail::set_frozen(variables(model), pattern, true, "freeze", where);
 }

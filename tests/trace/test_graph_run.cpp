@@ -3,6 +3,7 @@
 
 #include "catch.h"
 #include "messages.h"
+#include "rill/ops/names.h"
 #include "rill/rill.h"
 #include "same.h"
 
@@ -214,4 +215,12 @@ TEST_CASE("a value on another device is said to be so") {
   f(ones({2}));
   f(elsewhere);
   CHECK(has(f.explain(), "was f32[2] and is f32[2] on ref:0"));
+}
+
+TEST_CASE("a graph that may be changed is frozen as one, beside the freeze() of models") {
+  Variable w(2.f, "w");
+  Graph g = function("f", [&](const Tensor& x) { return x * w; }).graph(spec(f32, {}, "x"));
+  const Graph frozen = freeze(g);
+  w.assign(tensor(5.f));
+  CHECK(frozen.run({{"x", tensor(3.f)}})[0].item<float>() == 6);
 }
