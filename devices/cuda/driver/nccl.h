@@ -7,8 +7,6 @@
 
 #include "rill/devices/cuda/driver/api.h"
 
-#pragma GCC visibility push(default)
-
 namespace rill::cuda::nccl {
 
 using Communicator = struct ncclComm*;
@@ -61,5 +59,3 @@ struct Library {
 const Library& library();
 
 }  // namespace rill::cuda::nccl
-
-#pragma GCC visibility pop
