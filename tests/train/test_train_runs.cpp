@@ -295,7 +295,7 @@ TEST_CASE("killed or signalled at any moment, a run goes on with the same bits")
                          : how == 2 ? start("timeout -s INT " + after, output)
                          : how == 3 ? start("timeout -s KILL " + after, output)
                                     : start("", output);
-      INFO(output);
+      INFO("way " << how << " ended with " << status << ", and wrote " << output);
       CHECK((status == 0 || status == 124 || status == 137));
       kills += status == 137, signals += status == 124;
       done = std::filesystem::exists(folder / "result.txt");
