@@ -55,7 +55,7 @@ TEST_CASE("cuDNN makes plans for an H100 of what was built on the simulated GPU"
   if (!folder || !dnn::library().missing.empty())
     return skip_case(folder ? dnn::library().missing + " (./dev cuda --cudnn fetches it)" : "no graphs");
   if (dnn::library().cudnnGetVersion() < 90800) return skip_case("cuDNN before 9.8 needs a GPU for its plans");
-  const dnn::Held device = dnn::device_of(contents(source_root() / "tests/golden/h100/device.json"));
+  const dnn::OwnedDescriptor device = dnn::device_of(contents(source_root() / "tests/golden/h100/device.json"));
   const dnn::Target h100{nullptr, device.get()};
   constexpr size_t most_workspace = size_t(256) << 20;
   int count = 0;
