@@ -284,12 +284,13 @@ TEST_CASE("killed or signalled at any moment, a run goes on with the same bits")
   const int wanted = setting("RILL_KILLS", 5);
   std::mt19937_64 draw{uint64_t(setting("RILL_SEED", 1))};
   int kills = 0, signals = 0, runs = 0, starts = 0;
-  while (kills < wanted && starts < 20 * wanted) {
+  const auto is_enough = [&] { return kills >= wanted && signals > 0; };
+  while (!is_enough() && starts < 20 * wanted) {
     std::filesystem::remove_all(folder.path());
     std::filesystem::create_directories(folder.path());
     for (bool done = false; !done; ++starts) {
       const std::string after = std::to_string(seconds * 1.2 * double(draw() % 1000 + 1) / 1000);
-      const int how = kills < wanted ? int(draw() % 4) : 4;  // enough: it comes through
+      const int how = is_enough() ? 4 : int(draw() % 4);  // enough: it comes through
       const int status = how == 0   ? start("RILL_TEST_KILL_AT=" + std::to_string(draw() % 200), output)
                          : how == 1 ? start("timeout -s TERM " + after, output)
                          : how == 2 ? start("timeout -s INT " + after, output)
