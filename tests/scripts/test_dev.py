@@ -443,7 +443,10 @@ def testing(w):
     check("the core runs first, then the other fast tests, then all else", len(runs) == 3 and "--suite core" in runs[0]
           and "--suite fast --no-suite core" in runs[1] and "--no-suite fast" in runs[2], text)
     builds = [line.split()[2:] for line in w.said("ninja").splitlines() if "-C build" in line]
-    check("for each its own programs alone are built", builds[:3] == [["tests/a", "tests/b"], ["tests/d"], []], str(builds))
+    check("for each its own programs alone are built", builds[:3] == [["tests/a", "tests/b"], ["tests/d"], ["tests/c"]], str(builds))
+    if not os.path.exists("/dev/nvidiactl"):
+        check("where there is no GPU the simulated one is left out, and that is said",
+              "--no-suite gpu" in runs[2] and "./dev test --suite gpu" in text, text)
     check("what has passed by then is said", "5 passed, 0 failed, 0 skipped" in text and "7 passed, 0 failed, 0 skipped" in text, text)
     check("and at the end what all counted", status == 1 and text.endswith("\n7 passed, 1 failed, 0 skipped\n"), text)
     w.dev("test", "tape")
