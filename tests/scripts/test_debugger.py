@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 from formats_environment import BUILD, needed
@@ -113,10 +114,12 @@ def asked(folder):
 
     (run,) = get("runs")
     for _ in range(100):
-        traces = get(f"graph_execution/data?run={run}&begin=0&end=9")
-        if traces and len(traces["graph_executions"]) == 9:
+        try:
+            traces = get(f"graph_execution/data?run={run}&begin=0&end=9")
             break
-        time.sleep(0.1)
+        except urllib.error.HTTPError as e:  # it has not read so many yet
+            assert e.code == 400, e
+            time.sleep(0.1)
     log = next(trace for trace in traces["graph_executions"] if trace["op_name"] == "log")
     info = get(f"graphs/op_info?run={run}&graph_id={log['graph_id']}&op_name=log")
     frames = get(f"stack_frames/stack_frames?run={run}&stack_frame_ids={','.join(info['stack_frame_ids'])}")
