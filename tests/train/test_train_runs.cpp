@@ -264,7 +264,8 @@ TEST_CASE("child: trains in a folder", "[.]") {
         std::raise(setting("RILL_TEST_FIRST", SIGTERM));
         if (const int second = setting("RILL_TEST_SECOND", 0)) std::raise(second);
       }));
-  std::ofstream(folder + "/result.txt") << result;
+  std::ofstream(folder + "/result.new") << result;
+  std::filesystem::rename(folder + "/result.new", folder + "/result.txt");  // a kill leaves all of it or none
   SUCCEED();
 }
 
