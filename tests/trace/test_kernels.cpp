@@ -145,7 +145,7 @@ TEST_CASE("golden: an elementwise chain, in f32 and f16") {
 }
 
 // Of the test gpu_resources alone.
-TEST_CASE("golden: attention on tensor cores, and maps of several runs, on a GPU", "[.]") {
+TEST_CASE("golden: attention on tensor cores, and maps of several runs, on a GPU", "[.gpu_resources]") {
   std::vector<std::pair<std::string, std::string>> kernels;
   const auto add = [&](const std::string& call) {
     kernels.emplace_back(call, family_text({"attention", "attention_cores"}, "Attention", call));
