@@ -143,7 +143,7 @@ TEST_CASE("special values") {
         }
     }
   });
-  CHECK(compared > int(200 / setting("RILL_TEST_SHARE", 1)));
+  CHECK(compared > int(180 / setting("RILL_TEST_SHARE", 1)));
 }
 
 TEST_CASE("views and broadcast operands give the same bits as dense ones") {

@@ -2,6 +2,7 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <cmath>
 #include <limits>
 
 #include "op_check.h"
@@ -44,5 +45,7 @@ inline bool takes_large_angles(const rill::Op& op) { return op.name.starts_with(
 inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {
   const bool is_special = op.kind == rill::OpKind::elementwise && !op.record_point;
   if ((!is_special && op.name != "random_gamma") || want.dtype() != rill::f64 || want.size() == 0) return 0;
-  return 64 * std::numeric_limits<double>::epsilon() * max(where(isfinite(want), abs(want), 0)).item<double>();
+  // A large result is e to an exponent of which the last bits differ.
+  const double largest = max(where(isfinite(want), abs(want), 0)).item<double>();
+  return std::max(64., 2 * std::log(largest)) * std::numeric_limits<double>::epsilon() * largest;
 }

@@ -4,54 +4,36 @@ namespace rill::cuda {
 
 using scalar_math::Complex;
 
-template <class A>
-struct Rule {
+template <class A> struct Rule {
   RILL A identity() { return A(0); }  // of no members, which there never are
 };
-template <class A>
-struct SumOf : Rule<A> {
+template <class A> struct SumOf : Rule<A> {
   RILL A of(A a, A b) { return add(a, b); }
 };
-template <class A>
-struct SumOf<Complex<A>> : Rule<Complex<A>> {
+template <class A> struct SumOf<Complex<A>> : Rule<Complex<A>> {
   RILL Complex<A> of(Complex<A> a, Complex<A> b) { return a + b; }
 };
-template <class A>
-struct ProductOf : Rule<A> {
+template <class A> struct ProductOf : Rule<A> {
   RILL A of(A a, A b) { return mul(a, b); }
 };
-template <class A>
-struct ProductOf<Complex<A>> : Rule<Complex<A>> {
+template <class A> struct ProductOf<Complex<A>> : Rule<Complex<A>> {
   RILL Complex<A> of(Complex<A> a, Complex<A> b) { return a * b; }
 };
 // NaN is larger, and smaller, than all else, and of equal ones the first stays.
-template <class A>
-struct LargerOf : Rule<A> {
+template <class A> struct LargerOf : Rule<A> {
   RILL A of(A a, A b) { return a != a ? a : b > a || b != b ? b : a; }
 };
-template <class A>
-struct SmallerOf : Rule<A> {
+template <class A> struct SmallerOf : Rule<A> {
   RILL A of(A a, A b) { return a != a ? a : b < a || b != b ? b : a; }
 };
 
-template <class A>
-RILL A divided(A a, int n) {
-  return a / A(n);
-}
-template <class A>
-RILL Complex<A> divided(Complex<A> a, int n) {
-  return Complex<A>(a.re / A(n), a.im / A(n));
-}
+template <class A> RILL A divided(A a, int n) { return a / A(n); }
+template <class A> RILL Complex<A> divided(Complex<A> a, int n) { return Complex<A>(a.re / A(n), a.im / A(n)); }
 
-template <class To>
-struct Stands {
-  template <class From>
-  RILL To of(From x) {
-    return Convert<To>::of(x);
-  }
+template <class To> struct Stands {
+  template <class From> RILL To of(From x) { return Convert<To>::of(x); }
 };
-template <class To>
-struct Stands<Complex<To>> {
+template <class To> struct Stands<Complex<To>> {
   RILL Complex<To> of(Complex<To> x) { return x; }
 };
 
