@@ -5,6 +5,7 @@
 #include "rill/data.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
+#include "rill/train.h"
 
 namespace rill {
 
@@ -25,5 +26,9 @@ inline std::pair<Tensor, Tensor> clouds(int64_t n = 60) {
   return {take(centres, y, 0) + 0.5f * random::normal({n, 2}, {.key = random::Key(5)}), y};
 }
 inline auto batches() { return data::from_tensors(clouds()).shuffle(60, {.seed = 2}).batch(16); }
+
+inline train::LoopOptions with(nn::Adam&& adam) {
+  return {.loss = sparse_softmax_cross_entropy, .optimizer = std::move(adam), .metrics = {metrics::accuracy()}};
+}
 
 }  // namespace rill
