@@ -1,9 +1,11 @@
 """What rill declares of CUDA, cuBLASLt, cuDNN and NCCL (devices/cuda/driver) agrees with NVIDIA's headers, where those are.
 
+Without them, that each name of ours which is compared is declared at all.
 They are looked for in CUDA_HOME, /usr/local/cuda and what ./dev cuda --cudnn has fetched; NCCL's in NCCL_HOME as well.
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -19,15 +21,36 @@ def folders():
     yield pathlib.Path("/usr/include")
 
 
-def compiles(text, found, header):
-    """Whether a header of tests/cuda agrees, with `text` in front of it; and what the compiler says."""
+def syntax(source, folders):
+    """What the compiler says of a source, with further folders of headers."""
     line = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-w", "-x", "c++", "-I", root / "include",
             "-I", root / "tests/cuda"]
-    for folder in found:
+    for folder in folders:
         line += ["-I", folder]
-    source = text + (root / "tests/cuda" / header).read_text()
-    done = subprocess.run([*line, "-"], input=source, capture_output=True, text=True)
+    return subprocess.run([*line, "-"], input=source, capture_output=True, text=True)
+
+
+def compiles(text, found, header):
+    """Whether a header of tests/cuda agrees, with `text` in front of it; and what the compiler says."""
+    done = syntax(text + (root / "tests/cuda" / header).read_text(), found)
     return done.returncode == 0, done.stderr
+
+
+def check_names(header):
+    """Whether what a header of tests/cuda compares of ours is declared. NVIDIA's headers are not asked for."""
+    alone = ("#undef SAME\n#undef SAME_PLACE\n#define SAME(ours, theirs) static_assert(sizeof(ours) != 0);\n"
+             "#define SAME_PLACE(Ours, ours, Theirs, theirs) SAME(offsetof(Ours, ours), 0)\n")
+    text = (root / "tests/cuda" / header).read_text()
+    includes = re.findall(r'^#include ".*$', text, re.M)
+    compared = [line for line in re.findall(r"^(?:SAME|namespace|\}).*$", text, re.M) if "theirs." not in line]
+    compared = [re.sub(r"SAME\(sizeof\((\w+)\), .*", r"SAME(\1(), 0)", line) for line in compared]
+    compared = [re.sub(r"SAME_OPERANDS\((.*?),.*", r"SAME(\1, 0)", line) for line in compared]
+    if len(compared) < 20:
+        sys.exit(f"{header}: {len(compared)} names are compared, where there must be dozens")
+    done = syntax(chr(10).join(includes) + "\n" + alone + chr(10).join(compared), [])
+    if done.returncode != 0:
+        print(done.stderr)
+        sys.exit(f"{header}: it compares what is not declared")
 
 
 def check(header, wanted, wrong):
@@ -50,6 +73,8 @@ def check(header, wanted, wrong):
     return True
 
 
+for each in ("nvidia_headers.h", "nccl_headers.h"):
+    check_names(each)
 ours = '#include "rill/devices/cuda/driver/{}.h"\n'
 compared = [
     check("nvidia_headers.h", ["cuda.h", "nvrtc.h", "cublasLt.h", "cudnn_graph.h"],
