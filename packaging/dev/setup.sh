@@ -188,8 +188,7 @@ $line"
 # CXX may be several words ("ccache g++"). Unset, it is the one that the build folder was configured with.
 choose_compiler() {
   local kept name
-  kept=$(sed -n 's/^CXX=//p' "$build/args.stamp" 2>/dev/null || true)
-  [ -n "${CXX:-}" ] || [ -z "$kept" ] || ! command -v "${kept%% *}" >/dev/null || export CXX=$kept
+  [ -n "${CXX:-}" ] || ! kept=$(kept CXX) || ! command -v "${kept%% *}" >/dev/null || export CXX=$kept
   if [ -z "${CXX:-}" ] && compiler_is_old; then  # Ubuntu 22.04's g++ is, and it has a newer one beside
     for name in g++-1{5,4,3,2} clang++-{21,20,19,18,17,16}; do
       ! command -v "$name" >/dev/null || { export CXX=$name; return; }
@@ -291,6 +290,7 @@ setup() {
   mend_moved
   debian_packages
   command -v python3 >/dev/null || die "python3 is missing"
+  keep_settings
   choose_compiler
   meson_and_ninja
   if [ "$(uname -m)" = x86_64 ] && ! [[ " ${RILL_MESON_ARGS:-} " == *" -Donednn"* ]] && ! system_has_onednn; then
@@ -345,23 +345,45 @@ found() {
   compgen -c llvm-config | sort -u
 }
 
-# What Meson reads once, when a build folder is new.
+# What Meson reads of the environment when a build folder is new, and what it is told at each time.
+read_once=(CXX CXXFLAGS CPPFLAGS LDFLAGS PKG_CONFIG_PATH)
 asked() {
   local name
-  echo "${RILL_MESON_ARGS:-}"
-  for name in CXX CXXFLAGS CPPFLAGS LDFLAGS PKG_CONFIG_PATH; do
+  for name in "$@"; do
     [ -z "${!name:-}" ] || echo "$name=${!name}"
   done
 }
 
+# What the build folder was configured with.
+kept() {
+  sed -n "s/^$1=//p" "$build/args.stamp" 2>/dev/null | grep .
+}
+
+# Who sets one of them once need not do so each time: only what is set anew, or to nothing, changes a build folder.
+keep_settings() {
+  local name value
+  for name in RILL_MESON_ARGS "${read_once[@]:1}"; do
+    [ -n "${!name+set}" ] || ! value=$(kept "$name") || export "$name=$value"
+  done
+}
+
+# Whether the build folder has to be made anew. Options (-Dname=value) may change without.
+is_another_build() {
+  local rest
+  [ "$(grep -v '^RILL_MESON_ARGS=' "$build/args.stamp" 2>/dev/null)" = "$(asked "${read_once[@]}")" ] || return 0
+  [ "$(cat "$build/path.stamp" 2>/dev/null || echo "$PWD")" = "$PWD" ] || return 0
+  rest=$(printf '%s\n' ${RILL_MESON_ARGS:-} | grep -v '^-D')
+  [ -n "$rest" ] && [ "$(kept RILL_MESON_ARGS)" != "${RILL_MESON_ARGS:-}" ]
+}
+
 configure() {
   local how=() found asked vectors=all
-  found=$(found) asked=$(asked)
+  found=$(found) asked=$(asked RILL_MESON_ARGS "${read_once[@]}")
   # A first build, for the demo, has vector code for this machine alone; what comes after it compiles the rest.
   [ "$command" != demo ] || vectors=$(cat "$build/vectors.stamp" 2>/dev/null || echo host)
   if [ -e "$build/build.ninja" ]; then
-    if [ "$(cat "$build/args.stamp" 2>/dev/null)" != "$asked" ] ||
-       [ "$(cat "$build/path.stamp" 2>/dev/null || echo "$PWD")" != "$PWD" ]; then how=(--wipe)
+    if is_another_build; then how=(--wipe)
+    elif [ "$(cat "$build/args.stamp" 2>/dev/null)" != "$asked" ]; then how=(--reconfigure)
     elif [ "$(cat "$build/found.stamp" 2>/dev/null)" != "$found" ]; then how=(--reconfigure --clearcache)
     elif [ "$(cat "$build/vectors.stamp" 2>/dev/null)" != "$vectors" ]; then how=(--reconfigure)
     else return 0; fi
