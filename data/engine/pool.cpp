@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <system_error>
 #include <thread>
 
 #include "rill/devices/threads.h"
@@ -47,9 +48,9 @@ void Pool::start(std::shared_ptr<Task> task, int threads) {
   }
   shared_->tasks.push_back(std::move(task));
   const int wanted = std::min(threads, most_threads);
-  while (shared_->threads < wanted) {
-    std::thread([this] { work(); }).detach();
-    ++shared_->threads;
+  try {
+    for (; shared_->threads < wanted; ++shared_->threads) std::thread([this] { work(); }).detach();
+  } catch (const std::system_error&) {  // no more threads: whoever waits for a task runs it
   }
   shared_->changed.notify_one();
 }

@@ -12,11 +12,11 @@
 #include <exception>
 #include <filesystem>
 #include <set>
-#include <thread>
 
 #include "rill/serialize/checkpoint/bundle.h"
 #include "rill/serialize/checkpoint/state_file.h"
 #include "rill/serialize/checkpoint/unlisted.h"
+#include "rill/tensor/background_thread.h"
 
 namespace rill {
 namespace {
@@ -100,7 +100,7 @@ struct CheckpointManager::Impl {
   int64_t last_step = -1;
   bool cleaned = false;
   Clock::time_point last_time = Clock::now();
-  std::thread writer;
+  BackgroundThread writer;
   std::exception_ptr error;          // of the writer
   std::atomic<bool> failed = false;  // there is one
 
@@ -112,9 +112,21 @@ struct CheckpointManager::Impl {
   }
 
   void wait() {
-    if (writer.joinable()) writer.join();
+    writer.join();
     failed = false;
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
+  }
+
+  // Writes beside the caller; false where there is no thread for it.
+  bool start_writing(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
+    return writer.start([this, name, values, where] {
+      try {
+        write(name, values, where);
+      } catch (...) {
+        error = std::current_exception();
+        failed = true;
+      }
+    });
   }
 
   // Whether `name`, of a checkpoint, is PREFIX-STEP.
@@ -271,18 +283,7 @@ std::string CheckpointManager::save(int64_t step, Where where) {
   if (step < 0) fail("save", "step " + std::to_string(step) + " is negative", where);
   const std::string name = m.options.prefix + "-" + std::to_string(step);
   std::map<std::string, Tensor> values = m.checkpoint.values(m.options.save, where);
-  if (m.options.asynchronous) {
-    m.writer = std::thread([&m, name, values = std::move(values), where] {
-      try {
-        m.write(name, values, where);
-      } catch (...) {
-        m.error = std::current_exception();
-        m.failed = true;
-      }
-    });
-  } else {
-    m.write(name, values, where);
-  }
+  if (!m.options.asynchronous || !m.start_writing(name, values, where)) m.write(name, values, where);
   m.last_step = step;
   m.last_time = Clock::now();
   return in_folder(m.folder, name);

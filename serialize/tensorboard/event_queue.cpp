@@ -1,8 +1,6 @@
 // A thread that writes events; see event_queue.h.
 #include "rill/serialize/tensorboard/event_queue.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -36,9 +34,9 @@ void forget_all(bool is_child) {
 
 EventQueue::EventQueue(const std::string& folder, const summary::WriterOptions& options, std::string_view op,
                        const Where& where)
-    : op_(op), options_(options), file_(folder, op, where), process_(getpid()) {
-  if (!options.asynchronous) return;
-  thread_ = std::thread([this] { run(); });
+    : op_(op), options_(options), file_(folder, op, where) {
+  options_.asynchronous = options.asynchronous && thread_.start([this] { run(); });
+  if (!options_.asynchronous) return;
   static const int handled = (at_fork([] {}, forget_all), std::atexit(drain_all));
   (void)handled;
   std::lock_guard lock(living().mutex);
@@ -46,9 +44,9 @@ EventQueue::EventQueue(const std::string& folder, const summary::WriterOptions& 
 }
 
 EventQueue::~EventQueue() {
-  if (!thread_.joinable()) return;
-  if (is_of_other_process()) {  // a child of fork() has the queue, and not its thread
-    thread_.detach();
+  if (!options_.asynchronous) return;
+  if (!thread_.is_here()) {  // a child of fork() has the queue, and not its thread
+    thread_.join();
     return;
   }
   {
@@ -63,8 +61,6 @@ EventQueue::~EventQueue() {
   thread_.join();
 }
 
-bool EventQueue::is_of_other_process() const { return process_ != getpid(); }
-
 void EventQueue::add(std::function<proto::Event()> make, const Where& where) {
   if (!options_.asynchronous) {
     const std::string bytes = bytes_of(make(), op_, where);
@@ -72,7 +68,7 @@ void EventQueue::add(std::function<proto::Event()> make, const Where& where) {
     file_.append(bytes, where);
     return;
   }
-  if (is_of_other_process())
+  if (!thread_.is_here())
     fail(op_, "this writer's thread is in the process that made it. make another one after fork()", where);
   std::unique_lock lock(mutex_);
   throw_kept(lock);
@@ -135,7 +131,7 @@ void EventQueue::throw_kept(std::unique_lock<ForkMutex>& lock) {
 void EventQueue::flush(const Where& where) {
   std::unique_lock lock(mutex_);
   if (options_.asynchronous) {
-    if (is_of_other_process()) fail(op_, "this writer's thread is in the process that made it", where);
+    if (!thread_.is_here()) fail(op_, "this writer's thread is in the process that made it", where);
     wait_until_empty(lock);
     throw_kept(lock);
   }

@@ -4,13 +4,11 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
-
-#include <sys/types.h>
 
 #include "rill/serialize/events.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/summary.h"
+#include "rill/tensor/background_thread.h"
 #include "rill/tensor/fork_condition.h"
 
 namespace rill {
@@ -36,20 +34,18 @@ class EventQueue {
     Where where;
   };
   void run();
-  bool is_of_other_process() const;
   void wait_until_empty(std::unique_lock<ForkMutex>& lock);
   void throw_kept(std::unique_lock<ForkMutex>& lock);
 
   std::string op_;
-  summary::WriterOptions options_;
+  summary::WriterOptions options_;  // not asynchronous where there is no thread to be had
   EventFile file_;
   ForkMutex mutex_;  // of the file, where there is no thread; else of what follows
   ForkCondition changed_;
   std::deque<Job> jobs_;  // the first is being written where busy_
   bool busy_ = false, stop_ = false;
   std::exception_ptr kept_;  // the first that the thread met, until a caller is told
-  pid_t process_;
-  std::thread thread_;
+  BackgroundThread thread_;
 };
 
 }  // namespace rill

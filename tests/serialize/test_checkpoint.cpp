@@ -9,6 +9,7 @@
 #include <rill/serialize.h>
 #include <rill/serialize/records.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -349,6 +350,27 @@ TEST_CASE("a manager restores what its own options have it save") {
   fs::rename(manager.latest() + ".index", folder / "a/ckpt-9223372036854775808.index");
   put_file(folder / "a/checkpoint", "model_checkpoint_path: \"ckpt-9223372036854775808\"");
   CHECK(CheckpointManager(Checkpoint{{"w", w}}, folder / "a").latest_step() == -1);
+}
+
+TEST_CASE("a child of fork() does not wait for what its parent writes") {
+  Folder folder;
+  Variable v(zeros({1 << 22}), "v");
+  CheckpointManager manager(Checkpoint{{"v", v}}, folder / "a", {.asynchronous = true});
+  manager.save(1);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(60);  // where it hangs
+    manager.wait();
+    manager.save(2);
+    manager.wait();
+    _exit(load_checkpoint(folder / "a/ckpt-2").size() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  manager.wait();
+  CHECK(load_checkpoint(folder / "a/ckpt-1").size() == 1);
 }
 
 TEST_CASE("asynchronous saving takes the values of that moment, and tells its errors") {
