@@ -29,7 +29,7 @@ std::optional<Ints> place_of(const GatherLayout& g, const Tensor& x, const Ints&
     const int64_t axis = g.attrs.axes[j];
     at[size_t(axis)] =
         index_at(*g.indices[j], offset(g.index_strides[j], index), axis, x.shape()[size_t(axis)], g.attrs.skips);
-    if (at[size_t(axis)] == no_place) return std::nullopt;
+    if (at[size_t(axis)] == skipped_index) return std::nullopt;
   }
   return at;
 }

@@ -16,7 +16,7 @@ inline Tensor as_places(const Tensor& ids) {
 inline Tensor from_front(const Tensor& ids) {
   if (is_unsigned(ids.dtype())) return ids;
   const Tensor places = as_places(ids);
-  return where(logical_and(places < 0, places >= -most_from_back), places + far_below, places);
+  return where(logical_and(places < 0, places >= -most_from_back), places + out_of_range_shift, places);
 }
 
 }  // namespace rill

@@ -32,7 +32,7 @@ struct EpilogueParams {
   // Each step by its kind and how its operand lies.
   Dims codes() const {
     Dims d;
-    for (const TailStep& s : steps) d.push_back(int64_t(s.kind) * 4 + int64_t(s.spread));
+    for (const TailStep& s : steps) d.push_back(int64_t(s.kind) * 4 + int64_t(s.broadcast));
     return d;
   }
   template <class S, class V>
@@ -87,7 +87,7 @@ void run_epilogue(const KernelArgs& args) {
   }
   std::vector<TailStep> steps = p.steps;
   for (size_t i = 0; i < steps.size(); ++i)
-    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
+    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].broadcast = TailStep::Broadcast::in_place;
   const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
   if (!p.product->cpu_with_tail(dense, steps)) run_in_turn(p, args);
   if (!p.activation) return;
@@ -107,7 +107,7 @@ void run_epilogue_plainly(const KernelArgs& args) {
 bool epilogue_may_overwrite(AttrsView attrs, size_t i, const Spec&) {
   if (i < 2) return false;
   const TailStep& s = attrs.as<EpilogueParams>().steps[i - 2];
-  return s.spread == TailStep::Spread::full &&
+  return s.broadcast == TailStep::Broadcast::full &&
          (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
 }
 
@@ -192,10 +192,10 @@ class Finder {
   }
 
   // How an operand of this shape broadcasts to a result of that one, if the epilogue supports it.
-  static bool spread_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Spread& spread) {
-    if (shape == result) return spread = TailStep::Spread::full, true;
-    if (shape.numel() == 1) return spread = TailStep::Spread::scalar, true;
-    spread = TailStep::Spread::row;
+  static bool broadcast_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Broadcast& broadcast) {
+    if (shape == result) return broadcast = TailStep::Broadcast::full, true;
+    if (shape.numel() == 1) return broadcast = TailStep::Broadcast::scalar, true;
+    broadcast = TailStep::Broadcast::row;
     if (shape.size() > result.size()) return false;
     for (size_t i = 0; i < result.size(); ++i) {
       const size_t missing = result.size() - shape.size();
@@ -233,7 +233,7 @@ class Finder {
     const Node& product = g_.nodes()[size_t(c.nodes[0])];
     const Spec& t = g_.spec(other);
     if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
-        !spread_of(t.shape, product.outputs[0].shape, size_t(tail_axes(product)), step.spread))
+        !broadcast_of(t.shape, product.outputs[0].shape, size_t(tail_axes(product)), step.broadcast))
       return false;
     // t - x c is t + x (-c), bit for bit, and oneDNN cannot subtract from an operand in one step.
     if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&

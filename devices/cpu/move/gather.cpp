@@ -1,7 +1,7 @@
 // CPU kernels of gather and scatter.
 //
 // Both see the output (or the updates) as [before, places, after]: `before` and `after` are the axes taken whole, and
-// each place gives the offset in x at which its slice begins, or is no_place. So x's element is at before[i] + place[j]
+// each gives the offset in x at which its slice begins, or skipped_index. So the element of x is at before[i] + place[j]
 // + after[k], three tables of offsets that are computed first; checking the indices is part of that.
 #include <algorithm>
 #include <atomic>
@@ -71,7 +71,7 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
       if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
       if (skips) [[unlikely]] {
         int64_t& offset = places[size_t(p)];
-        offset = uint64_t(i) >= uint64_t(size) || offset == no_place ? no_place : offset + i * stride;
+        offset = uint64_t(i) >= uint64_t(size) || offset == skipped_index ? skipped_index : offset + i * stride;
         continue;
       }
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
@@ -139,7 +139,7 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                  int64_t i = b / t.n_places, j = b % t.n_places;
                  for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
                    const int64_t offset = t.places[size_t(j)];
-                   if (offset == no_place) {
+                   if (offset == skipped_index) {
                      std::fill_n(to, t.n_after, T());
                    } else {
                      const T* from = x + t.before[size_t(i)] + offset;
@@ -199,7 +199,7 @@ void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x,
   auto apply = [&](int64_t i, int64_t k0, int64_t k1, int64_t lo, int64_t hi) {
     const bool whole = dense && lo == 0 && hi == size;
     for (int64_t j = 0; j < t.n_places; ++j) {
-      if (t.places[size_t(j)] == no_place) continue;
+      if (t.places[size_t(j)] == skipped_index) continue;
       int64_t start = t.before[size_t(i)] + t.places[size_t(j)], u = (i * t.n_places + j) * t.n_after;
       if (whole) {
         update_run(x + start + k0, updates + u + k0, k1 - k0, mode);
