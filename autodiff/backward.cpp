@@ -20,7 +20,7 @@ void activate(const TapeEntry& e, std::vector<char>& active) {
 }
 }  // namespace
 
-// Which nodes depend on a source: only their cotangents are worth computing.
+// The nodes that depend on a source: only their cotangents are needed.
 std::vector<char> GradientTape::Impl::nodes_from(std::span<const TapeNode> sources) const {
   std::vector<char> active(next_node_, 0);
   for (TapeNode s : sources) active[s] = 1;
@@ -28,17 +28,17 @@ std::vector<char> GradientTape::Impl::nodes_from(std::span<const TapeNode> sourc
   return active;
 }
 
-std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> targets) const {
-  std::vector<char> behind(next_node_, 0);
-  for (TapeNode t : targets) behind[t] = 1;
+std::vector<char> GradientTape::Impl::ancestors_of(std::span<const TapeNode> targets) const {
+  std::vector<char> is_ancestor(next_node_, 0);
+  for (TapeNode t : targets) is_ancestor[t] = 1;
   for (size_t at = entries.size(); at-- > 0;) {
     const TapeEntry& e = entries[at];
     bool reached = false;
-    for (size_t i = 0; i < e.out.size(); ++i) reached |= behind[e.first_out + i] != 0;
+    for (size_t i = 0; i < e.out.size(); ++i) reached |= is_ancestor[e.first_out + i] != 0;
     if (reached && !(e.op && e.op->stops_gradient))
-      for (TapeNode n : e.in_nodes) behind[n] = 1;
+      for (TapeNode n : e.in_nodes) is_ancestor[n] = 1;
   }
-  return behind;
+  return is_ancestor;
 }
 
 // --- A part of a persistent tape -------------------------------------------------------------------------------------
@@ -88,27 +88,27 @@ std::vector<bool> GradientTape::Impl::reaches(std::span<const TapeNode> targets,
     const Part part(*this, targets);
     for (const TapeNode s : sources) reached.push_back(part.has(s));
   } else {
-    const std::vector<char> behind = nodes_behind(targets);
-    for (const TapeNode s : sources) reached.push_back(s && behind[s]);
+    const std::vector<char> is_ancestor = ancestors_of(targets);
+    for (const TapeNode s : sources) reached.push_back(s && is_ancestor[s]);
   }
   return reached;
 }
 
 namespace {
 
-// Below so many elements a new tensor costs less than finding out whether the old one may be written.
-constexpr int64_t worth_writing_over = 4096;
+// For fewer elements a new tensor is cheaper than finding out whether the old one may be overwritten.
+constexpr int64_t min_overwritten = 4096;
 
 void accumulate(Tensor& sum, Tensor&& term) {
   const Tensor* rest[] = {&term};
   if (!sum.defined()) sum = std::move(term);
-  else if (!executing_eagerly()) sum = sum + term;  // which asks for no size, and so serves all
-  else if (sum.size() < worth_writing_over || !(sum.spec() == term.spec())) sum = sum + term;
+  else if (!executing_eagerly()) sum = sum + term;  // which adds no guard, and so serves all sizes
+  else if (sum.size() < min_overwritten || !(sum.spec() == term.spec())) sum = sum + term;
   else sum = detail::run_update(add_op, std::move(sum), rest, {}, Where::current());
 }
 
-// By input: the first one with the same number.
-SmallVec<int32_t, 8> first_alike(const SmallVec<TapeNode, 4>& nodes) {
+// By input: the index of the first input with the same node.
+SmallVec<int32_t, 8> first_with_same_node(const SmallVec<TapeNode, 4>& nodes) {
   SmallVec<int32_t, 8> first;
   if (nodes.size() > 32) {  // a recompute() or a call with hundreds of Variables
     std::unordered_map<TapeNode, int32_t> at;
@@ -125,14 +125,14 @@ SmallVec<int32_t, 8> first_alike(const SmallVec<TapeNode, 4>& nodes) {
   return first;
 }
 
-// Cotangents of parts of a tensor (its rows, say), added to the sum for the whole where they belong. Padded with zeros
-// each would cost as much as the whole is large, so that a loop over rows would take quadratic time. The bits are those
-// of the padded sums: +0 changes nothing but -0, so `sum` gets it once, and each part when the next one comes.
+// Adds the cotangents of parts of a tensor (its rows, say) to the sum for the tensor. Padded with zeros each would cost
+// as much as the full tensor, so that a loop over rows would take quadratic time. The bits are those of the padded
+// sums: +0 changes nothing but -0, so `sum` gets it once, and each part when the next one comes.
 class PartSums {
  public:
-  // Gives false where somebody sees the ops, or it does not pay.
+  // Returns false, and does nothing, if a listener sees the ops, or if it does not pay.
   bool add(TapeNode node, const TapeEntry& e, const Tensor& part, Tensor& sum) {
-    if (!sum.defined() || listeners().see_ops() || sum.size() < worth_writing_over || part.size() > sum.size() / 4 ||
+    if (!sum.defined() || listeners().see_ops() || sum.size() < min_overwritten || part.size() > sum.size() / 4 ||
         part.dtype() != sum.dtype())
       return false;
     const Tensor now = read(*e.op, e.attrs, sum) + part;
@@ -166,9 +166,9 @@ class PartSums {
 
 struct GradientTape::Impl::Walk {
   std::vector<Tensor> cotangent;        // by node
-  std::vector<char> active, is_source;  // by node: what is worth computing
+  std::vector<char> active, is_source;  // by node: whether its cotangent is needed
   PartSums parts;
-  std::vector<char> is_table;  // by node; empty where no slices are asked for
+  std::vector<char> is_table;  // by node; empty unless slices are requested
   std::unordered_map<TapeNode, std::vector<IndexedSlices>> lookups;
 };
 
@@ -176,7 +176,7 @@ struct GradientTape::Impl::Walk {
 
 namespace {
 
-// (A slice of rows is none: it may be most of the table.)
+// (A slice of rows does not count: it may be most of the table.)
 bool is_lookup(const TapeEntry& e) {
   if (e.op != &gather_op || e.in_body) return false;
   const auto& g = e.attrs.as<GatherAttrs>();
@@ -207,14 +207,14 @@ std::vector<char> GradientTape::Impl::tables(std::span<const TapeNode> targets,
   for (TapeNode s : sources) is_table[s] = 1;
   for (TapeNode t : targets) is_table[t] = 0;
   is_table[0] = 0;
-  const std::vector<char> behind = nodes_behind(targets);
+  const std::vector<char> is_ancestor = ancestors_of(targets);
   for (const TapeEntry& e : entries) {
-    bool leads_there = false;
+    bool is_needed = false;
     for (size_t i = 0; i < e.out.size(); ++i) {
-      is_table[e.first_out + i] = 0;  // what it was computed from needs the sum
-      leads_there |= behind[e.first_out + i] != 0;
+      is_table[e.first_out + i] = 0;  // the nodes that it was computed from need the sum
+      is_needed |= is_ancestor[e.first_out + i] != 0;
     }
-    if (leads_there && !is_lookup(e))
+    if (is_needed && !is_lookup(e))
       for (TapeNode n : e.in_nodes) is_table[n] = 0;
   }
   return is_table;
@@ -224,40 +224,41 @@ std::vector<char> GradientTape::Impl::tables(std::span<const TapeNode> targets,
 
 namespace {
 
-// Nothing is added to the cotangent of a source once the walk is through with the first entry that takes it.
-class Arrivals {
+// The cotangent of a source is complete once the walk has passed the first entry that reads it.
+class CompleteCotangents {
  public:
-  using Told = Callback<void(size_t source, const Tensor& cotangent)>;
-  Arrivals(const EntryList<TapeEntry>& entries, std::span<const TapeNode> sources, size_t nodes, const Told& told)
-      : sources_(sources), told_(told) {
-    if (!told) return;
-    std::vector<size_t> first(nodes, nobody);
+  using Report = Callback<void(size_t source, const Tensor& cotangent)>;
+  CompleteCotangents(const EntryList<TapeEntry>& entries, std::span<const TapeNode> sources, size_t nodes,
+                     const Report& report)
+      : sources_(sources), report_(report) {
+    if (!report) return;
+    std::vector<size_t> first(nodes, no_entry);
     size_t at = 0;
     for (const TapeEntry& e : entries) {
       for (const TapeNode n : e.in_nodes)
-        if (n && first[n] == nobody) first[n] = at;
+        if (n && first[n] == no_entry) first[n] = at;
       ++at;
     }
     for (size_t i = 0; i < sources.size(); ++i)
-      if (sources[i] && first[sources[i]] != nobody) awaited_.push_back({first[sources[i]], i});
-    std::sort(awaited_.begin(), awaited_.end());
+      if (sources[i] && first[sources[i]] != no_entry) pending_.push_back({first[sources[i]], i});
+    std::sort(pending_.begin(), pending_.end());
   }
-  void walked(size_t entry, std::span<const Tensor> cotangents) {
-    for (; !awaited_.empty() && awaited_.back().entry >= entry; awaited_.pop_back()) {
-      const size_t i = awaited_.back().source;
-      if (const Tensor& c = cotangents[sources_[i]]; c.defined()) told_(i, c);
+  void passed(size_t entry, std::span<const Tensor> cotangents) {
+    for (; !pending_.empty() && pending_.back().entry >= entry; pending_.pop_back()) {
+      const size_t i = pending_.back().source;
+      if (const Tensor& c = cotangents[sources_[i]]; c.defined()) report_(i, c);
     }
   }
 
  private:
-  static constexpr size_t nobody = size_t(-1);
-  struct Awaited {
+  static constexpr size_t no_entry = size_t(-1);
+  struct Pending {
     size_t entry, source;
-    auto operator<=>(const Awaited&) const = default;
+    auto operator<=>(const Pending&) const = default;
   };
   std::span<const TapeNode> sources_;
-  const Told& told_;
-  std::vector<Awaited> awaited_;  // the next one last
+  const Report& report_;
+  std::vector<Pending> pending_;  // in reverse order
 };
 
 }  // namespace
@@ -266,32 +267,32 @@ class Arrivals {
 
 void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, Walk& walk) {
   std::vector<Tensor>& cotangent = walk.cotangent;
-  auto wanted = [&](size_t i) { return e.in_nodes[i] && walk.active[e.in_nodes[i]]; };
+  auto is_needed = [&](size_t i) { return e.in_nodes[i] && walk.active[e.in_nodes[i]]; };
   uint64_t needed = 0;
   for (size_t i = 0; i < e.in_nodes.size(); ++i)
-    if (i >= 64 || wanted(i)) needed |= uint64_t(1) << (i & 63);
+    if (i >= 64 || is_needed(i)) needed |= uint64_t(1) << (i & 63);
   auto apply_rule = [&](const CotangentSums& sums) {
     return e.op->vjp(
         VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, given, needed, sums});
   };
   auto add = [&](std::span<Tensor> terms) {
     for (size_t i = 0; i < terms.size() && i < e.in_nodes.size(); ++i)
-      if (terms[i].defined() && wanted(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
+      if (terms[i].defined() && is_needed(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
   };
   if (!walk.is_table.empty() && !e.in_nodes.empty() && walk.is_table[e.in_nodes[0]])
     return walk.lookups[e.in_nodes[0]].push_back(slices_of(e, given[0]));
-  if (e.op && e.op->put_back && wanted(0) && walk.parts.add(e.in_nodes[0], e, given[0], cotangent[e.in_nodes[0]]))
+  if (e.op && e.op->put_back && is_needed(0) && walk.parts.add(e.in_nodes[0], e, given[0], cotangent[e.in_nodes[0]]))
     return;
   if (e.op && !e.op->call) {
     Tensors back = apply_rule({});
     return add({back.data(), back.size()});
   }
 
-  // Rules that add to the sums themselves, in an order of their own.
-  const SmallVec<int32_t, 8> first = first_alike(e.in_nodes);
+  // Rules that add to the sums themselves, in their own order.
+  const SmallVec<int32_t, 8> first = first_with_same_node(e.in_nodes);
   Tensors sums;
   for (size_t i = 0; i < e.in_nodes.size(); ++i)
-    sums.push_back(wanted(i) && first[i] == int32_t(i) ? std::move(cotangent[e.in_nodes[i]]) : Tensor());
+    sums.push_back(is_needed(i) && first[i] == int32_t(i) ? std::move(cotangent[e.in_nodes[i]]) : Tensor());
   const CotangentSums arrived{{sums.data(), sums.size()}, {first.data(), first.size()}};
   Tensors back;
   if (e.op) back = apply_rule(arrived);
@@ -309,7 +310,7 @@ void GradientTape::Impl::visit(TapeEntry& e, Walk& walk) {
   Tensors given;
   for (size_t i = 0; i < outputs; ++i) {
     Tensor& c = walk.cotangent[e.first_out + i];
-    // A record's rule gets zeros where no cotangent arrived; a custom one is told, and so is control flow.
+    // A record's rule gets zeros for missing cotangents; custom rules and control flow get undefined tensors.
     given.push_back(c.defined() || !e.op || e.op->call
                         ? c
                         : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
@@ -326,11 +327,11 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
                                                  const Callback<void(size_t, const Tensor&)>& arrived) {
   // A walk inside a region belongs to it.
   const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
-  // A rule may ask this tape again, which then finds no spare Walk.
+  // A rule may use this tape again, which then finds no spare Walk.
   const std::shared_ptr<Walk> own = spare_ ? std::move(spare_) : std::make_shared<Walk>();
   Walk& walk = *own;
   walk.cotangent.resize(next_node_), walk.is_source.resize(next_node_);
-  std::vector<size_t> part;  // where the tape is kept
+  std::vector<size_t> part;  // for a tape that is kept
   if (consume) walk.active = nodes_from(sources);
   else {
     part = Part(*this, targets).entries;
@@ -343,12 +344,12 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
   for (size_t i = 0; i < targets.size(); ++i)
     if (targets[i] && walk.active[targets[i]]) accumulate(walk.cotangent[targets[i]], Tensor(seeds[i]));
 
-  Arrivals arrivals(entries, sources, next_node_, arrived);
+  CompleteCotangents complete(entries, sources, next_node_, arrived);
   for (size_t left = consume ? entries.size() : part.size(); left-- > 0;) {
     const size_t at = consume ? left : part[left];
     visit(entries[at], walk);
     if (consume) entries.pop_back();
-    arrivals.walked(at, walk.cotangent);
+    complete.passed(at, walk.cotangent);
   }
   std::vector<Tensor> out;
   for (size_t i = 0; i < sources.size(); ++i) {

@@ -26,11 +26,11 @@ extern const Op add_op, divide_op, dot_general_op, identity_op, multiply_op, neg
 
 namespace {
 enum Kind : uint8_t {
-  shared,   // no row differs from another: `tensor` is each
+  shared,   // all rows are equal to `tensor`
   batched,  // row i is tensor(i)
-  last,     // row i is tensor(ellipsis, i): what a product with unit vectors picks from a matrix's columns
-  scaled,   // row i is tensor's element i where that stands, and 0 elsewhere
-  units     // the same, where all elements are 1
+  last,     // row i is tensor(ellipsis, i): what a product with unit vectors selects from a matrix's columns
+  scaled,   // row i is tensor's element i at its own index, and 0 elsewhere
+  units     // the same, with all elements 1
 };
 bool is_diagonal(uint8_t kind) { return kind >= scaled; }
 }  // namespace
@@ -40,7 +40,7 @@ class Batcher::Outside : public ListenersScope {
   explicit Outside(Batcher& b) : ListenersScope(b.level_.own().below) {}
 };
 
-// What a row stands for. It is held by the row, in place of a buffer, and goes with it.
+// The batched tensor that a row stands for. The row holds it in place of a buffer, and frees it.
 struct Batcher::Rows : Buffer {
   Tensor tensor;
   uint8_t kind;
@@ -85,14 +85,14 @@ bool Batcher::is_batched(const Tensor& t) const {
   return r && r->kind != shared;
 }
 
-// What it stands for outside; for what this batch does not know, the tensor itself.
+// The tensor outside that `t` stands for; `t` itself if this batch does not know it.
 Tensor Batcher::outer_value(const Tensor& t) const {
   const Rows* r = rows_of(t);
   if (!r) return t;
-  return is_diagonal(r->kind) ? spread_units(*r) : r->kind == last ? moveaxis(r->tensor, -1, 0) : r->tensor;
+  return is_diagonal(r->kind) ? expanded_units(*r) : r->kind == last ? moveaxis(r->tensor, -1, 0) : r->tensor;
 }
 
-Tensor Batcher::spread_units(const Rows& r) const {
+Tensor Batcher::expanded_units(const Rows& r) const {
   const Spec& s = r.tensor.spec();
   Shape shape = s.shape;
   shape.insert(0, size_);
@@ -125,15 +125,15 @@ Batcher::Batcher(Dim size, std::string_view op, Randomness randomness, uint32_t 
 
 namespace {
 
-// Once for each op and place.
+// Once for each op and line.
 void report_loop(const Op& op, Dim rows, const Where& where) {
   static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "vmap");
   if (!log) return;
   static ForkMutex mutex;
-  static std::set<std::pair<const Op*, std::string>> known;
+  static std::set<std::pair<const Op*, std::string>> reported;
   const std::string location = place_of(where);
   const std::lock_guard lock(mutex);
-  if (known.emplace(&op, location).second)
+  if (reported.emplace(&op, location).second)
     std::fprintf(stderr, "rill: vmap: %s has no batch rule, and runs row by row, for %lld rows (%s)\n",
                  std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), location.c_str());
 }
@@ -171,7 +171,7 @@ Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpe
   Tensors values;
   for (const Tensor* t : in) values.push_back(outer_value(*t));
   const std::span<const Tensor> operands(values.data(), values.size());
-  // Tapes outside take a row for another only where both are the same rows.
+  // Tapes outside may identify one row with another only if both are the same rows.
   if (&op == &known_as_op && flags[0] != flags[1]) {
     const Tensor same = identity(values[0]);
     return {flags[0] ? row_of(same) : same};
@@ -180,7 +180,7 @@ Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpe
   Tensors out = call_batched({op, attrs, operands, {flags.data(), flags.size()}, size_, where});
   Tensors rows;
   for (size_t k = 0; k < specs.size(); ++k) {
-    if (out[k].ndim() == specs[k].shape.ndim()) {  // control flow knows what rows do not differ in
+    if (out[k].ndim() == specs[k].shape.ndim()) {  // control flow itself knows which results are equal for all rows
       rows.push_back(out[k]);
       continue;
     }
@@ -192,19 +192,19 @@ Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpe
 }
 
 namespace {
-// Whether 0 in operand `i` makes an elementwise op's result 0. (Products of 0 and infinity: such zeros are none that a
-// function computes, but what other rows than a unit vector's own have.)
+// Whether 0 in operand `i` makes an elementwise op's result 0. (Products of 0 and infinity do not count: these zeros
+// are not computed by a function, but stand for other rows than a unit vector's own.)
 bool zero_gives_zero(const Op& op, size_t i) {
   return (op.linear_in >> i & 1) || &op == &multiply_op || &op == &negative_op || (&op == &divide_op && i == 0);
 }
 }  // namespace
 
-// Calls on batches of unit vectors whose result is one again, or known without multiplying by 0; none: another one.
+// Calls on batches of unit vectors whose result is again one, or is known without multiplying by 0; else returns none.
 Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   SmallVec<const Tensor*, 8> operands(in);
-  size_t at = 0;  // of the last one
+  size_t at = 0;  // the index of the last one
   int count = 0;
-  bool others = false;  // that are batched
+  bool others = false;  // whether there are others that are batched
   for (size_t i = 0; i < in.size(); ++i) {
     const Rows* r = rows_of(*in[i]);
     if (!r) continue;
@@ -225,7 +225,7 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   if (op.kind == OpKind::elementwise && zero_gives_zero(op, at) && same_shape)
     return {stand_for(call(), specs[0], scaled)};
   if (&op != &dot_general_op) return {};
-  // All axes of the unit vectors are contracted: the product picks what it would multiply by 1.
+  // All axes of the unit vectors are contracted: the product selects what it would multiply by 1.
   const auto& p = attrs.as<ContractionParams>();
   const Dims &own = at == 0 ? p.lhs_contract : p.rhs_contract, &paired = at == 0 ? p.rhs_contract : p.lhs_contract;
   if (!p.lhs_batch.empty() || own.size() != d.tensor.shape().size()) return {};
@@ -234,8 +234,7 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   for (size_t i = 0; i < own.size(); ++i) order[size_t(own[i])] = paired[i];
   for (int64_t axis = 0; axis < other.ndim(); ++axis)
     if (std::find(paired.begin(), paired.end(), Dim(axis)) == paired.end()) rest.push_back(axis);
-  // Matrices that are large are moved to rows at once: it costs little beside the products that follow, which are
-  // faster.
+  // Large matrices are copied to rows at once: it costs little beside the products that follow, which are faster.
   constexpr int64_t large = 1 << 16;
   const bool columns = std::is_sorted(order.begin(), order.end()) && !order.empty() &&
                        order[0] == int64_t(rest.size()) && other.size() < large;
@@ -251,7 +250,7 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   return {stand_for(picked, specs[0], columns ? last : batched)};
 }
 
-// Calls on batches whose axis is the last, and on what rows share, that leave it there; none: another one.
+// Calls on batches whose batch axis is the last, and on shared operands, that leave it there; else returns none.
 Tensors Batcher::append_last(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   const bool elementwise = op.kind == OpKind::elementwise, product = &op == &dot_general_op;
   if (specs.size() != 1 || !(elementwise || product)) return {};
@@ -273,7 +272,7 @@ Tensors Batcher::append_last(const Op& op, Operands in, AttrsView attrs, const O
     return {stand_for(call_as_is(op, {values.data(), values.size()}, attrs, where)[0], specs[0], last)};
   }
   if (is_last[0] && is_last[1]) return {};
-  // The batch is a free axis of its operand, which stays behind its others; the right operand's come last.
+  // The batch is a free axis of its operand, after its other axes; the right operand's come last.
   const auto& p = attrs.as<ContractionParams>();
   const size_t used = p.lhs_batch.size() + p.lhs_contract.size();
   const bool left_is_all = values[1].shape().size() == used, left_has_none = values[0].shape().size() == used + 1;
@@ -305,7 +304,7 @@ Tensor Batcher::read(const Shared<VariableState>& v) {
   return own ? row_of(value) : shared_row(std::move(value));
 }
 
-// Tapes inside take an alias of what is read, which those below would not know: of a row, they know what it stands for.
+// Tapes inside get an alias of the value read, which outer tapes would not know: of a row, they know the batch.
 Tensor Batcher::shared_row(Tensor value) {
   if (listeners().tapes.empty() || !level_.before().any_tape()) return value;
   const Spec spec = value.spec();
@@ -335,10 +334,10 @@ void Batcher::assign(const Shared<VariableState>& v, const Tensor& value) {
   else Variable(v).assign(outer_value(value));
 }
 
-// --- Rules of the user's ---------------------------------------------------------------------------------------------
+// --- Rules of the user -----------------------------------------------------------------------------------------------
 
 Tensor Batcher::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
-  // Runs the rule on rows, and gives cotangents as the outside has them: of what rows share, their sum.
+  // Runs the rule on rows, and returns cotangents as the outside has them: for what rows share, their sum.
   SmallVec<char, 8> shares;
   SmallVec<Tensor, 8> operands;
   for (const Tensor* t : in) shares.push_back(!is_batched(*t));
@@ -366,7 +365,7 @@ Tensor Batcher::append_rule(const Tensor& value, Operands in, const GradientRule
   return out;
 }
 
-// --- What else a trace is asked --------------------------------------------------------------------------------------
+// --- Other queries of a trace ----------------------------------------------------------------------------------------
 
 bool Batcher::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
   const Rows* r = rows_of(t);

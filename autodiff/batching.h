@@ -1,15 +1,15 @@
 // Batcher: runs a function once for all rows of a batch. While one is installed on a thread, a row is a tensor without
-// elements that stands for a batched tensor, which has the batch as its first axis; apply() gives each op to the
+// elements that stands for a batched tensor, which has the batch as its first axis; apply() passes each op to the
 // Batcher, which makes one call for all rows.
 //
-// What no row differs in stays the tensor that it is. The calls are made as if outside: with the tapes, the trace and
-// the Batchers that were there when it began, so that gradients of a vmap, traces of one, and vmaps in one need no code
-// of their own. Tapes that begin inside see rows.
+// Tensors that are the same for all rows stay as they are. The calls are made as if outside: with the tapes, the trace
+// and the Batchers that were active when it began, so that gradients of a vmap, traces of one, and vmaps in one need no
+// code of their own. Tapes that begin inside see rows.
 //
 // How a call of an op is made for all rows:
 //   elementwise ops   axes of size 1 behind the batch axis, where operands differ in rank
 //   `batch` of the record
-//   else              row by row, and stacked; RILL_LOG=vmap prints a line for each such call
+//   otherwise         row by row, and stacked; RILL_LOG=vmap prints a line for each such call
 //
 // A batch of unit vectors, from which a Jacobian's walk starts, is kept as its diagonal for as long as the ops are
 // linear and elementwise, so that an elementwise function's Jacobian costs one row. Start at Batcher::append.
@@ -25,16 +25,16 @@ namespace rill {
 
 class Batcher final : public EnclosingTrace {
  public:
-  // Installs itself; `op` is what messages name. Of two with one `serial`, the later one goes on with the rows of the
-  // first: a rule that a tape keeps reads rows when their batch has long ended.
+  // Installs itself; `op` is named in errors. A second one with the same `serial` continues with the rows of the first:
+  // a rule that a tape keeps reads rows when their batch has long ended.
   Batcher(Dim size, std::string_view op, Randomness randomness = Randomness::same, uint32_t serial = new_serial());
   Batcher(const Batcher&) = delete;
 
   // A row of a tensor whose first axis is the batch.
   Tensor row_of(const Tensor& batched);
-  // A row of a batch with one for each element of a tensor like this: row i is 1 there, and 0 elsewhere.
+  // A row of a batch with one row for each element of a tensor like this: row i is 1 at element i, and 0 elsewhere.
   Tensor unit(const Spec& spec);
-  // All rows, with the batch as the first axis; what rows do not differ in is repeated.
+  // All rows, with the batch as the first axis; a tensor that rows share is repeated.
   Tensor all_rows(const Tensor& row);
   // Whether rows may differ in it.
   bool is_batched(const Tensor& t) const;
@@ -57,7 +57,7 @@ class Batcher final : public EnclosingTrace {
   const std::string& name() const override { return name_; }
   bool runs_now() const override { return !outer_ || outer_->runs_now(); }
 
-  // While it lives, this thread's listeners are those of outside.
+  // While it lives, this thread's listeners are the outer ones.
   class Outside;
 
  private:
@@ -65,7 +65,7 @@ class Batcher final : public EnclosingTrace {
   const Rows* rows_of(const Tensor& t) const;
   Tensor outer_value(const Tensor& t) const;
   Tensor stand_for(Tensor tensor, Spec row, uint8_t kind);
-  Tensor spread_units(const Rows& r) const;
+  Tensor expanded_units(const Rows& r) const;
   Tensors append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
   Tensors append_last(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
   bool draws_own(const VariableState& v) const;

@@ -1,4 +1,4 @@
-// custom_jvp: accumulators take the user's rule as it is; tapes its transpose, which is a walk back over the rule's
+// custom_jvp: accumulators use the user's rule directly; tapes use its transpose, which is a walk back over the rule's
 // ops.
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace rill::detail {
 
 namespace {
 
-// What the rule gives, of the value's spec.
+// The rule's result, of the value's spec.
 Tensor checked(Tensor tangent, const Spec& value, const Where& where) {
   require_defined("custom_jvp", tangent, "what the rule gives", where);
   if (tangent.spec().weak && tangent.ndim() == 0) tangent = broadcast_to(tangent.astype(value.dtype), value.shape);

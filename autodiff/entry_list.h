@@ -1,5 +1,5 @@
-// EntryList: what a tape keeps its entries in: a list in blocks, so that none moves as the list grows, and the blocks
-// behind its end are freed while a backward walk takes entries off it.
+// EntryList: a tape's list of entries, in blocks, so that none moves as the list grows, and the blocks after its end
+// are freed while a backward walk removes entries.
 #pragma once
 #include <memory>
 #include <utility>
@@ -56,7 +56,7 @@ class EntryList {
  private:
   static constexpr size_t block = 128;
   struct Block {
-    Block() {}  // leaves the bytes as they are
+    Block() {}  // leaves the bytes uninitialised
     alignas(T) char bytes[block * sizeof(T)];
   };
   T* at(size_t i) const { return reinterpret_cast<T*>(blocks_[i / block]->bytes) + i % block; }

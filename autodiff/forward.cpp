@@ -1,4 +1,4 @@
-// Carrying tangents forward: which tensors have one, and what happens as an op is recorded. Start at Impl::record; the
+// Propagating tangents: which tensors have one, and what happens when an op is recorded. Start at Impl::record; the
 // rules are in tangents.cpp.
 #include "rill/autodiff/forward.h"
 
@@ -22,7 +22,7 @@ void Impl::forget() {
   known_.clear(), free_.clear(), by_id_.clear(), variables_.clear();
 }
 
-uint32_t Impl::place_of(const Tensor& t) const {
+uint32_t Impl::slot_of(const Tensor& t) const {
   const TensorRep* r = t.rep();
   if (r->tape == serial_) return r->tape_node;
   if (by_id_.empty()) return 0;
@@ -32,13 +32,13 @@ uint32_t Impl::place_of(const Tensor& t) const {
 
 const Tensor& Impl::tangent_of(const Tensor& t) const {
   static const Tensor none;
-  const uint32_t slot = place_of(t);
+  const uint32_t slot = slot_of(t);
   return slot ? known_[slot - 1].tangent : none;
 }
 
-// Gives its place in known_ where it had none before.
+// Returns its slot in known_ if it is new, else 0.
 uint32_t Impl::keep(const Tensor& t, const Tensor& tangent) {
-  if (const uint32_t slot = place_of(t)) {
+  if (const uint32_t slot = slot_of(t)) {
     known_[slot - 1].tangent = tangent;
     return 0;
   }
@@ -59,13 +59,13 @@ void Impl::set(const Tensor& t, const Tensor& tangent) {
   else by_id_[r->id] = slot;
 }
 
-// Other threads may hold it too, so that nothing is written into it.
+// Other threads may hold it too, so nothing is written to it.
 void Impl::watch(const Tensor& t, const Tensor& tangent) {
   if (const uint32_t slot = keep(t, tangent)) by_id_[t.rep()->id] = slot;
 }
 
-// Tangents of tensors that nobody else holds: nobody can ask for them. What is left may double until the next time, so
-// that a step of it is cheap.
+// Drops the tangents of tensors that nothing else holds: nothing can ask for them. The rest may double before the next
+// sweep, so that its amortised cost is low.
 void Impl::sweep() {
   bytes_ = 0;
   for (uint32_t slot = 1; slot <= known_.size(); ++slot) {
@@ -185,7 +185,7 @@ ForwardAccumulator::~ForwardAccumulator() { impl_->end(); }
 
 namespace {
 
-// `tangent` as the tangent of something of spec `x`.
+// `tangent` checked and converted as the tangent of something of spec `x`.
 Tensor checked_tangent(std::string_view op, const Spec& x, const Tensor& tangent, const Where& where) {
   require_defined(op, tangent, "the tangent", where);
   if (!is_differentiable(x.dtype))
@@ -271,35 +271,35 @@ void detail::CarryLeaves::finish() const {
 void detail::take_tangents(const ForwardAccumulator& along, std::span<Tensor* const> results, const Where& where) {
   for (Tensor* t : results) {
     if (results.size() == 1) require_defined("jvp", *t, "what the function gives", where);
-    const bool alone = results.size() == 1;  // then there is nothing else to be had
+    const bool alone = results.size() == 1;  // then the result must have a tangent
     if (alone || (t->defined() && is_differentiable(t->dtype()))) *t = along.jvp(*t, Unconnected::zero, where);
     else *t = Tensor();
   }
 }
 
 namespace {
-thread_local bool walking_back_for_map = false;
+thread_local bool is_linearizing = false;
 class Linearizing {
  public:
-  Linearizing() { walking_back_for_map = true; }
-  ~Linearizing() { walking_back_for_map = outer_; }
+  Linearizing() { is_linearizing = true; }
+  ~Linearizing() { is_linearizing = outer_; }
   Linearizing(const Linearizing&) = delete;
 
  private:
-  const bool outer_ = walking_back_for_map;
+  const bool outer_ = is_linearizing;
 };
 }  // namespace
 
-bool linearizing() { return walking_back_for_map; }
+bool linearizing() { return is_linearizing; }
 
 detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const> results,
                                      const std::vector<Source>& sources, const Where& where) {
-  // The walk back is linear in its cotangents. A tape around it holds the map that is the transpose of that.
+  // The walk back is linear in its cotangents. A tape around it records its transpose, which is the map.
   auto map = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
   std::vector<Tensor> targets, seeds;
   std::vector<Source> wanted;
   std::vector<Spec> specs;
-  std::vector<int> number;  // by result, which of `seeds` it has
+  std::vector<int> number;  // by result, the index of its seed
   for (const Tensor* y : results) {
     if (results.size() == 1) require_defined("linearize", *y, "what the function gives", where);
     number.push_back(y->defined() && is_differentiable(y->dtype()) ? int(seeds.size()) : -1);

@@ -5,16 +5,16 @@
 //   Tensor dy = along.jvp(y);   // J direction
 //
 // From its construction an accumulator computes, next to each op, the tangents of its results from those of its
-// operands; nothing is kept for a walk back. It sees what runs while it lives, tapes within it included, so a gradient
-// taken inside has a tangent too (a Hessian times a vector); a tape around it records the tangents. What an accumulator
-// computes is seen by the tapes and accumulators outside of it alone.
+// operands; nothing is kept for a walk back. It sees everything that runs while it lives, including tapes within it, so
+// a gradient taken inside has a tangent too (a Hessian times a vector); a tape around it records the tangents. What an
+// accumulator computes is only seen by the tapes and accumulators outside of it.
 //
 // The tangent of an op follows, in this order, from
-//   - `jvp` of its record (ops/op.h), where it has one;
-//   - `linear_in`: the sum, over the operands that have tangents, of the op itself on the tangent in their place;
-//   - for elementwise ops on reals `vjp`, whose cotangent may as well be a tangent, as the derivative is diagonal;
-//   - else `vjp`, transposed: it is linear in its cotangent, and a tape around it gives the map from tangents. So is a
-//     rule of custom_gradient().
+//   - `jvp` of its record (ops/op.h), if it has one;
+//   - `linear_in`: the sum, over the operands that have tangents, of the op itself with the tangent as that operand;
+//   - for elementwise ops on reals `vjp`, with the tangent as the cotangent, as the derivative is diagonal;
+//   - else `vjp`, transposed: it is linear in its cotangent, and a tape around it gives the map from tangents. The same
+//     holds for a rule of custom_gradient().
 // Control flow and calls of traced functions run graphs that compute values and tangents together.
 //
 // Start at jvp(). The rules are in tangents.cpp.
@@ -30,24 +30,24 @@ namespace rill {
 
 class ForwardAccumulator {
  public:
-  // Recording tangents from now on, starting from that of `x`, a tensor or a Variable (which has it at every reading).
-  // Throws unless both have one shape, and x a floating or complex dtype, to which the tangent is converted.
+  // Starts recording tangents, with that of `x`, a tensor or a Variable (which has it at every reading). Throws unless
+  // both have the same shape, and x a floating or complex dtype, to which the tangent is converted.
   [[nodiscard]] ForwardAccumulator(const Source& x, const Tensor& tangent, Where where = Where::current());
-  // Of several at once: the tangents of what is computed are those of the sum of all directions.
+  // Of several at once: the tangents of results are those along the sum of all directions.
   [[nodiscard]] explicit ForwardAccumulator(const std::vector<std::pair<Source, Tensor>>& tangents,
                                             Where where = Where::current());
-  // One that starts from nothing: see watch().
+  // Starts without any: see watch().
   [[nodiscard]] ForwardAccumulator();
   ~ForwardAccumulator();
   ForwardAccumulator(const ForwardAccumulator&) = delete;
   ForwardAccumulator& operator=(const ForwardAccumulator&) = delete;
 
-  // One more tensor or Variable with a tangent.
+  // Adds a tensor or Variable with a tangent.
   void watch(const Source& x, const Tensor& tangent, Where where = Where::current());
-  // The tangent of `y`, of its shape and dtype. Where y does not depend on what has a tangent, what `unconnected` says.
+  // The tangent of `y`, of its shape and dtype. If y does not depend on anything with a tangent, `unconnected` decides.
   // Throws unless y is floating or complex.
   Tensor jvp(const Tensor& y, Unconnected unconnected = Unconnected::error, Where where = Where::current()) const;
-  // Ends recording; jvp() may still be asked for.
+  // Ends recording; jvp() may still be called.
   void stop();
 
   class Impl;
@@ -58,12 +58,12 @@ class ForwardAccumulator {
 
 namespace detail {
 
-// What jvp and its kin take as the tangent of an X: a structure like it, with a Tensor in the place of each Variable.
+// The tangent type of an X in jvp and similar functions: a structure like it, with a Tensor for each Variable.
 template <class X>
 using TangentOf = Argument<GradientOf<X>>;
 
-// Makes the tensors of a copy of a value new ones and gives them, and its Variables, their tangents. An undefined
-// tangent is zero; what has no derivative (an integer tensor) has none.
+// Replaces the tensors of a copy of a value by new ones, and gives them, and its Variables, their tangents. An
+// undefined tangent is zero; values without derivatives (integer tensors) have none.
 class CarryLeaves final : public LeafVisitor {
  public:
   CarryLeaves(ForwardAccumulator& along, std::span<Tensor* const> tangents, std::string_view op, const Where& where)
@@ -71,8 +71,8 @@ class CarryLeaves final : public LeafVisitor {
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override;
   void constant(const void*, size_t) override {}
-  void argument(Tensor& t);  // a whole argument, which must have a derivative
-  void finish() const;       // throws where there are more tangents than leaves
+  void argument(Tensor& t);  // a single argument, which must have a derivative
+  void finish() const;       // throws if there are more tangents than leaves
 
  private:
   const Tensor& next();
@@ -83,10 +83,10 @@ class CarryLeaves final : public LeafVisitor {
   size_t taken_ = 0;
 };
 
-// The tangents of what a function gave, put in its tensors' place; one that has none becomes undefined.
+// Replaces the tensors of a function's results by their tangents; a tensor without one becomes undefined.
 void take_tangents(const ForwardAccumulator& along, std::span<Tensor* const> results, const Where& where);
 
-// {call(x), its tangent along `tangent`}, where call takes all of x.
+// {call(x), its tangent along `tangent`}, for a call that takes all of x.
 template <class Call, class X>
 auto run_jvp(std::string_view op, const Call& call, const X& x, TangentOf<X> tangent, const Where& where) {
   Argument<X> value = as_argument(x);
@@ -98,7 +98,7 @@ auto run_jvp(std::string_view op, const Call& call, const X& x, TangentOf<X> tan
   carry.finish();
   auto y = as_argument(call(std::as_const(value)));
   auto dy = y;
-  take_tangents(along, tensors_in(dy, TensorsIn::moving), where);
+  take_tangents(along, tensors_in(dy, TensorsIn::with_tangents), where);
   return std::pair(std::move(y), std::move(dy));
 }
 
@@ -112,14 +112,14 @@ Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span
 }  // namespace detail
 
 // jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}, in one run of f. x and f(x) may be structures
-// of tensors (ops/tree.h); the tangents are structures like them. Of several arguments, jvp(f, std::tuple(x, y),
+// of tensors (ops/tree.h); the tangents are structures like them. For several arguments, jvp(f, std::tuple(x, y),
 // std::tuple(tx, ty)), the derivative along all tangents together.
 template <class F, class X>
 auto jvp(F&& f, const X& x, const detail::TangentOf<X>& tangent, Where where = Where::current()) {
   detail::require_callable("jvp", f, "the function", where);
   return detail::run_jvp("jvp", [&](const auto& v) { return detail::call_spread(where, f, v); }, x, tangent, where);
 }
-// jvp(f, {x, y}, {tx, ty}) -> the same of several tensors.
+// jvp(f, {x, y}, {tx, ty}) -> the same for several tensors.
 template <class F, size_t n>
 auto jvp(F&& f, const Tensor (&x)[n], const Tensor (&tangents)[n], Where where = Where::current()) {
   return [&]<size_t... i>(std::index_sequence<i...>) {
@@ -128,14 +128,14 @@ auto jvp(F&& f, const Tensor (&x)[n], const Tensor (&tangents)[n], Where where =
 }
 
 // linearize(f, x) -> {f(x), a callable from a tangent of x to J(x) tangent}: f runs once, and each call of the map
-// costs one walk over what it is linear in. x, f(x) and their tangents as in jvp().
+// costs one walk over its linear part. x, f(x) and their tangents as in jvp().
 template <class F, class X>
 auto linearize(F&& f, const X& x, Where where = Where::current()) {
   detail::require_callable("linearize", f, "the function", where);
   GradientTape tape({.watch_variables = false});
   auto arguments = detail::watch_arguments("linearize", tape, where, std::index_sequence<0>(), x);
   auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
-  const std::vector<Tensor*> results = detail::tensors_in(y, detail::TensorsIn::moving);
+  const std::vector<Tensor*> results = detail::tensors_in(y, detail::TensorsIn::with_tangents);
   detail::LinearMap map = detail::linear_map(tape, results, arguments.sources, where);
   auto push = [map = std::move(map), y, where](const detail::TangentOf<X>& tangent) {
     auto t = tangent;
@@ -143,7 +143,7 @@ auto linearize(F&& f, const X& x, Where where = Where::current()) {
     for (const Tensor* each : detail::tensors_in(t)) tangents.push_back(*each);
     const std::vector<Tensor> given = map(tangents);
     auto dy = y;
-    const std::vector<Tensor*> places = detail::tensors_in(dy, detail::TensorsIn::moving);
+    const std::vector<Tensor*> places = detail::tensors_in(dy, detail::TensorsIn::with_tangents);
     for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
     return dy;
   };

@@ -1,5 +1,5 @@
 // The comparison behind gradcheck(): a table of real derivatives, of each part of each result's elements by each part
-// of each input's, made three times. A complex element has two parts.
+// of each input's, computed in three ways. A complex element has two parts.
 #include "rill/autodiff/gradcheck.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::vector<Part> parts_of(std::span<const Tensor> ts) {
   return parts;
 }
 
-// Zeros but for `size` in one part.
+// Zeros except for `size` in one part.
 Tensor unit(const Spec& s, const Part& p, double size) {
   const Tensor there = (arange(s.shape.numel()) == p.element).reshape(s.shape);
   const Tensor real = where(there, size, 0.0).astype(is_complex(s.dtype) ? real_of(s.dtype) : s.dtype);
@@ -42,7 +42,7 @@ Tensor unit(const Spec& s, const Part& p, double size) {
   return (p.imaginary ? complex(zeros_like(real), real) : complex(real, zeros_like(real))).to(s.device);
 }
 
-// The values of the parts, in f64. What has no elements to read gives zeros.
+// The values of the parts, in f64. Tensors without readable elements give zeros.
 Column values_of(std::span<const Tensor> ts) {
   Column all;
   for (const Tensor& t : ts) {
@@ -120,7 +120,7 @@ JacobianTable by_gradients(const FlatFunction& f, const std::vector<Tensor>& in,
   return table;
 }
 
-// The place of element `i` of a shape.
+// The index of element `i` of a shape.
 Shape index_of(const Shape& shape, int64_t i) {
   Shape at(shape);
   for (size_t k = shape.size(); k-- > 0;) {
@@ -131,7 +131,7 @@ Shape index_of(const Shape& shape, int64_t i) {
 }
 
 // " [1, 0]"
-std::string print_place(const Shape& at) {
+std::string print_index(const Shape& at) {
   std::string text;
   for (const int64_t i : at) text += fmt::format("{}{}", text.empty() ? " [" : ", ", i);
   return text.empty() ? text : text + "]";
@@ -183,7 +183,7 @@ void describe(GradCheck& check) {
       "{}the {} of output {}{} by input {}{} is {:.9g}, and finite differences give {:.9g}: {:.3g} apart. {} of {} "
       "derivatives differ by more than is allowed, and this one by the most",
       check.order > 1 ? fmt::format("in order {}, ", check.order) : "", check.mode, check.output,
-      print_place(check.output_element), check.input, print_place(check.input_element), check.given, check.expected,
+      print_index(check.output_element), check.input, print_index(check.input_element), check.given, check.expected,
       std::abs(check.difference), check.wrong, check.compared);
 }
 

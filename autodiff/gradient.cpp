@@ -1,4 +1,4 @@
-// What a tape is asked for: gradients, Jacobians. The checks of what is asked, and the walk (backward.cpp).
+// The requests to a tape: gradients and Jacobians. Checks them, and starts the walk (backward.cpp).
 #include <fmt/format.h>
 
 #include <atomic>
@@ -59,7 +59,7 @@ Tensor seed_for(const Tensor& target, const Tensor& output_gradient, const Where
   return output_gradient.astype(target.dtype());
 }
 
-// Resumes recording where a tape was recording before and was not used up.
+// Resumes recording if the tape was recording before and was not used up.
 struct Paused {
   GradientTape::Impl& tape;
   bool recorded;
@@ -69,7 +69,7 @@ struct Paused {
   }
 };
 
-// A walk that frees entries as it goes: even if it throws, the tape is used up afterwards.
+// A walk that frees entries as it goes: the tape is used up afterwards, even if the walk throws.
 struct Consumed {
   GradientTape::Impl& tape;
   bool on;
@@ -115,7 +115,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
          where);
   };
   if (options.unconnected == Unconnected::error) {
-    // Found before anything is freed, so that the tape can be asked again.
+    // Checked before anything is freed, so that the tape can be used again.
     const std::vector<bool> reached = tape.reaches(target_nodes, source_nodes);
     for (size_t i = 0; i < sources.size(); ++i)
       if (!reached[i]) unconnected(i);
@@ -138,7 +138,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
 // --- Hooks -----------------------------------------------------------------------------------------------------------
 
 namespace {
-// Of the process, for a tape may be asked by another thread than made it.
+// One for the process, for another thread may use a tape than the one that made it.
 struct Hooks {
   struct Made {
     const GradientTape* tape = nullptr;
@@ -149,7 +149,7 @@ struct Hooks {
   std::vector<Made> made;
 
   static Hooks& all() {
-    static Hooks* only = new Hooks;  // tapes may end after main()
+    static Hooks* only = new Hooks;  // never destroyed, for tapes may end after main()
     return *only;
   }
   // That of a tape, or an empty one.
@@ -187,7 +187,7 @@ void GradientHook::run(const GradientTape& tape, std::span<const Source> sources
   if (change) change(sources, gradients, slices);
 }
 
-// --- What users call -------------------------------------------------------------------------------------------------
+// --- The public members ----------------------------------------------------------------------------------------------
 
 Tensor GradientTape::gradient(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
   Tensor out;
@@ -232,7 +232,7 @@ void refuse_output_gradients(std::string_view op, const GradientOptions& options
     fail(op, fmt::format("chunk_bytes is {} and must be 1 or more", options.chunk_bytes), where);
 }
 
-// For the time of a walk that others follow; one that throws leaves the tape whole.
+// For a walk that is followed by others; if it throws, the tape stays usable.
 class Persistent {
  public:
   explicit Persistent(bool& now) : now_(now), before_(std::exchange(now, true)) {}
@@ -244,7 +244,7 @@ class Persistent {
   const bool before_;
 };
 
-// How many rows go through the tape at a time; nothing where all do, however many an open size makes of them.
+// How many rows go through the tape at a time; nothing if all do, however many an open size makes of them.
 std::optional<Dim> rows_at_a_time(const Tensor& target, std::span<const Source> sources, Dim rows, int64_t bytes) {
   Dim widest = target.size();
   for (const Source& s : sources) widest = larger(widest, spec_of(s).shape.numel());
@@ -270,7 +270,7 @@ Shape joined(Shape first, const Shape& second, size_t from = 0) {
 }  // namespace
 
 namespace {
-// A walk back gives the conjugate of what a complex Jacobian has, and of a real source only the real part.
+// A walk back gives the conjugate of a complex Jacobian, and for a real source only its real part.
 Tensor jacobian_from(const Tensor& rows, const Tensor& target) {
   return rows.defined() && is_complex(target.dtype()) ? conj(rows) : rows;
 }

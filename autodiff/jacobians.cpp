@@ -65,7 +65,7 @@ std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Te
   Dim n = 0, widest = 1;  // columns, and the bytes of one
   for (const Tensor& t : x) n = n + t.size(), widest = larger(widest, t.size() * int64_t(size_of(t.dtype())));
   std::vector<std::vector<Tensor>> all;
-  // The columns of x[k] are units behind those of the ones before it.
+  // The unit columns of x[k] come after those of the tensors before it.
   std::vector<Tensor> units;
   Dim start = 0;
   for (const Tensor& t : x) {

@@ -1,9 +1,9 @@
 // Jacobians and Hessians of functions: row by row, by a walk back for all rows at once (jacrev); column by column, by
 // the tangents of all columns in one run (jacfwd); or by the cheaper of the two (jacobian). A tape's own are in tape.h.
 //
-// Of a Tensor by a Tensor a Jacobian is a Tensor of shape f(x).shape + x.shape. Arguments and results may be structures
-// of tensors too. By a structure it is a structure like it: jacrev(f)(params) has one Jacobian in the place of each
-// tensor of params. Of a structure, it has one in the place of each tensor that f gives: where f gives a vector of
+// The Jacobian of a Tensor by a Tensor is a Tensor of shape f(x).shape + x.shape. Arguments and results may be
+// structures of tensors too. The Jacobian by a structure is a structure like it: jacrev(f)(params) has one Jacobian for
+// each tensor of params. The Jacobian of a structure has one for each tensor of the result: if f returns a vector of
 // Tensors, a vector of Jacobians.
 #pragma once
 #include <array>
@@ -19,8 +19,8 @@
 namespace rill {
 
 enum class JacobianMode : uint8_t {
-  automatic,  // forward where f gives more numbers than it takes, all of them real and of one dtype; else reverse. To
-              // go forward calls f once more
+  automatic,  // forward if f returns more numbers than it takes, all of them real and of one dtype; else reverse.
+              // Forward calls f once more
   reverse,    // as jacrev()
   forward     // as jacfwd()
 };
@@ -33,7 +33,7 @@ struct JacobianOptions {
 
 namespace detail {
 
-// A result with a G, which next() gives, in the place of each tensor.
+// A result with a G, from next(), for each tensor.
 template <class G, class Next>
 struct JacobianLeaves {
   template <class T>
@@ -55,16 +55,16 @@ auto jacobian_like(const Y& y, const Next& next) {
 
 // Throws unless it is a tensor with a derivative; `what` is "the argument".
 void require_jacobian(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
-// So of all that the function gives.
+// The same for all results of the function.
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where);
 // Entry [t][s]: the Jacobian of result t of f by x[s]; by the tangents of all of x in one run of f.
 std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Tensor>(const std::vector<Tensor>&)>& f,
                                                    const std::vector<Tensor>& x, int64_t chunk_bytes,
                                                    const Where& where);
-// Whether columns cost less than rows, and give the same: real numbers of one dtype.
+// Whether columns cost less than rows, and give the same result: real numbers of one dtype.
 bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments);
 
-// Entry [t][s] of `entries`, result t by tensor s of the arguments, where they belong.
+// Puts entry [t][s] of `entries`, result t by tensor s of the arguments, into the result's structure.
 template <class Y, class Values>
 auto assembled(const Y& y, const Values& values, std::vector<std::vector<Tensor>> entries) {
   size_t row = 0;
@@ -98,7 +98,7 @@ auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, 
   std::apply([&](const auto&... value) { (check(value), ...); }, values);
   const auto call = [&] { return as_argument(call_with(f, numbers, values, where, x...)); };
   std::optional<decltype(call())> y;
-  std::vector<Tensor*> moving;  // that have a derivative
+  std::vector<Tensor*> moving;  // those with a derivative
   for (Tensor* place : tensors_in(values))
     if (is_source(*place)) moving.push_back(place);
   std::vector<Tensor> given;
@@ -157,7 +157,7 @@ auto jacobian_transform(std::string_view op, JacobianMode mode, F f, const Jacob
 }  // namespace detail
 
 // jacobian(f)(x, rest...) -> the Jacobian by x, by rows or columns as the options say. jacobian<0, 2>(f) gives those by
-// these arguments, as a tuple. Where f does not depend on a tensor they are zeros. Throws where f gives what has no
+// these arguments, as a tuple. If f does not depend on a tensor they are zeros. Throws if a result of f has no
 // derivative.
 template <size_t... argument, class F>
 auto jacobian(F f, JacobianOptions options, Where where = Where::current()) {
@@ -168,22 +168,22 @@ auto jacobian(F f, Where where = Where::current()) {
   return jacobian<argument...>(std::move(f), JacobianOptions(), where);
 }
 
-// jacrev(f)(x, rest...) -> the same by a walk back for all rows. The choice where f gives fewer numbers than it takes.
+// jacrev(f)(x, rest...) -> the same by a walk back for all rows. The choice if f returns fewer numbers than it takes.
 template <size_t... argument, class F>
 auto jacrev(F f, Where where = Where::current()) {
   return detail::jacobian_transform<argument...>("jacrev", JacobianMode::reverse, std::move(f), {}, where);
 }
-// jacfwd(f)(x, rest...) -> the same by the tangents of all columns in one run of f. The choice where f gives more
-// numbers than it takes. Both agree up to rounding, but for complex functions that are not holomorphic, and where
+// jacfwd(f)(x, rest...) -> the same by the tangents of all columns in one run of f. The choice if f returns more
+// numbers than it takes. Both agree up to rounding, except for complex functions that are not holomorphic, and if
 // dtypes differ: jacrev's is the argument's, jacfwd's the result's.
 template <size_t... argument, class F>
 auto jacfwd(F f, Where where = Where::current()) {
   return detail::jacobian_transform<argument...>("jacfwd", JacobianMode::forward, std::move(f), {}, where);
 }
 
-// hessian(f)(x, rest...) -> second derivatives of a scalar function, of shape x.shape + x.shape. Of a vector of
-// Tensors, result [i][j] is the derivative by x[i] and x[j]; so with maps, pairs and tuples; hessian<0, 1>(f) gives a
-// tuple of tuples.
+// hessian(f)(x, rest...) -> second derivatives of a scalar function, of shape x.shape + x.shape. For a vector of
+// Tensors, result [i][j] is the derivative by x[i] and x[j]; the same for maps, pairs and tuples; hessian<0, 1>(f)
+// gives a tuple of tuples.
 template <size_t... argument, class F>
 auto hessian(F f, Where where = Where::current()) {
   return jacrev<argument...>(grad<argument...>(std::move(f), where), where);

@@ -39,7 +39,7 @@ Tensors NoteCalls::give(const Op& op, Operands in, AttrsView attrs, const OutSpe
   Call& c = calls_.emplace_back();
   c.known.op = &op;
   c.is_kept = policy_.keeps(op, attrs);
-  // A mask says how many elements are chosen, and of C++ scalars the value is looked at: these are always computed.
+  // A mask determines a size, and the values of C++ scalars are read: these are always computed.
   c.may_wait = !in.empty() && !op.call;
   for (const Spec& s : specs) c.may_wait &= is_differentiable(s.dtype) && !s.weak;
   for (const Tensor* t : in) c.in.push_back(t->rep()->id);
@@ -73,7 +73,7 @@ std::vector<KnownCall> NoteCalls::finish() {
   return known;
 }
 
-// --- The second ------------------------------------------------------------------------------------------------------
+// --- The second run --------------------------------------------------------------------------------------------------
 
 Tensors GiveCalls::give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   const size_t number = next_++;

@@ -1,6 +1,6 @@
-// The calls of ops that recompute()'s function makes, in order. In the first run it is noted which results are kept;
-// in the second run these are given. What then only kept calls read is not computed unless somebody reads it after all:
-// the backward walk, where a rule needs it.
+// The calls of ops that recompute()'s function makes, in order. The first run notes which results are kept; the second
+// run returns these. Values that are then only read by kept calls are not computed unless something else reads them:
+// the backward walk, if a rule needs them.
 #pragma once
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace rill::detail {
 
 struct KnownCall {
   const Op* op = nullptr;
-  Tensors kept = {};                  // its results; empty: none are
-  std::vector<Strides> strides = {};  // theirs, for one that may wait until somebody reads it; else empty
+  Tensors kept = {};                  // its results; empty: not kept
+  std::vector<Strides> strides = {};  // of its results, if it may wait until something reads it; else empty
 };
 
 // The first run.
@@ -21,7 +21,7 @@ class NoteCalls final : public CallReplay {
   explicit NoteCalls(const RecomputePolicy& policy) : policy_(policy) {}
   Tensors give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   void ran(const Op& op, Operands in, std::span<const Tensor> out) override;
-  // What is no call of an op reads these.
+  // Something other than a call of an op reads these.
   void read(Operands in);
   std::vector<KnownCall> finish();
 

@@ -1,7 +1,7 @@
 // recompute: the function runs under a listener that records which values of the tape it reads. Its backward rule runs
 // it again, under a tape of its own and with the values that its Variables had, so that both runs give the same bits.
-// What a policy keeps is in kept_calls.h. In a trace the values are marked, and trace/graph/rematerialize.cpp computes
-// them again.
+// The values that a policy keeps are in kept_calls.h. In a trace the values are marked, and
+// trace/graph/rematerialize.cpp computes them again.
 #include "rill/autodiff/recompute.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ struct Captured {
   Shared<VariableState> variable;
 };
 
-// Listens in place of the outer tape and notes what of that one's the function reads.
+// Listens in place of the outer tape and notes which of its values the function reads.
 class CaptureFinder final : public TapeListener {
  public:
   explicit CaptureFinder(std::span<TapeListener* const> outer) : outer_(outer) {}
@@ -64,20 +64,21 @@ class CaptureFinder final : public TapeListener {
   std::span<TapeListener* const> outer_;
 };
 
-// What the first run found in Variables. One that begins from the same values and keeps to itself what it assigns finds
-// the same, eagerly, traced or for all rows at once; but for what another thread assigned meanwhile.
+// The values of Variables that the first run read. A run that starts from the same values and keeps its assignments to
+// itself reads the same ones, eagerly, traced or for all rows at once, except for assignments by other threads.
 struct Readings {
   struct Of {
     Shared<VariableState> variable;
-    Tensor first = {};                                    // undefined: it was assigned before it was read
-    size_t count = 0;                                     // of readings
-    std::vector<std::pair<size_t, Tensor>> foreign = {};  // by number of the reading, what another thread had assigned
+    Tensor first = {};  // undefined: it was assigned before it was read
+    size_t count = 0;   // of readings
+    // By index of the reading, values that another thread had assigned.
+    std::vector<std::pair<size_t, Tensor>> foreign = {};
     bool touched = false;
-    Tensor now = {};  // what the next reading gives, but for other threads
+    Tensor now = {};  // the value of the next reading, unless another thread assigns
   };
   std::map<const VariableState*, Of> of;
 
-  // Has read its last.
+  // Called after the last reading.
   void end() {
     for (auto& [v, each] : of) each.now = Tensor();
   }
@@ -142,7 +143,7 @@ class RepeatReadings final : public VariableAnswers {
     Tensor value;
     size_t readings = 0;
   };
-  // Where ops run, reading by reading.
+  // If ops run: reading by reading.
   void follow(const VariableState& v, const Readings::Of* known, size_t number, Now& now) const {
     if (!known || number >= known->count)
       fail("recompute",
@@ -152,7 +153,7 @@ class RepeatReadings final : public VariableAnswers {
     for (const auto& [k, value] : known->foreign)
       if (k == number) now.value = value;
   }
-  // What the first run did not read, for it was in a branch that was not taken.
+  // Values that the first run did not read, for they are in a branch that was not taken.
   Tensor read_outside(const Shared<VariableState>& v) const {
     const ListenersScope outside(&outside_);
     return Variable(v).value();
@@ -161,26 +162,26 @@ class RepeatReadings final : public VariableAnswers {
   const Readings& readings_;
   Listeners& outside_;
   const Where where_;
-  const uint64_t first_own_ = VariableState::next_id();  // ids from here on are of Variables that this run makes
+  const uint64_t first_own_ = VariableState::next_id();  // later ids are of Variables that this run creates
   std::map<const VariableState*, Now> now_;
 };
 
 using Function = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// What the backward rule holds.
+// The state of the backward rule.
 struct Run {
   Function f;
   std::vector<Tensor> arguments;
   std::vector<Captured> captured;
   Readings readings;
   Where where;
-  std::vector<KnownCall> calls = {};  // where something is kept
-  size_t results = 0;                 // how many f gave
-  std::vector<size_t> recorded = {};  // which results the tape knows from here: not those that are operands
+  std::vector<KnownCall> calls = {};  // if something is kept
+  size_t results = 0;                 // the number of f's results
+  std::vector<size_t> recorded = {};  // the results that the tape recorded here: not those that are operands
 };
 
-// The arguments and then what was captured, as the tape of the second run knows them.
-std::vector<Tensor> watch_again(const Run& run, GradientTape& tape, std::span<const int32_t> first) {
+// The arguments and then the captured values, as the tape of the second run knows them.
+std::vector<Tensor> watch_inputs(const Run& run, GradientTape& tape, std::span<const int32_t> first) {
   const size_t n = run.arguments.size();
   TapeListener& listener = *listeners().tapes.back();
   std::vector<Tensor> known;
@@ -205,7 +206,7 @@ std::vector<Tensor> watch_again(const Run& run, GradientTape& tape, std::span<co
 
 void run_again(const Run& run, std::span<const Tensor> cotangents, const CotangentSums& sums) {
   GradientTape tape;
-  const std::vector<Tensor> known = watch_again(run, tape, sums.first);
+  const std::vector<Tensor> known = watch_inputs(run, tape, sums.first);
   std::vector<Tensor> targets, seeds;
   std::vector<Source> sources;
   for (size_t k = 0; k < known.size(); ++k) {
@@ -218,7 +219,7 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     GiveCalls give(run.calls);
     Listeners again = outside;
     again.variables = &repeat, again.notes = nullptr, again.repeats = true;
-    // To a tape outside what is given would be a constant.
+    // To a tape outside a kept result would be a constant.
     if (!run.calls.empty()) again.calls = outside.run_ops() && outside.tapes.size() == 1 ? &give : nullptr;
     const ListenersScope scope(std::move(again));
     const std::vector<Tensor> results = run.f(std::span(known).first(run.arguments.size()));
@@ -237,7 +238,7 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     if (sums.first[k] == int32_t(k)) sums.of[k] = g[k];
 }
 
-// A trace runs f once, and marks what it computes. Of regions inside one another the outermost counts.
+// A trace runs f once, and marks its nodes. Of nested regions the outermost counts.
 std::vector<Tensor> run_marked(const Function& f, std::span<const Tensor> in, const RecomputePolicy& policy) {
   if (trace_marks.backward || trace_marks.region) return f(in);
   const auto region = Shared<const RecomputeRegion>::make(RecomputeRegion{policy});

@@ -11,13 +11,13 @@
 
 namespace rill {
 
-// x, under a name by which save_only() keeps it. Any dtype and shape; a name of any text but "".
+// x, with a name by which save_only() keeps it. Any dtype and shape; any name except "".
 Tensor named(const Tensor& x, std::string_view name, Where where = Where::current());
 
 namespace detail {
 std::vector<Tensor> run_recompute(const Callback<std::vector<Tensor>(std::span<const Tensor>)>& f,
                                   std::vector<Tensor> in, const RecomputePolicy& policy, const Where& where);
-// The tensors of a value that take part: those in structures that are undefined stay where they are. An argument or a
+// The tensors of a value that take part: those in structures that are undefined are left as they are. An argument or a
 // result that is a Tensor must be defined.
 template <class T>
 std::vector<Tensor*> parts_of(T& value) {
@@ -32,13 +32,13 @@ std::vector<Tensor*> parts_of_all(std::tuple<T...>& arguments) {
   std::apply([&](auto&... each) { (add(parts_of(each)), ...); }, arguments);
   return all;
 }
-// Copies of the arguments as f takes them: numbers and Variables as Tensors, or as they are where it takes no Tensor.
+// Copies of the arguments as f takes them: numbers and Variables as Tensors, or unchanged if it takes no Tensor.
 template <class F, class... X>
 auto arguments_for(const X&... x) {
   if constexpr (takes<F, Argument<X>...>()) return Arguments<X...>{as_argument(x)...};
   else return std::tuple<X...>{x...};
 }
-// Where each of the segments of a chain of `layers` ends. `segments` 0: about sqrt(layers).
+// The end of each of the segments of a chain of `layers`. `segments` 0: about sqrt(layers).
 std::vector<size_t> segment_ends(size_t layers, int64_t segments, const Where& where);
 }  // namespace detail
 
@@ -63,7 +63,7 @@ auto recompute(F f, RecomputeOptions options, Where where = Where::current()) {
           std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, given));
     };
     std::optional<decltype(call(arguments))> result;
-    const auto first = Shared<bool>::make(true);  // the second run is asked for its tensors alone
+    const auto first = Shared<bool>::make(true);  // the second run only needs its tensors
     auto run = [call, arguments, first, &result](std::span<const Tensor> given) {
       auto own = arguments;
       const std::vector<Tensor*> places = detail::parts_of_all(own);

@@ -15,23 +15,23 @@ namespace rill {
 class Op;  // ops/op.h
 
 enum class Kept : uint8_t { nothing, products };
-// Only the arguments are kept; all else is computed again.
+// Only the arguments are kept; everything else is computed again.
 inline constexpr Kept save_nothing = Kept::nothing;
-// The results of matrix products and convolutions are kept too; what is cheap is computed again.
+// The results of matrix products and convolutions are kept too; cheap ops are computed again.
 inline constexpr Kept save_products = Kept::products;
 
-// Which values recompute() keeps beside the arguments.
+// The values that recompute() keeps beside the arguments.
 struct RecomputePolicy {
   RecomputePolicy(Kept kept = save_nothing) : kept(kept) {}
   // Whether the results of this call are kept.
   bool keeps(const Op& op, AttrsView attrs) const;
-  // Whether there is no such call.
+  // Whether no call is kept.
   bool keeps_nothing() const { return kept == Kept::nothing && names.empty(); }
 
   Kept kept;
   std::vector<std::string> names = {};  // of named()
 };
-// Keeps the values that named() gives one of these names, and nothing else.
+// Keeps the values with one of these names from named(), and nothing else.
 RecomputePolicy save_only(std::vector<std::string> names);
 
 // How recompute_chain() cuts a chain of layers.
@@ -43,19 +43,19 @@ struct ChainOptions {
 
 namespace detail {
 
-// What one call of recompute(f) computes while it is traced. The graph's nodes share it (Node::region).
+// The nodes that one call of recompute(f) computes while it is traced share it (Node::region).
 struct RecomputeRegion {
   RecomputePolicy policy;
 };
 
-// What nodes are marked with as they are traced: the region in which this thread is, and whether it walks backward.
+// The marks of nodes while they are traced: the region in which this thread is, and whether it is walking backward.
 struct TraceMarks {
   const Shared<const RecomputeRegion>* region = nullptr;
   bool backward = false;
 };
 extern thread_local constinit TraceMarks trace_marks;
 
-// Other marks, for its lifetime.
+// Sets other marks, for its lifetime.
 class MarkScope {
  public:
   explicit MarkScope(TraceMarks now) : before_(std::exchange(trace_marks, now)) {}

@@ -1,5 +1,5 @@
-// Sparse gradients: adding up repeated rows with sizes that depend on no values, and what is done to gradients of
-// either kind. Start at detail::summed. The walk that collects them is backward.cpp's.
+// Sparse gradients: summing repeated rows with sizes that do not depend on values, and operations on gradients of
+// either kind. Start at detail::summed. The walk that collects them is in backward.cpp.
 #include "rill/autodiff/sparse.h"
 
 #include <fmt/format.h>
@@ -30,10 +30,10 @@ void check(const IndexedSlices& s, const Where& where) {
          where);
 }
 
-// The rows' numbers in [0, count), as i64.
+// The row numbers in [0, count), as i64.
 Tensor checked_rows(const IndexedSlices& s, Dim count) {
   const TensorOptions o{i64, s.indices.device()};
-  // Zeros, or gather's error where a row does not exist.
+  // Zeros, or gather's error if a row does not exist.
   const Tensor zero = gather(broadcast_to(zeros({}, o), {count}), {s.indices}, by_row);
   const Tensor rows = astype(s.indices, i64);
   return where(rows < 0, rows + count, rows) + zero;
@@ -47,7 +47,7 @@ detail::SummedSlices detail::summed(const IndexedSlices& s, const Where& where) 
   const Dim n = s.indices.shape()[0], count = s.dense_shape[0];
   const TensorOptions o{i64, s.indices.device()};
   const Tensor rows = checked_rows(s, count), order = argsort(rows), sorted = take(rows, order, 0);
-  // Equal neighbours share a slot; each slice learns the number of its own.
+  // Equal neighbours share a slot; each slice gets the number of its slot.
   const Tensor previous = slice_axis(concat({full({1}, -1, o), sorted}), 0, 0, n);
   const Tensor slot = cumsum(astype(sorted != previous, i64)) - 1;
   const Tensor slot_of = scatter(zeros({n}, o), {order}, slot, by_row_or_none, ScatterMode::set);
@@ -87,11 +87,11 @@ Tensor Gradient::dense(Where where) const { return is_sparse() ? parts_.to_dense
 
 const Shape& Gradient::shape() const { return is_sparse() ? parts_.dense_shape : parts_.values.shape(); }
 
-// --- Gradients that are too long -------------------------------------------------------------------------------------
+// --- Clipping --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Its numbers: all, or those of the rows that stand in it, each once.
+// Its numbers: all, or those of the rows in the slices, each once.
 Tensor numbers_of(const Gradient& g, Tensor& rows, const Where& where) {
   if (!g.is_sparse()) return g.tensor();
   detail::SummedSlices s = detail::summed(g.slices(), where);
@@ -99,7 +99,7 @@ Tensor numbers_of(const Gradient& g, Tensor& rows, const Where& where) {
   return std::move(s.values);
 }
 
-// The gradient whose numbers these are. Slices that are left over repeat the first row with zeros.
+// The gradient with these numbers. Unused slices repeat the first row with zeros.
 Gradient with_numbers(const Gradient& g, const Tensor& rows, const Tensor& numbers) {
   if (!g.is_sparse()) return numbers;
   const Shape& shape = g.slices().dense_shape;

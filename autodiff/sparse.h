@@ -1,5 +1,5 @@
-// Sparse gradients: that of a table from which rows are looked up is zero but for those rows, and is held by them
-// alone, so that a step on a table of a million rows costs what the rows of its batch cost.
+// Sparse gradients: the gradient of a table from which rows are looked up is zero except for those rows, and only they
+// are stored, so that a step on a table of a million rows costs what the rows of its batch cost.
 //
 //   GradientTape tape;
 //   Tensor loss = mean(square(take(table, ids, 0)));
@@ -15,18 +15,18 @@
 
 namespace rill {
 
-// A tensor of shape `dense_shape` that is zero but for slices along its first axis: values[i] is added to row
-// indices[i]. Rows may stand there several times and in any order.
+// A tensor of shape `dense_shape` that is zero except for slices along its first axis: values[i] is added to row
+// indices[i]. A row may occur several times, in any order.
 struct IndexedSlices {
   Tensor values;   // [n] + dense_shape[1:]
   Tensor indices;  // integers [n]; negative ones count from the back
   Shape dense_shape;
 
-  // All of it. Repeated rows are added up in order. Throws where the shapes do not go together, the indices are no
+  // The dense tensor. Repeated rows are added up in order. Throws if the shapes do not match, the indices are not
   // integers, or one is out of bounds.
   Tensor to_dense(Where where = Where::current()) const;
 
-  // For functions that take or give it, and its derivatives (ops/tree.h).
+  // For functions that take or return it, and its derivatives (ops/tree.h).
   using IntegersArePlaces = void;
   template <class W>
   void walk(W&& w) {
@@ -34,24 +34,24 @@ struct IndexedSlices {
   }
 };
 
-// A Tensor, or IndexedSlices; or neither, of what is unconnected.
+// A Tensor, or IndexedSlices; or neither, for an unconnected source.
 class Gradient {
  public:
   Gradient() = default;
   Gradient(Tensor dense) { parts_.values = std::move(dense); }
   Gradient(IndexedSlices slices) : parts_(std::move(slices)) {}
 
-  bool defined() const { return parts_.values.defined(); }     // false of an undefined tensor
+  bool defined() const { return parts_.values.defined(); }     // false for an undefined tensor
   bool is_sparse() const { return parts_.indices.defined(); }  // whether it is IndexedSlices
-  // The tensor, or the slices, that it was made of. Each throws where it was the other.
+  // The tensor, or the slices, that it was made from. Each throws if it is the other.
   const Tensor& tensor(Where where = Where::current()) const;
   const IndexedSlices& slices(Where where = Where::current()) const;
-  // A tensor in any case: to_dense() of slices, and undefined where it is undefined.
+  // Always a tensor: to_dense() of slices, and undefined if it is undefined.
   Tensor dense(Where where = Where::current()) const;
-  const Shape& shape() const;                            // of all of it
+  const Shape& shape() const;                            // of the dense tensor
   DType dtype() const { return parts_.values.dtype(); }  // of its values
 
-  // For functions that take or give it, and its derivatives.
+  // For functions that take or return it, and its derivatives.
   using IntegersArePlaces = void;
   template <class W>
   void walk(W&& w) {
@@ -59,21 +59,21 @@ class Gradient {
   }
 
  private:
-  IndexedSlices parts_;  // of a tensor: values, and no indices
+  IndexedSlices parts_;  // for a tensor: values, and no indices
 };
 
-// As those for tensors, with repeated rows of IndexedSlices added up first: the norms are those of dense(). Rows that
-// do not stand in the slices are zero, and clip_by_value() leaves them so.
+// As for tensors, with repeated rows of IndexedSlices added up first: the norms are those of dense(). Rows that are not
+// in the slices are zero, and clip_by_value() leaves them so.
 Gradient clip_by_value(const Gradient& gradient, double low, double high, Where where = Where::current());
 Gradient clip_by_norm(const Gradient& gradient, double max_norm, Where where = Where::current());
 
 namespace detail {
 
-// Slices with every row once. There are as many as before: of those that are left over, the row is dense_shape[0],
-// which is none, and the values are zeros. So shapes depend on no values, and a trace can hold it.
+// Slices with every row once. There are as many as before: for unused ones the row is dense_shape[0], which does not
+// exist, and the values are zeros. So shapes do not depend on values, and a trace can hold it.
 struct SummedSlices {
   Tensor rows;    // i64 [n], ascending
-  Tensor values;  // a row's terms are added in the order in which they stand
+  Tensor values;  // a row's terms are added in order
 };
 SummedSlices summed(const IndexedSlices& slices, const Where& where);
 
@@ -85,7 +85,7 @@ Clipped<std::vector<Gradient>> clip_all(const std::vector<Gradient>& gradients, 
 
 }  // namespace detail
 
-// The same of each in a list. (Templates, so that a list in braces is one of tensors.)
+// The same for each in a list. (Templates, so that a list in braces is one of tensors.)
 template <std::same_as<Gradient> G>
 std::vector<G> clip_by_value(const std::vector<G>& gradients, double low, double high, Where where = Where::current()) {
   return detail::clip_each_by_value(gradients, low, high, where);
@@ -94,12 +94,12 @@ template <std::same_as<Gradient> G>
 std::vector<G> clip_by_norm(const std::vector<G>& gradients, double max_norm, Where where = Where::current()) {
   return detail::clip_each_by_norm(gradients, max_norm, where);
 }
-// The square root of the sum of all squares, as that of the dense gradients.
+// The square root of the sum of all squares, as for the dense gradients.
 template <std::same_as<Gradient> G>
 Tensor global_norm(const std::vector<G>& gradients, Where where = Where::current()) {
   return detail::global_norm_of(gradients, where);
 }
-// All scaled by one factor so that their global norm is at most max_norm, and what it was before.
+// All scaled by one factor so that their global norm is at most max_norm, and the norm before that.
 template <std::same_as<Gradient> G>
 Clipped<std::vector<G>> clip_by_global_norm(const std::vector<G>& gradients, double max_norm,
                                             Where where = Where::current()) {

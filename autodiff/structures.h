@@ -1,5 +1,6 @@
-// What derivatives take and give besides tensors: C++ values with tensors and Variables inside (ops/tree.h). Here are
-// the type of such a value's gradient, the sources that a tape watches in it, and how gradients are put into its place.
+// Arguments and results of derivatives other than tensors: C++ values with tensors and Variables inside (ops/tree.h).
+// Here are the type of such a value's gradient, the sources that a tape watches in it, and how gradients are put into
+// it.
 #pragma once
 #include <tuple>
 #include <type_traits>
@@ -16,15 +17,15 @@ namespace rill {
 
 namespace detail {
 
-// f(x...), with the user's line where f is a function that takes one: a traced or a public one. (What takes anything,
-// such as a generic lambda, is not asked.)
+// f(x...), with the user's line if f is a function that takes one: a traced or a public one. (Callables that accept
+// anything, such as generic lambdas, do not get it.)
 template <class F>
-inline constexpr bool takes_place = requires {
+inline constexpr bool takes_location = requires {
   typename std::remove_cvref_t<F>::TakesPlace;
 } || (std::is_pointer_v<std::decay_t<F>> && std::is_function_v<std::remove_pointer_t<std::decay_t<F>>>);
 template <class F, class... A>
 decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
-  if constexpr (takes_place<F>) {
+  if constexpr (takes_location<F>) {
     if constexpr (std::is_invocable_v<F&, A..., Where>) return f(std::forward<A>(x)..., where);
     else return f(std::forward<A>(x)...);
   } else {
@@ -36,10 +37,10 @@ inline bool is_source(const Tensor& t) { return t.defined() && is_differentiable
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
 Tensor fresh(std::string_view op, const Tensor& x, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
-// Throws where cotangents differ in number from the results, or one is undefined.
+// Throws if cotangents differ in number from the results, or one is undefined.
 void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cotangents, const Where& where);
 
-// Variables, also those in structs of the user's.
+// Variables, including those in structs of the user's.
 struct VariableLeaf {
   template <class T>
   static constexpr bool of = [] {
@@ -51,15 +52,15 @@ struct VariableLeaf {
 template <class T>
 inline constexpr bool holds_variables = holds<T, VariableLeaf>;
 
-// The type of a value with others in the place of its leaves. Leaves::Of<T> is what stands in the place of a T; where
-// that is void, T is a container to look into.
+// The type of a value with other types for its leaves. Leaves::Of<T> replaces a T; if that is void, T is a container to
+// look into.
 template <class T, class Leaves, class Leaf = typename Leaves::template Of<T>>
 struct LikeType {
   using type = Leaf;
 };
 template <class T, class Leaves>
 struct LikeType<T, Leaves, void> {
-  using type = decltype(Leaves::template refuse<T>());  // says why
+  using type = decltype(Leaves::template refuse<T>());  // explains why
 };
 template <class T, class Leaves>
 using Like = typename LikeType<T, Leaves>::type;
@@ -89,7 +90,7 @@ struct LikeType<Map<K, T, More...>, Leaves, void> {
   using type = Map<K, Like<T, Leaves>>;
 };
 
-// The value of that type: leaves(leaf) in the place of each, from the left to the right.
+// The value of that type: leaves(leaf) replaces each leaf, from left to right.
 template <class T, class Leaves>
 Like<T, Leaves> like(const T& value, const Leaves& leaves) {
   using Out = Like<T, Leaves>;
@@ -105,15 +106,15 @@ Like<T, Leaves> like(const T& value, const Leaves& leaves) {
     Out out;
     for (const auto& [key, each] : value) out.emplace(key, like(each, leaves));
     return out;
-  } else {  // a tuple, pair or array; braces go from the left to the right
+  } else {  // a tuple, pair or array; braces are evaluated from left to right
     return std::apply([&](const auto&... each) { return Out{like(each, leaves)...}; }, value);
   }
 }
 
-// What a callable sees of an argument: the argument itself, or a Tensor where it is a number or a Variable.
+// What a callable gets for an argument: the argument itself, or a Tensor for a number or a Variable.
 template <class T>
 using Argument = std::conditional_t<is_variable<T> || Scalar<T> || DimOrSize<T>, Tensor, T>;
-// Copies of all of them. (What a std::tuple makes of one tuple or pair is that itself, were its type not given.)
+// Copies of all of them. (A std::tuple made from one tuple or pair would be that itself, were its type not given.)
 template <class... X>
 using Arguments = std::tuple<Argument<std::remove_cvref_t<X>>...>;
 template <class T>
@@ -122,15 +123,15 @@ Argument<T> as_argument(const T& x) {
   else return x;
 }
 
-// Makes the tensors of a copy of a value new ones, so that what the callable captured of them stays a constant, and has
-// the tape watch them. What has no derivative stays as it is: numbers, integer tensors, undefined ones.
+// Replaces the tensors of a copy of a value by new ones, so that what the callable captured of them stays a constant,
+// and has the tape watch them. Values without derivatives stay as they are: numbers, integer tensors, undefined ones.
 class WatchLeaves final : public LeafVisitor {
  public:
   WatchLeaves(std::string_view op, GradientTape& tape, const Where& where) : op_(op), tape_(tape), where_(where) {}
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override;
   void constant(const void*, size_t) override {}
-  void argument(Tensor& t);  // a whole argument, which must have a derivative
+  void argument(Tensor& t);  // a single argument, which must have a derivative
   std::vector<Source> sources;
 
  private:
@@ -139,7 +140,7 @@ class WatchLeaves final : public LeafVisitor {
   const Where where_;
 };
 
-// The sources in a value: its floating tensors and its Variables, in walking order.
+// The sources in a value: its floating tensors and its Variables, in the order of walk().
 class FindSources final : public LeafVisitor {
  public:
   void tensor(Tensor& t) override;
@@ -148,18 +149,18 @@ class FindSources final : public LeafVisitor {
   std::vector<Source> sources;
 };
 
-// Which of a value's tensors: all, whatever their dtype, or those in whose place a result has a tangent, which are all
-// but integers that say where others stand.
-enum class TensorsIn : uint8_t { all, moving };
+// Which of a value's tensors: all, whatever their dtype, or those that have a tangent in a result: all except integers
+// that are indices.
+enum class TensorsIn : uint8_t { all, with_tangents };
 class TensorLeaves final : public LeafVisitor {
  public:
   explicit TensorLeaves(TensorsIn which) : which_(which) {}
   void tensor(Tensor& t) override {
-    if (which_ == TensorsIn::all || !are_places_ || is_differentiable(t.dtype())) places.push_back(&t);
+    if (which_ == TensorsIn::all || !are_places_ || is_differentiable(t.dtype())) tensors.push_back(&t);
   }
   void constant(const void*, size_t) override {}
   void integers_are_places(bool yes) override { are_places_ = yes; }
-  std::vector<Tensor*> places;  // to read, or to put others there
+  std::vector<Tensor*> tensors;  // to read, or to replace
 
  private:
   TensorsIn which_;
@@ -169,11 +170,11 @@ template <class T>
 std::vector<Tensor*> tensors_in(T& value, TensorsIn which = TensorsIn::all) {
   TensorLeaves leaves(which);
   walk(value, leaves);
-  return std::move(leaves.places);
+  return std::move(leaves.tensors);
 }
 
-// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor without a derivative becomes zeros, but
-// for integers that say where others stand.
+// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor without a derivative becomes zeros,
+// except for integers that are indices.
 class PutGradients final : public LeafVisitor {
  public:
   explicit PutGradients(Tensor*& next) : next_(next) {}
@@ -186,8 +187,8 @@ class PutGradients final : public LeafVisitor {
   bool are_places_ = false;
 };
 
-// What is in a gradient: a Tensor in the place of each Variable, and what holds none as it is, with gradients for its
-// tensors.
+// The leaves of a gradient: a Tensor for each Variable; values without Variables stay as they are, with gradients for
+// their tensors.
 struct GradientLeaves {
   template <class T>
   using Of = std::conditional_t<is_variable<T>, Tensor, std::conditional_t<holds_variables<T>, void, T>>;
@@ -213,10 +214,10 @@ struct GradientLeaves {
 template <class T>
 using GradientOf = Like<std::remove_cvref_t<T>, GradientLeaves>;
 template <class T>
-struct GradientType {  // by which tape.h, which comes first, names it
+struct GradientType {  // a name for tape.h, which comes first
   using type = GradientOf<T>;
 };
-// The gradient of `value`, taking its tensors from `next` on.
+// The gradient of `value`, with its tensors from `next` on.
 template <class T>
 GradientOf<T> gradient_like(const T& value, Tensor*& next) {
   return like(value, GradientLeaves{next});
@@ -229,7 +230,7 @@ std::tuple<GradientOf<X>...> gradients_like(const std::tuple<X...>& values, Tens
 
 // --- Calling a function on arguments that a tape watches -------------------------------------------------------------
 
-// Copies of the arguments `which` (all others go to the function as they are) with the sources in them, in order.
+// Copies of the arguments `which` (all others go to the function unchanged) with the sources in them, in order.
 template <class... X>
 struct WatchedArguments {
   std::tuple<Argument<X>...> values;
@@ -252,7 +253,7 @@ auto watch_arguments(std::string_view op, GradientTape& tape, const Where& where
   return watched;
 }
 
-// Argument i of the call: the watched copy where it is one of `which`, else the given one.
+// Argument i of the call: the watched copy if it is one of `which`, else the given one.
 template <size_t i, size_t... which, class Copies, class All>
 decltype(auto) chosen(std::index_sequence<which...>, Copies& copies, const All& all) {
   constexpr size_t wanted[] = {which...};
@@ -287,7 +288,7 @@ inline constexpr bool all_differ = true;
 template <size_t first, size_t... rest>
 inline constexpr bool all_differ<first, rest...> = ((first != rest) && ...) && all_differ<rest...>;
 
-// {what f gives, the gradient of the loss in it by argument `which`, or a tuple of them}.
+// {f's result, the gradient of its loss by argument `which`, or a tuple of them}.
 template <size_t... which, class F, class... X>
 auto value_and_gradients(F& f, const GradientOptions& options, const Where& where, const X&... x) {
   static_assert(((which < sizeof...(X)) && ...), "grad<i>(f): f is called with fewer arguments than that");
@@ -315,14 +316,14 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
   else return std::pair<R, decltype(result)>(std::move(given), std::move(result));
 }
 
-// Whether f can be called so. What a transform gives takes what its function takes.
+// Whether f can be called with these. A transform takes what its function takes.
 template <class F, class... X>
 constexpr bool takes() {
   if constexpr (requires { typename F::TransformOf; }) return takes<typename F::TransformOf, X...>();
   else return std::is_invocable_v<const F&, const X&...> || std::is_invocable_v<F&, const X&...>;
 }
 
-// f(x), or where x is a tuple that f does not take, f(the tuple's elements...).
+// f(x), or if x is a tuple that f does not take, f(the tuple's elements...).
 template <class F, class X>
 auto call_spread(const Where& where, F& f, const X& x) {
   if constexpr (takes<std::remove_cvref_t<F>, X>() || !TupleLike<X>) return call_at(where, f, x);
@@ -349,14 +350,14 @@ template <GradientStructure T>
 typename detail::GradientType<T>::type GradientTape::gradient(const Target& target, const T& structure,
                                                               const GradientOptions& options) {
   detail::FindSources find;
-  walk(const_cast<T&>(structure), find);  // which only looks
+  walk(const_cast<T&>(structure), find);  // which changes nothing
   std::vector<Tensor> out(find.sources.size());
   gradients({&target.tensor, 1}, find.sources, options, target.where, out);
   Tensor* next = out.data();
   return detail::gradient_like(structure, next);
 }
 
-// --- Gradients that are too long, in structures ----------------------------------------------------------------------
+// --- Clipping, in structures -----------------------------------------------------------------------------------------
 
 namespace detail {
 // A copy with f of each floating tensor.
@@ -369,7 +370,7 @@ T with_each(T value, F&& f) {
 std::vector<Tensor> gradients_among(std::span<Tensor* const> tensors);
 }  // namespace detail
 
-// Each tensor of the list or structure as clip_by_value() and clip_by_norm() have it.
+// clip_by_value() and clip_by_norm() of each tensor of the list or structure.
 template <class T>
   requires(GradientStructure<T> || std::same_as<T, std::vector<Tensor>>)
 T clip_by_value(const T& gradients, double low, double high, Where where = Where::current()) {
@@ -380,18 +381,18 @@ template <class T>
 T clip_by_norm(const T& gradients, double max_norm, Where where = Where::current()) {
   return detail::with_each(gradients, [&](const Tensor& t) { return rill::clip_by_norm(t, max_norm, {}, where); });
 }
-// Of all tensors in the structure together; and the structure scaled so that this is at most max_norm, with what it
-// was.
+// The global norm of all tensors in the structure; and the structure scaled so that it is at most max_norm, with the
+// norm before that.
 template <GradientStructure T>
 Tensor global_norm(T gradients, Where where = Where::current()) {
   return rill::global_norm(detail::gradients_among(detail::tensors_in(gradients)), where);
 }
 template <GradientStructure T>
 Clipped<T> clip_by_global_norm(T gradients, double max_norm, Where where = Where::current()) {
-  const std::vector<Tensor*> places = detail::tensors_in(gradients);
-  ClippedGradients clipped = rill::clip_by_global_norm(detail::gradients_among(places), max_norm, where);
+  const std::vector<Tensor*> tensors = detail::tensors_in(gradients);
+  ClippedGradients clipped = rill::clip_by_global_norm(detail::gradients_among(tensors), max_norm, where);
   size_t next = 0;
-  for (Tensor* t : places)
+  for (Tensor* t : tensors)
     if (detail::is_source(*t)) *t = std::move(clipped.gradients[next++]);
   return {std::move(gradients), std::move(clipped.norm)};
 }

@@ -1,4 +1,4 @@
-// GradientTape::summary: what a tape recorded and what it holds, as a table to read.
+// GradientTape::summary: a table of what a tape recorded and holds.
 #include <fmt/format.h>
 
 #include <algorithm>

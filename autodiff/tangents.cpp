@@ -18,7 +18,7 @@ void add(Tensor& sum, const Tensor& term) {
   if (term.defined()) sum = sum.defined() ? sum + term : term;
 }
 
-// The op on each tangent in its operand's place, added up.
+// The sum of the op on each tangent in its operand's position.
 Tensors linear(const JvpArgs& a) {
   Tensors sums(a.out.size());
   for (size_t i = 0; i < a.in.size(); ++i) {
@@ -32,8 +32,8 @@ Tensors linear(const JvpArgs& a) {
   return sums;
 }
 
-// Each element of the result depends on one of each operand, so the cotangent's derivative is the tangent's. An operand
-// that is broadcast is so beforehand: its cotangent would be a sum.
+// Each element of the result depends on one element of each operand, so the rule for cotangents is the one for
+// tangents. Operands are broadcast first, for their cotangents would be sums.
 Tensors diagonal(const JvpArgs& a) {
   const Spec& out = a.out[0].spec();
   Tensor sum;
@@ -82,7 +82,7 @@ Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents
 }
 
 namespace {
-// A rule that adds to sums, from sums that are nothing.
+// A rule that adds to sums, called with undefined sums.
 template <class Rule>
 Tensors sums_from_nothing(size_t operands, const Rule& rule) {
   Tensors sums(operands);

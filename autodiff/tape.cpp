@@ -1,5 +1,5 @@
-// Recording: which tensors a tape knows by which number, and its entries. Start at Impl::record. The backward walk is
-// in backward.cpp, asking for gradients and Jacobians in gradient.cpp.
+// Recording: the numbers of tensors on a tape, and its entries. Start at Impl::record. The backward walk is in
+// backward.cpp, the requests for gradients and Jacobians are in gradient.cpp.
 #include "rill/autodiff/tape.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ void NodeMap::insert(uint64_t key, TapeNode node) {
 
 namespace {
 std::atomic<uint64_t> next_serial{1};
-// The storage of the entries is reused by the next tape of the thread.
+// The thread's next tape reuses the storage of the entries.
 thread_local EntryList<TapeEntry> spare_entries;
 
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
@@ -40,11 +40,11 @@ uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v);
 
 uint64_t new_tape_serial() { return next_serial++; }
 
-// --- On the thread's list --------------------------------------------------------------------------------------------
+// --- The thread's list of tapes --------------------------------------------------------------------------------------
 
 OwnedTape::OwnedTape() {
   auto& tapes = listeners().tapes;
-  for (size_t i = tapes.size(); i-- > 0;)  // those that are nobody's own live as long as the call that made them
+  for (size_t i = tapes.size(); i-- > 0;)  // those without an owner live as long as the call that made them
     if (OwnedTape* left = dynamic_cast<OwnedTape*>(tapes[i]); left && left->abandoned_) tapes.erase(i), delete left;
 }
 void OwnedTape::start_recording() {
@@ -82,7 +82,7 @@ GradientTape::Impl::Impl(TapeOptions o)
 }
 
 GradientTape::Impl::~Impl() {
-  entries.clear();  // but for a block
+  entries.clear();  // except for one block
   spare_entries = std::move(entries);
 }
 
@@ -91,7 +91,7 @@ void GradientTape::Impl::forget() {
   tensors_.clear();
   variables_.clear();
   alive_.clear();
-  serial_ = new_tape_serial();  // so that what tensors still carry means nothing
+  serial_ = new_tape_serial();  // so that the marks left on tensors mean nothing
   next_node_ = 1;
   makers_.clear(), made_ = 0, marks_.clear(), spare_.reset();
   used = false;
@@ -152,7 +152,7 @@ bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) 
 
 // Operands and results often have the same spec, so one stand-in serves many of them.
 const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
-  // Where sizes are open, equal numbers may be different sizes.
+  // With open sizes, equal numbers may be different sizes.
   if (!stand_in_.defined() || listeners().open_sizes || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
   return stand_in_;
 }
@@ -180,7 +180,7 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
     return;
   }
   if (!op.vjp || !any_differentiable(out)) return note_dead_end(op, in, where);
-  if (op.stops_gradient) note_dead_end(op, in, where);  // whose result may be a source
+  if (op.stops_gradient) note_dead_end(op, in, where);  // its result may still be a source
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
   TapeEntry& e = add_entry(op.name, where);

@@ -5,10 +5,10 @@
 //   Tensor loss = sum(square(w * x));
 //   Tensor dw = tape.gradient(loss, w);
 //
-// A tape records from its construction until it is destroyed or, unless persistent, asked for a gradient. It watches
-// the trainable Variables that are read and records what is computed from watched tensors. Tapes nest: an
-// inner tape's gradient is recorded by the outer ones, which gives higher orders. Inside `function` a tape records the
-// traced values; around one, the whole call is one entry.
+// A tape records from its construction until it is destroyed or, unless persistent, used for a gradient. It watches the
+// trainable Variables that are read and records what is computed from watched tensors. Tapes nest: an inner tape's
+// gradient is recorded by the outer ones, which gives higher orders. Inside `function` a tape records the traced
+// values; around one, the whole call is one entry.
 #pragma once
 #include <array>
 #include <span>
@@ -25,15 +25,15 @@ namespace rill {
 
 struct TapeOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  bool persistent = false;      // gradient() may be called again; what the tape holds is kept until it dies
+  bool persistent = false;      // gradient() may be called again; what the tape holds is kept until it is destroyed
   bool watch_variables = true;  // trainable Variables are watched when read
 };
 
-// What gradient() does for a source that the target does not depend on.
+// What gradient() does for a source on which the target does not depend.
 enum class Unconnected : uint8_t {
   error,  // throws, naming the source
-  zero,   // gives zeros of its shape
-  none    // gives an undefined tensor
+  zero,   // returns zeros of its shape
+  none    // returns an undefined tensor
 };
 
 struct GradientOptions {
@@ -41,7 +41,7 @@ struct GradientOptions {
   Unconnected unconnected = Unconnected::error;
   Tensor output_gradient = {};                // the cotangent to start from, of the target's shape; ones by default
   std::vector<Tensor> output_gradients = {};  // the same for several targets, one each
-  // Of a Jacobian: about so many bytes of cotangents go through the tape at a time; more rows take several walks.
+  // For Jacobians: about so many bytes of cotangents go through the tape at a time; more rows take several walks.
   int64_t chunk_bytes = int64_t(1) << 28;
 };
 
@@ -58,14 +58,14 @@ namespace detail {
 template <class T>
 struct GradientType;  // structures.h
 }
-// A C++ value with tensors or Variables inside (ops/tree.h), which is no list of sources itself.
+// A C++ value with tensors or Variables inside (ops/tree.h), which is not a list of sources itself.
 template <class T>
 concept GradientStructure =
     std::is_class_v<T> && !std::convertible_to<const T&, Source> &&
     !std::convertible_to<const T&, std::vector<Tensor>> && !std::convertible_to<const T&, std::vector<Variable>> &&
     !std::convertible_to<const T&, std::vector<Source>>;
 
-// The target of a gradient by any number of sources, and the caller's line, for which there is no last parameter.
+// The target of a gradient by any number of sources, with the caller's line, which cannot be a last parameter there.
 struct Target {
   Target(const Tensor& t, Where where = Where::current()) : tensor(t), where(where) {}
   const Tensor& tensor;
@@ -83,7 +83,7 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  // From now on, what is computed from `x` is recorded. Throws unless x is floating or complex.
+  // From now on, computations with `x` are recorded. Throws unless x is floating or complex.
   void watch(const Tensor& x, Where where = Where::current());
   void watch(const Variable& v, Where where = Where::current());
 
@@ -92,7 +92,7 @@ class GradientTape {
   // before.
   Tensor gradient(const Tensor& target, const Source& source, const GradientOptions& options = {},
                   Where where = Where::current());
-  // Of several sources in one walk: auto [dw, db] = tape.gradient(loss, w, b).
+  // By several sources in one walk: auto [dw, db] = tape.gradient(loss, w, b).
   template <class... More>
     requires(std::convertible_to<const More&, Source> && ...)
   std::array<Tensor, 2 + sizeof...(More)> gradient(const Target& target, const Source& first, const Source& second,
@@ -112,8 +112,8 @@ class GradientTape {
                                const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
-  // By every tensor and Variable in a structure, as a structure like it: Tensors stand in the places of Variables, and
-  // zeros in those of tensors without a derivative (of integers, say).
+  // By every tensor and Variable in a structure, as a structure like it: with a Tensor for each Variable, and zeros for
+  // tensors without a derivative (integers, say).
   template <GradientStructure T>
   typename detail::GradientType<T>::type gradient(const Target& target, const T& structure,
                                                   const GradientOptions& options = {});
@@ -156,12 +156,12 @@ class GradientTape {
   Tensor batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options = {},
                         Where where = Where::current());
 
-  // Ends recording; gradients may still be asked for.
+  // Ends recording; gradients may still be requested.
   void stop();
   // Forgets everything recorded and watched, and records again.
   void reset();
   // Bytes of the distinct buffers that the tape keeps for its backward walk: operands and results that rules need,
-  // what recompute() and calls of traced functions keep. What the rule of a custom_gradient captures is not seen.
+  // what recompute() and calls of traced functions keep. What the rule of a custom_gradient captures is not counted.
   size_t bytes_held() const;
   // Number of recorded ops.
   size_t size() const;

@@ -14,7 +14,7 @@
 
 namespace rill {
 
-// A number that stands for a watched or recorded tensor on one tape; 0: not known.
+// The number of a watched or recorded tensor on one tape; 0: unknown.
 using TapeNode = uint32_t;
 
 // One recorded op. Operands that the op's record does not save are stand-ins without elements.
@@ -24,26 +24,26 @@ struct TapeEntry {
   Tensors in, out;
   SmallVec<TapeNode, 4> in_nodes;
   TapeNode first_out = 0;  // outputs have consecutive numbers
-  bool in_body = false;    // of control flow or the like, while the tape is outside (body_scope.h)
+  bool in_body = false;    // inside control flow or the like, while the tape is outside (body_scope.h)
   CustomVjp custom;
   Where where;
 };
 
-// The bytes of the distinct buffers that an entry keeps and that are not in `seen`, which gets them.
+// The bytes of the distinct buffers that an entry keeps and that are not in `seen`, to which they are added.
 size_t bytes_of(const TapeEntry& e, std::set<const Buffer*>& seen);
 bool any_differentiable(std::span<const Tensor> ts);
 
-// For debug::check_gradients: throws where an operand's cotangent, by node, is not finite.
+// For debug::check_gradients: throws if an operand's cotangent, by node, is not finite.
 void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::span<const Tensor> cotangents);
 
-// Where what the tape knows went into an op through which no gradient flows.
+// An op without a gradient that read a tensor known to the tape.
 struct DeadEnd {
   const Op* op;
   Where where;  // the user's
   SmallVec<TapeNode, 4> in_nodes;
 };
 
-// From a key (tensor id, variable address) to a node: a few in a list, many in a table.
+// From a key (tensor id, variable address) to a node: a list if they are few, else a table.
 class NodeMap {
  public:
   TapeNode find(uint64_t key) const;
@@ -60,17 +60,17 @@ class NodeMap {
   std::unordered_map<uint64_t, TapeNode> many_;
 };
 
-// A number that no other tape or accumulator has, for TensorRep::tape.
+// A unique number for a tape or accumulator, for TensorRep::tape.
 uint64_t new_tape_serial();
 
-// What is on a list of tapes while it records, in its place among them also after a pause. A list that is not this
-// thread's now (the trace's outside, another thread's) cannot be touched: the tape then stays on it without recording,
-// and where its owner goes first it is left behind, for that thread to delete.
+// An entry in a list of tapes while it records; a pause does not change its position. A list that is not this thread's
+// now (the trace's outside, another thread's) cannot be changed: the tape then stays in it without recording, and if
+// its owner is destroyed first it is left there for that thread to delete.
 class OwnedTape : public TapeListener {
  public:
   void start_recording();
   void stop_recording();
-  // For the owner's end, instead of delete.
+  // Called by the owner's destructor, instead of delete.
   void end();
   // Drops everything that it holds.
   virtual void forget() = 0;
@@ -84,7 +84,7 @@ class OwnedTape : public TapeListener {
   virtual ~OwnedTape() = default;
 
  private:
-  Listeners* list_ = nullptr;  // that it is on
+  Listeners* list_ = nullptr;  // the list that it is in
   bool abandoned_ = false;
 };
 
@@ -104,17 +104,17 @@ class GradientTape::Impl final : public OwnedTape {
   TapeNode node_of(const Source& s) const;
   void forget() override;
 
-  // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
-  // With `slices`, one a source: of a source that is used for lookups of rows alone, they get the cotangent. `arrived` is
-  // told of cotangents that are complete (gradient_hook.h).
+  // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes if `consume`.
+  // `slices`, if not null, has one for each source, and receives the cotangents of sources that are only used in
+  // lookups of rows. `arrived` is called for each complete cotangent (gradient_hook.h).
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                std::span<const TapeNode> sources, bool consume,
                                std::vector<IndexedSlices>* slices = nullptr,
                                const Callback<void(size_t, const Tensor&)>& arrived = {});
 
-  // Why no gradient of the targets reaches `s`, and what to do about it.
+  // Why no gradient of the targets reaches `s`, and how to fix it.
   std::string why_unconnected(std::span<const Tensor> targets, const Source& s) const;
-  // For the tape's user, where start_recording() and stop_recording() are for a while.
+  // For the tape's user; start_recording() and stop_recording() are for pauses.
   void stop();
   void start_again();
 
@@ -129,18 +129,18 @@ class GradientTape::Impl final : public OwnedTape {
 
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
-  std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
-  // Of a persistent tape, which is asked again and again: the part that targets were computed from, in time that the
-  // rest of it does not matter for.
+  std::vector<char> ancestors_of(std::span<const TapeNode> targets) const;
+  // For persistent tapes, which are used repeatedly: the entries that the targets were computed from, found in time
+  // that does not depend on the rest of the tape.
   class Part;
-  // By node: 1 for those of the sources that reach the targets through lookups of rows alone.
+  // By node: 1 for those of the sources that reach the targets through lookups of rows only.
   std::vector<char> tables(std::span<const TapeNode> targets, std::span<const TapeNode> sources) const;
   TapeEntry& add_entry(std::string_view op, const Where& where);
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
-  // The cotangents that an entry's rule gives, added to those that have arrived.
+  // Adds the cotangents that an entry's rule returns to those so far.
   struct Walk;
   void pull(TapeEntry& e, std::span<const Tensor> given, Walk& walk);
-  // What arrived at an entry's results goes on to its operands.
+  // Propagates the cotangents of an entry's results to its operands.
   void visit(TapeEntry& e, Walk& walk);
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
@@ -148,20 +148,20 @@ class GradientTape::Impl final : public OwnedTape {
   std::string why_unknown(const Tensor& target) const;
   const Tensor& stand_in(const Spec& spec);
 
-  const int bodies_ = detail::open_bodies;  // where it began
-  uint64_t serial_;                         // what TensorRep::tape holds for this tape's tensors
+  const int bodies_ = detail::open_bodies;  // when the tape began
+  uint64_t serial_;                         // the value of TensorRep::tape for this tape's tensors
   TapeNode next_node_ = 1;
   Tensor stand_in_;    // the last one made
-  NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
+  NodeMap tensors_;    // watched ones, and outputs whose rep another tape has marked
   NodeMap variables_;  // by address
   std::vector<Shared<VariableState>> alive_;
 
-  // For Part, by node: 1 and the index of the entry that made it, 0 where none did, of the first `made_` entries; and
-  // marks, which a Part takes away as it ends.
+  // For Part, by node: 1 plus the index of the entry that computed it, or 0, for the first `made_` entries; and marks,
+  // which a Part clears in its destructor.
   std::vector<uint32_t> makers_;
   size_t made_ = 0;
   std::vector<char> marks_;
-  std::shared_ptr<Walk> spare_;  // that of the last walk over a Part, for the next one: nothing stands in its lists
+  std::shared_ptr<Walk> spare_;  // of the last walk over a Part, for the next one: its lists are empty
 
   // For errors: the first dead ends, and when and where the tape recorded (ids of this thread's tensors).
   std::vector<DeadEnd> dead_ends_;
@@ -170,16 +170,16 @@ class GradientTape::Impl final : public OwnedTape {
 };
 
 namespace detail {
-// `value`, computed from `in`, as a tensor whose gradient is what the rule says; and telling this thread's tapes so.
+// `value`, computed from `in`, as a tensor with this gradient rule; and telling this thread's tapes of it.
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where);
 void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where);
-// As a tape records it: what the rule gives is added to the sums.
+// As a tape records it: the rule's results are added to the sums.
 CustomVjp vjp_of(const GradientRule& rule);
 
-// The arguments of a function with a rule of its own, all of them defined.
+// The specs of the arguments of a function with its own rule, all of them defined.
 std::vector<Spec> specs_of(std::string_view op, Operands in, const Where& where);
-// Such a function called: {value, rule}. One tape never asks for the gradient of what the rule computes, and need not
-// know what that is made of. Of several, each may record the backward walk of another.
+// Calls such a function: {value, rule}. A single tape never needs the gradient of what the rule computes, and so does
+// not record it. With several, each may record the backward walk of another.
 template <class Rule>
 std::pair<Tensor, Rule> call_custom(std::string_view op, const Callback<std::pair<Tensor, Rule>()>& f,
                                     const Where& where) {

@@ -14,7 +14,7 @@ namespace rill::detail {
 
 namespace {
 
-// What the rule gives, one cotangent an argument, of the argument's shape and dtype.
+// The rule's result, one cotangent for each argument, of the argument's shape and dtype.
 Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& where) {
   if (back.size() != arguments.size())
     fail("custom_gradient", fmt::format("the rule gave {} cotangents for {} arguments", back.size(), arguments.size()),
@@ -103,11 +103,11 @@ Tensor packed(std::string_view op, std::span<Tensor* const> tensors, const Where
   return concat(parts);
 }
 
-void unpack(const Tensor& all, std::span<Tensor* const> places, const std::vector<Spec>& specs) {
+void unpack(const Tensor& all, std::span<Tensor* const> tensors, const std::vector<Spec>& specs) {
   Dim start = 0;
-  for (size_t k = 0; k < places.size(); ++k) {
+  for (size_t k = 0; k < tensors.size(); ++k) {
     const Dim stop = start + specs[k].shape.numel();
-    *places[k] = reshape(all(slice(start, stop)), specs[k].shape).astype(specs[k].dtype);
+    *tensors[k] = reshape(all(slice(start, stop)), specs[k].shape).astype(specs[k].dtype);
     start = stop;
   }
 }

@@ -14,7 +14,7 @@
 namespace rill {
 
 namespace detail {
-// What a transform gives: a callable that takes what F takes.
+// The result of a transform: a callable that takes what F takes.
 template <class F, class Call>
 struct Transform : Call {
   using TransformOf = F;
@@ -27,8 +27,7 @@ Transform<F, Call> transform_of(Call call) {
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::span<const Tensor* const> in,
                   const Where& where);
-// The tensors of a value that is a structure, as one vector that holds all their elements in the widest of their
-// dtypes, and back.
+// The tensors of a structure, as one vector that holds all their elements in the widest of their dtypes, and back.
 Tensor packed(std::string_view op, std::span<Tensor* const> tensors, const Where& where);
 void unpack(const Tensor& all, std::span<Tensor* const> places, const std::vector<Spec>& specs);
 template <class T>
@@ -43,8 +42,8 @@ Tensors as_list(T back) {
     return list;
   }
 }
-// What custom_gradient's function gave, as one Tensor and a rule for its cotangent; `specs` are those of the tensors in
-// a structure.
+// The result of custom_gradient's function, as one Tensor and a rule for its cotangent; `specs` are those of the
+// tensors in a structure.
 template <class Value, class Rule>
 std::pair<Tensor, GradientRule> as_one(const Value& value, Rule rule, std::vector<Spec>& specs, const Where& where) {
   if constexpr (std::is_convertible_v<const Value&, Tensor>) {

@@ -1,5 +1,5 @@
-// Why a gradient has nowhere to flow: what GradientTape::gradient says where its target does not depend on a source.
-// Start at Impl::why_unconnected.
+// Explains missing gradients: GradientTape::gradient's message if its target does not depend on a source. Start at
+// Impl::why_unconnected.
 #include <fmt/format.h>
 
 #include "rill/autodiff/tape_impl.h"
@@ -17,7 +17,7 @@ void GradientTape::Impl::note_dead_end(const Op& op, Operands in, const Where& w
 
 namespace {
 
-// Watched by the tape or not, nothing but what is recorded after that is seen.
+// Watched by the tape or not, only what is recorded after that counts.
 std::string unwatched(const Source& s, const TapeOptions& options) {
   if (!s.variable) {
     if (!is_differentiable(s.tensor.dtype()))
@@ -36,7 +36,7 @@ std::string unwatched(const Source& s, const TapeOptions& options) {
 
 }  // namespace
 
-// Of a target that the tape does not know: when or where it was computed, or "".
+// For a target that the tape does not know: when or where it was computed, or "".
 std::string GradientTape::Impl::why_unknown(const Tensor& target) const {
   const uint64_t id = target.rep()->id;
   if (!made_here(id))
@@ -51,14 +51,14 @@ std::string GradientTape::Impl::why_unknown(const Tensor& target) const {
 std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets, const Source& s) const {
   if (thread_ != this_thread())
     return "the tape belongs to another thread, and records what that one computes. make a tape on this thread";
-  if (!executing_eagerly() && is_listed())  // on the list that the trace has put aside
+  if (!executing_eagerly() && is_listed())  // in the list that the trace has put aside
     return "the tape was made outside of the traced function, and records nothing in it. make the tape in the function";
   std::string of_targets;
   for (const Tensor& t : targets)
     if (of_targets.empty() && !node_of(t)) of_targets = why_unknown(t);
   const TapeNode source = node_of(s);
   if (!source) return of_targets.empty() ? unwatched(s, options) : of_targets;
-  // An integer variable has a node once it is read, and no op that takes it is recorded for its sake.
+  // An integer variable has a node once it is read, but no op is recorded for it.
   if (s.variable && !is_differentiable(s.variable->spec.dtype)) return unwatched(s, options);
   const std::vector<char> reached = nodes_from({&source, 1});
   for (const DeadEnd& end : dead_ends_)

@@ -73,7 +73,7 @@ std::vector<Tensor> run_rows(const RowsFunction& f, const Mapped& m, Dim start, 
   std::vector<Tensor> out = f(in);
   for (Tensor& t : out) {
     require_defined("vmap", t, "what the function gives", where);
-    if (t.is_symbolic()) t = identity(t, where);  // refuses what is a value of another trace
+    if (t.is_symbolic()) t = identity(t, where);  // throws for a value of another trace
     t = batcher.all_rows(t);
   }
   return out;

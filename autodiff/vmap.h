@@ -1,5 +1,5 @@
 // vmap: a function of one row as a function of a batch of rows. The function runs once; each op makes one call for all
-// rows (batching.h says how), inside traced functions, under tapes and in other vmaps as well.
+// rows (batching.h describes it), also inside traced functions, under tapes and in other vmaps.
 #pragma once
 #include <optional>
 #include <tuple>
@@ -13,22 +13,22 @@
 
 namespace rill {
 
-// Which random numbers rows draw from the generator of the process. (Of a random::Key that rows share, all draw the
-// same.)
+// The random numbers that rows draw from the generator of the process. (From a random::Key that rows share, all draw
+// the same.)
 enum class Randomness : uint8_t {
   different,  // each row its own
   same,       // all rows the same
   error       // drawing is an error
 };
 
-// The axes that vmap maps: one for all arguments or results, or one each. `none`: the argument is the same for all
+// The axes that vmap maps: one for all arguments or results, or one for each. `none`: the argument is the same for all
 // rows.
 class MapAxes {
  public:
   template <is_axis I>
   MapAxes(I axis) : axes_{int64_t(axis)}, for_all_(true) {}
   MapAxes(std::initializer_list<std::optional<int64_t>> axes) : axes_(axes) {}
-  // Of argument or result `i` of `n`; throws where the list has another length.
+  // Of argument or result `i` of `n`; throws if the list has another length.
   std::optional<int64_t> of(size_t i, size_t n, std::string_view option, const Where& where) const;
 
  private:
@@ -39,14 +39,14 @@ class MapAxes {
 struct VmapOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   MapAxes in_axes = 0;   // of each argument, the axis whose rows are mapped; `none`: not mapped
-  MapAxes out_axes = 0;  // of each result, the axis where its rows stand
+  MapAxes out_axes = 0;  // of each result, the axis of its rows
   Randomness randomness = Randomness::different;
   int64_t chunk = 0;  // at most so many rows at a time, to limit memory; 0: all. The function runs once for each chunk
 };
 
 namespace detail {
 using RowsFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
-// The function of rows called on all rows of `in`; tensor k is part of argument `argument_of[k]` of `arguments`.
+// Calls the function of rows on all rows of `in`; tensor k is part of argument `argument_of[k]` of `arguments`.
 std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& in,
                              const std::vector<size_t>& argument_of, size_t arguments, const VmapOptions& options,
                              const Where& where);
@@ -54,7 +54,7 @@ struct SlicesLeaf {
   template <class T>
   static constexpr bool of = std::is_same_v<T, Gradient> || std::is_same_v<T, IndexedSlices>;
 };
-// Throws: argument `i` of `n` is mapped and holds Variables, which stay whole.
+// Throws: argument `i` of `n` is mapped and holds Variables, which cannot be mapped.
 void refuse_variables(size_t i, size_t n, const VmapOptions& options, const Where& where);
 }  // namespace detail
 

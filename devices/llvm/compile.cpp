@@ -1,4 +1,4 @@
-// From a kernel to an object file; see compile.h.
+// Compiles a kernel to an object file; see compile.h.
 #include "rill/devices/llvm/compile.h"
 
 #include <llvm-c/Analysis.h>
@@ -14,11 +14,11 @@
 namespace rill::kernel {
 namespace {
 
-// LLVM's objects of one compilation.
-struct Workshop {
+// The LLVM objects of one compilation.
+struct ContextAndModule {
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("rill", context);
-  ~Workshop() {
+  ~ContextAndModule() {
     LLVMDisposeModule(module);
     LLVMContextDispose(context);
   }
@@ -31,21 +31,21 @@ std::string text_of(char* text) {
 }
 
 void compile_kernel(const Kernel& k, const char* cpu, bool want_ir, std::string& object, std::string& text) {
-  // One at a time: the machine is shared, and compiling has a thread of its own.
+  // One at a time: machine_for() has a shared map, and compiling has one thread of its own anyway.
   static ForkMutex lock;
   const std::lock_guard hold(lock);
   const Machine& machine = machine_for(cpu);
-  Workshop shop;
-  LLVMSetTarget(shop.module, machine.triple.c_str());
+  ContextAndModule llvm;
+  LLVMSetTarget(llvm.module, machine.triple.c_str());
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine.target);
-  LLVMSetModuleDataLayout(shop.module, layout);
+  LLVMSetModuleDataLayout(llvm.module, layout);
   LLVMDisposeTargetData(layout);
-  Emitter(k, shop.module, machine).run();
-  if (want_ir) text = text_of(LLVMPrintModuleToString(shop.module));
+  Emitter(k, llvm.module, machine).run();
+  if (want_ir) text = text_of(LLVMPrintModuleToString(llvm.module));
   char* fault = nullptr;
-  if (LLVMVerifyModule(shop.module, LLVMReturnStatusAction, &fault)) throw std::runtime_error(text_of(fault));
+  if (LLVMVerifyModule(llvm.module, LLVMReturnStatusAction, &fault)) throw std::runtime_error(text_of(fault));
   LLVMDisposeMessage(fault);
-  object = object_of(machine, shop.module);
+  object = object_of(machine, llvm.module);
 }
 
 }  // namespace

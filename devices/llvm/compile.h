@@ -13,9 +13,9 @@ extern "C" {
 // Both libraries must come from one build; librill compares this with its own.
 extern const char rill_llvm_version[];
 
-// The relocatable ELF object of a verified kernel, whose function "rill_kernel" is a kernel::RowFunction. `cpu` is ""
-// for this processor, or one that tests name: x86-64, x86-64-v3. False where LLVM fails: then `text` says why; else it
-// is LLVM's IR where `want_ir`. Any thread may call.
+// Compiles a verified kernel to a relocatable ELF object, whose function "rill_kernel" is a kernel::RowFunction. `cpu`
+// is "" for this processor, or one that tests name: x86-64, x86-64-v3. Returns false if LLVM fails; `text` is then its
+// message, and otherwise LLVM's IR if `want_ir`. Any thread may call it.
 bool rill_llvm_compile(const rill::kernel::Kernel& k, const char* cpu, bool want_ir, std::string& object,
                        std::string& text);
 }

@@ -7,21 +7,21 @@ namespace rill::kernel {
 
 namespace {
 
-// How many points a vector holds: as many as fill the widest register with numbers of the size that most instructions
-// have. Wider ones then take several registers, narrower ones a part of one.
+// The number of lanes of a vector: those that fill the widest register with numbers of the most frequent element size.
+// Wider types then take several registers, narrower ones a part of one.
 int choose_lanes(const Kernel& k, const Schedule& s, const Machine& m) {
   int count[4] = {};
   for (size_t n = 0; n < k.body.size(); ++n) {
     if (s.row_level[n] || k.body[n].type == DType::boolean) continue;
     int log2 = 0;
     while ((1 << log2) < int(size_of(k.body[n].type))) ++log2;
-    // Numbers of one and two bytes are rarely worked with: they are widened first.
+    // Types of one and two bytes are rarely computed with: they are widened first.
     ++count[log2];
   }
   int best = 2;
   for (int i : {2, 3, 1, 0})
     if (count[i] > count[best]) best = i;
-  return std::clamp(m.vector_bytes >> best, 4, Fold::all);
+  return std::clamp(m.vector_bytes >> best, 4, Fold::tree_lanes);
 }
 
 }  // namespace
@@ -31,13 +31,13 @@ Emitter::Emitter(const Kernel& k, LLVMModuleRef module, const Machine& machine)
   choose_fetches();
 }
 
-// A row that is walked several times waits for memory in its first pass, which mostly adds or compares, and leaves
-// memory idle in the one that computes most. So that one asks for the next row: what was read before it, and what is
-// stored (softmax and layer_norm + gelu of 4096x1024 gain a third; processors do not look that far ahead).
+// A row that is read in several passes waits for memory in the first, which mostly adds or compares, and leaves memory
+// idle in the pass that computes most. So that pass prefetches the next row: the inputs of earlier passes, and the
+// outputs (softmax and layer_norm + gelu of 4096x1024 gain a third; hardware prefetchers do not look that far ahead).
 void Emitter::choose_fetches() {
   for (const Pass& p : s_.passes)
     if (condition(p) < 0 && (!fetching_ || p.elements.size() > fetching_->elements.size())) fetching_ = &p;
-  if (fetching_ == s_.passes.data()) fetching_ = nullptr;  // the row's first pass: nothing to spare there
+  if (fetching_ == s_.passes.data()) fetching_ = nullptr;  // the first pass waits for memory itself
   if (!fetching_) return;
   for (const Pass& p : std::span(s_.passes.data(), fetching_))
     for (int32_t n : p.elements)
@@ -148,7 +148,7 @@ void Emitter::row_value(int32_t n) {
 void Emitter::pass(const Pass& p) {
   for (int32_t n : p.row) row_value(n);
   if (p.folded.empty() && p.stored.empty() && p.kept.empty()) return;
-  splats_.assign(k_.body.size(), nullptr);  // made here, ahead of the loops
+  splats_.assign(k_.body.size(), nullptr);  // made here, before the loops
   const auto want = [&](int32_t n) {
     if (is_row(n) && !splats_[size_t(n)]) splats_[size_t(n)] = o_.splat(rows_[size_t(n)], lanes_);
   };
@@ -160,44 +160,44 @@ void Emitter::pass(const Pass& p) {
   else reduce(p);
 }
 
-// How often the loop's body is written out: short ones several times, so that their steps overlap. Two copies of longer
-// ones gain nothing (exp, gelu, tanh(x*y+z)*0.5+x on 4096 floats, with AVX2 and AVX-512: arithmetic units are busy, and
-// nothing waits), and writing a long one out once, always masked, saves a third of LLVM's time and costs 5 % of every run
-// (ten tanh).
+// How often the loop's body is unrolled: short ones several times, so that their iterations overlap. Unrolling longer
+// ones gains nothing (exp, gelu, tanh(x*y+z)*0.5+x on 4096 floats, with AVX2 and AVX-512: the arithmetic units are
+// busy). One masked loop in place of a main loop and a rest would save a third of LLVM's time, but costs 5 % of every
+// run (ten tanh).
 int Emitter::copies(const Pass& p) const {
   const size_t length = p.elements.size();
   int c = length <= 12 ? 4 : length <= 30 ? 2 : 1;
-  return p.folded.empty() ? c : std::min(c, Fold::all / lanes_);
+  return p.folded.empty() ? c : std::min(c, Fold::tree_lanes / lanes_);
 }
 
 Emitter::Copies Emitter::computed(const Pass& p, Value i) {
-  const int many = copies(p);
+  const int copy_count = copies(p);
   Copies all;
-  for (int c = 0; c < many; ++c) {
+  for (int c = 0; c < copy_count; ++c) {
     all.at.push_back({LLVMBuildAdd(o_.b, i, o_.i64(int64_t(c) * lanes_), "")});
     all.values.emplace_back(k_.body.size(), nullptr);
   }
   fetch_next_row(p, all.at);
-  // All is read before anything is written: then the copies do not wait for one another.
-  for (int c = 0; c < many; ++c) read(p, all.at[size_t(c)], all.values[size_t(c)]);
-  for (int c = 0; c < many; ++c) compute(p, all.at[size_t(c)], all.values[size_t(c)]);
+  // All copies read before any of them writes, so that none waits for another.
+  for (int c = 0; c < copy_count; ++c) read(p, all.at[size_t(c)], all.values[size_t(c)]);
+  for (int c = 0; c < copy_count; ++c) compute(p, all.at[size_t(c)], all.values[size_t(c)]);
   return all;
 }
 
 void Emitter::map(const Pass& p) {
-  const int many = copies(p);
-  Value step = o_.i64(int64_t(lanes_) * many);
-  Value whole = LLVMBuildAnd(o_.b, n_, o_.i64(-int64_t(lanes_) * many), "");
-  Loop main(o_, o_.i64(0), whole, step);
+  const int copy_count = copies(p);
+  Value step = o_.i64(int64_t(lanes_) * copy_count);
+  Value full_end = LLVMBuildAnd(o_.b, n_, o_.i64(-int64_t(lanes_) * copy_count), "");
+  Loop main(o_, o_.i64(0), full_end, step);
   const Copies all = computed(p, main.i);
   for (size_t c = 0; c < all.at.size(); ++c) write(p, all.at[c], all.values[c]);
   main.next();
-  Loop rest(o_, whole, n_, o_.i64(lanes_));
-  Points some = masked(rest.i, LLVMBuildSub(o_.b, n_, rest.i, ""));
+  Loop rest(o_, full_end, n_, o_.i64(lanes_));
+  Points tail = masked(rest.i, LLVMBuildSub(o_.b, n_, rest.i, ""));
   Values w(k_.body.size(), nullptr);
-  read(p, some, w);
-  compute(p, some, w);
-  write(p, some, w);
+  read(p, tail, w);
+  compute(p, tail, w);
+  write(p, tail, w);
   rest.next();
 }
 
@@ -211,7 +211,7 @@ Values flat(const std::vector<Values>& groups) {
   return all;
 }
 
-// The same as each fold's own.
+// The inverse of flat(): the values of each fold.
 std::vector<Values> grouped(const Values& all, const std::vector<Fold>& folds) {
   std::vector<Values> groups;
   auto at = all.begin();
@@ -221,7 +221,8 @@ std::vector<Values> grouped(const Values& all, const std::vector<Fold>& folds) {
 
 }  // namespace
 
-// The mask without which the pass is for nothing: that of its sums, where all have one and nothing else is computed.
+// The mask that decides whether the pass runs at all: that of its masked sums, if they share one and nothing else is
+// computed. Otherwise -1.
 int32_t Emitter::condition(const Pass& p) const {
   if (p.folded.empty() || !p.stored.empty() || !p.kept.empty()) return -1;
   const int32_t mask = k_.body[size_t(p.folded[0])].in[1];
@@ -255,9 +256,9 @@ void Emitter::reduce(const Pass& p) {
   }
 }
 
-// Blocks of 1024 points, whose folds are merged in pairs, pairs of pairs, ... : block number k (from 0) finds as many
-// subtrees on the stack as k has one bits, and is followed by as many merges as k + 1 has trailing zero bits; the last
-// one by as many as leave one subtree. A row of one block, and folds whose order does not show, do without the stack.
+// Folds blocks of 1024 points, and merges them as a binary tree: block number k (from 0) finds as many subtrees on the
+// stack as k has one bits, and is followed by as many merges as k + 1 has trailing zero bits; the last block by as many
+// as leave one subtree. A row of one block, and folds whose order does not affect the result, need no stack.
 Values Emitter::folded(const Pass& p) {
   std::vector<Fold> folds;
   bool ordered = false;
@@ -275,14 +276,14 @@ std::vector<Values> Emitter::fold_blocks(const Pass& p, const std::vector<Fold>&
   Values stacks;
   for (const Fold& f : folds) stacks.push_back(f.ordered() ? local(f.stack_type(o_)) : nullptr);
   const auto smaller = [&](Value a, Value b) { return o_.select(LLVMBuildICmp(o_.b, LLVMIntSLT, a, b, ""), a, b); };
-  Values start;  // of what needs no stack: carried through all blocks
+  Values start;  // the unordered folds, carried through all blocks
   for (const Fold& f : folds)
     if (!f.ordered()) {
       const Values identity = f.identity(o_);
       start.insert(start.end(), identity.begin(), identity.end());
     }
   Value one_block = LLVMBuildICmp(o_.b, LLVMIntSLE, n_, o_.i64(Fold::block), "");
-  Value length = o_.select(LLVMBuildICmp(o_.b, LLVMIntSGT, n_, o_.i64(1), ""), n_, o_.i64(1));  // an empty row: a turn
+  Value length = o_.select(LLVMBuildICmp(o_.b, LLVMIntSGT, n_, o_.i64(1), ""), n_, o_.i64(1));  // at least one block
   Block done = new_block(o_);
   Loop blocks(o_, o_.i64(0), length, o_.i64(Fold::block), start);
   Value next = LLVMBuildAdd(o_.b, blocks.i, o_.i64(Fold::block), "");
@@ -307,7 +308,7 @@ std::vector<Values> Emitter::fold_blocks(const Pass& p, const std::vector<Fold>&
   merging.next();
   blocks.next(carried);
 
-  Values last;  // of a row of several blocks
+  Values last;  // the result for a row of several blocks
   auto at = blocks.carried.begin();
   for (size_t f = 0; f < folds.size(); ++f) {
     const Values acc =
@@ -318,14 +319,15 @@ std::vector<Values> Emitter::fold_blocks(const Pass& p, const std::vector<Fold>&
   Block from_stack = LLVMGetInsertBlock(o_.b);
   LLVMBuildBr(o_.b, done);
   enter(o_, done);
-  const Values quick = flat(folded);
+  const Values one_block_result = flat(folded);
   Values all;
-  for (size_t i = 0; i < quick.size(); ++i) all.push_back(join(o_, quick[i], from_block, last[i], from_stack));
+  for (size_t i = 0; i < one_block_result.size(); ++i)
+    all.push_back(join(o_, one_block_result[i], from_block, last[i], from_stack));
   return grouped(all, folds);
 }
 
-// Points [begin, end) folded: from the identity on, or, folds whose order does not show, from `carried` on. All but
-// the end of a row is a multiple of 32.
+// Folds points [begin, end), starting from the identity or, for unordered folds, from `carried`. `begin` and `end` are
+// multiples of 32, except at the end of a row.
 std::vector<Values> Emitter::fold_run(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end,
                                       const Values* carried) {
   Values start;
@@ -340,9 +342,9 @@ std::vector<Values> Emitter::fold_run(const Pass& p, const std::vector<Fold>& fo
       start.insert(start.end(), identity.begin(), identity.end());
     }
   }
-  const int many = copies(p);
-  Value whole = LLVMBuildAnd(o_.b, end, o_.i64(-Fold::all), "");
-  Loop main(o_, begin, whole, o_.i64(int64_t(lanes_) * many), start);
+  const int copy_count = copies(p);
+  Value full_end = LLVMBuildAnd(o_.b, end, o_.i64(-Fold::tree_lanes), "");
+  Loop main(o_, begin, full_end, o_.i64(int64_t(lanes_) * copy_count), start);
   const Copies all = computed(p, main.i);
   std::vector<Values> acc = grouped(main.carried, folds);
   for (size_t c = 0; c < all.at.size(); ++c) {
@@ -351,26 +353,28 @@ std::vector<Values> Emitter::fold_run(const Pass& p, const std::vector<Fold>& fo
       acc[f] = folds[f].step(o_, acc[f], element(all.values[c], k_.body[size_t(p.folded[f])].in[0]), nullptr);
   }
   main.next(flat(acc));
-  return grouped(fold_rest(p, folds, main.carried, whole, end), folds);
+  return grouped(fold_rest(p, folds, main.carried, full_end, end), folds);
 }
 
-// The last, incomplete 32 points, if any: each vector has its turn, those without points do nothing.
-Values Emitter::fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end) {
-  Value stop = LLVMBuildAnd(o_.b, LLVMBuildAdd(o_.b, end, o_.i64(Fold::all - 1), ""), o_.i64(-Fold::all), "");
-  Loop rest(o_, whole, stop, o_.i64(lanes_), start);
+// The last, incomplete 32 points, if any. Every vector is rotated to the front; those without points stay as they are.
+Values Emitter::fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value full_end,
+                          Value end) {
+  Value stop =
+      LLVMBuildAnd(o_.b, LLVMBuildAdd(o_.b, end, o_.i64(Fold::tree_lanes - 1), ""), o_.i64(-Fold::tree_lanes), "");
+  Loop rest(o_, full_end, stop, o_.i64(lanes_), start);
   const std::vector<Values> acc = grouped(rest.carried, folds);
   Block work = new_block(o_), joined = new_block(o_), from = LLVMGetInsertBlock(o_.b);
   LLVMBuildCondBr(o_.b, LLVMBuildICmp(o_.b, LLVMIntSLT, rest.i, end, ""), work, joined);
   enter(o_, work);
-  Points some = masked(rest.i, LLVMBuildSub(o_.b, end, rest.i, ""));
+  Points tail = masked(rest.i, LLVMBuildSub(o_.b, end, rest.i, ""));
   Values v(k_.body.size(), nullptr);
-  read(p, some, v);
-  compute(p, some, v);
-  write(p, some, v);
+  read(p, tail, v);
+  compute(p, tail, v);
+  write(p, tail, v);
   std::vector<Values> idle, busy;
   for (size_t f = 0; f < folds.size(); ++f) {
-    idle.push_back(folds[f].turn(acc[f]));
-    busy.push_back(folds[f].step(o_, acc[f], element(v, k_.body[size_t(p.folded[f])].in[0]), some.mask));
+    idle.push_back(folds[f].rotated(acc[f]));
+    busy.push_back(folds[f].step(o_, acc[f], element(v, k_.body[size_t(p.folded[f])].in[0]), tail.mask));
   }
   Block worked = LLVMGetInsertBlock(o_.b);
   LLVMBuildBr(o_.b, joined);

@@ -1,6 +1,6 @@
-// The function of one kernel in LLVM's IR: a loop over rows; in it, for each pass of the schedule, the row-level
-// instructions as scalars, then loops over the row's points, a vector of them at a time and at the end one whose
-// lanes are masked. Start at Emitter::run().
+// Emits the function of one kernel as LLVM IR: a loop over rows; in it, for each pass of the schedule, the row-level
+// instructions as scalars, then a loop over the row's points, one vector at a time, and one over the last points with
+// masked lanes. Start at Emitter::run().
 #pragma once
 #include <vector>
 
@@ -17,8 +17,7 @@ class Emitter {
   void run();
 
  private:
-  // The points that a stretch of straight code computes: `lanes_` from `i` on, those of `mask` alone where it is set
-  // (then `left` of them, from the first).
+  // The points that straight-line code computes: `lanes_` of them from `i` on; if `mask` is set, only the first `left`.
   struct Points {
     Value i, mask = nullptr, left = nullptr;
   };
@@ -34,9 +33,9 @@ class Emitter {
   std::vector<Values> fold_blocks(const Pass& p, const std::vector<Fold>& folds);
   std::vector<Values> fold_run(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end,
                                const Values* carried = nullptr);
-  Values fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end);
+  Values fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value full_end, Value end);
 
-  // The copies of a loop's body, at the points from `i` on, up to where they are written.
+  // The unrolled copies of a loop's body, for the points from `i` on, before their stores.
   struct Copies {
     std::vector<Points> at;
     std::vector<Values> values;
@@ -46,7 +45,7 @@ class Emitter {
   void read(const Pass& p, const Points& at, Values& v);
   void compute(const Pass& p, const Points& at, Values& v);
   void write(const Pass& p, const Points& at, const Values& v);
-  Value counted(Value first, int bits);
+  Value counter_values(Value first, int bits);
   bool is_counter(int32_t n) const {
     const Inst& i = k_.body[size_t(n)];
     return i.code == Code::input && k_.inputs[size_t(i.imm)].kind == Input::Kind::counter;
@@ -72,14 +71,14 @@ class Emitter {
   Ops o_;
   int lanes_;
   Value function_ = nullptr;
-  Block allocas_ = nullptr;  // the first block: frame memory alone
+  Block allocas_ = nullptr;  // the first block, which only has the allocas
   Value n_ = nullptr, slot_bytes_ = nullptr;
-  const Pass* fetching_ = nullptr;  // the pass that asks for the next row's lines, of these operands
+  const Pass* fetching_ = nullptr;  // the pass that prefetches the next row of operands fetched_
   std::vector<size_t> fetched_;
-  Values pointers_;  // by operand: where this row lies; a counter's first number
-  Values next_row_;  // of fetched_: where the next row lies
-  Values rows_;      // by instruction: row-level values of this row
-  Values splats_;    // by instruction: the same as vectors, in this pass
+  Values pointers_;  // by operand: the address of this row; the first value of a counter
+  Values next_row_;  // by index in fetched_: the address of the next row
+  Values rows_;      // by instruction: the row-level values of this row
+  Values splats_;    // by instruction: row-level values as vectors, in this pass
 };
 
 }  // namespace rill::kernel

@@ -10,7 +10,7 @@ Value Fold::combine(Ops& o, Value a, Value b) const {
   const bool real = is_float(type), largest = code == Code::reduce_max || code == Code::reduce_top;
   if (adds()) return real ? LLVMBuildFAdd(o.b, a, b, "") : LLVMBuildAdd(o.b, a, b, "");
   if (code == Code::reduce_prod) return real ? LLVMBuildFMul(o.b, a, b, "") : LLVMBuildMul(o.b, a, b, "");
-  if (real) return o.better(largest, type, b, a);
+  if (real) return o.min_max(largest, type, b, a);
   const LLVMIntPredicate wins =
       is_signed_int(type) ? (largest ? LLVMIntSGT : LLVMIntSLT) : (largest ? LLVMIntUGT : LLVMIntULT);
   return o.select(LLVMBuildICmp(o.b, wins, a, b, ""), a, b);
@@ -37,17 +37,18 @@ Values Fold::identity(Ops& o) const {
     const uint64_t least = is_signed_int(type) ? top : 0;
     one = o.constant(type, code == Code::reduce_max ? least : ~least, 1);
   }
-  Values start(size_t(turns()), o.splat(one, lanes));
+  Values start(size_t(lane_vectors()), o.splat(one, lanes));
   if (!extreme()) return start;
-  start.resize(2 * size_t(turns()), LLVMConstNull(o.type(type, lanes)));
+  start.resize(2 * size_t(lane_vectors()), LLVMConstNull(o.type(type, lanes)));
   const Type bits = o.wide(o.integer(bits_of(type)), lanes);
   start.resize(size_t(vectors()), code == Code::reduce_max ? LLVMConstAllOnes(bits) : LLVMConstNull(bits));
   return start;
 }
 
-Values Fold::turn(const Values& acc) const {
+Values Fold::rotated(const Values& acc) const {
   Values next = acc;
-  for (auto first = next.begin(); first != next.end(); first += turns()) std::rotate(first, first + 1, first + turns());
+  for (auto first = next.begin(); first != next.end(); first += lane_vectors())
+    std::rotate(first, first + 1, first + lane_vectors());
   return next;
 }
 
@@ -56,15 +57,15 @@ Values Fold::step(Ops& o, const Values& acc, Value x, Value mask) const {
   Values next = acc;
   next[0] = where(combine(o, acc[0], x), acc[0]);
   if (extreme()) {
-    Value &nan = next[size_t(turns())], &bits = next[2 * size_t(turns())];
+    Value &nan = next[size_t(lane_vectors())], &bits = next[2 * size_t(lane_vectors())];
     nan = where(last_nan(o, nan, x), nan);
     bits = where(join_bits(o, bits, LLVMBuildBitCast(o.b, x, LLVMTypeOf(bits), "")), bits);
   }
-  return turn(next);
+  return rotated(next);
 }
 
 Value Fold::finish(Ops& o, const Values& acc) const {
-  // All lanes as one, by `join`: half with half.
+  // Combines all lanes with `join`, halving them each time.
   const auto down = [&](Values v, auto&& join) {
     for (size_t half = v.size() / 2; half > 0; half /= 2)
       for (size_t i = 0; i < half; ++i) v[i] = join(v[i], v[i + half]);
@@ -82,7 +83,9 @@ Value Fold::finish(Ops& o, const Values& acc) const {
     }
     return y;
   };
-  const auto group = [&](int g) { return Values(acc.begin() + g * turns(), acc.begin() + (g + 1) * turns()); };
+  const auto group = [&](int g) {
+    return Values(acc.begin() + g * lane_vectors(), acc.begin() + (g + 1) * lane_vectors());
+  };
   Value y = down(group(0), [&](Value a, Value b) { return combine(o, a, b); });
   if (adds() && is_float(type)) return LLVMBuildFAdd(o.b, y, LLVMConstNull(o.type(type, 1)), "");
   if (!extreme()) return y;
@@ -96,7 +99,7 @@ Value Fold::finish(Ops& o, const Values& acc) const {
 
 Value Fold::address(Ops& o, Value stack, Value at, int vector) const {
   const int64_t element = int64_t(size_of(type));
-  Value bytes = LLVMBuildMul(o.b, at, o.i64(all * element), "");
+  Value bytes = LLVMBuildMul(o.b, at, o.i64(tree_lanes * element), "");
   bytes = LLVMBuildAdd(o.b, bytes, o.i64(vector * lanes * element), "");
   return LLVMBuildGEP2(o.b, o.integer(8), stack, &bytes, 1, "");
 }

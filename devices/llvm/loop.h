@@ -20,8 +20,8 @@ inline Value join(Ops& o, Value a, Block from_a, Value b, Block from_b) {
   return phi;
 }
 
-// for (i = begin; i < end; i += step), with values carried from turn to turn: construct, emit the body on `i` and
-// `carried`, call next() with the values for the next turn; afterwards `carried` are the last turn's.
+// for (i = begin; i < end; i += step), with values carried between iterations: construct, emit the body that uses `i`
+// and `carried`, call next() with the values for the next iteration. Afterwards `carried` has the final values.
 class Loop {
  public:
   Loop(Ops& o, Value begin, Value end, Value step, const std::vector<Value>& start = {}) : o_(o), step_(step) {

@@ -13,22 +13,21 @@ namespace rill::kernel {
 
 namespace {
 
-// Every rewrite must keep bits, NaN and zeros of both signs included. InstCombine's do not: of "|x| > 0, or |x| is NaN"
-// it makes "x > 0, or NaN" (LLVM 19), and of a selection among what another one selected, a maximum of a maximum, which
-// at NaN and at zeros is another number (LLVM 16, 19). So nothing runs that makes new arithmetic of old: EarlyCSE drops
-// repeated and dead instructions, and replaces one by an operand or a constant where it always gives that. Code
-// generation, which cannot be left out, then meets maxima and minima as the processor's own instructions (Ops::better).
-// What InstCombine was good for, the emitter does itself (Emitter::half_arithmetic).
-// tests/devices/test_elementwise_bits.cpp looks at all of it.
+// Every rewrite must keep all bits, of NaN and of signed zeros too. InstCombine does not: it turns "|x| > 0, or |x| is
+// NaN" into "x > 0, or NaN" (LLVM 19), and simplifies a maximum of a maximum in a way that differs at NaN and at zeros
+// (LLVM 16, 19). So no pass runs that makes new arithmetic of old. EarlyCSE only drops repeated and dead instructions,
+// and replaces those that always equal an operand or a constant. Code generation, which cannot be left out, then sees
+// maxima and minima as the processor's own instructions (Ops::min_max). The useful part of InstCombine is in the
+// emitter (Emitter::half_arithmetic). tests/devices/test_elementwise_bits.cpp tests all of it.
 //
-// What was tried on 14 kernels (softmax, layer_norm + gelu, tanh(x*y+z)*0.5+x, ...): without any pass up to 14 %
-// slower, with InstCombine no faster. No list takes less time to compile, as code generation is nine tenths of it (a
-// third of that selects instructions, an eighth reduces loops' strength). Its lower optimisation level is neither
-// faster nor slower. Without strength reduction it takes 15 % less, but that switch is one for all of the process.
+// Measured on 14 kernels (softmax, layer_norm + gelu, tanh(x*y+z)*0.5+x, ...): without any pass up to 14 % slower, with
+// InstCombine no faster. No list of passes compiles faster, as code generation takes nine tenths of the time (a third
+// of it instruction selection, an eighth loop strength reduction). The lower optimisation level is neither faster nor
+// slower. Without strength reduction it takes 15 % less, but that switch holds for the whole process.
 constexpr const char* passes = "function(early-cse)";
 
-// A string of LLVM's, which frees it.
-std::string take(char* text) {
+// Copies a string of LLVM, and frees it.
+std::string take_message(char* text) {
   std::string s = text ? text : "";
   LLVMDisposeMessage(text);
   return s;
@@ -51,25 +50,25 @@ Machine make(const std::string& cpu) {
   LLVMInitializeAArch64AsmPrinter();
 #endif
   Machine m;
-  m.triple = take(LLVMGetDefaultTargetTriple());
+  m.triple = take_message(LLVMGetDefaultTargetTriple());
   std::string name = cpu, features;
   if (cpu.empty()) {
-    name = take(LLVMGetHostCPUName());
-    features = take(LLVMGetHostCPUFeatures());
+    name = take_message(LLVMGetHostCPUName());
+    features = take_message(LLVMGetHostCPUFeatures());
   }
 #if defined(__x86_64__)
   m.x86 = true;
   const bool v3 = cpu == "x86-64-v3";
   if (v3 || (has(features, "avx2") && has(features, "fma"))) m.vector_bytes = 32;
-  m.masks =
+  m.masked_moves =
       has(features, "avx512f") && has(features, "avx512vl") && has(features, "avx512bw") && has(features, "avx512dq");
-  if (m.masks) m.vector_bytes = 64;
-  m.halves = v3 || has(features, "f16c");
-  m.half_arithmetic = m.masks && has(features, "avx512fp16");
+  if (m.masked_moves) m.vector_bytes = 64;
+  m.f16_conversions = v3 || has(features, "f16c");
+  m.half_arithmetic = m.masked_moves && has(features, "avx512fp16");
 #endif
   LLVMTargetRef target = nullptr;
   char* error = nullptr;
-  if (LLVMGetTargetFromTriple(m.triple.c_str(), &target, &error)) throw std::runtime_error(take(error));
+  if (LLVMGetTargetFromTriple(m.triple.c_str(), &target, &error)) throw std::runtime_error(take_message(error));
   // Position-independent: the loader may place the code anywhere, and constants are addressed relative to it.
   m.target = LLVMCreateTargetMachine(target, m.triple.c_str(), name.c_str(), features.c_str(), LLVMCodeGenLevelDefault,
                                      LLVMRelocPIC, LLVMCodeModelDefault);
@@ -99,7 +98,7 @@ std::string object_of(const Machine& machine, LLVMModuleRef module) {
   char* error = nullptr;
   LLVMMemoryBufferRef buffer = nullptr;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine.target, module, LLVMObjectFile, &error, &buffer))
-    throw std::runtime_error(take(error));
+    throw std::runtime_error(take_message(error));
   std::string object(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
   LLVMDisposeMemoryBuffer(buffer);
   return object;

@@ -1,4 +1,4 @@
-// The processor that kernels are compiled for, and what of it an emitter must know.
+// The processor that kernels are compiled for, and what the emitter needs to know of it.
 #pragma once
 #include <llvm-c/TargetMachine.h>
 
@@ -9,15 +9,15 @@ namespace rill::kernel {
 struct Machine {
   LLVMTargetMachineRef target = nullptr;
   std::string triple;
-  int vector_bytes = 16;         // of its widest registers
-  bool masks = false;            // masked loads and stores of every type are instructions (AVX-512)
-  bool halves = true;            // f16 <-> f32 are instructions
-  bool half_arithmetic = false;  // so are sums, products and quotients of f16
+  int vector_bytes = 16;         // of the widest registers
+  bool masked_moves = false;     // it has masked loads and stores of every type (AVX-512)
+  bool f16_conversions = true;   // it has instructions for f16 <-> f32
+  bool half_arithmetic = false;  // and for sums, products and quotients of f16
   bool x86 = false;
 };
 
-// The machine called `cpu` ("": the one this runs on); made once each, it lives on. Throws std::runtime_error. No
-// std::string, which a caller would make for the call: g++ 14 takes the result for a part of that.
+// The machine called `cpu` ("": this one); cached for the whole process. Throws std::runtime_error. The argument is no
+// std::string, for g++ 14 would take the result to refer to a caller's temporary one.
 const Machine& machine_for(const char* cpu);
 
 // Optimises the module and translates it. Throws std::runtime_error.

@@ -76,7 +76,7 @@ Value Ops::compare(Code c, DType d, Value x, Value y) {
   return LLVMBuildICmp(b, (is_signed_int(d) ? with_sign : without)[at], x, y, "");
 }
 
-// LLVM defines division neither by 0 nor of the least number by -1.
+// LLVM leaves division by 0, and of the least integer by -1, undefined.
 Value Ops::quotient(DType d, Value x, Value y, int lanes) {
   const Value zero = constant(d, 0, lanes), one = constant(d, 1, lanes),
               none = LLVMBuildICmp(b, LLVMIntEQ, y, zero, "");
@@ -86,7 +86,7 @@ Value Ops::quotient(DType d, Value x, Value y, int lanes) {
   return select(none, zero, select(negates, LLVMBuildNeg(b, x, ""), q));
 }
 
-// Nor shifts by as many bits as there are, or more.
+// And shifts by at least as many bits as the type has.
 Value Ops::shift(Code c, DType d, Value x, Value y, int lanes) {
   const uint64_t bits = uint64_t(bits_of(d));
   const Value fits = LLVMBuildICmp(b, LLVMIntULT, y, constant(d, bits, lanes), "");
@@ -96,20 +96,21 @@ Value Ops::shift(Code c, DType d, Value x, Value y, int lanes) {
   return select(fits, LLVMBuildLShr(b, x, by, ""), zero);
 }
 
-// x86 has an instruction for it. It is asked for by name: LLVM joins comparisons and selections with their neighbours,
-// and has been wrong about NaN in that (see `passes` in machine.cpp), but takes a processor's own instruction as it is.
-Value Ops::better(bool largest, DType d, Value x, Value y) {
+// x86 has an instruction for it, and this calls it by name: LLVM combines comparisons and selections with their
+// neighbours, and has been wrong about NaN in that (see `passes` in machine.cpp), but leaves target intrinsics alone.
+Value Ops::min_max(bool largest, DType d, Value x, Value y) {
   const Type t = LLVMTypeOf(x);
   const int lanes = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? int(LLVMGetVectorSize(t)) : 1;
   const int bits = lanes * bits_of(d), widest = 8 * machine.vector_bytes;
   if (!machine.x86 || !is_float(d) || bits < 128) return select(compare(largest ? Code::gt : Code::lt, d, x, y), x, y);
   if (bits > widest) {  // several registers
     const auto part = [&](int first) {
-      const Value at = lane_numbers(first, lanes / 2), none = LLVMGetPoison(t);
-      return better(largest, d, LLVMBuildShuffleVector(b, x, none, at, ""), LLVMBuildShuffleVector(b, y, none, at, ""));
+      const Value at = lane_indices(first, lanes / 2), none = LLVMGetPoison(t);
+      return min_max(largest, d, LLVMBuildShuffleVector(b, x, none, at, ""),
+                     LLVMBuildShuffleVector(b, y, none, at, ""));
     };
     const Value low = part(0), high = part(lanes / 2);
-    return LLVMBuildShuffleVector(b, low, high, lane_numbers(0, lanes), "");
+    return LLVMBuildShuffleVector(b, low, high, lane_indices(0, lanes), "");
   }
   const char letter = d == DType::f64 ? 'd' : 's';
   const char* set = bits == 512 ? "avx512" : bits == 256 ? "avx" : d == DType::f64 ? "sse2" : "sse";
@@ -121,14 +122,14 @@ Value Ops::better(bool largest, DType d, Value x, Value y) {
 
 std::optional<double> Ops::constant_number(Value v) {
   if (!LLVMIsConstant(v)) return {};
-  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);  // all are alike
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);  // all lanes are equal
   if (!v || !LLVMIsAConstantFP(v)) return {};
   LLVMBool inexact = false;
   const double number = LLVMConstRealGetDouble(v, &inexact);
   return number == number ? std::optional(number) : std::nullopt;
 }
 
-Value Ops::near_integer(Value x, int lanes) {
+Value Ops::truncate_to_i32(Value x, int lanes) {
   const Type i32s = wide(integer(32), lanes);
   if (machine.x86 && lanes == 16 && machine.vector_bytes >= 64)
     return intrinsic("llvm.x86.avx512.mask.cvttps2dq.512", {},
@@ -141,22 +142,22 @@ Value Ops::near_integer(Value x, int lanes) {
   return select(near, LLVMBuildFPToSI(b, x, i32s, ""), LLVMConstNull(i32s));
 }
 
-Value Ops::lane_numbers(int first, int lanes) const {
+Value Ops::lane_indices(int first, int lanes) const {
   std::vector<Value> index;
   for (int i = 0; i < lanes; ++i) index.push_back(LLVMConstInt(integer(32), uint64_t(first + i), false));
   return LLVMConstVector(index.data(), unsigned(lanes));
 }
 
-// One instruction of AVX-512. Elsewhere as scale() and scale_small() of devices/kernel/math/math_common.h.
+// One instruction of AVX-512. Otherwise as scale() and scale_small() of devices/kernel/math/math_common.h.
 Value Ops::scale(DType d, Value x, Value n, int lanes, bool small) {
   const bool wide64 = d == DType::f64;
-  if (const int width = lanes * bits_of(d); machine.masks && (width == 128 || width == 256 || width == 512)) {
+  if (const int width = lanes * bits_of(d); machine.masked_moves && (width == 128 || width == 256 || width == 512)) {
     const std::string name =
         std::string("llvm.x86.avx512.mask.scalef.") + (wide64 ? "pd." : "ps.") + std::to_string(width);
-    const Value all = LLVMConstAllOnes(integer(std::max(lanes, 8))),
+    const Value all_lanes = LLVMConstAllOnes(integer(std::max(lanes, 8))),
                 current_rounding = LLVMConstInt(integer(32), 4, false);
-    if (width == 512) return intrinsic(name.c_str(), {}, {x, n, x, all, current_rounding});
-    return intrinsic(name.c_str(), {}, {x, n, x, all});
+    if (width == 512) return intrinsic(name.c_str(), {}, {x, n, x, all_lanes, current_rounding});
+    return intrinsic(name.c_str(), {}, {x, n, x, all_lanes});
   }
   const DType whole = wide64 ? DType::i64 : DType::i32;
   const double step = wide64 ? 512 : 64, zero = wide64 ? 0x1.8p52 + 1023 : 0x1.8p23 + 127;
@@ -172,7 +173,7 @@ Value Ops::scale(DType d, Value x, Value n, int lanes, bool small) {
   return LLVMBuildFMul(b, near, choose(wide64 ? 0x1p-512 : 0x1p-64, wide64 ? 0x1p512 : 0x1p64), "");
 }
 
-Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
+Value Ops::binary(Code c, DType d, Value x, Value y, int lanes) {
   const bool real = is_float(d);
   switch (c) {
     case Code::add: return real ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
@@ -190,10 +191,10 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
     case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:
     case Code::max: {
-      // The processor's instruction gives its second operand where either is NaN, and where both are equal.
-      if (real && constant_number(y).value_or(0) != 0) return better(c == Code::max, d, y, x);
-      const Value beaten = better(c == Code::max, d, x, y);
-      return real && !constant_number(x) ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, beaten) : beaten;
+      // The processor's instruction returns its second operand if either is NaN, or if both are equal.
+      if (real && constant_number(y).value_or(0) != 0) return min_max(c == Code::max, d, y, x);
+      const Value extreme = min_max(c == Code::max, d, x, y);
+      return real && !constant_number(x) ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, extreme) : extreme;
     }
     default: break;
   }
@@ -205,7 +206,7 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
   return real ? LLVMBuildBitCast(b, r, type(d, lanes), "") : r;
 }
 
-Value Ops::one(const Inst& i, DType from, Value x, int lanes) {
+Value Ops::unary(const Inst& i, DType from, Value x, int lanes) {
   const Type t = type(i.type, lanes);
   const bool real = is_float(i.type);
   switch (i.code) {
@@ -221,7 +222,7 @@ Value Ops::one(const Inst& i, DType from, Value x, int lanes) {
     case Code::round_even: return intrinsic("llvm.rint", {t}, {x});
     case Code::bitcast: return LLVMBuildBitCast(b, to_memory(from, x, lanes), memory_type(i.type, lanes), "");
     case Code::convert: return convert(from, i.type, x, lanes);
-    // Frozen: of a number that does not fit LLVM makes poison, which could spread; any bits will do.
+    // Frozen: for a number that does not fit LLVM returns poison, which could spread to other values; any bits will do.
     case Code::to_int: return LLVMBuildFreeze(b, LLVMBuildFPToSI(b, x, t, ""), "");
     case Code::to_float: return LLVMBuildSIToFP(b, x, t, "");
     case Code::shl: return LLVMBuildShl(b, x, constant(i.type, i.imm, lanes), "");
@@ -236,17 +237,17 @@ Value Ops::compute(const Inst& i, DType from, const Value* in, int lanes) {
   if (i.code >= Code::eq && i.code <= Code::ge) return compare(i.code, from, in[0], in[1]);
   switch (operand_count(i.code)) {
     case 1: {
-      Value y = one(i, from, in[0], lanes);
+      Value y = unary(i, from, in[0], lanes);
       return i.code == Code::bitcast ? from_memory(i.type, y, lanes) : y;
     }
     case 2:
       if (i.code == Code::scale) return scale(i.type, in[0], in[1], lanes, i.imm != 0);
-      return two(i.code, i.type, in[0], in[1], lanes);
+      return binary(i.code, i.type, in[0], in[1], lanes);
     default: break;
   }
   if (i.code == Code::select) return select(in[0], in[1], in[2]);
   if (i.code == Code::fma) return intrinsic("llvm.fma", {type(i.type, lanes)}, {in[0], in[1], in[2]});
-  return better(true, i.type, in[1], better(false, i.type, in[2], in[0]));  // clamp
+  return min_max(true, i.type, in[1], min_max(false, i.type, in[2], in[0]));  // clamp
 }
 
 // --- Conversions: convert_number (devices/kernel/convert.h), lane by lane --------------------------------------------
@@ -256,7 +257,7 @@ Value Ops::widen(DType from, Value x, int lanes) {
   const auto c = [&](uint32_t v) { return constant(DType::u32, v, lanes); };
   Value u = LLVMBuildZExt(b, x, i32, "");
   if (from == DType::bf16) return LLVMBuildBitCast(b, LLVMBuildShl(b, u, c(16), ""), f32, "");
-  if (machine.halves) {
+  if (machine.f16_conversions) {
     Type half = wide(LLVMHalfTypeInContext(context), lanes);
     return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, half, ""), f32, "");
   }
@@ -271,7 +272,7 @@ Value Ops::widen(DType from, Value x, int lanes) {
   return LLVMBuildBitCast(b, LLVMBuildOr(b, sign, y, ""), f32, "");
 }
 
-// f32 has more than twice the bits of f16: rounding to it first changes nothing.
+// f32 has more than twice the precision of f16: rounding to it first changes nothing.
 Value Ops::half_arithmetic(Code c, Value x, Value y) {
   const Type t = LLVMTypeOf(x), half = wide(LLVMHalfTypeInContext(context), int(LLVMGetVectorSize(t)));
   const Value p = LLVMBuildBitCast(b, x, half, ""), q = LLVMBuildBitCast(b, y, half, "");
@@ -286,7 +287,7 @@ Value Ops::narrow(DType to, Value x, int lanes) {
   const Type i16 = wide(integer(16), lanes), i32 = wide(integer(32), lanes), f32 = type(DType::f32, lanes);
   const auto c = [&](uint32_t v) { return constant(DType::u32, v, lanes); };
   const auto shr = [&](Value v, uint32_t by) { return LLVMBuildLShr(b, v, c(by), ""); };
-  if (to == DType::f16 && machine.halves) {
+  if (to == DType::f16 && machine.f16_conversions) {
     Type half = wide(LLVMHalfTypeInContext(context), lanes);
     return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, half, ""), i16, "");
   }
@@ -313,7 +314,7 @@ Value Ops::to_integer(DType from, DType to, Value x, int lanes) {
   const auto c = [&](double v) { return number(element(from), v, lanes); };
   if (from == DType::f32 && bits_of(to) == 8) {  // f32 from 2^31 on are multiples of 256
     const Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");
-    const Value y = select(above, constant(DType::i32, uint64_t(-1), lanes), near_integer(x, lanes));
+    const Value y = select(above, constant(DType::i32, uint64_t(-1), lanes), truncate_to_i32(x, lanes));
     return LLVMBuildTrunc(b, y, type(to, lanes), "");
   }
   const Type wide64 = wide(integer(64), lanes);

@@ -1,6 +1,6 @@
-// The kernel IR's arithmetic in LLVM's: each instruction for one number (lanes == 1: plain scalars) or for a vector.
-// A value is held as i1 for boolean, i16 for the halves, else as LLVM's type of the same name. No flag is ever set that
-// lets LLVM contract, reassociate or assume anything about NaN, infinity or zero.
+// The kernel IR's arithmetic in LLVM IR: each instruction for one number (lanes == 1: plain scalars) or for a vector. A
+// value's type is i1 for boolean, i16 for f16 and bf16, else LLVM's type of the same name. No fast-math flag is ever
+// set: LLVM may not contract, reassociate or assume anything about NaN, infinity or zero.
 #pragma once
 #include <llvm-c/Core.h>
 
@@ -31,21 +31,21 @@ class Ops {
   Value number(Type t, double value, int lanes) const;      // of a float type
   Value i64(int64_t v) const { return LLVMConstInt(integer(64), uint64_t(v), true); }
 
-  // What an instruction other than input, patch and reductions gives; `from` is its first operand's type.
+  // The result of an instruction other than input, patch and reductions; `from` is its first operand's type.
   Value compute(const Inst& i, DType from, const Value* in, int lanes);
   Value convert(DType from, DType to, Value x, int lanes);
   Value splat(Value scalar, int lanes);
-  // x where it is greater than y (or, unless `largest`, less), else y: so y where either is NaN, and of zeros.
-  Value better(bool largest, DType d, Value x, Value y);
-  // The number that all lanes have, where it is known now and no NaN.
+  // x if it is greater than y (or, unless `largest`, less), else y: so y if either is NaN, or if both are zeros.
+  Value min_max(bool largest, DType d, Value x, Value y);
+  // The number in all lanes, if it is a known constant and not NaN.
   static std::optional<double> constant_number(Value v);
-  // f32 to i32, toward zero; of what does not fit the lowest 8 bits are 0.
-  Value near_integer(Value x, int lanes);
-  // i16s that hold halves: x op y in their own arithmetic (add, sub, mul, div), where the machine has it.
+  // f32 to i32, toward zero; if the number does not fit, the lowest 8 bits are 0.
+  Value truncate_to_i32(Value x, int lanes);
+  // x op y on f16 held as i16, in f16 arithmetic (add, sub, mul, div), if the machine has it.
   Value half_arithmetic(Code c, Value x, Value y);
   Value select(Value m, Value a, Value b) { return LLVMBuildSelect(b_(), m, a, b, ""); }
   Value intrinsic(const char* name, std::initializer_list<Type> overloads, std::initializer_list<Value> args);
-  // A number of the type that memory holds, from one that a value has, and back: they differ for boolean.
+  // From the type of a value to the type in memory, and back; they differ only for boolean.
   Value to_memory(DType d, Value v, int lanes);
   Value from_memory(DType d, Value v, int lanes);
 
@@ -58,12 +58,12 @@ class Ops {
   LLVMBuilderRef b_() const { return b; }
   Type element(DType d) const;
   Value compare(Code c, DType d, Value x, Value y);
-  Value two(Code c, DType d, Value x, Value y, int lanes);
+  Value binary(Code c, DType d, Value x, Value y, int lanes);
   Value quotient(DType d, Value x, Value y, int lanes);
   Value shift(Code c, DType d, Value x, Value y, int lanes);
   Value scale(DType d, Value x, Value n, int lanes, bool small);
-  Value lane_numbers(int first, int lanes) const;  // as a shuffle takes them
-  Value one(const Inst& i, DType from, Value x, int lanes);
+  Value lane_indices(int first, int lanes) const;  // the indices of a shuffle
+  Value unary(const Inst& i, DType from, Value x, int lanes);
   Value widen(DType from, Value x, int lanes);           // f16, bf16 -> f32
   Value narrow(DType to, Value x, int lanes);            // f32 -> f16, bf16
   Value halfway_float(Value x, int lanes);               // f64 -> f32, as convert.h's

@@ -5,7 +5,7 @@
 
 namespace rill::kernel {
 
-// `left` points from i on, at least one; more than a vector's are a full one.
+// The points from i on, `left` of them but at most a full vector; `left` is at least 1.
 Emitter::Points Emitter::masked(Value i, Value left) {
   left = o_.select(LLVMBuildICmp(o_.b, LLVMIntSLT, left, o_.i64(lanes_), ""), left, o_.i64(lanes_));
   Points at{i, nullptr, left};
@@ -25,7 +25,7 @@ Value Emitter::scratch_row(int32_t slot) {
 }
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
-// Masked moves are one instruction with AVX-512. Elsewhere the points go through a buffer, by memcpy.
+// Masked moves are one instruction with AVX-512. Without it the points go through a buffer, by memcpy.
 
 Value Emitter::load(DType d, Value p, const Points& at) {
   const Type t = o_.memory_type(d, lanes_), pointer = LLVMPointerTypeInContext(o_.context, 0);
@@ -34,7 +34,7 @@ Value Emitter::load(DType d, Value p, const Points& at) {
   if (!at.mask) {
     v = LLVMBuildLoad2(o_.b, t, p, "");
     LLVMSetAlignment(v, element);
-  } else if (o_.machine.masks) {
+  } else if (o_.machine.masked_moves) {
     Value align = LLVMConstInt(o_.integer(32), element, false);
     v = o_.intrinsic("llvm.masked.load", {t, pointer}, {p, align, at.mask, LLVMConstNull(t)});
   } else {
@@ -57,7 +57,7 @@ void Emitter::store(DType d, Value value, Value p, const Points& at, bool stream
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(o_.integer(32), 1, false));
     LLVMMetadataRef node = LLVMMDNodeInContext2(o_.context, &one, 1);
     LLVMSetMetadata(s, LLVMGetMDKindIDInContext(o_.context, "nontemporal", 11), LLVMMetadataAsValue(o_.context, node));
-  } else if (o_.machine.masks) {
+  } else if (o_.machine.masked_moves) {
     Value align = LLVMConstInt(o_.integer(32), element, false);
     o_.intrinsic("llvm.masked.store", {t, pointer}, {v, p, align, at.mask});
   } else {
@@ -67,7 +67,7 @@ void Emitter::store(DType d, Value value, Value p, const Points& at, bool stream
   }
 }
 
-// A request a line of 64 bytes, for the points that these have below them in the next row.
+// Prefetches the same points of the next row, once for each line of 64 bytes.
 void Emitter::fetch_next_row(const Pass& p, const std::vector<Points>& at) {
   if (&p != fetching_) return;
   for (size_t f = 0; f < fetched_.size(); ++f) {
@@ -83,7 +83,7 @@ void Emitter::fetch_next_row(const Pass& p, const std::vector<Points>& at) {
 }
 
 // first, first + 1, ...
-Value Emitter::counted(Value first, int bits) {
+Value Emitter::counter_values(Value first, int bits) {
   Values lane;
   for (int j = 0; j < lanes_; ++j) lane.push_back(LLVMConstInt(o_.integer(bits), uint64_t(j), false));
   return LLVMBuildAdd(o_.b, o_.splat(first, lanes_), LLVMConstVector(lane.data(), unsigned(lanes_)), "");
@@ -98,9 +98,9 @@ void Emitter::read(const Pass& p, const Points& at, Values& v) {
       v[size_t(n)] = load(i.type, address(base, at.i, i.type), at);
       continue;
     }
-    v[size_t(n)] = counted(LLVMBuildAdd(o_.b, base, at.i, ""), 64);
+    v[size_t(n)] = counter_values(LLVMBuildAdd(o_.b, base, at.i, ""), 64);
   }
-  // A slot of scratch has room for whole vectors.
+  // A scratch slot has room for full vectors, so no mask is needed.
   for (int32_t n : p.restored) {
     const DType d = type_of(n);
     v[size_t(n)] = load(d, address(scratch_row(s_.slot[size_t(n)]), at.i, d), {at.i});
@@ -124,9 +124,9 @@ void Emitter::compute(const Pass& p, const Points& at, Values& v) {
   for (int32_t n : p.elements) {
     const Inst& i = k_.body[size_t(n)];
     if (i.code == Code::input) continue;
-    if (i.code == Code::convert && i.type == DType::i32 && is_counter(i.in[0])) {  // half the vectors
+    if (i.code == Code::convert && i.type == DType::i32 && is_counter(i.in[0])) {  // a vector of i32 is half as large
       Value first = LLVMBuildAdd(o_.b, pointers_[size_t(k_.body[size_t(i.in[0])].imm)], at.i, "");
-      v[size_t(n)] = counted(LLVMBuildTrunc(o_.b, first, o_.integer(32), ""), 32);
+      v[size_t(n)] = counter_values(LLVMBuildTrunc(o_.b, first, o_.integer(32), ""), 32);
       continue;
     }
     if (Value y = half_arithmetic(i, v)) {
@@ -140,8 +140,8 @@ void Emitter::compute(const Pass& p, const Points& at, Values& v) {
   }
 }
 
-// Where `i` rounds to f16 what an operation gives of two widened f16: the same in one instruction, if the machine has
-// it. Nobody reads the wider result then, as a rule, and LLVM drops it.
+// If `i` rounds the result of an operation on two widened f16 back to f16, that is one instruction on machines that
+// have it. Usually nothing else reads the wider result, and LLVM drops it.
 Value Emitter::half_arithmetic(const Inst& i, const Values& v) {
   if (!o_.machine.half_arithmetic || i.code != Code::convert || i.type != DType::f16) return nullptr;
   const Inst& wide = k_.body[size_t(i.in[0])];
@@ -154,7 +154,7 @@ Value Emitter::half_arithmetic(const Inst& i, const Values& v) {
   return x && y ? o_.half_arithmetic(wide.code, x, y) : nullptr;
 }
 
-// Where any lane asks for it, all go through memory to the scalar function, which looks at the flags.
+// If any lane is flagged, all lanes go through memory to the scalar function, which looks at the flags.
 Value Emitter::patched(const Inst& i, const Value* in, Value mask, int lanes) {
   const Type pointer = LLVMPointerTypeInContext(o_.context, 0), t = o_.type(i.type, lanes), size = o_.integer(64);
   Value flags = mask ? LLVMBuildAnd(o_.b, in[0], mask, "") : in[0];

@@ -141,7 +141,7 @@ class Reflections {
     cpu::gemm_blocked(cpu::GemmProduct<T>{{count, columns, rows, n_, 1, columns, 1}, v, from, along.data()});
     cpu::gemm_blocked(
         cpu::GemmProduct<T>{{count, columns, count, 1, count, columns, 1}, t.data(), along.data(), turned.data()});
-    const TailStep minus{TailStep::Kind::subtract_from, TailStep::Spread::own};
+    const TailStep minus{TailStep::Kind::subtract_from, TailStep::Broadcast::in_place};
     const void* own = from;
     cpu::gemm_blocked(
         cpu::GemmProduct<T>{{rows, columns, count, 1, n_, columns, 1}, v, turned.data(), from, {{&minus, 1}, &own}});

@@ -8,19 +8,20 @@ namespace rill {
 
 struct AttentionParams {
   double scale = 1;     // of the scores
-  bool causal = false;  // query i sees keys up to i + keys - queries: the last query sees all of them
+  bool causal = false;  // query i attends to keys up to i + keys - queries: the last query to all of them
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("scale", s.scale), v("causal", s.causal);
   }
 };
 
-// Where a tensor's matrices [rows, columns] are: some leading axes, then rows and columns, each with its stride.
+// How a tensor's matrices [rows, columns] lie in memory: some leading axes, then rows and columns, each with its
+// stride.
 struct MatrixLayout {
   Dims sizes, strides;  // of the leading axes
   int64_t start = 0, row = 0, column = 0;
 
-  // The first element of matrix i, counted in row-major order of the leading axes.
+  // The offset of matrix i, counted in row-major order of the leading axes.
   int64_t at(int64_t i) const {
     int64_t offset = start;
     for (size_t a = sizes.size(); a-- > 0; i /= sizes[a]) offset += i % sizes[a] * strides[a];
@@ -43,7 +44,7 @@ inline MatrixLayout matrices_by_head(const Shape& shape, const Strides& s) {
   m.strides.push_back(s[lead + 1]);
   return m;
 }
-// Part 0, 1 or 2 (queries, keys, values) of [..., rows, 3, heads, columns].
+// Part 0, 1 or 2 (queries, keys or values) of [..., rows, 3, heads, columns].
 inline MatrixLayout joined_part(const Tensor& t, int64_t part) {
   Shape shape = t.shape();
   Strides strides = t.strides();

@@ -14,7 +14,7 @@ namespace rill {
 using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dims>;
 using AttrList = std::vector<std::pair<std::string, AttrValue>>;
 
-// The fields by name; empty where the op has none.
+// The fields by name; empty if the op has none.
 AttrList list_of(const AttrsView& a);
 
 }  // namespace rill

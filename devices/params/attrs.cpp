@@ -1,4 +1,4 @@
-// Hashing, comparing and printing attributes, all from their one field list.
+// Hashing, comparing and printing attributes, all from their one list of fields.
 #include "rill/devices/params/attrs.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace rill {
 
 namespace {
-// Floats compare and hash by their bits, so that -0.0 and NaN constants stay apart from 0.0 and equal to themselves.
-// Open sizes are equal where they are the same expression: the numbers behind them are those of one call.
+// Floats compare and hash by their bits, so that -0.0 differs from 0.0 and NaN equals itself. Open sizes are equal if
+// they are the same expression: their concrete values are only those of one call.
 bool same(Dim a, Dim b) { return a.is_open() == b.is_open() && (a.is_open() ? a.number() == b.number() : a == b); }
 bool same(const AttrValue& a, const AttrValue& b) {
   if (a.index() != b.index()) return false;
@@ -80,7 +80,7 @@ Dims open_numbers(const AttrsView& a) {
     void field(const char* name, FillValue& v, DType) override { field(name, v.whole); }
     Dims found;
   } look;
-  if (a.type) a.type->rewrite(const_cast<void*>(a.data), look);  // it only looks
+  if (a.type) a.type->rewrite(const_cast<void*>(a.data), look);  // it changes nothing
   return std::move(look.found);
 }
 }  // namespace

@@ -23,13 +23,13 @@
 
 namespace rill {
 
-// One number of any dtype: what `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ
-// and NaN equals itself, as a cache key needs.
+// A number of any dtype, as `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ and
+// NaN equals itself, as a cache key needs.
 struct FillValue {
-  Dim whole = 0;  // for integers and bool; u64 by its bits. Where it is open, real is its value
+  Dim whole = 0;  // for integers and bool; u64 by its bits. If it is open, `real` has its value
   double real = 0, imag = 0;
 
-  // The number that `whole` holds when read as `dtype`, or real and imag: "7", "0.1", "nan", "1+2i".
+  // `whole` read as `dtype`, or real and imag: "7", "0.1", "nan", "1+2i".
   std::string text(DType dtype) const;
   // The number as a C++ value.
   template <class T>
@@ -44,7 +44,7 @@ struct FillValue {
   }
 };
 
-// A FillValue among the fields of a struct, with the dtype that it is read as.
+// A FillValue field of a struct, with the dtype that it is read as.
 template <class V>
 struct FillField {
   V& value;
@@ -55,7 +55,7 @@ FillField<V> fill_field(V& value, DType dtype) {
   return {value, dtype};
 }
 
-// Looks at each field.
+// Visits each field.
 class AttrVisitor {
  public:
   virtual void field(const char* name, bool value) = 0;
@@ -69,7 +69,7 @@ class AttrVisitor {
   ~AttrVisitor() = default;
 };
 
-// May change the fields that can hold sizes, positions and what is made from them.
+// May change the fields that can hold sizes, indices and what is computed from them.
 class AttrRewriter {
  public:
   virtual void field(const char* name, Dim& value) = 0;
@@ -133,12 +133,12 @@ class AttrsView {
   AttrsView(const A& a) : type(&detail::attrs_type<A>), data(&a) {}
   AttrsView(const AttrsType* t, const void* d) : type(t), data(d) {}
 
-  // The struct itself; `A` must be what it was made from.
+  // The struct itself; `A` must be the type that it was made from.
   template <class A>
   const A& as() const {
     return *static_cast<const A*>(data);
   }
-  // Shows the fields in order; none where the op has no attributes. attr_list.h gives them as a list.
+  // Visits the fields in order; does nothing if the op has no attributes. attr_list.h returns them as a list.
   void visit(AttrVisitor& v) const {
     if (type) type->visit(data, v);
   }
@@ -159,7 +159,7 @@ class Attrs {
   const A& as() const {
     return *static_cast<const A*>(data_.get());
   }
-  // A copy that `r` has changed.
+  // A copy, changed by `r`.
   Attrs rewritten(AttrRewriter& r) const {
     Attrs copy{AttrsView(*this)};
     if (type_) type_->rewrite(copy.data_.get(), r);
@@ -168,14 +168,14 @@ class Attrs {
 
  private:
   const AttrsType* type_ = nullptr;
-  Shared<void> data_;  // never changed once others may see it
+  Shared<void> data_;  // never changed while shared
 };
 
 bool operator==(const AttrsView& a, const AttrsView& b);
 size_t hash(const AttrsView& a);
 // "axes=[0,1], keepdims=true".
 std::string to_string(const AttrsView& a);
-// The same of a graph for people to read, whose open sizes print as '?'.
+// The same for people to read: open sizes of a graph print as '?'.
 std::string with_open_sizes(const AttrsView& a);
 
 }  // namespace rill

@@ -1,4 +1,4 @@
-// Kernels of products of bytes (ops/product/byte_products.h): u8 and i8 less their zero points, added up in i32.
+// Kernels of products of bytes (ops/product/byte_products.h): u8 and i8 minus their zero points, summed in i32.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rill {
 
-// A product (or convolution) of bytes and the fused kernel whose operand `operand` it is. Operands: the product's four,
-// then the kernel's others in their order.
+// A product (or convolution) of bytes and the fused kernel that reads it as its operand `operand`. Operands: the
+// product's four, then the kernel's others in order.
 struct ByteTailParams {
   bool is_conv = false;
   Attrs attrs;  // the product's

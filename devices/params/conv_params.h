@@ -9,12 +9,12 @@
 
 namespace rill {
 
-// Where the channels stand. nhwc: [batch, space..., channels], weights [space..., in / groups, out]; nchw: [batch,
-// channels, space...], weights [out, in / groups, space...]; for 1, 2 or 3 axes of space alike.
+// The index of the channel axis. nhwc: [batch, space..., channels], weights [space..., in / groups, out]; nchw: [batch,
+// channels, space...], weights [out, in / groups, space...]; with 1, 2 or 3 axes of space.
 enum class Layout : uint8_t { nhwc, nchw };
 constexpr std::string_view name(Layout l) { return l == Layout::nhwc ? "NHWC" : "NCHW"; }
 
-// Lists have one entry an axis of space.
+// Lists have one entry for each axis of space.
 struct ConvParams {
   Dims strides, pads_lo, pads_hi, dilation;
   int64_t groups = 1;
@@ -54,22 +54,22 @@ struct Sliding {
   int64_t batch, in_channels, out_channels, groups;
   int64_t in[3], window[3], out[3], stride[3], lo[3], dilation[3];
 };
-// Strides, in elements, by meaning: of an activation [batch, channel, space], of weights [out, in, space].
+// Strides in elements: of an activation [batch, channel, space], or of weights [out, in, space].
 struct SpaceStrides {
   int64_t outer, inner, space[3];
 };
 
-// The largest stride, distance between a kernel's elements, padding and window: more would leave int64 behind.
+// The largest stride, dilation, padding and window: larger ones could overflow int64.
 inline constexpr int64_t largest_step = (int64_t(1) << 31) - 1;
 
 inline int64_t window_count(int64_t in, int64_t window, int64_t stride, int64_t lo, int64_t hi, int64_t dilation) {
-  const int64_t reach = multiply_sizes(window - 1, dilation), most = max_tensor_bytes * 4;
-  const int64_t room = in + lo + hi - 1 - (reach < most ? reach : most);
+  const int64_t reach = multiply_sizes(window - 1, dilation), limit = max_tensor_bytes * 4;
+  const int64_t room = in + lo + hi - 1 - (reach < limit ? reach : limit);
   return room < 0 ? 0 : room / stride + 1;
 }
-// Of open sizes, which stay open, in infer rules too.
+// For open sizes: the result stays open, in infer rules too.
 Dim window_count(Dim in, Dim window, Dim stride, Dim lo, Dim hi, Dim dilation);
-// The index of axis `i` of space in an activation; in weights.
+// The index of axis `i` of space in an activation, and in weights.
 inline size_t space_axis(Layout l, size_t i) { return i + (l == Layout::nhwc ? 1 : 2); }
 inline size_t weight_space_axis(Layout l, size_t i) { return i + (l == Layout::nhwc ? 0 : 2); }
 

@@ -8,7 +8,7 @@ namespace rill {
 
 struct CastAttrs {
   DType dtype = DType::f32;
-  bool weak = false;  // a C++ number stays one, which gives way in promotion
+  bool weak = false;  // a C++ number stays one, with the lowest priority in promotion
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("dtype", s.dtype);
@@ -24,7 +24,7 @@ struct TransferAttrs {
   }
 };
 
-// The name that a value has for recompute().
+// The name of a value for recompute().
 struct NameAttrs {
   std::string name;
   template <class S, class V>

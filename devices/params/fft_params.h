@@ -8,8 +8,8 @@ namespace rill {
 
 // Complex numbers to complex ones, along several axes.
 struct FftParams {
-  Dims axes;             // not negative, none twice
-  bool inverse = false;  // exp(+2 pi i jk / n) in place of exp(-2 pi i jk / n)
+  Dims axes;             // not negative, no duplicates
+  bool inverse = false;  // exp(+2 pi i jk / n) instead of exp(-2 pi i jk / n)
   int64_t halves = 0;    // the result is divided by n^(halves / 2): 0, 1 or 2
   template <class S, class V>
   static void fields(S& s, V&& v) {
@@ -17,10 +17,10 @@ struct FftParams {
   }
 };
 
-// Real numbers to the first n / 2 + 1 elements of their transform, and back from such to n real numbers.
+// From real numbers to the first n / 2 + 1 elements of their transform, and from those back to n real numbers.
 struct RealFftParams {
   int64_t axis = 0;  // not negative
-  Dim n = 1;         // real numbers along the axis
+  Dim n = 1;         // the number of real numbers along the axis
   int64_t halves = 0;
   template <class S, class V>
   static void fields(S& s, V&& v) {

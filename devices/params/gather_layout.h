@@ -13,27 +13,27 @@
 
 namespace rill {
 
-// Where an index that is skipped would be read or written.
-inline constexpr int64_t no_place = std::numeric_limits<int64_t>::min();
+// Stands for an index that is out of bounds and skipped.
+inline constexpr int64_t skipped_index = std::numeric_limits<int64_t>::min();
 
-// Negative indices that may not count from the back (labels, ids of rows) are moved out of every axis, by a distance by
-// which they are known and named as they were given. No axis has `most_from_back` elements, so those below it stay; and
-// the distance is no number that anybody has in an index by chance.
-inline constexpr int64_t far_below = -0x6123456789ABCDEF, most_from_back = int64_t(1) << 60;
+// Negative indices that may not count from the back (labels, row ids) are shifted out of the range of every axis, by a
+// fixed distance, so that errors can name the index as given. No axis has `most_from_back` elements, so shifted indices
+// stay out of range; and no user's index is in that range by chance.
+inline constexpr int64_t out_of_range_shift = -0x6123456789ABCDEF, most_from_back = int64_t(1) << 60;
 inline int64_t index_as_given(int64_t i) {
-  return i < far_below && i >= far_below - most_from_back ? i - far_below : i;
+  return i < out_of_range_shift && i >= out_of_range_shift - most_from_back ? i - out_of_range_shift : i;
 }
 
-// numpy's rule: negative indices count from the back. Where there is no such element: numpy's error, or no_place.
+// numpy's rule: negative indices count from the back. If out of bounds: numpy's error, or skipped_index.
 inline int64_t checked_index(int64_t i, int64_t axis, int64_t size, bool skips) {
   if (i < -size || i >= size) {
-    if (skips) return no_place;
+    if (skips) return skipped_index;
     fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", index_as_given(i), axis, size));
   }
   return i < 0 ? i + size : i;
 }
 
-// Element `offset` of an integer tensor, as such an index. Of u64 one may be larger than any axis.
+// Element `offset` of an integer tensor, as such an index. A u64 may be larger than any axis.
 inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t size, bool skips) {
   const char* p = t.rep()->data;
   switch (t.dtype()) {
@@ -47,13 +47,13 @@ inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t s
     default: break;
   }
   const uint64_t i = reinterpret_cast<const uint64_t*>(p)[offset];
-  if (i >= uint64_t(size) && skips) return no_place;
+  if (i >= uint64_t(size) && skips) return skipped_index;
   if (i >= uint64_t(size))
     fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
   return int64_t(i);
 }
 
-// The axes of `x` that are taken whole, in order.
+// The axes of `x` that are copied in full, in order.
 inline Dims gather_slice_axes(const GatherAttrs& a, size_t ndim) {
   Dims out;
   for (int64_t i = 0; i < int64_t(ndim); ++i)
@@ -63,8 +63,8 @@ inline Dims gather_slice_axes(const GatherAttrs& a, size_t ndim) {
   return out;
 }
 
-// Whether a scatter folds numbers of 16 bits, which are kept in f32 until all are in, as sum() keeps them: rounded after
-// each, a sum of ones in bf16 would stop at 256.
+// Whether a scatter accumulates numbers of 16 bits. They are accumulated in f32, as in sum(): rounded after each
+// addition, a sum of ones in bf16 would stop at 256.
 inline bool scatters_wide(const KernelArgs& a) {
   const ScatterMode mode = a.attrs.as<ScatterAttrs>().mode;
   return is_half(a.input(0).dtype()) && (mode == ScatterMode::add || mode == ScatterMode::multiply);
@@ -73,7 +73,7 @@ inline bool scatters_wide(const KernelArgs& a) {
 struct GatherLayout {
   GatherLayout(const Tensor& x, Operands indices, const GatherAttrs& attrs)
       : attrs(attrs), indices(indices), slice_axes(gather_slice_axes(attrs, size_t(x.ndim()))), at(size_t(attrs.at)) {
-    for (const Tensor* t : indices) {  // infer has made sure that they broadcast
+    for (const Tensor* t : indices) {  // infer has checked that they broadcast
       for (size_t i = index_shape.size(); i < t->shape().size(); ++i) index_shape.insert(0, 1);
       for (size_t i = 1; i <= t->shape().size(); ++i) {
         int64_t n = t->shape()[t->shape().size() - i];
@@ -90,10 +90,10 @@ struct GatherLayout {
 
   const GatherAttrs& attrs;
   Operands indices;
-  Shape index_shape;                   // all index tensors broadcast to it
-  SmallVec<Strides, 2> index_strides;  // of each, for that shape
+  Shape index_shape;                   // the shape that all index tensors broadcast to
+  SmallVec<Strides, 2> index_strides;  // of each index tensor, for that shape
   Dims slice_axes;                     // of x
-  size_t at;                           // how many of those come before the index dimensions in the output
+  size_t at;                           // the number of slice axes before the index dimensions in the output
 };
 
 }  // namespace rill

@@ -1,4 +1,4 @@
-// Attributes of gather and scatter: apart from shape_params.h because ops/indexing.h, a public header, needs them.
+// Attributes of gather and scatter. Not in shape_params.h, because ops/indexing.h, a public header, needs them.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -9,15 +9,15 @@
 
 namespace rill {
 
-// gather: index tensor j, all of one shape B after broadcasting, picks along axis axes[j]; along axis batch_axes[i] the
-// element taken is the position along B's dimension batch_dims[i]. The other axes are taken whole. The output's shape
-// is B with the first `at` of those other axes before it and the rest behind it. An index out of bounds is an error,
-// unless the gather `skips` it: then what is read there is zero, and what is written there is left out.
+// gather: index tensor j, all broadcast to one shape B, selects along axis axes[j]; along axis batch_axes[i] the index
+// is the one along B's dimension batch_dims[i]. The other axes are copied in full. The output's shape is B with the
+// first `at` of those other axes before it and the rest after it. An index out of bounds is an error, unless the gather
+// `skips` it: then reads give zero, and writes are left out.
 struct GatherAttrs {
   Dims axes, batch_axes, batch_dims;
   int64_t at = 0;
   bool skips = false;
-  // Whether it is slices along the first axis, by one index tensor.
+  // Whether it selects slices along the first axis, by one index tensor.
   bool takes_rows() const { return axes.size() == 1 && axes[0] == 0 && batch_axes.empty() && at == 0; }
   template <class S, class V>
   static void fields(S& s, V&& v) {
@@ -35,7 +35,7 @@ inline std::string_view name(ScatterMode m) {
   return names[int(m)];
 }
 
-// scatter: the places are those that `where` would gather from.
+// scatter: writes to the elements that `where` would gather.
 struct ScatterAttrs {
   GatherAttrs where;
   ScatterMode mode = ScatterMode::set;

@@ -1,5 +1,5 @@
-// Attributes and kernels of the ops on matrices (ops/linear_algebra.h). Kernels see dense operands whose last two axes
-// are a matrix; all axes before them are a batch, the same for every operand.
+// Attributes and kernels of the ops on matrices (ops/linear_algebra.h). Kernels get dense operands whose last two axes
+// are a matrix; all axes before them are batch axes, the same for every operand.
 #pragma once
 #include "rill/devices/kernel.h"
 
@@ -9,15 +9,15 @@ namespace rill {
 
 struct TriangularParams {
   bool lower = false;    // which triangle of the matrix is read
-  bool adjoint = false;  // the system is that of the conjugate transpose
-  bool unit = false;     // the diagonal is taken for ones
+  bool adjoint = false;  // solves with the conjugate transpose
+  bool unit = false;     // the diagonal is taken to be ones
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("lower", s.lower), v("adjoint", s.adjoint), v("unit", s.unit);
   }
 };
 
-// qr and svd: whole square factors in place of those that the matrix needs.
+// qr and svd: full square factors instead of reduced ones.
 struct FactorParams {
   bool full = false;
   template <class S, class V>

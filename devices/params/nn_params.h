@@ -1,5 +1,5 @@
-// Attributes of the ops of neural networks (ops/nn_ops.h), and the names of their kernels on each device. Kernels see
-// dense inputs; what each computes is in the doc line of its record.
+// Attributes of the ops of neural networks (ops/nn_ops.h), and the declarations of their kernels on each device.
+// Kernels get dense inputs; the doc lines of the records say what they compute.
 #pragma once
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace rill {
 
-// Softmax and its like: the axis that is normalised, 0 <= axis < ndim.
+// softmax, log_softmax: the axis that is normalised, 0 <= axis < ndim.
 struct SoftmaxParams {
   int64_t axis = 0;
   template <class S, class V>
@@ -18,8 +18,8 @@ struct SoftmaxParams {
   }
 };
 
-// layer_norm: the first of the axes that are normalised together; batch_norm: the axis of the channels, which keep
-// statistics of their own. Not negative.
+// layer_norm: the first of the axes that are normalised together; batch_norm: the axis of the channels, each of which
+// has its own statistics. Not negative.
 struct NormParams {
   int64_t axis = 0;
   double epsilon = 0;
@@ -38,7 +38,7 @@ struct AdamParams {
   }
 };
 
-// A dense tensor seen around one axis: element (o, i, k) lies at (o * size + i) * inner + k.
+// A dense tensor as [outer, size, inner] around one axis: element (o, i, k) is at (o * size + i) * inner + k.
 struct AxisView {
   int64_t outer = 1, size = 1, inner = 1;
   AxisView(const Shape& shape, int64_t axis) {
@@ -46,8 +46,8 @@ struct AxisView {
   }
 };
 
-// The dense integer tensor `labels` as numbers. Throws rill::Error in the name of `op`, naming the first label that is
-// not in [0, classes); check_labels() does this alone.
+// The dense integer tensor `labels` as numbers. Throws rill::Error for `op`, naming the first label that is not in [0,
+// classes); check_labels() only checks.
 void check_labels(const Tensor& labels, int64_t classes, std::string_view op);
 std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op);
 

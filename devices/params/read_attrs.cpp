@@ -1,4 +1,4 @@
-// Setting fields from names and values, and the structs of this folder that files may hold.
+// Setting fields from names and values, and the structs of this folder that files may contain.
 #include "rill/devices/params/read_attrs.h"
 
 #include <fmt/format.h>
@@ -25,13 +25,13 @@ std::optional<T> number_in(std::string_view text) {
   return value;
 }
 
-// "7", "-0.5", "nan", "1+2i", "true", as FillValue::text() writes them for some dtype.
+// Parses "7", "-0.5", "nan", "1+2i", "true", as FillValue::text() writes them for some dtype.
 std::optional<FillValue> fill_value_in(std::string_view text) {
   if (text == "true") return FillValue{1, 1, 0};
   if (text == "false") return FillValue{0, 0, 0};
   if (text.ends_with('i')) {
     text.remove_suffix(1);
-    // The sign that begins the imaginary part, which is not one of an exponent.
+    // The sign before the imaginary part, not one of an exponent.
     size_t sign = text.find_last_of("+-");
     while (sign != text.npos && sign > 0 && text[sign - 1] == 'e') sign = text.find_last_of("+-", sign - 1);
     if (sign == text.npos || sign == 0) return std::nullopt;
@@ -185,11 +185,11 @@ const ReadableAttrs* ReadableAttrs::find(std::string_view op) {
   return nullptr;
 }
 
-// How many values they have. Static, not in a nameless namespace: they are found by the namespace of their argument.
+// The number of enumerators. Static, not in an unnamed namespace: they are found by argument-dependent lookup.
 static constexpr int enumerators(Layout) { return 2; }
 static constexpr int enumerators(ScatterMode) { return 5; }
 
-// What `fields` prints from, or leaves out where it is as by default.
+// Fields that `fields` does not list itself, or leaves out at their default.
 static void hidden_fields(FullAttrs& a, AttrValues& v) {
   v.set("device", a.device);
   v.set_if_given("weak", a.weak);

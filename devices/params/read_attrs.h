@@ -1,6 +1,6 @@
-// Attributes back from names and values, as files and text hold them: the inverse of list_of(). A struct's `fields`
-// say what there is to set, as they say what to print; a struct that files may hold is made known by a static
-// ReadableAttrs (those of this folder in read_attrs.cpp, others beside their records).
+// Attributes from names and values, as in files and text: the inverse of list_of(). A struct's `fields` says which
+// fields to set, as it says which to print; a struct that files may contain is registered by a static ReadableAttrs
+// (those of this folder in read_attrs.cpp, others beside their records).
 #pragma once
 #include <type_traits>
 
@@ -12,7 +12,7 @@
 
 namespace rill {
 
-// The number that a text stands for in a file, where it is none: an open size, "s3". Throws where it knows none.
+// The open size that a text in a file names: "s3". Throws if there is none.
 using ReadDim = Callback<Dim(std::string_view)>;
 
 namespace detail {
@@ -22,8 +22,8 @@ std::string_view enumerator_name(int i) {
 }
 }  // namespace detail
 
-// Hands each field the value of its name. Texts are taken for every kind of field ("true", "0.5"), so that a list may
-// come from a format without types. Throws rill::Error where a value is missing, of another kind, or never asked for.
+// Gives each field the value of its name. Every kind of field accepts text ("true", "0.5"), so that a list may come
+// from a format without types. Throws rill::Error if a value is missing, has the wrong kind, or is left over.
 class AttrValues {
  public:
   // `operand`: the dtype of the op's first operand.
@@ -45,13 +45,13 @@ class AttrValues {
   void set(const char* name, E& v) {
     v = E(choice(name, detail::enumerator_name<E>, enumerators(E())));
   }
-  // Sets a field that structs list only where it is not what it is by default.
+  // Sets a field that `fields` lists only if it differs from its default.
   template <class T>
   void set_if_given(const char* name, T& v) {
     if (has(name)) set(name, v);
   }
   bool has(const char* name) const;
-  // Throws where a value was not asked for.
+  // Throws if a value was not used.
   void finish() const;
 
  private:
@@ -72,7 +72,7 @@ Attrs read_attrs(AttrValues& values) {
   if constexpr (requires { hidden_fields(a, values); }) hidden_fields(a, values);
   A::fields(a, [&](const char* key, auto&& field) {
     using F = decltype(field);
-    // What is computed from a hidden field is shown, and cannot be set.
+    // Values computed from a hidden field are printed, but cannot be set.
     if constexpr (std::is_lvalue_reference_v<F> || requires { field.dtype; }) values.set(key, field);
   });
   values.finish();
@@ -80,10 +80,10 @@ Attrs read_attrs(AttrValues& values) {
 }
 }  // namespace detail
 
-// Makes a struct known. `hidden_fields(A&, AttrValues&)`, where there is one, sets what `fields` does not always list.
+// Registers a struct. `hidden_fields(A&, AttrValues&)`, if there is one, sets what `fields` does not always list.
 class ReadableAttrs {
  public:
-  // `op`: the record that has these attributes, where no sample of its shows that.
+  // `op`: the record that has these attributes, if none of its samples shows that.
   template <class A>
   explicit ReadableAttrs(std::type_identity<A>, std::string_view op = "")
       : type(&detail::attrs_type<A>), op(op), read(&detail::read_attrs<A>) {
@@ -91,7 +91,7 @@ class ReadableAttrs {
   }
   ReadableAttrs(const ReadableAttrs&) = delete;
 
-  // The one of this type, or of the op of this name; null where there is none.
+  // The one of this type, or of the op of this name; null if there is none.
   static const ReadableAttrs* find(const AttrsType* type);
   static const ReadableAttrs* find(std::string_view op);
 
@@ -104,7 +104,7 @@ class ReadableAttrs {
   const ReadableAttrs* next_ = nullptr;
 };
 
-// The fields of an op that hold an open size by themselves, outside of a list; list_of() shows their present value.
+// The open sizes of an op outside of lists, with their fields' names; list_of() shows their present values.
 std::vector<std::pair<std::string, Dim>> open_fields(const Attrs& a);
 
 }  // namespace rill

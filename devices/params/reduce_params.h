@@ -1,5 +1,5 @@
-// Attributes and kernels of the families that fold, scan, order or fill: reductions, cumulative ops, sorting, random
-// bits. The records that name them are in ops/; the kernels in cpu/ and ref/.
+// Attributes and kernels of reductions, cumulative ops, sorting and random bits. The records that name them are in
+// ops/; the kernels in cpu/ and ref/.
 #pragma once
 #include "rill/devices/kernel.h"
 
@@ -9,7 +9,7 @@ namespace rill {
 
 // sum, prod, max, min, all, any, norm.
 struct ReduceParams {
-  Dims axes;  // ascending, none negative, none twice; the axes that go away
+  Dims axes;  // ascending, none negative, no duplicates; the axes that are reduced
   bool keepdims = false;
   template <class S, class V>
   static void fields(S& s, V&& v) {
@@ -32,7 +32,7 @@ struct ArgReduceParams {
 // cumsum, cumprod, cummax, cummin, recurrence.
 struct CumulativeParams {
   int64_t axis = 0;        // not negative
-  bool exclusive = false;  // out[i] folds what stands before i, and not i itself
+  bool exclusive = false;  // out[i] folds the elements before i, not i itself
   bool reverse = false;    // from the end
   template <class S, class V>
   static void fields(S& s, V&& v) {
@@ -106,7 +106,7 @@ struct RandomParams {
 
 namespace cpu {
 RILL_DECLARE_KERNELS
-// Words [first, first + n) of what random_bits makes of the key {seed, draw}.
+// Words [first, first + n) of the stream that random_bits generates from the key {seed, draw}.
 void random_words(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, uint32_t* out);
 }  // namespace cpu
 namespace ref {

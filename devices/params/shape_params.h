@@ -1,5 +1,5 @@
 // Attributes of the ops that create, reshape, slice, join and index tensors, and the arithmetic of slices that their
-// infer rules and kernels share. Read by kernels, so it knows nothing of ops/.
+// infer rules and kernels share. Included by kernels, so it depends on nothing in ops/.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct FullAttrs {
   DType dtype = DType::f32;
   Device device;
   FillValue value;
-  bool weak = false;  // a size, which gives way in promotion like any C++ number
+  bool weak = false;  // a size, with the lowest priority in promotion, like any C++ number
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("shape", s.shape);
@@ -66,11 +66,11 @@ struct TransposeAttrs {
   }
 };
 
-// The far ends of a slice, whatever the size of the axis.
+// The ends of a slice that reach the end of the axis, whatever its size.
 inline constexpr int64_t slice_max = std::numeric_limits<int64_t>::max();
 inline constexpr int64_t slice_min = std::numeric_limits<int64_t>::min();
 
-// Python's slices, one an axis: negative ends count from the back, ends beyond the axis are cut to it.
+// Python's slices, one for each axis: negative ends count from the back, ends beyond the axis are clamped to it.
 struct SliceAttrs {
   Dims starts, stops, steps;
   Dims drop;  // axes, of size 1 after slicing, that the output lacks: a(2) drops axis 0
@@ -83,29 +83,29 @@ struct SliceAttrs {
   }
 };
 
-// Which elements of an axis of size `n` a slice takes: first, first + step, ..., `count` of them.
+// The elements of an axis of size `n` that are in a slice: first, first + step, ..., `count` of them.
 struct SliceRange {
   Dim first, count;
 };
 constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
   const Dim least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
-  auto place = [&](Dim end) -> Dim {
+  auto clamped = [&](Dim end) -> Dim {
     if (!end.is_open() && end == slice_max) return most;
     if (!end.is_open() && end == slice_min) return least;
     if (!end.is_open()) return end < 0 ? larger(end + n, least) : smaller(end, most);
-    const Dim is_negative = smaller(larger(0 - end, 0), 1);  // without a test, as one trace for all sizes needs
+    const Dim is_negative = smaller(larger(0 - end, 0), 1);  // without a guard, so that one trace serves all sizes
     return larger(smaller(end + is_negative * n, most), least);
   };
-  const Dim first = place(start), last = place(stop), distance = step > 0 ? last - first : first - last;
-  // No axis is as long as the longest stride.
+  const Dim first = clamped(start), last = clamped(stop), distance = step > 0 ? last - first : first - last;
+  // A longer stride has the same effect: no axis is as long.
   constexpr int64_t longest = int64_t(1) << 48;
   const int64_t stride = step < -longest || step > longest ? longest : step > 0 ? step : -step;
   return {first, (larger(distance, 0) + (stride - 1)) / stride};
 }
 
-// What a slice of a tensor is in memory: where it begins (in elements, from the tensor's first) and how it goes on.
+// A slice of a tensor in memory: its first element's offset (in elements, from the tensor's first), shape and strides.
 struct Window {
-  Shape shape;  // with the dropped axes, of size 1
+  Shape shape;  // including the dropped axes, of size 1
   Strides strides;
   int64_t offset = 0;
 };

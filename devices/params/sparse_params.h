@@ -1,5 +1,5 @@
-// Attributes and kernels of the products with a sparse matrix (ops/sparse.h), which its entries stand for: entry e adds
-// values[e] at row rows[e] and column columns[e]. The two lists are i64, in any order, and may name a place twice.
+// Attributes and kernels of products with a sparse matrix (ops/sparse.h), given by its entries: entry e adds values[e]
+// at row rows[e] and column columns[e]. Rows and columns are i64, in any order; an element may occur more than once.
 #pragma once
 #include "rill/devices/kernel.h"
 
@@ -8,7 +8,7 @@
 namespace rill {
 
 struct SparseMatmulParams {
-  Dim rows = 0;  // of the sparse matrix; its columns are as many as the dense operand has rows
+  Dim rows = 0;  // of the sparse matrix, which has as many columns as the dense operand has rows
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("rows", s.rows);

@@ -1,4 +1,4 @@
-// Attention and its gradient by their formulas, a row of scores at a time, in double (long double for f64).
+// Attention and its gradient by their formulas, one row of scores at a time, in double (long double for f64).
 #include "rill/devices/params/attention_params.h"
 
 #include <algorithm>
@@ -78,9 +78,9 @@ Operands<T> joined(const KernelArgs& args) {
           args.attrs.as<AttentionParams>()};
 }
 
-// The scores of query i for every key, -inf where it does not see it; `seen`: how many it sees.
+// The scores of query i for every key, -inf where it does not attend; `seen`: the number of keys that it attends to.
 template <class T>
-std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i, int64_t* seen = nullptr) {
+std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i, int64_t* attended = nullptr) {
   constexpr auto inf = std::numeric_limits<Wide<T>>::infinity();
   std::vector<Wide<T>> s(static_cast<size_t>(x.keys));
   for (int64_t j = 0; j < x.keys; ++j) {
@@ -103,12 +103,12 @@ std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i, int64_t*
     }
     if (x.params.causal && j > i + x.keys - x.queries) visible = false;
     if (!visible) to = -inf;
-    if (seen) *seen += visible;
+    if (attended) *attended += visible;
   }
   return s;
 }
 
-// What log_sums are made of: f32 for half precision, else the operands' own dtype.
+// The dtype of log_sums: f32 for half precision, else the operands' own.
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -118,18 +118,18 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
   constexpr W inf = std::numeric_limits<W>::infinity();
   for (int64_t b = 0; b < x.heads; ++b)
     for (int64_t i = 0; i < x.queries; ++i) {
-      int64_t seen = 0;
-      std::vector<W> s = scores(x, b, i, &seen);
+      int64_t attended = 0;
+      std::vector<W> s = scores(x, b, i, &attended);
       W top = -inf, total = 0;
       for (W e : s) top = std::max(top, e);
-      // As it is stored: the other part is the distance from that.
+      // Rounded as it is stored: the other part is the difference from that.
       if (std::isfinite(top)) {
-        constexpr W most = std::numeric_limits<Sum<T>>::max();
-        top = W(Sum<T>(std::clamp(top, -most, most)));
+        constexpr W largest = std::numeric_limits<Sum<T>>::max();
+        top = W(Sum<T>(std::clamp(top, -largest, largest)));
       }
       for (W& e : s) total += e = top == -inf ? W(0) : std::exp(e - top);
-      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
-      const W none = seen == 0 ? W(0) : std::numeric_limits<W>::quiet_NaN();
+      // A query that attends to no key gives 0; one whose scores are all -inf, NaN.
+      const W none = attended == 0 ? W(0) : std::numeric_limits<W>::quiet_NaN();
       for (int64_t c = 0; c < x.value_width; ++c) {
         W sum = 0;
         for (int64_t j = 0; j < x.keys; ++j) sum += s[size_t(j)] * widen(x.v(b / x.group, j, c));

@@ -11,7 +11,7 @@ int64_t byte_at(const Tensor& t, int64_t at) {
   const std::byte b = *reinterpret_cast<const std::byte*>(t.rep()->data + at);
   return t.dtype() == DType::u8 ? int64_t(uint8_t(b)) : int64_t(int8_t(b));
 }
-// Of zero points, one or one for each j.
+// The zero point for j, of one for all or one for each.
 int64_t zero_at(const Tensor& zeros, int64_t j) {
   return byte_at(zeros, zeros.ndim() == 0 ? 0 : j * zeros.strides()[0]);
 }

@@ -12,7 +12,8 @@ const Complex not_a_number(std::numeric_limits<Real>::quiet_NaN(), std::numeric_
 
 Complex scaled(Complex x, Real by) { return {x.real() * by, x.imag() * by}; }
 
-// x^n for 0 < n < 100. From 1, whose product with an infinity is NaN, as numpy's is; the first powers are products.
+// x^n for 0 < n < 100. It starts from 1, whose product with an infinity is NaN, as in numpy; the first powers are
+// products.
 Complex whole_power(Complex x, int n) {
   Complex result(1, 0);
   for (Complex square = x; n > 0; n /= 2, square = multiply(square, square))

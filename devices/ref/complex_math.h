@@ -1,6 +1,6 @@
-// Complex arithmetic as numpy defines it, in the reference kernels' widest type. The C++ library's own follows C99's
-// Annex G, which finds infinities in products and quotients where numpy, torch and XLA give NaN, and has no 0^0, exp2,
-// log2, expm1 or log1p. Each function is there for real numbers too, so that one definition of an op serves both.
+// Complex arithmetic as numpy defines it, in the reference kernels' widest type. The C++ library follows C99's Annex G,
+// which returns infinities for products and quotients where numpy, torch and XLA return NaN, and has no 0^0, exp2,
+// log2, expm1 or log1p. Each function is also defined for real numbers, so that one definition of an op serves both.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -9,12 +9,12 @@
 
 namespace rill::ref::math {
 
-// Of operands that an f64 holds: rounded once, where the product of two long doubles would be rounded again when
+// The operands fit in f64, and the product is rounded once: a product of long doubles would be rounded again when
 // stored.
 inline Real multiply(Real x, Real y) { return double(x) * double(y); }
 inline Real divide(Real x, Real y) { return double(x) / double(y); }
 inline Real reciprocal(Real x) { return 1 / x; }
-// The sign by the parity of a whole exponent: glibc's own of long double is wrong at x = -inf, y = -2^63.
+// The sign by the parity of an integer exponent: glibc's own for long double is wrong at x = -inf, y = -2^63.
 inline Real power(Real x, Real y) {
   if (!std::signbit(x) || !std::isfinite(y) || y != std::trunc(y)) return std::pow(x, y);
   const Real size = std::pow(-x, y);
@@ -34,7 +34,7 @@ struct ExactSum {
     rest += (sum - (s - part)) + (x - part);
     sum = s;
   }
-  // Of a number that an f64 holds: in halves, whose products a long double of 64 bits holds.
+  // For a number that fits in f64: in halves, whose products fit in a long double's 64 bits.
   void add_square(double x) {
     const Real high = float(x), low = x - high;
     add(high * high), add(2 * high * low), add(low * low);
@@ -46,7 +46,7 @@ Complex multiply(Complex x, Complex y);
 // Smith's algorithm ("Algorithm 116: Complex division", 1962): nothing overflows on the way.
 Complex divide(Complex x, Complex y);
 Complex reciprocal(Complex x);
-// 1 where y is 0; of a zero x, 0 where the real part of y is positive, else NaN; small whole exponents by squaring.
+// 1 if y is 0; for a zero x, 0 if the real part of y is positive, else NaN; small integer exponents by squaring.
 Complex power(Complex x, Complex y);
 Complex exp2(Complex x);
 // Accurate near 0: the real part is expm1(a) cos(b) - 2 sin^2(b/2).

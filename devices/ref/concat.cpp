@@ -7,7 +7,7 @@
 namespace rill::ref {
 
 namespace {
-// Puts the elements of `from` into the dense `to`, `shift` places further along `axis`.
+// Copies the elements of `from` into the dense `to`, shifted by `shift` along `axis`.
 template <class T>
 void copy_into(const Tensor& from, T* to, const Strides& strides, int64_t axis, int64_t shift) {
   const T* data = reinterpret_cast<const T*>(from.rep()->data);

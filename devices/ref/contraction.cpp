@@ -7,7 +7,7 @@
 namespace rill::ref {
 namespace {
 
-// What sums are kept in: twice the precision of the elements, whole numbers in their own type.
+// The type of sums: twice the precision of the elements; integers keep their own type.
 template <class T>
 auto wide(T x) {
   if constexpr (std::is_same_v<T, double>) return static_cast<long double>(x);
@@ -37,7 +37,7 @@ Dims other_axes(const Tensor& t, const Dims& batch, const Dims& contract) {
   return out;
 }
 
-// The element offset of `index`, which is row-major over the sizes of `axes` of `t`.
+// The offset in elements of `index`, which is row-major over the sizes of `axes` of `t`.
 int64_t offset(const Tensor& t, const Dims& axes, int64_t index) {
   int64_t at = 0;
   for (size_t i = axes.size(); i-- > 0;) {

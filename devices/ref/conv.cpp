@@ -1,5 +1,5 @@
-// Convolution and its two gradients, by their definition: all three walk over the same products x * w -> out, and sum
-// them into the operand that is asked for.
+// Convolution and its two gradients, by their definition: all three iterate over the same products x * w -> out, and
+// sum them into the operand that is asked for.
 #include <vector>
 
 #include "rill/devices/params/conv_params.h"

@@ -10,8 +10,8 @@ W element(const Tensor& x, const Ints& index) {
   return load_wide<W>(x.dtype(), x.rep()->data + offset(x.strides(), index) * int64_t(size_of(x.dtype())));
 }
 
-// Calls step(index, element) along every line in the order that the params say, with a step made anew by `start` for
-// each line, and writes what it gives.
+// Calls step(index, element) along every line in the order that the params say, with a new step from `start` for each
+// line, and writes the results.
 template <class W, class Start>
 void for_each_step(const KernelArgs& args, Start&& start) {
   const Tensor& x = args.input(0);
@@ -35,7 +35,7 @@ template <class Combine>
 void accumulate(const KernelArgs& args, int identity, Combine combine) {
   const bool exclusive = args.attrs.as<CumulativeParams>().exclusive;
   visit_kind(args.input(0).dtype(), [&]<class W>(W) {
-    // A sum begins with -0, to which -0 adds up to -0.
+    // A sum starts from -0, so that a sum of -0 is -0.
     const W begin = identity == 0 && !exclusive ? -W(0) : W(identity);
     for_each_step<W>(args, [&] {
       return [&, acc = begin](const Ints&, const W& x) mutable {

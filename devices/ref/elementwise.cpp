@@ -36,15 +36,15 @@ template uint64_t load_wide<uint64_t>(DType, const char*);
 template bool load_wide<bool>(DType, const char*);
 
 namespace {
-// To a small float straight from the wide value: going through float would round twice where the float lies exactly
-// between two halves, so such a float is nudged toward the value first.
+// Converts the wide value to a small float directly: rounding to float first would round twice if the float is exactly
+// between two halves, so such a float is moved by one bit toward the value first.
 template <class H>
 H round_half(long double x) {
   float f = float(x);
   uint32_t u;
   std::memcpy(&u, &f, sizeof u);
   if (f == f && (long double)(f) != x && std::isfinite(f)) {
-    // Round to odd: an inexact float gets an odd last bit, so the second rounding sees that it is no tie.
+    // Round to odd: an inexact float gets an odd last bit, so the second rounding finds no tie.
     if ((u & 1) == 0) {
       bool away = (long double)(std::fabs(f)) < std::fabs(x);
       u = away ? u + 1 : u - 1;

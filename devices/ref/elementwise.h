@@ -1,5 +1,5 @@
-// Elementwise ops on ref:0: element by element through the operands' strides, in the widest type of the operand's kind,
-// rounded once when stored. Slow and obvious; the oracle of the tests.
+// Elementwise ops on ref:0: one element at a time through the operands' strides, in the widest type of the operand's
+// kind, rounded once when stored. Slow and simple; the oracle of the tests.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -9,7 +9,7 @@
 
 namespace rill::ref {
 
-// The wide types that elements are computed in.
+// The wide types in which elements are computed.
 using Real = long double;
 using Complex = std::complex<long double>;
 
@@ -24,7 +24,7 @@ void store_wide(DType d, char* p, W value);
 void for_each_element(const KernelArgs& args, void (*body)(void* context, const char* const* in, char* out),
                       void* context);
 
-// Whole numbers wrap around, which C++ leaves undefined for signed ones: f computes them unsigned.
+// Integers wrap around, which C++ leaves undefined for signed ones: f computes them unsigned.
 template <class T, class F>
 T wrapped(T x, T y, F&& f) {
   if constexpr (std::is_integral_v<T>) return T(f(uint64_t(x), uint64_t(y)));
@@ -52,7 +52,7 @@ void compute(const KernelArgs& args) {
 }
 }  // namespace detail
 
-// Which kinds of operand F compiles for.
+// The kinds of operand that F compiles for.
 enum Kinds : unsigned {
   floats = 1,
   signed_ints = 2,

@@ -1,4 +1,4 @@
-// Reference kernels of the Fourier transforms: the sums of the definition, one step wider.
+// Reference kernels of the Fourier transforms: the sums of the definition, in the next wider type.
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -36,7 +36,7 @@ std::vector<Number> transform(const std::vector<Number>& x, const std::vector<Nu
   return y;
 }
 
-// Calls line(first, step) for each line: the position of its first element in `from` and in `to`, and their distance.
+// Calls line(from, to, step) for each line: the offset of its first element in `from` and in `to`, and their stride.
 template <class F>
 void for_each_pair_of_lines(const AxisView& from, const AxisView& to, F&& line) {
   for (int64_t o = 0; o < from.outer; ++o)

@@ -49,7 +49,7 @@ void run_fused(const KernelArgs& args) {
   // Each kernel input as a dense row of its own, element by element.
   const FusedLayout& l = f.layout;
   const size_t inputs = f.inputs.size(), operands = inputs + f.outputs.size();
-  std::vector<Tensor> added(f.outputs.size());  // rows that are summed, each by itself
+  std::vector<Tensor> added(f.outputs.size());  // the rows of each output that is summed
   for (size_t o = 0; o < added.size(); ++o)
     if (const kernel::Output& out = f.kernel.outputs[o]; out.added) {
       added[o] = empty_tensor(Spec{{l.rows, l.n}, out.dtype, false, {}});

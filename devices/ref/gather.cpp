@@ -1,5 +1,5 @@
-// Reference kernels of gather and scatter: one output (or update) at a time, its place worked out from the definition
-// in shape_params.h.
+// Reference kernels of gather and scatter: one output (or update) at a time, its index computed from the definition in
+// gather_params.h.
 #include <algorithm>
 #include <optional>
 
@@ -15,8 +15,8 @@ namespace rill::ref {
 
 namespace {
 
-// The position in x that belongs to position `out` of gather's output; empty where that is skipped.
-std::optional<Ints> place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
+// The index in x of element `out` of gather's output; nothing if it is skipped.
+std::optional<Ints> source_index(const GatherLayout& g, const Tensor& x, const Ints& out) {
   Ints at(size_t(x.ndim()), 0);
   for (size_t i = 0; i < g.slice_axes.size(); ++i) {
     size_t axis = size_t(g.slice_axes[i]);
@@ -29,7 +29,7 @@ std::optional<Ints> place_of(const GatherLayout& g, const Tensor& x, const Ints&
     const int64_t axis = g.attrs.axes[j];
     at[size_t(axis)] =
         index_at(*g.indices[j], offset(g.index_strides[j], index), axis, x.shape()[size_t(axis)], g.attrs.skips);
-    if (at[size_t(axis)] == no_place) return std::nullopt;
+    if (at[size_t(axis)] == skipped_index) return std::nullopt;
   }
   return at;
 }
@@ -69,7 +69,7 @@ void gather(const KernelArgs& a) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     for_each_index(a.output().shape(), [&](const Ints& index) {
-      const auto element = place_of(g, x, index);
+      const auto element = source_index(g, x, index);
       *out++ = element ? a.in_data<T>(0)[offset(x.strides(), *element)] : T();
     });
   });
@@ -84,7 +84,7 @@ void scatter(const KernelArgs& a) {
   visit_dtype(moved_as(x.dtype()), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(updates.shape(), [&](const Ints& index) {
-      const auto element = place_of(g, x, index);
+      const auto element = source_index(g, x, index);
       if (!element) return;
       T& out = a.out_data<T>()[offset(x.strides(), *element)];
       out = combined(out, a.in_data<T>(1)[offset(updates.strides(), index)], s.mode);

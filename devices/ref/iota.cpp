@@ -1,4 +1,4 @@
-// Reference kernels of full and iota. Counting is done in double (whole numbers in int64) and rounded once.
+// Reference kernels of full and iota. Computed in double (integers in int64) and rounded once.
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"

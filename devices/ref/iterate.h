@@ -1,5 +1,5 @@
-// How the reference kernels walk over strided tensors: plainly, and by callbacks, so that each walk is compiled once
-// and not for every dtype again.
+// How the reference kernels iterate over strided tensors: plainly, and with callbacks, so that each loop is compiled
+// once and not for every dtype.
 #pragma once
 #include <complex>
 #include <type_traits>
@@ -26,7 +26,7 @@ inline void for_each_index(const Dims& shape, const Callback<void(const Ints&)>&
   }
 }
 
-// Where an index lies, in elements.
+// The offset of an index, in elements.
 inline int64_t offset(const Strides& strides, const Ints& index) {
   int64_t at = 0;
   for (size_t i = 0; i < index.size(); ++i) at += index[i] * strides[i];
@@ -40,8 +40,8 @@ inline void for_each_line(const Dims& shape, int64_t axis, const Callback<void(c
   for_each_index(starts, f);
 }
 
-// Calls f with a zero of the type that holds every number of `d`'s kind, which load_wide() and store_wide() know: so
-// that a kernel is compiled for each kind and not for each dtype.
+// Calls f with a zero of the type that holds every number of `d`'s kind, which load_wide() and store_wide() accept: so
+// a kernel is compiled for each kind and not for each dtype.
 template <class F>
 void visit_kind(DType d, F&& f) {
   if (is_complex(d)) f(Complex());
@@ -50,7 +50,7 @@ void visit_kind(DType d, F&& f) {
   else f(uint64_t());
 }
 
-// What a dtype's elements are computed in: one step wider, rounded once at the end.
+// The type in which a dtype's elements are computed: the next wider one, rounded once at the end.
 template <class T>
 struct WideOf {
   using type = T;

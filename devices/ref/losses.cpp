@@ -54,7 +54,7 @@ struct LogSum {
   W top = -std::numeric_limits<W>::infinity(), rest = 0;
 
   LogSum(const T* x, int64_t n) {
-    W others = 0, tops = 0;  // apart, for the others may be too small to be felt beside 1
+    W others = 0, tops = 0;  // separate, for the others may be too small to change a sum with 1
     for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
     for (int64_t i = 0; i < n; ++i) (W(x[i]) == top ? tops : others) += std::exp(W(x[i]) - top);
     rest = std::log1p(tops - 1 + others);
@@ -82,7 +82,7 @@ void forward(const KernelArgs& args, bool sparse) {
   each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
     const LogSum<T> lse(x, n);
     W loss = 0;
-    // A class that the labels exclude adds nothing, even where its logit is infinite.
+    // A class with label 0 adds nothing, even if its logit is infinite.
     for (int64_t i = 0; i < n; ++i)
       if (labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * ((lse.top - W(x[i])) + lse.rest);
     args.out_data<T>(0)[r] = T(loss);

@@ -11,8 +11,8 @@ namespace rill::ref {
 
 namespace {
 
-// The elements that share a mean, group by group: `at(group, i)` is where element i lies in x, and `parameter(group,
-// i)` which of the numbers of scale and offset belongs to it.
+// The elements that share a mean, by group: `at(group, i)` is the offset of element i in x, and `parameter(group, i)`
+// the index of its scale and offset.
 struct Groups {
   int64_t groups, size, parameters;
   AxisView view;
@@ -67,7 +67,7 @@ void backward(const KernelArgs& args, const Groups& groups) {
   for (int64_t g = 0; g < groups.groups; ++g) {
     const W mean = W(args.in_data<T>(2)[g]);
     W variance = W(args.in_data<T>(3)[g]);
-    if (!std::isfinite(variance) || variance < W(SquareExtremes<T>::least)) {  // more than T holds
+    if (!std::isfinite(variance) || variance < W(SquareExtremes<T>::least)) {  // beyond the range of T
       variance = 0;
       for (int64_t i = 0; i < groups.size; ++i)
         variance += (W(x[groups.at(g, i)]) - mean) * (W(x[groups.at(g, i)]) - mean);

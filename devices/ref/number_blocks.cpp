@@ -1,5 +1,5 @@
-// What a block's bits stand for, after ggml-quants.c's description of each type: small integers q, scales d and offsets
-// m, of which the number is d q + m.
+// Decodes blocks of quantised numbers, after ggml-quants.c's description of each type: small integers q, scales d and
+// offsets m; a number is d q + m.
 #include "rill/devices/number_blocks.h"
 
 #include <cmath>
@@ -17,9 +17,9 @@ float half(const uint8_t* in) {
   return h;
 }
 
-// --- Blocks of 32: d, with an offset or around zero ------------------------------------------------------------------
+// --- Blocks of 32: d, with an offset or symmetric --------------------------------------------------------------------
 
-// 4 bits, and a fifth in `high` where that is not null; the first 16 numbers in the low halves of the bytes.
+// 4 bits, and a fifth in `high` if that is not null; the first 16 numbers in the low halves of the bytes.
 void decode_nibbles(const uint8_t* in, const uint8_t* high, float d, int zero, float m, float* out) {
   uint32_t fifth = 0;
   if (high) std::memcpy(&fifth, high, 4);
@@ -39,7 +39,7 @@ void decode_q8_0(const uint8_t* in, float* out) {
   for (int i = 0; i < 32; ++i) out[i] = d * float(int8_t(in[2 + i]));
 }
 
-// --- Blocks of 256: parts with small scales of their own, which have a scale ----------------------------------------
+// --- Blocks of 256: parts with small scales of their own, relative to the block's scale ------------------------------
 
 // 2 bits: scales and offsets of 16 parts in 4 bits each.
 void decode_q2_k(const uint8_t* in, float* out) {
@@ -52,7 +52,7 @@ void decode_q2_k(const uint8_t* in, float* out) {
   }
 }
 
-// 3 bits, the third apart: 16 scales of 6 bits around 32.
+// 3 bits, the third stored separately: 16 scales of 6 bits around 32.
 void decode_q3_k(const uint8_t* in, float* out) {
   const uint8_t *high = in, *q = in + 32, *scales = in + 96;
   const float d = half(in + 108);
@@ -77,7 +77,7 @@ void scale_and_offset(const uint8_t* in, int part, int& scale, int& offset) {
   }
 }
 
-// 4 bits, and a fifth in `high` where that is not null.
+// 4 bits, and a fifth in `high` if that is not null.
 void decode_4_or_5_bits(const uint8_t* in, const uint8_t* high, const uint8_t* q, float* out) {
   const float d = half(in), m = half(in + 2);
   for (int part = 0; part < 8; ++part) {
@@ -93,7 +93,7 @@ void decode_4_or_5_bits(const uint8_t* in, const uint8_t* high, const uint8_t* q
 void decode_q4_k(const uint8_t* in, float* out) { decode_4_or_5_bits(in, nullptr, in + 16, out); }
 void decode_q5_k(const uint8_t* in, float* out) { decode_4_or_5_bits(in, in + 16, in + 48, out); }
 
-// 6 bits around 32, two of them apart: 16 scales of 8 bits.
+// 6 bits around 32, two of them stored separately: 16 scales of 8 bits.
 void decode_q6_k(const uint8_t* in, float* out) {
   const uint8_t *low = in, *high = in + 128, *scales = in + 192;
   const float d = half(in + 208);
@@ -125,14 +125,14 @@ void decode_iq4_xs(const uint8_t* in, float* out) {
     look_up_nibbles(in + 8 + part * 16, uneven, d * float((low | top << 4) - 32), out + part * 32);
   }
 }
-// OCP's microscaling: a power of two for 32 numbers, which the table has twice as large.
+// OCP's microscaling: a power of two for 32 numbers; the table has their doubles.
 void decode_mxfp4(const uint8_t* in, float* out) {
   look_up_nibbles(in + 1, twice_e2m1, std::ldexp(1.f, in[0] - 128), out);
 }
 
 // --- -1, 0 and 1 -----------------------------------------------------------------------------------------------------
 
-// Five to a byte, which is the fraction 0.abcde of base 3; the last 16 numbers four to a byte.
+// Five to a byte, which is the base-3 fraction 0.abcde; the last 16 numbers four to a byte.
 void decode_tq1_0(const uint8_t* in, float* out) {
   const float d = half(in + 52);
   const auto digit = [](uint8_t byte, int which) {

@@ -30,7 +30,7 @@ void pad(const KernelArgs& a) {
 void update_slice(const KernelArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
   if (a.input(0).rep()->data != a.output().rep()->data)
-    copy_elements(a.input(0), a.output());  // else it is updated in place
+    copy_elements(a.input(0), a.output());  // otherwise it is updated in place
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
   visit_dtype(moved_as(a.output().dtype()), [&](auto zero) {
     using T = decltype(zero);

@@ -1,4 +1,4 @@
-// Pooling and its gradients, by their definition: each window is walked in row-major order.
+// Pooling and its gradients, by their definition: each window in row-major order.
 #include <algorithm>
 #include <vector>
 
@@ -21,7 +21,7 @@ void each_window(const Sliding& s, const SpaceStrides& sx, const SpaceStrides& s
         for (p[1] = 0; p[1] < s.out[1]; ++p[1])
           for (p[2] = 0; p[2] < s.out[2]; ++p[2]) {
             std::vector<int64_t> inside;
-            int64_t from[3], to[3], i[3];  // the part of the window that is no padding
+            int64_t from[3], to[3], i[3];  // the part of the window that is not padding
             for (int a = 0; a < 3; ++a) {
               const int64_t start = p[a] * s.stride[a] - s.lo[a];
               from[a] = std::max<int64_t>(start, 0), to[a] = std::min(start + s.window[a], s.in[a]);
@@ -46,7 +46,7 @@ int64_t largest(const T* x, const std::vector<int64_t>& inside) {
   return best;
 }
 
-// For every window of input 0 the place of its largest element among those inside it.
+// For every window of input 0 the offset of its largest element among those inside it.
 template <class T>
 std::vector<size_t> choices(const KernelArgs& args) {
   const PoolParams& p = args.attrs.as<PoolParams>();
@@ -67,7 +67,7 @@ void for_real(DType d, F&& f) {
   });
 }
 
-// How many elements an average divides by.
+// The number of elements that an average divides by.
 int64_t divisor(const PoolParams& p, const std::vector<int64_t>& inside) {
   return p.count_include_pad ? int64_t(Shape(p.window).numel()) : int64_t(inside.size());
 }

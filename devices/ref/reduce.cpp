@@ -45,7 +45,7 @@ void fold_numbers(const KernelArgs& args, int identity, F&& combine) {
   visit_kind(args.input(0).dtype(), [&]<class W>(W) { fold<W>(args, W(identity), combine); });
 }
 
-// What max and min do with two elements: NaN wins, and -0 is below +0.
+// max and min of two elements: NaN wins, and -0 is below +0.
 template <class W>
 bool beats(const W& challenger, const W& holder, bool largest) {
   if (is_nan(holder)) return false;
@@ -107,7 +107,7 @@ void reduce_prod(const KernelArgs& args) {
 
 void reduce_max(const KernelArgs& args) { extreme(args, true); }
 void reduce_min(const KernelArgs& args) { extreme(args, false); }
-// In long double, whose exponents are wide enough for the squares of every dtype.
+// In long double, whose exponent range holds the squares of every dtype.
 void reduce_norm(const KernelArgs& args) {
   std::vector<Real> sums(size_t(args.output().size()));
   for_each_element<Complex>(args, [&](int64_t out, const Complex& x) { sums[size_t(out)] += std::norm(x); });

@@ -42,13 +42,13 @@ void each_row(const KernelArgs& args, F body) {
   }
 }
 
-// y g, and 0 where no cotangent g arrives, whatever y is.
+// y g, but 0 where the cotangent g is 0, whatever y is.
 template <class W>
 W product(W y, W g) {
   return g == 0 ? W(0) : y * g;
 }
 
-// The maximum, and the sum of exp(x - maximum) less 1; NaN where an element is.
+// The maximum, and the sum of exp(x - maximum) minus 1; NaN if an element is.
 template <class W, class T>
 std::pair<W, W> top_and_rest(int64_t n, Row<const T> x) {
   W top = -std::numeric_limits<W>::infinity(), others = 0, tops = 0;

@@ -1,4 +1,4 @@
-// Sorting by comparison of what the elements are, with the standard library's stable sort.
+// Sorting by comparison of the elements' values, with the standard library's stable sort.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace rill::ref {
 namespace {
 
-// Whether `a` belongs before `b`: NaN belongs behind everything else.
+// Whether `a` comes before `b`: NaN comes after everything else.
 template <class W>
 bool before(const W& a, const W& b, bool descending) {
   if (is_nan(a)) return false;
@@ -32,8 +32,8 @@ void visit_real_kind(DType d, F&& f) {
   });
 }
 
-// The positions 0 ... n-1 of the line of x that starts at element `from`, sorted.
-std::vector<int64_t> sorted_positions(const Tensor& x, int64_t from, int64_t axis, bool descending) {
+// The indices 0 ... n-1 of the line of x that starts at element `from`, sorted.
+std::vector<int64_t> sorted_indices(const Tensor& x, int64_t from, int64_t axis, bool descending) {
   std::vector<int64_t> order(size_t(x.shape()[size_t(axis)]));
   std::iota(order.begin(), order.end(), int64_t(0));
   visit_real_kind(x.dtype(), [&]<class W>(W) {
@@ -44,14 +44,14 @@ std::vector<int64_t> sorted_positions(const Tensor& x, int64_t from, int64_t axi
   return order;
 }
 
-// Calls f(from, order, index) for every line: its first element, its positions sorted, the index of its first element.
+// Calls f(from, order, index) for every line: its first element, its sorted indices, the index of its first element.
 template <class F>
 void for_each_order(const KernelArgs& args, int64_t axis, bool descending, F&& f) {
   const Tensor& x = args.input(0);
   if (x.shape()[size_t(axis)] == 0) return;
   for_each_line(x.shape(), axis, [&](const Ints& index) {
     const int64_t from = offset(x.strides(), index);
-    f(from, sorted_positions(x, from, axis, descending), index);
+    f(from, sorted_indices(x, from, axis, descending), index);
   });
 }
 

@@ -57,9 +57,9 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
   const Tensor last = channels_last(x, o.layout);
   const Dim batch = x.shape()[0], channels = last.shape().back();
   const int64_t pixels = image::product(out);
-  Dim places_of_image = 1;  // no -1 in a shape: a batch of none has no places by which it could be found
-  for (Dim size : in) places_of_image = places_of_image * size;
-  const Shape flat{batch, places_of_image, channels};
+  Dim pixels_of_image = 1;  // no -1 in a shape: an empty batch would leave it undetermined
+  for (Dim size : in) pixels_of_image = pixels_of_image * size;
+  const Shape flat{batch, pixels_of_image, channels};
   if (!batch.is_open() && !channels.is_open())
     require_few_numbers(op, multiply_sizes(pixels, multiply_sizes(batch, channels)), where);
   const Tensor empty = zeros({batch, pixels, channels}, {x.dtype(), x.device()});
@@ -72,8 +72,8 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
 }
 
 namespace {
-// Where the windows of one axis begin, i64 [batch, channels, out], for samples u [batch, channels]: at
-// floor((i + u) a) - floor(u a), with a = (in - window) / (out - 1); the last one at the end.
+// The first indices of the windows of one axis, i64 [batch, channels, out], for samples u [batch, channels]: floor((i +
+// u) a) - floor(u a), with a = (in - window) / (out - 1); the last window is at the end.
 Tensor window_starts(const Tensor& u, int64_t in, int64_t window, int64_t out) {
   const TensorOptions made{DType::f64, u.device()};
   if (out == 1) return broadcast_to(full({1}, in - window, {DType::i64, u.device()}), {u.shape()[0], u.shape()[1], 1});

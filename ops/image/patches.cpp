@@ -84,12 +84,12 @@ Tensor channel_shuffle(const Tensor& x, int64_t groups, Axis axis, Where where) 
 
 namespace {
 
-// The windows over an image of space `sizes`, with one number for each axis of space.
+// The windows over an image of size `sizes`, with one number for each axis of space.
 struct Windows {
   Dims sizes, window, strides, dilation, lo, hi, out;
   size_t axes() const { return sizes.size(); }
   int64_t pixels() const { return image::product(window); }
-  // The steps from a window's first pixel to its k-th, in row-major order.
+  // The offsets from a window's first pixel to its k-th, in row-major order.
   Dims steps(int64_t k) const {
     Dims s(axes(), 0);
     for (size_t i = axes(); i-- > 0; k /= window[i]) s[i] = k % window[i] * dilation[i];
@@ -124,17 +124,17 @@ Windows windows_of(std::string_view op, const Dims& sizes, const Dims& window, c
   return w;
 }
 
-// Where the patches are [batch, out..., pixels, channels]; of nchw patches the channels come before the pixels.
+// The patches as [batch, out..., pixels, channels]; in nchw patches the channels come before the pixels.
 Tensor patches_in_layout(const Tensor& patches, const Windows& w, Layout layout) {
-  const Dim batch = patches.shape()[0], channels = patches.shape().back(), places = image::product(w.out);
+  const Dim batch = patches.shape()[0], channels = patches.shape().back(), windows = image::product(w.out);
   if (layout == Layout::nhwc) {
     Shape s{batch};
     for (int64_t size : w.out) s.push_back(size);
     s.push_back(channels * w.pixels());
     return reshape(patches, s);
   }
-  const Tensor flat = reshape(patches, {batch, places, w.pixels(), channels});
-  return reshape(transpose(flat, {0, 3, 2, 1}), {batch, channels * w.pixels(), places});
+  const Tensor flat = reshape(patches, {batch, windows, w.pixels(), channels});
+  return reshape(transpose(flat, {0, 3, 2, 1}), {batch, channels * w.pixels(), windows});
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ Tensor unfold(const Tensor& x, const Dims& window, const PatchOptions& o, Where 
   const Windows w = windows_of("unfold", image::space_of(last, Layout::nhwc), window, o, where);
   std::vector<Padding> widths(n + 2);
   for (size_t i = 0; i < n; ++i) widths[i + 1] = {w.lo[i], w.hi[i]};
-  // Halves in f32, in which the gradient, a sum over all windows, is added up.
+  // Halves in f32, in which the gradient, a sum over all windows, is accumulated.
   const Tensor padded = is_half(x.dtype()) ? to_work(pad(last, widths)) : pad(last, widths);
   std::vector<Tensor> pixels;
   for (int64_t k = 0; k < w.pixels(); ++k) {
@@ -169,18 +169,18 @@ Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const P
   if (n < 1 || n > 3) fail(op, fmt::format("takes 1, 2 or 3 sizes of space, not {}", n), where);
   for (int64_t s : size) require_option(s >= 1, op, "a size", s, "1 or more", where);
   const Windows w = windows_of(op, size, window, o, where);
-  const int64_t places = image::product(w.out);
+  const int64_t windows = image::product(w.out);
   const bool nhwc = o.layout == Layout::nhwc, flat = patches.ndim() == 3;
   const size_t wide = nhwc ? size_t(std::max<int64_t>(patches.ndim() - 1, 0)) : 1;
   bool fits = flat || (nhwc && patches.ndim() == int64_t(n) + 2);
   if (fits) fits = patches.shape()[wide] % w.pixels() == 0;
-  if (fits && flat) fits = patches.shape()[nhwc ? 1 : 2] == places;
+  if (fits && flat) fits = patches.shape()[nhwc ? 1 : 2] == windows;
   for (size_t i = 0; fits && !flat && i < n; ++i) fits = patches.shape()[i + 1] == w.out[i];
   if (!fits)
     fail(op,
          fmt::format("an image of {} has {} windows of {} pixels each, {}: patches must be [batch, {}]. operands: {}",
-                     to_string(Shape(size)), places, w.pixels(), to_string(Shape(w.out)),
-                     nhwc ? "places, pixels * channels" : "channels * pixels, places", to_string(patches.spec())),
+                     to_string(Shape(size)), windows, w.pixels(), to_string(Shape(w.out)),
+                     nhwc ? "windows, pixels * channels" : "channels * pixels, windows", to_string(patches.spec())),
          where);
   const Dim batch = patches.shape()[0], channels = patches.shape()[wide] / w.pixels();
   Shape split{batch};
@@ -188,7 +188,7 @@ Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const P
   split.push_back(w.pixels()), split.push_back(channels);
   const Tensor parts =
       nhwc ? reshape(patches, split)
-           : reshape(transpose(reshape(patches, {batch, channels, w.pixels(), places}), {0, 3, 2, 1}), split);
+           : reshape(transpose(reshape(patches, {batch, channels, w.pixels(), windows}), {0, 3, 2, 1}), split);
   Tensor sum;  // of halves in f32, rounded once
   for (int64_t k = 0; k < w.pixels(); ++k) {
     const Dims from = w.steps(k);

@@ -1,5 +1,5 @@
-// interpolate(): axis by axis, each new pixel a weighed sum of some old ones ("taps"), whose places and weights are
-// constants, as the sizes are.
+// interpolate(): axis by axis, each new pixel is a weighted sum of some old ones ("taps"), whose indices and weights
+// are constants, as the sizes are.
 #include <algorithm>
 #include <cmath>
 
@@ -16,11 +16,11 @@ namespace {
 using image::space_axes;
 constexpr std::string_view op = "interpolate";
 
-// For each new pixel the old ones that it is made of, and their weights: lists of as many taps, the pixels side by
-// side.
+// The old pixels that each new one is a sum of, and their weights: a list for each tap, with an entry for each new
+// pixel.
 struct Taps {
   int64_t out;
-  std::vector<std::vector<int64_t>> places;
+  std::vector<std::vector<int64_t>> indices;
   std::vector<std::vector<double>> weights;
 };
 
@@ -31,18 +31,18 @@ double keys_cubic(double x, double a) {  // Keys (1981), equation 4
 }
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
 
-// Where the pixel i of the result lies among those of the operand, in units of theirs: the first one's middle is 0.
-double place_of(int64_t i, double ratio, bool align_corners) {
+// The coordinate of pixel i of the result in the operand, in its pixels: 0 is the middle of the first one.
+double coordinate_of(int64_t i, double ratio, bool align_corners) {
   return align_corners ? ratio * double(i) : ratio * (double(i) + 0.5) - 0.5;
 }
 
-// Divided, not multiplied by the ratio, which is rounded: the first pixel of the next one lies exactly on its edge.
-Taps nearest_taps(int64_t in, int64_t out, double scale, bool exact) {  // scale 0: none was given
+// By a division, not by the ratio, which is rounded: then a pixel's edge is exactly the next one's first coordinate.
+Taps nearest_taps(int64_t in, int64_t out, double scale, bool exact) {  // scale 0: not given
   Taps t{out, {{}}, {}};
   for (int64_t i = 0; i < out; ++i) {
     const int64_t halves = 2 * i + int64_t(exact);
     const double at = scale > 0 ? double(halves) / (2 * scale) : double(halves) * double(in) / double(2 * out);
-    t.places[0].push_back(std::min(int64_t(std::floor(at)), in - 1));
+    t.indices[0].push_back(std::min(int64_t(std::floor(at)), in - 1));
   }
   return t;
 }
@@ -52,12 +52,12 @@ Taps smooth_taps(int64_t in, int64_t out, double ratio, const InterpolateOptions
   const int64_t count = cubic ? 4 : 2;
   Taps t{out, std::vector<std::vector<int64_t>>(size_t(count)), std::vector<std::vector<double>>(size_t(count))};
   for (int64_t i = 0; i < out; ++i) {
-    double at = place_of(i, ratio, o.align_corners);
+    double at = coordinate_of(i, ratio, o.align_corners);
     if (!cubic) at = std::max(at, 0.0);
     const double first = std::floor(at), beyond = at - first;
     for (int64_t k = 0; k < count; ++k) {
       const int64_t from = cubic ? k - 1 : k;
-      t.places[size_t(k)].push_back(std::clamp<int64_t>(int64_t(first) + from, 0, in - 1));
+      t.indices[size_t(k)].push_back(std::clamp<int64_t>(int64_t(first) + from, 0, in - 1));
       t.weights[size_t(k)].push_back(cubic ? keys_cubic(beyond - double(from), -0.75)
                                            : triangle(beyond - double(from)));
     }
@@ -65,7 +65,7 @@ Taps smooth_taps(int64_t in, int64_t out, double ratio, const InterpolateOptions
   return t;
 }
 
-// Weights of all pixels within the support, which grows where space shrinks; they add up to 1.
+// The weights of all pixels within the support, which grows when downsampling; they add up to 1.
 Taps wide_taps(int64_t in, int64_t out, double ratio, bool cubic) {
   const double stretch = std::max(ratio, 1.0), support = (cubic ? 2 : 1) * stretch;
   const int64_t count = std::min(int64_t(std::ceil(support)) * 2 + 1, in);
@@ -82,7 +82,7 @@ Taps wide_taps(int64_t in, int64_t out, double ratio, bool cubic) {
       sum += weights[size_t(k)] = cubic ? keys_cubic(at, -0.5) : triangle(at);
     }
     for (int64_t k = 0; k < count; ++k) {
-      t.places[size_t(k)].push_back(std::min(first + k, in - 1));
+      t.indices[size_t(k)].push_back(std::min(first + k, in - 1));
       t.weights[size_t(k)].push_back(weights[size_t(k)] / sum);
     }
   }
@@ -90,12 +90,12 @@ Taps wide_taps(int64_t in, int64_t out, double ratio, bool cubic) {
 }
 
 Tensor resized_axis(const Tensor& x, int64_t axis, const Taps& taps) {
-  const auto part = [&](size_t k) { return take(x, tensor(taps.places[k], {.device = x.device()}), axis); };
+  const auto part = [&](size_t k) { return take(x, tensor(taps.indices[k], {.device = x.device()}), axis); };
   if (taps.weights.empty()) return part(0);
   Shape along(size_t(x.ndim()), 1);
   along[size_t(axis)] = taps.out;
   Tensor sum;
-  for (size_t k = 0; k < taps.places.size(); ++k) {
+  for (size_t k = 0; k < taps.indices.size(); ++k) {
     const Tensor term = part(k) * tensor(taps.weights[k], along, {.dtype = x.dtype(), .device = x.device()});
     sum = k == 0 ? term : sum + term;
   }
@@ -109,7 +109,7 @@ double ratio_of(int64_t in, int64_t out, const InterpolateOptions& o, size_t i) 
   return 1 / o.scale[o.scale.size() == 1 ? 0 : i];
 }
 
-// The sizes of space in the result.
+// The sizes of the result's axes of space.
 Dims sizes_of(const Dims& in, const InterpolateOptions& o, const Where& where) {
   if (o.size.empty() == o.scale.empty()) fail(op, "takes either a size or a scale", where);
   if (o.scale.empty()) return for_each_axis(o.size, in.size(), 1, op, "size", where);
@@ -119,9 +119,9 @@ Dims sizes_of(const Dims& in, const InterpolateOptions& o, const Where& where) {
   for (size_t i = 0; i < in.size(); ++i) {
     const double scale = o.scale[o.scale.size() == 1 ? 0 : i];
     require_option(scale > 0 && scale <= double(max_tensor_bytes), op, "a scale", scale, "positive and finite", where);
-    const double size = double(int64_t(in[i])) * scale, whole = std::round(size);
-    // 88 * (120. / 88) is 120, but for rounding.
-    out.push_back(int64_t(std::abs(size - whole) <= 1e-12 * whole ? whole : std::floor(size)));
+    const double size = double(int64_t(in[i])) * scale, rounded = std::round(size);
+    // 88 * (120. / 88) is 120 up to rounding.
+    out.push_back(int64_t(std::abs(size - rounded) <= 1e-12 * rounded ? rounded : std::floor(size)));
   }
   return out;
 }
@@ -137,7 +137,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Where where) {
       fail(op,
            fmt::format("axis {} of space has {} pixels and is to have {}; both must be at least 1", i, in[i], out[i]),
            where);
-    require_few_numbers(op, multiply_sizes(out[i], 16), where);  // places and shares of up to four pixels, twice
+    require_few_numbers(op, multiply_sizes(out[i], 16), where);  // indices and weights of up to four pixels, twice
   }
   const bool smooth = o.mode == ResizeMode::linear || o.mode == ResizeMode::cubic;
   if (!smooth && (o.align_corners || o.antialias))

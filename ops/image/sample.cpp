@@ -1,4 +1,4 @@
-// grid_sample() and affine_grid(): images at any places. A place is a sum of corners, each a gather of all channels of
+// grid_sample() and affine_grid(): images at any points. A sample is a sum of corners, each a gather of all channels of
 // a pixel times the product of its weights along the axes.
 #include <cmath>
 
@@ -15,28 +15,28 @@ using image::channels_last;
 using image::in_layout;
 using image::space_axes;
 
-// From [-1, 1] to pixels: the first one's middle is 0.
+// From [-1, 1] to pixels: 0 is the middle of the first one.
 Tensor to_pixels(const Tensor& at, int64_t size, bool align_corners) {
   return align_corners ? (at + 1) * (double(size - 1) / 2) : ((at + 1) * double(size) - 1) * 0.5;
 }
 
-// Mirrored at both edges until it lies between them: the middles, or the outer edges, of the first and last pixels.
+// Reflected at both edges until it is between them: the middles, or the outer edges, of the first and last pixels.
 Tensor reflected(const Tensor& at, int64_t size, bool align_corners) {
   const double low = align_corners ? 0 : -0.5, span = align_corners ? double(size - 1) : double(size);
   if (span == 0) return zeros_like(at);
-  const Tensor from = abs(at - low), turns = stop_gradient(floor(from / span)), rest = from - turns * span;
-  return where(turns - 2 * floor(turns / 2) == 0, rest + low, span - rest + low);
+  const Tensor from = abs(at - low), periods = stop_gradient(floor(from / span)), rest = from - periods * span;
+  return where(periods - 2 * floor(periods / 2) == 0, rest + low, span - rest + low);
 }
 
-// A place as one inside, by the rule for places beyond the edges; zeros leave it.
-Tensor brought_inside(const Tensor& at, int64_t size, const GridSampleOptions& o) {
+// Moves a coordinate inside, by the padding rule; `zeros` leaves it where it is.
+Tensor moved_inside(const Tensor& at, int64_t size, const GridSampleOptions& o) {
   if (o.padding == SamplePadding::zeros) return at;
   const Tensor t = o.padding == SamplePadding::reflection ? reflected(at, size, o.align_corners) : at;
   return clip(t, 0, size - 1);
 }
 
-// What a place is made of along one axis: the pixels (whole numbers in a floating dtype) and their weights, which are
-// undefined where there is one pixel.
+// The pixels (integers in a floating dtype) that a sample is a sum of along one axis, and their weights, which are
+// undefined if there is only one.
 struct Corner {
   Tensor pixel, weight;
 };
@@ -47,32 +47,32 @@ Tensor cubic_far(const Tensor& d) { return ((-0.75 * d + 3.75) * d - 6) * d + 3;
 
 std::vector<Corner> corners(const Tensor& grid, int64_t size, const GridSampleOptions& o) {
   const Tensor position = to_pixels(grid, size, o.align_corners);
-  if (o.mode == SampleMode::nearest) return {{stop_gradient(round(brought_inside(position, size, o))), Tensor()}};
+  if (o.mode == SampleMode::nearest) return {{stop_gradient(round(moved_inside(position, size, o))), Tensor()}};
   if (o.mode == SampleMode::linear) {
-    const Tensor at = brought_inside(position, size, o), first = stop_gradient(floor(at)), beyond = at - first;
-    return {{first, 1 - beyond}, {first + 1, beyond}};
+    const Tensor at = moved_inside(position, size, o), first = stop_gradient(floor(at)), fraction = at - first;
+    return {{first, 1 - fraction}, {first + 1, fraction}};
   }
-  const Tensor first = stop_gradient(floor(position)), beyond = position - first;
-  const auto pixel = [&](int step) { return stop_gradient(brought_inside(first + step, size, o)); };
-  return {{pixel(-1), cubic_far(beyond + 1)},
-          {pixel(0), cubic_near(beyond)},
-          {pixel(1), cubic_near(1 - beyond)},
-          {pixel(2), cubic_far(2 - beyond)}};
+  const Tensor first = stop_gradient(floor(position)), fraction = position - first;
+  const auto pixel = [&](int step) { return stop_gradient(moved_inside(first + step, size, o)); };
+  return {{pixel(-1), cubic_far(fraction + 1)},
+          {pixel(0), cubic_near(fraction)},
+          {pixel(1), cubic_near(1 - fraction)},
+          {pixel(2), cubic_far(2 - fraction)}};
 }
 
-// Rows of x [batch, pixels, channels] that `index` [batch, places] names, [batch, places, channels].
+// Rows of x [batch, pixels, channels] at `index` [batch, points]: [batch, points, channels].
 Tensor pixels_of(const Tensor& x, const Tensor& index) {
   const Tensor batch = reshape(arange(x.shape()[0], {DType::i64, x.device()}), {-1, 1});
   return x(batch, index);
 }
 
-// The sum over all choices of one corner an axis.
+// The sum over all combinations of one corner for each axis.
 struct Sampler {
   const Tensor& flat;                              // [batch, pixels, channels]
   const Dims& sizes;                               // of space
-  const std::vector<std::vector<Corner>>& corner;  // of each axis of space, [batch, places]
+  const std::vector<std::vector<Corner>>& corner;  // of each axis of space, [batch, points]
 
-  // With a corner chosen of each axis before `axis`: its place among the pixels, whether it is inside, its weight.
+  // With a corner chosen for each axis before `axis`: its index among the pixels, whether it is inside, its weight.
   Tensor add_up(size_t axis, const Tensor& index, const Tensor& inside, const Tensor& weight) const {
     if (axis == sizes.size()) {
       const Tensor rows = pixels_of(flat, astype(index, DType::i64));
@@ -145,17 +145,17 @@ Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners, Wh
   require_few_numbers("affine_grid", image::product(size), where);
   const Tensor w = to_work(theta);
   const TensorOptions made{w.dtype(), w.device()};
-  std::vector<Tensor> places;  // the last axis of space first, then ones
+  std::vector<Tensor> coordinates;  // the last axis of space first, then ones
   for (int64_t i = n; i-- > 0;) {
     const int64_t count = size[size_t(i)];
     const double end = align_corners ? 1 : double(count - 1) / double(count);
     const Tensor along = count == 1 ? zeros({1}, made) : linspace(-end, end, count, made);
     Shape at(size_t(n), 1);
     at[size_t(i)] = count;
-    places.push_back(broadcast_to(reshape(along, at), Shape(size)));
+    coordinates.push_back(broadcast_to(reshape(along, at), Shape(size)));
   }
-  places.push_back(ones(Shape(size), made));
-  const Tensor base = reshape(stack(places, -1), {-1, n + 1});  // [places, n + 1]
+  coordinates.push_back(ones(Shape(size), made));
+  const Tensor base = reshape(stack(coordinates, -1), {-1, n + 1});  // [points, n + 1]
   Shape result{theta.shape()[0]};
   for (int64_t s : size) result.push_back(s);
   result.push_back(n);

@@ -8,7 +8,7 @@
 
 namespace rill::image {
 
-// How many axes of space there are; throws where there are less than `least` or more than `most`.
+// The number of axes of space; throws if it is not in [least, most].
 inline size_t space_axes(std::string_view op, const Tensor& x, size_t least, size_t most, const Where& where) {
   require_operand(op, x, where);
   if (x.ndim() < int64_t(least) + 2 || x.ndim() > int64_t(most) + 2)

@@ -1,6 +1,6 @@
 // gather and scatter: one record that reads by index tensors and two that write (scatter, whose gradient needs only the
 // indices, and scatter_reduce, whose gradient needs the values as well). take, take_along_axis and similar functions
-// only set the attributes, which devices/params/shape_params.h explains.
+// only set the attributes, which devices/params/gather_params.h explains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,15 +24,15 @@ namespace rill {
 
 namespace {
 
-// Each axis of x is indexed at most once, or is paired with a dimension of the places.
+// Each axis of x is indexed at most once, or is paired with a dimension of the indices' shape.
 void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places) {
   const Shape& x = a[0].shape;
-  Dims seen;
+  Dims indexed;
   const auto see = [&](int64_t axis) {
     if (axis < 0 || axis >= x.ndim())
       a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
-    if (std::find(seen.begin(), seen.end(), axis) != seen.end()) a.reject(fmt::format("axis {} is repeated", axis));
-    seen.push_back(axis);
+    if (std::find(indexed.begin(), indexed.end(), axis) != indexed.end()) a.reject(fmt::format("axis {} is repeated", axis));
+    indexed.push_back(axis);
   };
   for (int64_t axis : g.axes) see(axis);
   for (int64_t axis : g.batch_axes) see(axis);
@@ -107,8 +107,8 @@ Tensors vjp_gather(const VjpArgs& a) {
   return out;
 }
 
-// set: what is overwritten gets no gradient, neither x's elements nor updates that a later one replaced. The later ones
-// are found by scattering each place's number and gathering it again.
+// set: overwritten elements get no gradient, neither those of x nor earlier updates. The last updates are found by
+// scattering each update's number and gathering it back.
 Tensors vjp_scatter(const VjpArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor& ct = a.cotangent[0];
@@ -130,48 +130,48 @@ Tensors vjp_scatter(const VjpArgs& a) {
   return out;
 }
 
-// The product of the zeros among the other factors at each place, by how many there are, none, one, two or three. It is
-// written with the sums of their powers (Newton's identities), which scatters give, because derivatives flow through
-// each of them: so derivatives of the product are right up to the fourth.
+// The product of the zeros among the other factors of each element, for zero, one, two or three of them. It is written
+// with the sums of their powers (Newton's identities), which scatters compute, because derivatives flow through each of
+// them: so derivatives of the product are right up to the fourth.
 Tensors products_of_zeros(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& own,
                           const GatherAttrs& at) {
   const auto sum_beside = [&](const Tensor& v) {
     return gather(scatter(zeros_like(x), indices, v, at, ScatterMode::add), indices, at) - v;
   };
   const Tensor one = ones({}, {own.dtype(), own.device()}), first = sum_beside(own);
-  // Numbers that are all 0 differ in their derivatives alone.
+  // They are all 0, and only their derivatives differ.
   if (!listeners().see_ops()) return {one, first};
   const Tensor second = sum_beside(own * own), third = sum_beside(own * own * own);
   return {one, first, (first * first - second) / 2, (first * first * first - first * second * 3 + third * 2) / 6};
 }
 
-// multiply: each factor's gradient is the product of all others, also where some factors are zero.
+// multiply: each factor's gradient is the product of all others, also if some factors are zero.
 Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<Tensor>& indices) {
   const Tensor &x = a.in[0], &u = a.in[1], &ct = a.cotangent[0];
   Tensors out(a.in.size());
   if (a.needs(0)) out[0] = ct * scatter(ones_like(x), indices, u, s.where, ScatterMode::multiply);
   if (a.needs(1)) {
     Tensor none = zeros({}, {u.dtype(), u.device()}), one = ones({}, {u.dtype(), u.device()}), is_zero = u == none;
-    Tensor zeros_there = gather(scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add),
-                                indices, s.where);
+    Tensor zeros_of_target = gather(
+        scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add), indices, s.where);
     Tensor rest = scatter(x, indices, where(is_zero, one, u), s.where, ScatterMode::multiply);
     const Tensor others = gather(ct * rest, indices, s.where) / where(is_zero, one, u);
-    const Tensor zeros_beside = zeros_there - astype(is_zero, u.dtype()), own = where(is_zero, u, none);
+    const Tensor other_zeros = zeros_of_target - astype(is_zero, u.dtype()), own = where(is_zero, u, none);
     const Tensors products = products_of_zeros(x, indices, own, s.where);
-    out[1] = where(zeros_beside == none, others, none);
+    out[1] = where(other_zeros == none, others, none);
     for (size_t n = 1; n < products.size(); ++n)
-      out[1] = where(zeros_beside == Tensor(double(n)), multiply_no_nan(others, products[n]) + none, out[1]);
+      out[1] = where(other_zeros == Tensor(double(n)), multiply_no_nan(others, products[n]) + none, out[1]);
   }
   return out;
 }
 
-// min and max: the gradient goes to the elements that were chosen; equal ones share it.
+// min and max: the gradient goes to the chosen elements; equal ones share it.
 Tensors vjp_scatter_reduce(const VjpArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   std::vector<Tensor> indices = indices_of(a, 2);
   if (s.mode == ScatterMode::multiply) return vjp_multiply(a, s, indices);
   const Tensor &x = a.in[0], &u = a.in[1], &y = a.out[0], &ct = a.cotangent[0];
-  // Halves hold no count of more than 65504, or of more than 256.
+  // f16 cannot count beyond 65504, nor bf16 beyond 256.
   const DType work = is_half(ct.dtype()) ? DType::f32 : ct.dtype();
   Tensor from_x = astype(x == y, work), from_u = astype(u == gather(y, indices, s.where), work);
   Tensor fraction = astype(ct, work) / scatter(from_x, indices, from_u, s.where, ScatterMode::add);
@@ -184,7 +184,7 @@ Tensors vjp_scatter_reduce(const VjpArgs& a) {
 
 // --- Rules of vmap ---------------------------------------------------------------------------------------------------
 
-// The index tensors, with the batch, where one has it, as the first of the places' dimensions.
+// The index tensors, with the batch, if one has it, as the first of their dimensions.
 Tensors batched_indices(const BatchArgs& a, size_t first) {
   size_t rank = 0;
   for (size_t i = first; i < a.in.size(); ++i) rank = std::max(rank, row_shape(a, i).size());
@@ -205,7 +205,8 @@ void move_back(Dims& axes) {
   for (Dim& axis : axes) axis += 1;
 }
 
-// Where x has the batch too: rows of x go along with rows of the places, or, where those are the same, are taken whole.
+// If x has the batch too: rows of x pair with rows of the indices or, if those are the same for all, are copied in
+// full.
 void add_batch(GatherAttrs& g, bool by_row, bool x_batched) {
   if (x_batched) move_back(g.axes), move_back(g.batch_axes);
   if (by_row) move_back(g.batch_dims);
@@ -266,8 +267,8 @@ std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes)
   return out;
 }
 
-// When rows are set, the kernels take no memory, and look at all indices before they write: if these are skipped rather
-// than refused, nothing is left that could go wrong.
+// When setting rows, the kernels allocate nothing, and check all indices before they write. If indices out of bounds
+// are skipped, nothing can fail.
 bool scatter_may_throw(AttrsView attrs) {
   const auto& s = attrs.as<ScatterAttrs>();
   return s.mode != ScatterMode::set || !s.where.skips || !s.where.takes_rows();
@@ -327,7 +328,7 @@ const Op scatter_reduce_op(
 // --- Public ----------------------------------------------------------------------------------------------------------
 
 Tensor gather(const Tensor& x, const std::vector<Tensor>& indices, const GatherAttrs& attrs, Where where) {
-  CallerScope caller(where);  // an index out of bounds is found by the kernel, which knows no line
+  CallerScope caller(where);  // the kernel, which has no caller's line, finds an index out of bounds
   SmallVec<const Tensor*, 8> in{&x};
   for (const Tensor& t : indices) in.push_back(&t);
   return apply1(gather_op, in, attrs, where);
@@ -384,7 +385,7 @@ Tensor take(const Tensor& x, const Tensor& indices, std::optional<Axis> axis, Wh
 }
 
 namespace {
-// Index tensors of x's shape but along `axis`: all other axes go along with them.
+// Index tensors of x's shape but along `axis`: all other axes are paired with theirs.
 GatherAttrs along(const Tensor& x, const Tensor& indices, int64_t axis, std::string_view op, const Where& where) {
   if (indices.ndim() != x.ndim())
     fail(op,
@@ -398,8 +399,8 @@ GatherAttrs along(const Tensor& x, const Tensor& indices, int64_t axis, std::str
   }
   return g;
 }
-// Indices of size 1 off the axis serve all of it.
-Tensor spread(const Tensor& indices, const Shape& x, int64_t axis) {
+// Broadcasts indices of size 1 along the other axes.
+Tensor broadcast_off_axis(const Tensor& indices, const Shape& x, int64_t axis) {
   Shape shape(x);
   shape[size_t(axis)] = indices.shape()[size_t(axis)];
   return indices.shape() == shape ? indices : broadcast_to(indices, shape);
@@ -409,14 +410,14 @@ Tensor spread(const Tensor& indices, const Shape& x, int64_t axis) {
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, Axis axis, Where where) {
   CallerScope caller(where);
   GatherAttrs g = along(x, indices, axis, "take_along_axis", where);
-  return gather(x, {spread(indices, x.shape(), g.axes[0])}, g, where);
+  return gather(x, {broadcast_off_axis(indices, x.shape(), g.axes[0])}, g, where);
 }
 
 Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, Axis axis, ScatterMode mode,
                       Where where) {
   CallerScope caller(where);
   GatherAttrs g = along(x, indices, axis, "put_along_axis", where);
-  return scatter(x, {spread(indices, x.shape(), g.axes[0])}, values, g, mode, where);
+  return scatter(x, {broadcast_off_axis(indices, x.shape(), g.axes[0])}, values, g, mode, where);
 }
 
 Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {

@@ -1,6 +1,6 @@
 // a(...) and a.at(...): numpy's indexing, in two steps. The basic part (integers, slices, new axes) is a view, one
 // strided_slice and one reshape; the advanced part (index tensors, masks) is a gather from that view. An update runs
-// the same way backwards. Start at Plan, which is what a list of Index entries means for a given tensor.
+// the same way backwards. Start at Plan, which is a list of Index entries resolved for a given tensor.
 #include "rill/ops/indexing.h"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ namespace {
 
 struct Plan {
   SliceAttrs window;          // of the operand, integers dropped
-  bool whole = true;          // the window is all of it
+  bool is_full = true;        // the window is the full operand
   Shape window_shape;         // of the window
-  Shape shape;                // of the window, with new axes and the axes of a mask merged; what gather sees
-  std::vector<Tensor> index;  // index tensors (masks as flat ones), and which axes of `shape` they belong to
+  Shape shape;                // of the window, with new axes and the axes of a mask merged: gather's operand
+  std::vector<Tensor> index;  // index tensors (masks as flat ones); gather.axes are their axes of `shape`
   GatherAttrs gather;
-  const Tensor* mask = nullptr;  // the only advanced entry is this mask, over the axes of the window from mask_axis on
+  const Tensor* mask = nullptr;  // set if it is the only advanced entry; over the window's axes from mask_axis on
   size_t mask_axis = 0;
-  bool mask_values_unknown = false;  // it stands for a value of a trace
+  bool mask_values_unknown = false;  // the mask is a value of a trace
 };
 
 std::span<const Index> present(std::span<const Index> index) {
@@ -60,7 +60,7 @@ size_t axes_taken(const Index& i) {
 class Planner {
  public:
   Planner(const Tensor& x, std::span<const Index> index, const Where& where) : x_(x), where_(where) {
-    std::optional<CallerScope> caller;  // what is asked of open sizes here, no code of the user's asks
+    std::optional<CallerScope> caller;  // the guards on open sizes here are not the user's own
     if (OpenDims::now()) caller.emplace(where, "index");
     index = present(index);
     count_axes(index);
@@ -106,8 +106,8 @@ class Planner {
     }
   }
 
-  // numpy: index tensors (and integers beside them) that stand together leave their shape where they stood; else it
-  // comes first.
+  // As in numpy: the shape of adjacent index tensors (and integers beside them) replaces their axes; if they are not
+  // adjacent, it comes first.
   void see_advanced() {
     if (!seen_advanced_) first_advanced_ = slices_;
     split_run_ = split_run_ || run_ended_;
@@ -129,7 +129,7 @@ class Planner {
     see_advanced();
     if (i < 0) i += n;
     plan_.window.drop.push_back(int64_t(axis_));
-    plan_.whole = false;
+    plan_.is_full = false;
     push_window(i, i + 1, 1);
   }
 
@@ -138,9 +138,8 @@ class Planner {
     const Dim start = s.start.value_or(s.step > 0 ? 0 : slice_max),
               stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
     const Dim count = slice_range(start, stop, s.step, axis_size()).count;
-    // By what the caller wrote, not by what it comes to: a trace with open sizes adds gradients up in eager's order
-    // then.
-    plan_.whole = plan_.whole && !s.start && !s.stop && s.step == 1;
+    // By the entries, not by the resulting range: then a trace with open sizes accumulates gradients in eager's order.
+    plan_.is_full = plan_.is_full && !s.start && !s.stop && s.step == 1;
     push_window(start, stop, s.step);
     plan_.window_shape.push_back(count);
     plan_.shape.push_back(count);
@@ -194,13 +193,13 @@ class Planner {
   const Where& where_;
   Plan plan_;
   size_t axis_ = 0;                          // of x_, the next to be indexed
-  size_t hidden_ = 0;                        // axes that no entry names
+  size_t hidden_ = 0;                        // axes without an entry of their own, for the ellipsis or at the end
   int64_t slices_ = 0, first_advanced_ = 0;  // axes of the result that come from slices and new axes so far
   bool seen_advanced_ = false, last_kind_advanced_ = false, run_ended_ = false, split_run_ = false;
 };
 
 Tensor window_of(const Tensor& x, const Plan& p, const Where& where) {
-  return p.whole ? x : detail::take_window(x, p.window, where);
+  return p.is_full ? x : detail::take_window(x, p.window, where);
 }
 Tensor shaped(const Tensor& x, const Shape& shape, const Where& where) {
   return x.shape() == shape ? x : reshape(x, shape, where);
@@ -231,7 +230,7 @@ Tensor set_window(Tensor base, const Plan& p, const Tensor& value, const Where& 
   Tensor v = number_beside(value.dtype() == base.dtype() ? value : astype(value, base.dtype()), base);
   if (!(v.shape() == p.shape)) v = broadcast_to(v, p.shape);
   v = shaped(v, p.window_shape, where);
-  if (p.whole) return v.contiguous(where);
+  if (p.is_full) return v.contiguous(where);
   const Tensor* rest[] = {&v};
   return detail::run_update(update_slice_op, std::move(base), rest, p.window, where);
 }
@@ -240,14 +239,14 @@ Tensor scatter_into(Tensor base, const Plan& p, const Tensor& value, ScatterMode
   return detail::scatter_into(std::move(base), p.index, value, p.gather, mode, where);
 }
 
-// A mask and one number keep the shape, so no indices are needed: a where() does it, in a trace too.
+// A mask with one number keeps the shape, so where() does it without indices, in a trace too.
 Tensor masked(const Tensor& window, const Plan& p, const Tensor& value, ScatterMode mode) {
   Shape shape(p.mask->shape());
   while (p.mask_axis + shape.size() < window.shape().size()) shape.push_back(1);
   return where(reshape(*p.mask, shape), combine(window, value, mode), window);
 }
 
-// That `value` can be broadcast to what is chosen, by the sizes of this call alone.
+// Checks that `value` broadcasts to the selected elements, by the sizes of this call only.
 void check_value(const Tensor& value, const Tensor& base, const Shape& chosen, const Where& where) {
   bool fits = value.shape().size() <= chosen.size();
   for (size_t i = 0; fits && i < value.shape().size(); ++i) {
@@ -277,12 +276,12 @@ Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, Scatt
     w = masked(window_of(base, p, where), p, value, mode);
   } else {
     if (p.mask_values_unknown) fail_unknown_mask(where);
-    if (p.whole && p.shape == base.shape()) return scatter_into(std::move(base), p, value, mode, where);
+    if (p.is_full && p.shape == base.shape()) return scatter_into(std::move(base), p, value, mode, where);
     w = scatter_into(shaped(window_of(base, p, where), p.shape, where), p, value, mode, where);
   }
   p.index.clear();
   p.shape = p.window_shape;
-  return p.whole ? shaped(w, base.shape(), where) : set_window(std::move(base), p, shaped(w, p.shape, where), where);
+  return p.is_full ? shaped(w, base.shape(), where) : set_window(std::move(base), p, shaped(w, p.shape, where), where);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// nonzero and argwhere, and the indices that a mask selects. A mask is read twice: pieces of it are counted, and then
-// each writes its indices after those of the pieces before it.
+// nonzero and argwhere, and the indices that a mask selects. A mask is read twice: the true elements of each piece are
+// counted, and then each piece writes its indices after those of the pieces before it.
 #include "rill/ops/index/nonzero.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ int64_t count_set(const uint8_t* mask, int64_t n) {
   return std::accumulate(mask, mask + n, count);
 }
 
-Tensor known_places(const Tensor& x, std::string_view op, const Where& where) {
+Tensor nonzero_indices(const Tensor& x, std::string_view op, const Where& where) {
   if (x.is_symbolic() && !compute_delayed(x))
     fail(op,
          fmt::format("how many elements are not zero depends on values, which {}. use where(mask, x, y), which keeps "
@@ -58,14 +58,14 @@ Tensor flat_nonzero(const Tensor& mask, const Where& where) {
   Tensor out = empty_tensor(Spec{Shape{begins.back()}, DType::i64, false, dense.device()});
   auto* to = reinterpret_cast<int64_t*>(out.mutable_rep()->data);
   parallel_for(pieces, 64, [&](int64_t b, int64_t e) {
-    int64_t places[piece + 1];
+    int64_t indices[piece + 1];
     for (; b < e; ++b) {
       int64_t found = 0;
-      for (int64_t i = 0, size = size_at(b); i < size; ++i) {  // without a branch, which random masks would mislead
-        places[found] = b * piece + i;
+      for (int64_t i = 0, size = size_at(b); i < size; ++i) {  // branch-free: random masks are mispredicted
+        indices[found] = b * piece + i;
         found += on[b * piece + i];
       }
-      std::copy_n(places, found, to + begins[size_t(b)]);
+      std::copy_n(indices, found, to + begins[size_t(b)]);
     }
   });
   return out.to(mask.device(), where);
@@ -74,7 +74,7 @@ Tensor flat_nonzero(const Tensor& mask, const Where& where) {
 Tensor argwhere(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (x.ndim() == 0) return zeros({rill::any(x).item<bool>(where) ? 1 : 0, 0}, {i64, x.device()}, where);
-  const Tensor flat = known_places(x, "argwhere", where);
+  const Tensor flat = nonzero_indices(x, "argwhere", where);
   EagerScope eager;
   return stack(unravel_index(flat, x.shape()), -1);
 }
@@ -82,14 +82,14 @@ Tensor argwhere(const Tensor& x, Where where) {
 std::vector<Tensor> nonzero(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (x.ndim() == 0) fail("nonzero", "a tensor without axes has no indices. use reshape(x, {1})", where);
-  const Tensor flat = known_places(x, "nonzero", where);
+  const Tensor flat = nonzero_indices(x, "nonzero", where);
   EagerScope eager;
   return unravel_index(flat, x.shape());
 }
 
 Tensor flatnonzero(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return known_places(x, "flatnonzero", where);
+  return nonzero_indices(x, "flatnonzero", where);
 }
 
 }  // namespace rill

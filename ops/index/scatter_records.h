@@ -16,18 +16,17 @@ namespace detail {
 inline const Op& scatter_record(ScatterMode mode) {
   return mode == ScatterMode::set || mode == ScatterMode::add ? scatter_op : scatter_reduce_op;
 }
-// Runs one of these records, whose output may be its first operand, in place where nobody else could see the
-// difference.
+// Runs one of these records, whose output may be its first operand, in place if nothing else can see the difference.
 Tensor run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs, const Where& where);
 // scatter into a base that the caller gives up.
 Tensor scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
                     ScatterMode mode, const Where& where);
-// The shape [segments, ...] of what `op` folds the rows of `updates` into. Throws where there is not one id a row.
+// The shape [segments, ...] of the result when `op` folds the rows of `updates`. Throws unless each row has one id.
 Shape segments_shape(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Where& where);
 // `updates` cast to x's dtype and broadcast to the shape that gather would give.
 Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
                        const GatherAttrs& attrs);
-// What Variable::scatter_update and its like do, which are called `op`.
+// Variable::scatter_update and similar; `op` is the caller's name.
 enum class RowUpdate : uint8_t { set, add, subtract };
 void scatter_rows(const Variable& v, const Tensor& indices, const Tensor& rows, const GatherAttrs& attrs, RowUpdate how,
                   const char* op, const Where& where);

@@ -58,7 +58,7 @@ Tensors topk_vjp(const VjpArgs& args) {
   return {put_along_axis(nothing, args.out[1], ct, args.attrs.as<TopKParams>().axis)};
 }
 
-// Each row of v [rows, m] searches its own row of `sorted` [rows, n]: by halving the range, in all rows at once.
+// Each row of v [rows, m] searches its own row of `sorted` [rows, n], by binary search in all rows at once.
 Tensor search_rows(const Tensor& sorted, const Tensor& v, bool right) {
   const bool nans = is_floating(sorted.dtype());
   const auto before = [&](const Tensor& x, const Tensor& y) {
@@ -80,7 +80,7 @@ Tensors batch_searchsorted(const BatchArgs& a) {
   return {reshape(search_rows(a.in[0], v, a.attrs.as<SearchParams>().right), all.shape())};
 }
 
-// Tangents go where their elements went.
+// Tangents are permuted as their elements are.
 Tensors sort_jvp(const JvpArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   return {take_along_axis(args.tangent[0], argsort(args.in[0], {.axis = p.axis, .descending = p.descending}), p.axis)};
@@ -98,7 +98,7 @@ std::vector<Sample> sort_samples() {
 }
 std::vector<Sample> argsort_samples() {
   std::vector<Sample> s = sort_samples();
-  for (bool descending : {false, true}) {  // ties; long enough for digits
+  for (bool descending : {false, true}) {  // ties; long enough for radix sort
     s.push_back({{samples::integers({700}, -50, 50, DType::i64)}, SortParams{0, descending}});
     s.push_back({{samples::uniform({2, 900})}, SortParams{1, descending}});
   }
@@ -186,17 +186,17 @@ TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
 }
 
 namespace {
-// Of u64 and a signed dtype, for which there is no integer dtype that holds both: values beyond the vector's dtype stand
-// before all of its elements, or behind them.
+// For u64 with a signed dtype, which no integer dtype holds both: values outside of the vector's dtype come before all
+// its elements, or after them.
 Tensor search_other_signs(const Tensor& sorted, const Tensor& values, bool right, const Where& where) {
   const DType d = sorted.dtype();
   if (is_unsigned(d)) {
     const Tensor found = searchsorted(sorted, astype(maximum(values, 0), d), right, where);
     return rill::where(values < 0, 0, found);
   }
-  const auto most = int64_t(iinfo(d).max);
-  const Tensor found = searchsorted(sorted, astype(minimum(values, most), d), right, where);
-  return rill::where(values > most, sorted.shape().back(), found);
+  const auto largest = int64_t(iinfo(d).max);
+  const Tensor found = searchsorted(sorted, astype(minimum(values, largest), d), right, where);
+  return rill::where(values > largest, sorted.shape().back(), found);
 }
 }  // namespace
 
@@ -270,12 +270,12 @@ void require_distinct(std::string_view op, const Tensor& x, const Where& where) 
 }
 
 std::optional<ValueTable> value_table(const Tensor& x) {
-  constexpr int64_t fewest = 1 << 12, widest = 2;  // elements that are worth it; numbers in the range for each of them
+  constexpr int64_t min_size = 1 << 12, max_range = 2;  // of a vector; of its values' range, for each element
   const int64_t n = x.size();
-  if (!is_integer(x.dtype()) || !is_host(x.device()) || n < fewest) return std::nullopt;
+  if (!is_integer(x.dtype()) || !is_host(x.device()) || n < min_size) return std::nullopt;
   const Tensor least = astype(min(x), i64), greatest = astype(max(x), i64);  // u64 wraps, and differences are right
   const uint64_t span = uint64_t(greatest.item<int64_t>()) - uint64_t(least.item<int64_t>());
-  if (span >= uint64_t(widest * n)) return std::nullopt;
+  if (span >= uint64_t(max_range * n)) return std::nullopt;
   return ValueTable{least, astype(reshape(x, {n}), i64) - least, int64_t(span) + 1};
 }
 

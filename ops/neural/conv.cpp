@@ -282,7 +282,7 @@ double flops_of_conv(std::span<const Spec* const> in, const Spec& out, AttrsView
 
 int tail_axes_of_conv(std::span<const Spec* const>, const Spec& out, AttrsView attrs) {
   const bool channels_last = attrs.as<ConvParams>().layout == Layout::nhwc;
-  return channels_last && out.shape.numel() >= least_tail_result ? 1 : -1;
+  return channels_last && out.shape.numel() >= min_tail_result ? 1 : -1;
 }
 
 }  // namespace

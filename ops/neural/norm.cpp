@@ -423,7 +423,7 @@ static Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double ep
   };
   Tensor y = w * rsqrt(squares + epsilon);
   if (somewhere(too_large)) y = where(too_large, times(Extremes::down), y);
-  if (epsilon >= Extremes::felt_epsilon) return y;
+  if (epsilon >= Extremes::dominant_epsilon) return y;
   const Tensor too_small = squares < Extremes::least;
   return somewhere(too_small) ? where(too_small, times(Extremes::up), y) : y;
 }

@@ -33,7 +33,7 @@ void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOption
     fail(bag, fmt::format("offsets are a vector of integers, of ids that are a vector{}", operands()), where);
   if (!o.offsets || o.offsets->size() == 0) return;
   const auto cut = [&](const Tensor& offsets) {
-    const Tensor at = as_places(offsets), ascend = all(at(slice(1, {})) >= at(slice({}, -1)));
+    const Tensor at = as_i64_indices(offsets), ascend = all(at(slice(1, {})) >= at(slice({}, -1)));
     return logical_and(ascend, logical_and(at(0) == 0, at(-1) <= ids.shape()[0]));
   };
   require_elements(cut, bag, "offsets must begin with 0, not descend and not go beyond the ids", *o.offsets, where);

@@ -17,7 +17,7 @@
 namespace rill {
 namespace {
 
-// `x` and an axis of it: the flattened operand's only one where none is given.
+// `x` and an axis of it: without one, the flattened operand and its only axis.
 struct Along {
   Tensor x;
   int64_t axis;
@@ -28,7 +28,7 @@ Along along(const Tensor& x, std::optional<Axis> axis, std::string_view op, cons
   return {x, normal_axis(*axis, x, op, where)};
 }
 
-// `index` of `size` elements, from the front. `end`: whether the one behind the last counts.
+// `index` of `size` elements, from the front. `end`: whether `size` itself is valid.
 int64_t normal_index(int64_t index, int64_t size, bool end, std::string_view op, const Where& where) {
   const int64_t at = index < 0 ? index + size : index;
   if (at < 0 || at >= size + int64_t(end))
@@ -38,7 +38,7 @@ int64_t normal_index(int64_t index, int64_t size, bool end, std::string_view op,
 
 Tensor vector_of(const std::vector<int64_t>& v, Device device) { return tensor(v, {.device = device}); }
 
-// `value` as what it stands among: a C++ integer that x's dtype does not hold throws.
+// `value` cast to x's dtype: a C++ integer that does not fit it throws.
 Tensor as_element(const Tensor& value, const Tensor& x) {
   return value.spec().weak ? full({}, value, {x.dtype(), x.device()}) : number_beside(astype(value, x.dtype()), x);
 }
@@ -60,7 +60,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor
   const auto [a, at] = along(x, axis, "insert", where);
   const int64_t n = a.shape()[size_t(at)];
   require_operand("insert", values, where);
-  // A single index takes all of `values` along the axis.
+  // A single index inserts all of `values` along the axis.
   int64_t count = int64_t(indices.size());
   const Tensor v = axis ? values : ravel(values);
   if (count == 1 && v.ndim() == a.ndim()) count = v.shape()[size_t(at)];
@@ -77,8 +77,8 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& indices, const Tensor
   }
   Shape shape(a.shape());
   shape[size_t(at)] = count;
-  const Tensor spread = broadcast_to(as_element(values.spec().weak ? values : v, a), shape, where);
-  return take(concat({a, spread}, at), vector_of(order, a.device()), at);
+  const Tensor inserted = broadcast_to(as_element(values.spec().weak ? values : v, a), shape, where);
+  return take(concat({a, inserted}, at), vector_of(order, a.device()), at);
 }
 
 Tensor erase(const Tensor& x, const std::vector<int64_t>& indices, std::optional<Axis> axis, Where where) {
@@ -86,11 +86,11 @@ Tensor erase(const Tensor& x, const std::vector<int64_t>& indices, std::optional
   const auto [a, at] = along(x, axis, "erase", where);
   const int64_t n = a.shape()[size_t(at)];
   require_few_numbers("erase", multiply_sizes(n, 3), where);
-  std::vector<bool> gone(size_t(n), false);
-  for (int64_t p : indices) gone[size_t(normal_index(p, n, false, "erase", where))] = true;
+  std::vector<bool> erased(size_t(n), false);
+  for (int64_t p : indices) erased[size_t(normal_index(p, n, false, "erase", where))] = true;
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < n; ++i)
-    if (!gone[size_t(i)]) kept.push_back(i);
+    if (!erased[size_t(i)]) kept.push_back(i);
   return take(a, vector_of(kept, a.device()), at);
 }
 
@@ -163,7 +163,7 @@ Tensor cartesian_prod(const std::vector<Tensor>& x, Where where) {
 }
 
 namespace {
-// n over r; INT64_MAX where that is too large.
+// n over r; INT64_MAX if that is too large.
 int64_t choices_of(int64_t n, int64_t r) {
   if (r > n) return r == 0 ? 1 : 0;
   int64_t count = 1;
@@ -185,20 +185,20 @@ Tensor combinations(const Tensor& x, const CombinationsOptions& o, Where where) 
   const int64_t choices = choices_of(o.with_replacement ? add_sizes(n, o.r) - 1 : n, o.r);
   require_few_numbers("combinations", multiply_sizes(choices, o.r), where);
   if (choices == 0) return zeros({0, o.r}, {x.dtype(), x.device()});
-  std::vector<int64_t> places, now(size_t(o.r), 0);
+  std::vector<int64_t> indices, now(size_t(o.r), 0);
   for (int64_t i = 0; i < o.r; ++i) now[size_t(i)] = i * step;
   const auto last_of = [&](int64_t i) {
     return n - 1 - step * (o.r - 1 - i);
-  };  // the last element that place i may have
+  };  // the last element that position i may have
   for (bool more = true; more;) {
-    places.insert(places.end(), now.begin(), now.end());
+    indices.insert(indices.end(), now.begin(), now.end());
     int64_t i = o.r - 1;
     while (i >= 0 && now[size_t(i)] == last_of(i)) --i;
     more = i >= 0;
     if (more) ++now[size_t(i)];
     for (int64_t j = i + 1; more && j < o.r; ++j) now[size_t(j)] = now[size_t(j) - 1] + step;
   }
-  return take(x, reshape(vector_of(places, x.device()), {choices, o.r}), 0, where);
+  return take(x, reshape(vector_of(indices, x.device()), {choices, o.r}), 0, where);
 }
 
 // --- By masks --------------------------------------------------------------------------------------------------------
@@ -360,8 +360,8 @@ void require_integers(std::string_view op, const Tensor& t, const Where& where) 
   require_operand(op, t, where);
   if (!is_integer(t.dtype())) fail(op, fmt::format("indices are integers. got {}", to_string(t.spec())), where);
 }
-// Places in `shape`, in row-major order, are i64.
-Dim count_places(std::string_view op, const Shape& shape, const Where& where) {
+// Row-major indices into `shape` are i64, which must hold them all.
+Dim checked_numel(std::string_view op, const Shape& shape, const Where& where) {
   Dim n = 1;
   for (Dim size : shape) {
     if (size < 0) fail(op, fmt::format("the shape is {}: no size may be negative", to_string(shape)), where);
@@ -416,7 +416,7 @@ Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where w
 std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& shape, Where where) {
   CallerScope caller(where);
   require_integers("unravel_index", indices, where);
-  require_bounds("unravel_index", indices, count_places("unravel_index", shape, where), where);
+  require_bounds("unravel_index", indices, checked_numel("unravel_index", shape, where), where);
   Tensor rest = astype(indices, DType::i64);
   std::vector<Tensor> out(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
@@ -434,7 +434,7 @@ Tensor ravel_multi_index(const std::vector<Tensor>& indices, const Shape& shape,
          fmt::format("takes an index for each axis, and one at least. got {} for the shape {}", indices.size(),
                      to_string(shape)),
          where);
-  count_places("ravel_multi_index", shape, where);
+  checked_numel("ravel_multi_index", shape, where);
   Tensor y;
   for (size_t i = 0; i < shape.size(); ++i) {
     require_integers("ravel_multi_index", indices[i], where);
@@ -468,7 +468,7 @@ Tensor unpackbits(const Tensor& x, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "unpackbits", where);
   if (a.dtype() != DType::u8) fail("unpackbits", fmt::format("takes u8. got {}", to_string(x.spec())), where);
-  std::vector<uint8_t> bits;  // of each byte, which is a row of them
+  std::vector<uint8_t> bits;  // of each byte, as a row
   for (int byte = 0; byte < 256; ++byte)
     for (int bit = 7; bit >= 0; --bit) bits.push_back(uint8_t(byte >> bit & 1));
   const Tensor last = moveaxis(a, at, -1), rows = reshape(tensor(bits, {.device = a.device()}), {256, 8});

@@ -31,15 +31,15 @@ Tensor polynomial(const Tensor& x, std::span<const double> c) {
 }  // namespace
 
 namespace {
-// 10^decimals, of at most 22, which is exact in f64.
+// 10^decimals, for at most 22 decimals, which is exact in f64.
 double power_of_ten(int64_t decimals) {
   double p = 1;
   for (int64_t i = 0; i < decimals; ++i) p *= 10;
   return p;
 }
 
-// Integers to multiples of `unit`, in their own arithmetic, which wraps around. `large`: the dtype does not hold unit,
-// so that there are 0 and, beyond its half, unit as it wraps.
+// Rounds integers to multiples of `unit`, in their own arithmetic, which wraps around. `large`: the dtype does not hold
+// `unit`, so the results are 0 and, above its half, the wrapped unit.
 Tensor round_to_multiple(const Tensor& x, uint64_t unit, bool large) {
   const auto number = [&](uint64_t n) { return astype(Tensor(n), x.dtype()).to(x.device()); };
   if (large) {
@@ -72,8 +72,8 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   const Tensor scaled = decimals > 0 ? w * unit : w / unit;
   const Tensor y = decimals > 0 ? round(scaled) / unit : round(scaled) * unit;
   // Numbers whose neighbours are further apart than a unit have no such digits.
-  const double whole = w.dtype() == DType::f64 ? 0x1p53 : 0x1p24;
-  const Tensor rounded = rill::where(abs(scaled) < whole, y, stop_gradient(w));
+  const double exact_integers = w.dtype() == DType::f64 ? 0x1p53 : 0x1p24;
+  const Tensor rounded = rill::where(abs(scaled) < exact_integers, y, stop_gradient(w));
   return astype(rounded, w.dtype() == x.dtype() ? rounded.dtype() : x.dtype());
 }
 
@@ -95,7 +95,7 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
   require_operand("lerp", start, where);
   require_operand("lerp", end, where);
   require_operand("lerp", weight, where);
-  if (!is_differentiable(start.dtype()) && !is_differentiable(end.dtype())) {  // whose gap may leave their dtype
+  if (!is_differentiable(start.dtype()) && !is_differentiable(end.dtype())) {  // their difference may overflow
     const Tensor y = lerp(astype(start, DType::f64), astype(end, DType::f64), weight);
     return astype(y, weight.spec().weak ? DType::f32 : to_floating(weight.dtype()));
   }
@@ -151,17 +151,17 @@ namespace {
 Tensor normal_quantile(const Tensor& wide) {
   const Tensor q = wide - 0.5, half = 0.425;
   const Tensor is_middle = abs(q) <= half, within = (wide > 0) & (wide < 1);
-  // Where another branch holds, a number at which this one has a finite gradient.
+  // Outside of a branch's range, its operand is a number at which its gradient is finite.
   const Tensor m = rill::where(is_middle, q, 0),
                in_tail = rill::where(is_middle | !within, 0.05, minimum(wide, 1 - wide));
   const Tensor r = sqrt(-log(in_tail)), is_far = r > 5;
   const Tensor size =
       rill::where(is_far, far_tail(rill::where(is_far, r, 6) - 5), tail(rill::where(is_far, 2, r) - 1.6));
-  // The formula is off by up to 5 ulp in the middle, where erf() has the digits for a step of Newton's.
+  // The formula is off by up to 5 ulp in the middle, where erf() is accurate enough for a step of Newton's method.
   const Tensor near = m * middle(0.180625 - square(m)), off = 0.5 * erf(near * (std::numbers::sqrt2 / 2)) - m,
                corrected = near - off * exp(0.5 * square(near)) * std::sqrt(2 * std::numbers::pi);
   const Tensor y = rill::where(is_middle, corrected, rill::where(q < 0, -size, size));
-  // The logs are infinite, and so are their gradients.
+  // The results are infinite, and so are their gradients.
   const Tensor at_0 = wide == 0, at_1 = wide == 1;
   const Tensor infinite = rill::where(at_0, log(rill::where(at_0, wide, 1)),
                                       rill::where(at_1, -log1p(-rill::where(at_1, wide, 0)), std::nan("")));
@@ -192,18 +192,18 @@ namespace {
 // 2^e in f64, for e in [-1022, 1023].
 Tensor power_of_two(const Tensor& e) { return bitcast((astype(e, DType::i64) + 1023) << 52, DType::f64); }
 
-// The exponent of the finite f64 x that is not 0, as frexp counts it.
+// The exponent of the finite nonzero f64 x, in frexp's convention.
 Tensor exponent_of(const Tensor& x) {
   const Tensor is_subnormal = abs(x) < 0x1p-1022, y = rill::where(is_subnormal, x * 0x1p54, x);
   const Tensor biased = (bitcast(y, DType::i64) >> 52) & 0x7ff;
   return biased - 1022 - rill::where(is_subnormal, 54, 0);
 }
 
-// x * 2^e of f64, rounded once: in steps of which none but the last can leave the normal numbers.
+// x * 2^e in f64, rounded once: in steps, of which only the last can leave the normal numbers.
 Tensor scaled(Tensor x, Tensor e) {
   e = clip(e, -2200, 2200);
   for (int i = 0; i < 2; ++i) {
-    const Tensor up = e > 1023, down = e < -969;  // 2^-969 keeps 53 bits above the subnormal ones
+    const Tensor up = e > 1023, down = e < -969;  // 2^-969 keeps 53 bits above the subnormal numbers
     x = rill::where(up, x * 0x1p1023, rill::where(down, x * 0x1p-969, x));
     e = rill::where(up, e - 1023, rill::where(down, e + 969, e));
   }
@@ -218,7 +218,7 @@ std::pair<Tensor, Tensor> frexp(const Tensor& x, Where where) {
   const auto exponents = [](const Tensor& wide) {
     return rill::where(isfinite(wide) & (wide != 0), exponent_of(stop_gradient(wide)), 0);
   };
-  auto mantissas = [&](const Tensor& v) {  // infinities, NaN and 0 by 2^0
+  auto mantissas = [&](const Tensor& v) {  // for infinities, NaN and 0 the exponent is 0
     const Tensor wide = astype(v, DType::f64);
     return astype(scaled(wide, -exponents(wide)), v.dtype());
   };
@@ -243,7 +243,7 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where) {
 }
 
 namespace {
-// The norms of vectors along the last axis; of vectors without elements 0, where max() would have nothing to fold.
+// The norms of vectors along the last axis; 0 for empty vectors, which max() cannot fold.
 Tensor lengths(const Tensor& off, double p, bool keepdims = false) {
   if (off.shape().back() != 0) return norm(off, {.ord = p, .axis = -1, .keepdims = keepdims});
   return sum(off, {.axis = -1, .keepdims = keepdims});
@@ -313,7 +313,7 @@ Tensor iscomplex(const Tensor& x, Where where) {
   return is_complex(x.dtype()) ? imag(x) != 0 : zeros_like(x, DType::boolean);
 }
 
-// Warren: Hacker's Delight (2012), 5-1: the sums of neighbouring bits, pairs, and fours, side by side.
+// Warren: Hacker's Delight (2012), 5-1: the sums of adjacent bits, pairs, and fours, in parallel.
 Tensor bitwise_count(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_operand("bitwise_count", x, where);
@@ -355,7 +355,7 @@ Tensor float_power(const Tensor& x, const Tensor& y, Where where) {
 // --- clip with one bound ---------------------------------------------------------------------------------------------
 
 namespace {
-// The largest or least number of x's dtype, which bounds nothing.
+// The largest or smallest number of x's dtype, which as a bound changes nothing.
 Tensor no_bound(const Tensor& x, bool largest) {
   const DType d = x.dtype();
   if (d == DType::u64 && largest) return full({}, std::numeric_limits<uint64_t>::max(), {d, x.device()});

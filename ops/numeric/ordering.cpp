@@ -71,7 +71,7 @@ ModeResult mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
   const Dim n = x.shape()[size_t(at)];
   if (n == 0) fail("mode", fmt::format("there is no element along axis {} of {}", at, to_string(x.spec())), where);
   const Tensor sorted = moveaxis(sort(x, at), at, -1), starts = starts_of_runs(sorted);
-  // Of each element, the place in its run of equal ones: the longest run has the largest, the first of those wins.
+  // The position of each element in its run of equal ones: the longest run has the largest, the first of those wins.
   const Tensor index = arange(n, {DType::i64, x.device()}), in_run = index - cummax(rill::where(starts, index, 0), -1),
                best = argmax(in_run, -1, true);
   const auto picked = [&](const Tensor& t) {
@@ -81,12 +81,12 @@ ModeResult mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
 }
 
 namespace {
-Tensor nan_extreme_place(std::string_view op, const Tensor& x, std::optional<Axis> axis, bool keepdims, bool largest,
-                         const Where& where) {
+Tensor nan_arg_extreme(std::string_view op, const Tensor& x, std::optional<Axis> axis, bool keepdims, bool largest,
+                       const Where& where) {
   require_operand(op, x, where);
   if (!is_floating(x.dtype())) return largest ? argmax(x, axis, keepdims, where) : argmin(x, axis, keepdims, where);
   if (!axis) {
-    const Tensor y = nan_extreme_place(op, ravel(x), 0, false, largest, where);
+    const Tensor y = nan_arg_extreme(op, ravel(x), 0, false, largest, where);
     return keepdims ? reshape(y, Shape(Dims(x.shape().size(), 1))) : y;
   }
   const int64_t at = normal_axis(*axis, x, op, where);
@@ -100,11 +100,11 @@ Tensor nan_extreme_place(std::string_view op, const Tensor& x, std::optional<Axi
 
 Tensor nanargmax(const Tensor& x, const ArgReduceOptions& o, Where where) {
   CallerScope caller(where);
-  return nan_extreme_place("nanargmax", x, o.axis, o.keepdims, true, where);
+  return nan_arg_extreme("nanargmax", x, o.axis, o.keepdims, true, where);
 }
 Tensor nanargmin(const Tensor& x, const ArgReduceOptions& o, Where where) {
   CallerScope caller(where);
-  return nan_extreme_place("nanargmin", x, o.axis, o.keepdims, false, where);
+  return nan_arg_extreme("nanargmin", x, o.axis, o.keepdims, false, where);
 }
 
 Tensor nancumsum(const Tensor& x, std::optional<Axis> axis, Where where) {

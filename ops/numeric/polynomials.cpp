@@ -17,10 +17,10 @@ void require_coefficients(std::string_view op, const Tensor& p, const Where& whe
   require_operand(op, p, where);
   if (p.ndim() != 1) fail(op, fmt::format("coefficients are a vector. got {}", to_string(p.spec())), where);
 }
-// The dtype of whole numbers that leave the dtype of `x` as it is.
-DType whole_dtype(const Tensor& x) { return is_integer(x.dtype()) ? x.dtype() : DType::i64; }
+// An integer dtype that keeps the dtype of `x` in promotion.
+DType integer_dtype(const Tensor& x) { return is_integer(x.dtype()) ? x.dtype() : DType::i64; }
 // n, n - 1, ..., 1.
-Tensor falling(Dim n, const Tensor& like) { return reverse(arange(1, n + 1, 1, {whole_dtype(like), like.device()})); }
+Tensor falling(Dim n, const Tensor& like) { return reverse(arange(1, n + 1, 1, {integer_dtype(like), like.device()})); }
 
 }  // namespace
 
@@ -81,9 +81,9 @@ Tensor poly(const Tensor& roots, Where where) {
   const bool is_matrix = roots.ndim() == 2 && roots.shape()[0] == roots.shape()[1];
   if (!is_matrix && roots.ndim() != 1)
     fail("poly", fmt::format("takes a vector of roots or a square matrix. got {}", to_string(roots.spec())), where);
-  const Tensor places = is_matrix ? linalg::eigvals(roots, where) : astype(roots, to_floating(roots.dtype()));
-  Tensor p = ones({1}, {places.dtype(), places.device()});
-  for (const Tensor& root : unstack(places)) p = pad(p, {{0, 1}}) - root * pad(p, {{1, 0}});
+  const Tensor values = is_matrix ? linalg::eigvals(roots, where) : astype(roots, to_floating(roots.dtype()));
+  Tensor p = ones({1}, {values.dtype(), values.device()});
+  for (const Tensor& root : unstack(values)) p = pad(p, {{0, 1}}) - root * pad(p, {{1, 0}});
   return is_matrix && !is_complex(roots.dtype()) ? real(p) : p;
 }
 
@@ -118,8 +118,8 @@ Tensor polyder(const Tensor& p, int m, Where where) {
 Tensor polyint(const Tensor& p, int m, Where where) {
   CallerScope caller(where);
   require_coefficients("polyint", p, where);
-  constexpr int most = 10'000;
-  require_option(m >= 0 && m <= most, "polyint", "m", m, "between 0 and 10000", where);
+  constexpr int limit = 10'000;
+  require_option(m >= 0 && m <= limit, "polyint", "m", m, "between 0 and 10000", where);
   Tensor y = m > 0 ? astype(p, to_floating(p.dtype())) : p;
   for (; m > 0; --m) y = pad(y / falling(y.shape()[0], p), {{0, 1}});
   return y;
@@ -131,14 +131,14 @@ Tensor vander(const Tensor& x, const VanderOptions& o, Where where) {
   if (x.ndim() != 1) fail("vander", fmt::format("takes a vector. got {}", to_string(x.spec())), where);
   require_option(o.n >= 0, "vander", "n", o.n, "0 or more", where);
   const Dim n = o.n > 0 ? Dim(o.n) : x.shape()[0];
-  const Tensor powers = arange(n, {whole_dtype(x), x.device()});
+  const Tensor powers = arange(n, {integer_dtype(x), x.device()});
   return power(expand_dims(x, 1), o.increasing ? powers : reverse(powers));
 }
 
 // --- Windows ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// f of the places -1 to 1 of n points.
+// f at n points from -1 to 1.
 template <class F>
 Tensor window(std::string_view op, int64_t n, const TensorOptions& o, const Where& where, F&& f) {
   require_option(n >= 0, op, "n", n, "0 or more", where);
@@ -149,7 +149,7 @@ Tensor window(std::string_view op, int64_t n, const TensorOptions& o, const Wher
   for (int64_t i = 0; i < n; ++i) w.push_back(n == 1 ? 1.0 : f(double(2 * i + 1 - n) / double(n - 1)));
   return astype(tensor(w, {.device = o.device}), d, where);
 }
-double cosine(double turns) { return std::cos(std::numbers::pi * turns); }
+double cosine(double half_turns) { return std::cos(std::numbers::pi * half_turns); }
 }  // namespace
 
 Tensor bartlett(int64_t n, const TensorOptions& o, Where where) {

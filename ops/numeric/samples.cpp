@@ -19,11 +19,11 @@ Dim size_along(const Tensor& x, int64_t axis) { return x.shape()[size_t(axis)]; 
 Tensor part(const Tensor& x, int64_t axis, int64_t first, int64_t without_last) {
   return slice_axis(x, axis, first, size_along(x, axis) - without_last);
 }
-// What y sampled at x gives.
+// The dtype of results for y sampled at x.
 DType floating_of(const Tensor& y, const Tensor& x) { return promote(to_floating(y.dtype()), to_floating(x.dtype())); }
 
 // A vector along `axis` of a tensor with `ndim` axes.
-Tensor laid_along(const Tensor& v, int64_t axis, int64_t ndim) {
+Tensor shaped_along(const Tensor& v, int64_t axis, int64_t ndim) {
   Shape shape(Dims(size_t(ndim), 1));
   shape[size_t(axis)] = v.size();
   return reshape(v, shape);
@@ -40,11 +40,11 @@ void require_vector(std::string_view op, std::string_view what, const Tensor& x,
 
 namespace {
 struct Curve {
-  Tensor places, values;
+  Tensor points, values;
 };
-// One period of the curve in ascending order, with a place of the neighbouring periods on each side.
+// One period of the curve in ascending order, with one point of the neighbouring periods on each side.
 Curve one_period(const Curve& c, double period) {
-  const Tensor places = remainder(c.places, period), order = argsort(places), p = take(places, order, 0),
+  const Tensor points = remainder(c.points, period), order = argsort(points), p = take(points, order, 0),
                v = take(c.values, order, 0);
   const Tensor before = p(slice(-1, none)) - period, behind = p(slice(0, 1)) + period;
   return {concat({before, p, behind}), concat({v(slice(-1, none)), v, v(slice(0, 1))})};
@@ -66,21 +66,21 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
   if (o.period)
     require_option(*o.period > 0 && std::isfinite(*o.period), "interp", "period", *o.period, "positive", where);
   const bool wide = x.dtype() == DType::f64 || xp.dtype() == DType::f64 || fp.dtype() == DType::f64;
-  // Differences of integers need digits that f32 has not.
-  const bool whole = !is_differentiable(x.dtype()) || !is_differentiable(xp.dtype());
-  const DType d = wide || whole ? DType::f64 : DType::f32;
+  // Differences of integers need more digits than f32 has.
+  const bool needs_f64 = !is_differentiable(x.dtype()) || !is_differentiable(xp.dtype());
+  const DType d = wide || needs_f64 ? DType::f64 : DType::f32;
   Tensor at = astype(x, d);
   Curve c{astype(xp, d), astype(fp, d)};
   if (o.period) {
     c = one_period(c, *o.period);
     at = remainder(at, *o.period);
   }
-  const Dim n = c.places.shape()[0];
-  const Tensor first = c.values(0), last = c.values(-1), begin = c.places(0), end = c.places(-1);
+  const Dim n = c.points.shape()[0];
+  const Tensor first = c.values(0), last = c.values(-1), begin = c.points(0), end = c.points(-1);
   Tensor y = broadcast_to(first, at.shape());
   if (n > 1) {
-    const Tensor left = clip(searchsorted(c.places, at, true) - 1, 0, n - 2);
-    const Tensor x0 = take(c.places, left, 0), x1 = take(c.places, left + 1, 0), f0 = take(c.values, left, 0),
+    const Tensor left = clip(searchsorted(c.points, at, true) - 1, 0, n - 2);
+    const Tensor x0 = take(c.points, left, 0), x1 = take(c.points, left + 1, 0), f0 = take(c.values, left, 0),
                  f1 = take(c.values, left + 1, 0);
     const Tensor slope = (f1 - f0) / (x1 - x0), from_right = f1 + slope * (at - x1);
     y = f0 + slope * (at - x0);
@@ -96,7 +96,7 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
 // --- Integrals -------------------------------------------------------------------------------------------------------
 
 namespace {
-// The areas between neighbours, the axis that they lie along, and the dtype of what they add up to.
+// The areas between adjacent samples, their axis, and the dtype of their sum.
 struct Areas {
   Tensor each;
   int64_t axis;
@@ -116,7 +116,7 @@ Areas areas_of(std::string_view op, const Tensor& y, const Tensor& x, Axis axis,
   require_operand(op, x, where);
   const int64_t at = normal_axis(axis, y, op, where);
   const DType result = floating_of(y, x);
-  if (x.ndim() == 1 && y.ndim() > 1) return areas(y, laid_along(diff(to_work(x)), at, y.ndim()), at, result);
+  if (x.ndim() == 1 && y.ndim() > 1) return areas(y, shaped_along(diff(to_work(x)), at, y.ndim()), at, result);
   if (x.ndim() != y.ndim())
     fail(op,
          fmt::format("x must be a vector or have y's shape. got {} for y of {}", to_string(x.spec()),
@@ -149,13 +149,13 @@ Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, Axis axis, Where w
 
 namespace {
 
-// Element i along an axis, from the back where i is negative; the axis stays.
+// Element i along an axis, from the back if i is negative; the axis stays.
 Tensor element(const Tensor& x, int64_t axis, int64_t i) {
   const Dim at = i < 0 ? size_along(x, axis) + i : Dim(i);
   return slice_axis(x, axis, at, at + 1);
 }
 
-// The derivative along an axis of samples at equal distances h, by differences of second order (Fornberg 1988).
+// The derivative along an axis of samples at equal distances h, by second-order differences (Fornberg 1988).
 Tensor even_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
   const auto at = [&](int64_t i) { return element(f, axis, i); };
   const Tensor inside = (part(f, axis, 2, 0) - part(f, axis, 0, 2)) / (2 * h);
@@ -163,7 +163,7 @@ Tensor even_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge
   return concat(
       {(-1.5 * at(0) + 2.0 * at(1) - 0.5 * at(2)) / h, inside, (0.5 * at(-3) - 2.0 * at(-2) + 1.5 * at(-1)) / h}, axis);
 }
-// At places whose distances are `h`, laid along the axis.
+// At points whose distances are `h`, shaped along the axis.
 Tensor uneven_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
   const auto at = [&](int64_t i) { return element(f, axis, i); };
   const auto gap = [&](int64_t i) { return element(h, axis, i); };
@@ -210,9 +210,9 @@ std::vector<Tensor> gradient(const Tensor& f, const GradientOfSamples& o, Where 
     }
     require_vector("gradient", "a spacing", spacing, where);
     if (spacing.shape()[0] != n)
-      fail("gradient", fmt::format("axis {} has {} samples, and its places are {}", axis, n, to_string(spacing.spec())),
+      fail("gradient", fmt::format("axis {} has {} samples, and its points are {}", axis, n, to_string(spacing.spec())),
            where);
-    const Tensor gaps = laid_along(diff(to_work(spacing)), axis, f.ndim());
+    const Tensor gaps = shaped_along(diff(to_work(spacing)), axis, f.ndim());
     out.push_back(astype(uneven_differences(samples, gaps, axis, o.edge_order), floating_of(f, spacing)));
   }
   return out;
@@ -229,15 +229,16 @@ Tensor unwrap(const Tensor& p, const UnwrapOptions& o, Where where) {
   const Tensor jump = diff(x, 1, axis);
   Tensor small = remainder(jump + half, o.period) - half;
   small = rill::where((small == -half) & (jump > 0), half, small);
-  const Tensor mend = rill::where(abs(jump) < o.discont.value_or(half), 0, small - jump);
-  return from_work(concat({slice_axis(x, axis, 0, 1), part(x, axis, 1, 0) + cumsum(mend, axis)}, axis), p.dtype());
+  const Tensor correction = rill::where(abs(jump) < o.discont.value_or(half), 0, small - jump);
+  return from_work(concat({slice_axis(x, axis, 0, 1), part(x, axis, 1, 0) + cumsum(correction, axis)}, axis),
+                   p.dtype());
 }
 
 // --- Convolution -----------------------------------------------------------------------------------------------------
 
 namespace {
 
-// The digits of integers, the lowest first, each between -2^(bits - 1) and 2^(bits - 1): as many as x's dtype has.
+// The digits of integers, lowest first, each between -2^(bits - 1) and 2^(bits - 1): as many as x's dtype needs.
 std::vector<Tensor> digits_of(const Tensor& x, int bits) {
   std::vector<Tensor> digits;
   Tensor rest = astype(x, DType::i64);
@@ -250,8 +251,8 @@ std::vector<Tensor> digits_of(const Tensor& x, int bits) {
   return digits;
 }
 
-// Of long integers, modulo 2^64 as all their sums are: by Fourier transforms in f64 of their digits, which are so small
-// that sums are less than a half away from what they are: n m operations become n log n, and memory n.
+// For long integers, modulo 2^64 as all their sums are: by Fourier transforms in f64 of their digits, which are so
+// small that the error of each sum is below one half: n m operations become n log n, and memory n.
 Tensor sliding_products_of_integers(const Tensor& a, const Tensor& v) {
   const Dim n = a.shape()[0], m = v.shape()[0];
   const int bits = n.hint() <= int64_t(1) << 22 ? 10 : n.hint() <= int64_t(1) << 26 ? 8 : 6;
@@ -272,13 +273,13 @@ Tensor sliding_products_of_integers(const Tensor& a, const Tensor& v) {
   return astype(sum, a.dtype());
 }
 
-// Whether n m products, each of which is made a number of a matrix, are few; both ways are right.
+// Whether n m products, each of which becomes an element of a matrix, are few; both algorithms are right.
 bool are_few(Dim n, Dim m) {
   const CostDims either_is_right;
   return multiply_sizes(n, m) <= 1 << 20;
 }
 
-// out[i] = sum_k a[i + k] v[k] over the overlaps that are whole.
+// out[i] = sum_k a[i + k] v[k] for full overlaps.
 Tensor sliding_products(const Tensor& a, const Tensor& v) {
   const Dim n = a.shape()[0], m = v.shape()[0];
   if (is_complex(a.dtype())) {
@@ -289,8 +290,8 @@ Tensor sliding_products(const Tensor& a, const Tensor& v) {
   if (is_floating(a.dtype())) return reshape(conv(reshape(a, {1, n, 1}), reshape(v, {m, 1, 1})), {n - m + 1});
   if (!are_few(n, m)) return sliding_products_of_integers(a, v);
   const TensorOptions index{DType::i64, a.device()};
-  const Tensor places = expand_dims(arange(n - m + 1, index), 1) + arange(m, index);
-  return matmul(take(a, places, 0), v);
+  const Tensor points = expand_dims(arange(n - m + 1, index), 1) + arange(m, index);
+  return matmul(take(a, points, 0), v);
 }
 
 // The same in one of the modes, where a is the longer.
@@ -323,7 +324,7 @@ Tensor correlate(const Tensor& a, const Tensor& v, ConvolveMode mode, Where wher
   CallerScope caller(where);
   const auto [x, y] = signals("correlate", a, v, where);
   const Tensor other = is_complex(y.dtype()) ? conj(y) : y;
-  // Of a shorter `a` the roles are changed, and the result is in the other direction.
+  // With a shorter `a` the operands swap roles, and the result is reversed.
   if (x.shape()[0] < y.shape()[0]) return reverse(slide(other, x, mode));
   return slide(x, other, mode);
 }

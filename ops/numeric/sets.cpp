@@ -11,8 +11,8 @@ namespace rill {
 
 namespace {
 
-// A number for each row of ids [n, width], in the order of the rows. Neighbouring columns are joined, which halves
-// them.
+// A number for each row of ids [n, width], in the order of the rows. Each step joins pairs of columns, which halves the
+// width.
 Tensor ranks_of_rows(Tensor ids) {
   if (ids.size() == 0) return zeros({ids.dim(0)}, {DType::i64, ids.device()});
   while (ids.dim(1) > 1) {
@@ -94,11 +94,11 @@ Tensor isin(const Tensor& operand, const Tensor& set, const IsinOptions& o, Wher
   require_operand("isin", operand, where);
   require_operand("isin", set, where);
   const auto [x, values] = join_numbers(operand, set);
-  const auto is_whole = [](DType d) { return is_integer(d) || is_bool(d); };
+  const auto is_integral = [](DType d) { return is_integer(d) || is_bool(d); };
   Tensor y;
-  if (x.dtype() != values.dtype() && is_whole(x.dtype()) && is_whole(values.dtype())) {
-    // As == has them: by their values, which f64, to which i64 and u64 promote, may not hold. What a cast changes is
-    // not among them.
+  if (x.dtype() != values.dtype() && is_integral(x.dtype()) && is_integral(values.dtype())) {
+    // As in ==: by their values, which f64, to which i64 and u64 promote, may not hold. Elements that the cast changes
+    // are not in the set.
     const Tensor a = astype(x, values.dtype());
     y = logical_and(found(a, ravel(values)), a == x);
   } else {

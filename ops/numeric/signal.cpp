@@ -55,8 +55,8 @@ Frames frames_of(std::string_view op, int64_t n_fft, int64_t hop, int64_t win_le
   return f;
 }
 
-// Where the elements of `count` frames lie in the signal: [count, size].
-Tensor places(const Frames& f, Dim count, Device device) {
+// The indices in the signal of the elements of `count` frames: [count, size].
+Tensor frame_indices(const Frames& f, Dim count, Device device) {
   return expand_dims(arange(0, count, 1, {DType::i64, device}) * f.hop, 1) + arange(0, f.size, 1, {DType::i64, device});
 }
 
@@ -87,7 +87,7 @@ Tensor stft(const Tensor& x, int64_t n_fft, const StftOptions& o, Where where) {
   }
   const Dim samples = t.shape().back();
   if (samples < n_fft) fail("stft", fmt::format("{} samples do not fill a frame of n_fft = {}", samples, n_fft), where);
-  Tensor frames = take(t, places(f, (samples - n_fft) / f.hop + 1, t.device()), -1);
+  Tensor frames = take(t, frame_indices(f, (samples - n_fft) / f.hop + 1, t.device()), -1);
   if (f.window.defined()) frames = frames * f.window.to(t.device());
   const fft::FftOptions options{.norm = o.normalized ? fft::Norm::ortho : fft::Norm::backward};
   return swapaxes(onesided ? fft::rfft(frames, options) : fft::fft(frames, options), -1, -2);
@@ -112,9 +112,9 @@ Tensor istft(const Tensor& y, int64_t n_fft, const IstftOptions& o, Where where)
   const Tensor window = f.window.defined() ? f.window.to(y.device()) : ones({n_fft}, TensorOptions{real, y.device()});
   frames = frames * window;
 
-  // Frames, and the squares of their windows, added up where they lie.
+  // Overlap-add of the frames, and of the squares of their windows.
   const Dim total = (count - 1) * f.hop + n_fft;
-  const Tensor at = places(f, count, y.device()).reshape({-1});
+  const Tensor at = frame_indices(f, count, y.device()).reshape({-1});
   const auto added = [&](const Tensor& parts) {
     Shape shape = parts.shape();
     shape.resize(shape.size() - 2);
@@ -125,17 +125,17 @@ Tensor istft(const Tensor& y, int64_t n_fft, const IstftOptions& o, Where where)
   Tensor signal = added(frames), weight = added(broadcast_to(square(window), {count, n_fft}));
   const Dim from = o.center ? n_fft / 2 : 0, known = larger(total - 2 * from, 0);
   require_option(!o.length || *o.length >= 0, "istft", "length", o.length.value_or(0), "0 or more", where);
-  const Dim wanted = o.length ? Dim(*o.length) : known;
-  const Dim end = wanted < total - from ? from + wanted : total;
+  const Dim requested = o.length ? Dim(*o.length) : known;
+  const Dim end = requested < total - from ? from + requested : total;
   signal = slice_axis(signal, -1, from, end), weight = slice_axis(weight, -1, from, end);
   require_elements([](const Tensor& w) { return rill::all(w > 1e-11); }, "istft",
                    "the windows must overlap: somewhere the sum of their squares is 0, and the signal is not known. "
                    "choose a smaller hop_length or another window",
                    weight, where);
   signal = signal / weight;
-  if (end - from == wanted) return signal;
+  if (end - from == requested) return signal;
   std::vector<Padding> widths(size_t(signal.ndim()));
-  widths.back() = {0, wanted - (end - from)};
+  widths.back() = {0, requested - (end - from)};
   return pad(signal, widths);
 }
 
@@ -162,25 +162,25 @@ Tensor polyfit(const Tensor& x, const Tensor& y, int64_t degree, const PolyfitOp
   if (!is_real(x) || !is_real(y) || x.ndim() != 1 || (y.ndim() != 1 && y.ndim() != 2) || y.shape()[0] != x.shape()[0] ||
       x.shape()[0] == 0)
     fail("polyfit",
-         fmt::format("takes real places [n] and values [n] or [n, k], n of 1 or more. got {} and {}",
+         fmt::format("takes real points [n] and values [n] or [n, k], n of 1 or more. got {} and {}",
                      to_string(x.spec()), to_string(y.spec())),
          where);
   DType result = to_floating(promote(x.dtype(), false, y.dtype(), false));
   if (is_half(result)) result = f32;
   const DType d =
-      promote(result, promote(work_dtype(x.dtype()), work_dtype(y.dtype())));  // powers of integers are long
+      promote(result, promote(work_dtype(x.dtype()), work_dtype(y.dtype())));  // powers of integers are large
   Tensor powers = vander(astype(x, d), {.n = degree + 1}), values = astype(y, d);
   if (o.weights) {
     if (!o.weights->defined() || !is_real(*o.weights) || o.weights->shape() != x.shape())
       fail("polyfit",
-           fmt::format("weights are real and of the places' shape, {}. got {}", to_string(x.spec()),
+           fmt::format("weights are real and of the points' shape, {}. got {}", to_string(x.spec()),
                        o.weights->defined() ? to_string(o.weights->spec()) : "an undefined tensor"),
            where);
     const Tensor w = expand_dims(astype(*o.weights, d), 1);
     powers = powers * w;
     values = y.ndim() == 1 ? values * squeeze(w, 1) : values * w;
   }
-  // Columns of length 1 keep the powers comparable.
+  // Columns of norm 1 keep the powers comparable.
   const Tensor size = stop_gradient(sqrt(sum(square(powers), 0))), scale = rill::where(size == 0, 1, size);
   const Tensor solution = linalg::lstsq(powers / scale, values, {.rtol = o.rtol}).solution;
   return astype(solution / (y.ndim() == 1 ? scale : expand_dims(scale, 1)), result);

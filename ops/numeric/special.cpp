@@ -44,7 +44,7 @@ Tensor of_two(std::string_view op, const Tensor& x, const Tensor& y, const Where
 Tensor factorial(const Tensor& n, Where where) {
   CallerScope caller(where);
   return in_f64("factorial", n, where, [](const Tensor& x) {
-    // x Gamma(x) where x + 1 would lose a bit that Gamma(x + 1) depends on.
+    // x Gamma(x) if x + 1 would lose a bit that Gamma(x + 1) depends on.
     const Tensor below = x < 0, large = x > 1, down = rill::where(large, x, 2);
     const Tensor near = tgamma(rill::where(logical_or(below, large), 0, x) + 1);
     return rill::where(below, 0, rill::where(large, down * tgamma(down), near));
@@ -60,9 +60,9 @@ Tensor log_ndtr(const Tensor& x, Where where) {
   return in_float_blocks(
       [](const Tensor& v) {
         const Tensor is_low = v < -1, low = rill::where(is_low, v, -2), high = rill::where(is_low, 0, v);
-        constexpr double share = std::numbers::sqrt2 / 2;
-        return rill::where(is_low, log(0.5 * erfcx(-share * low)) - 0.5 * square(low),
-                           log1p(-0.5 * erfc(share * high)));
+        constexpr double root_half = std::numbers::sqrt2 / 2;
+        return rill::where(is_low, log(0.5 * erfcx(-root_half * low)) - 0.5 * square(low),
+                           log1p(-0.5 * erfc(root_half * high)));
       },
       t);
 }
@@ -81,7 +81,7 @@ Tensor xlog1py(const Tensor& x, const Tensor& y, Where where) {
 }
 
 namespace {
-// x log(x / y) of positive numbers; log(x) - log(y) where the quotient leaves the range of numbers.
+// x log(x / y) of positive numbers; log(x) - log(y) if the quotient overflows or underflows.
 Tensor entropy_term(const Tensor& x, const Tensor& y, const Tensor& inside) {
   const Tensor a = where(inside, x, 1), b = where(inside, y, 1), quotient = a / b;
   const Tensor fits = (quotient > 1e-30) & (quotient < 1e30);
@@ -116,7 +116,7 @@ Elliptic elliptic(const Tensor& m) {
   const Tensor inside = m < 1, p = where(inside, m, 0);
   Tensor a = ones_like(p), g = sqrt(1 - p), sum = 0.5 * p;
   double weight = 0.5;
-  for (int i = 0; i < 14; ++i) {  // the logarithm of a / g halves, from 1e154 at most; then the digits double
+  for (int i = 0; i < 14; ++i) {  // log(a / g), of 1e154 at most, halves; then the number of right digits doubles
     const Tensor half = (a - g) * 0.5, mean = (a + g) * 0.5;
     weight *= 2;
     sum = sum + weight * square(half);
@@ -140,7 +140,7 @@ Tensor ellipe(const Tensor& m, Where where) {
 // --- Polynomials -----------------------------------------------------------------------------------------------------
 
 namespace {
-// p[n] of p[0] = 1, p[1] = first, and p[k + 1] = next(k, p[k], p[k - 1]), where f32 and halves are computed in f64.
+// p[n] of p[0] = 1, p[1] = first, and p[k + 1] = next(k, p[k], p[k - 1]); f32 and halves are computed in f64.
 template <class First, class Next>
 Tensor by_recurrence(std::string_view op, int64_t n, const Tensor& x, const Where& where, First first, Next next) {
   require_option(n >= 0 && n <= 10000, op, "n", n, "from 0 to 10000", where);

@@ -203,7 +203,7 @@ int tail_axes_of_product(std::span<const Spec* const> in, const Spec& out, Attrs
   constexpr int64_t least_work = 1 << 18, most_terms = 8192;
   const ContractionParams& p = attrs.as<ContractionParams>();
   const int64_t terms = terms_of_element(p, in[0]->shape), result = out.shape.numel();
-  if (!p.lhs_batch.empty() || terms == 0 || terms > most_terms || result < least_tail_result ||
+  if (!p.lhs_batch.empty() || terms == 0 || terms > most_terms || result < min_tail_result ||
       result * terms < least_work)
     return -1;
   return in[1]->shape.ndim() - int(p.rhs_contract.size());

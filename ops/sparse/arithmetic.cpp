@@ -1,4 +1,4 @@
-// Elementwise arithmetic of sparse tensors, sums and joining: composites, by what is done to the listed elements.
+// Elementwise arithmetic of sparse tensors, sums and joining: composites of ops on the stored elements.
 #include <fmt/format.h>
 
 #include "rill/ops/apply.h"
@@ -9,19 +9,19 @@
 namespace rill {
 namespace {
 
-// What meets each listed element of `a` where b, a dense tensor, broadcasts to a's shape: [nnz].
+// The elements of `b`, a dense tensor that broadcasts to a's shape, at the stored elements of `a`: [nnz].
 Tensor beside(const SparseTensor& a, const Tensor& b, std::string_view op, const Where& where) {
   require_defined(op, b, "an operand", where);
   if (b.ndim() == 0) return b;
   const Shape& shape = a.shape(where);
-  const size_t more = shape.size() - std::min(shape.size(), b.shape().size());
+  const size_t extra_axes = shape.size() - std::min(shape.size(), b.shape().size());
   bool fits = b.shape().size() <= shape.size();
   std::vector<Tensor> columns;
   GatherAttrs everywhere;
   for (size_t i = 0; fits && i < b.shape().size(); ++i) {
-    const Tensor column = SparseParts::column(a, int64_t(more + i));
+    const Tensor column = SparseParts::column(a, int64_t(extra_axes + i));
     const bool repeated = b.shape()[i] == 1;
-    fits = repeated || b.shape()[i] == shape[more + i];
+    fits = repeated || b.shape()[i] == shape[extra_axes + i];
     columns.push_back(repeated ? zeros_like(column) : column);
     everywhere.axes.push_back(int64_t(i));
   }
@@ -48,7 +48,7 @@ Tensor sum_with(const Tensor& dense, const SparseTensor& a, std::string_view op,
   return scatter(astype(dense, dtype), columns, astype(a.values(), dtype), everywhere, ScatterMode::add);
 }
 
-// What sum() makes of this dtype.
+// The dtype of sum() for this dtype.
 DType sum_dtype(DType d) { return sum(zeros({1}, d)).dtype(); }
 
 }  // namespace
@@ -110,16 +110,16 @@ SparseTensor divide(const SparseTensor& a, const Tensor& b, Where where) {
 SparseTensor multiply(const SparseTensor& a, const SparseTensor& b, Where where) {
   CallerScope caller(where);
   SparseParts::require_one_shape(a, b.shape(where), "multiply", where);
-  SparseParts::require_known_places(a, "multiply", where);
-  SparseParts::require_known_places(b, "multiply", where);
+  SparseParts::require_known_indices(a, "multiply", where);
+  SparseParts::require_known_indices(b, "multiply", where);
   const SparseTensor x = a.coalesce(), y = b.coalesce();
   Tensor of_x, of_y;
   {
     EagerScope eager;
-    const Tensor places = SparseParts::places(x), others = SparseParts::places(y);
-    const Tensor at = searchsorted(others, places);
+    const Tensor flat = SparseParts::flat_indices(x), others = SparseParts::flat_indices(y);
+    const Tensor at = searchsorted(others, flat);
     const Tensor padded = concat({others, full({1}, -1, {DType::i64, others.device()})});
-    of_x = nonzero(take(padded, at, 0) == places)[0];
+    of_x = nonzero(take(padded, at, 0) == flat)[0];
     of_y = take(at, of_x, 0);
   }
   const SparseTensor both = SparseParts::take(x, of_x, true);
@@ -130,11 +130,11 @@ SparseTensor multiply(const SparseTensor& a, const SparseTensor& b, Where where)
 
 SparseTensor SparseTensor::sum_sparse(const Axes& axes, Where where) const {
   CallerScope caller(where, "SparseTensor::sum_sparse");
-  const Dims gone = normal_axes(axes, ndim(where), "sum_sparse", where);
+  const Dims reduced = normal_axes(axes, ndim(where), "sum_sparse", where);
   Shape shape;
   std::vector<Tensor> columns;
   for (int64_t axis = 0; axis < ndim(); ++axis) {
-    if (std::find(gone.begin(), gone.end(), Dim(axis)) != gone.end()) continue;
+    if (std::find(reduced.begin(), reduced.end(), Dim(axis)) != reduced.end()) continue;
     shape.push_back(shape_[size_t(axis)]);
     columns.push_back(SparseParts::column(*this, axis));
   }
@@ -143,16 +143,17 @@ SparseTensor SparseTensor::sum_sparse(const Axes& axes, Where where) const {
 
 Tensor sum(const SparseTensor& a, const Axes& axes, bool keepdims, Where where) {
   CallerScope caller(where);
-  const Dims gone = normal_axes(axes, a.ndim(where), "sum", where);
+  const Dims reduced = normal_axes(axes, a.ndim(where), "sum", where);
   Shape shape(a.shape());
   for (size_t axis = 0; axis < shape.size(); ++axis)
-    if (gone.empty() || std::find(gone.begin(), gone.end(), Dim(int64_t(axis))) != gone.end()) shape[axis] = 1;
+    if (reduced.empty() || std::find(reduced.begin(), reduced.end(), Dim(int64_t(axis))) != reduced.end())
+      shape[axis] = 1;
   Tensor out;
-  if (gone.empty() || int(gone.size()) == a.ndim()) {
+  if (reduced.empty() || int(reduced.size()) == a.ndim()) {
     out = sum(a.values());
-  } else {  // half precision is summed in f32, as sum() does
+  } else {  // half precision is summed in f32, as in sum()
     const DType dtype = sum_dtype(a.dtype());
-    out = (is_half(dtype) ? a.astype(f32) : a).sum_sparse(gone).to_dense();
+    out = (is_half(dtype) ? a.astype(f32) : a).sum_sparse(reduced).to_dense();
     if (is_half(dtype)) out = astype(out, dtype);
   }
   return keepdims ? reshape(out, shape) : out;
@@ -161,12 +162,13 @@ Tensor sum(const SparseTensor& a, const Axes& axes, bool keepdims, Where where) 
 Tensor mean(const SparseTensor& a, const Axes& axes, bool keepdims, Where where) {
   CallerScope caller(where);
   const DType dtype = to_floating(a.dtype(where));
-  // Integers are added as such, halves in f32: as mean() of a dense tensor.
+  // Integers are summed as integers, halves in f32: as in mean() of a dense tensor.
   const Tensor total = sum(is_half(dtype) ? a.astype(f32) : a, axes, keepdims);
   Dim count = 1;
-  const Dims gone = normal_axes(axes, a.ndim(), "mean", where);
+  const Dims reduced = normal_axes(axes, a.ndim(), "mean", where);
   for (size_t axis = 0; axis < a.shape().size(); ++axis)
-    if (gone.empty() || std::find(gone.begin(), gone.end(), Dim(int64_t(axis))) != gone.end()) count *= a.shape()[axis];
+    if (reduced.empty() || std::find(reduced.begin(), reduced.end(), Dim(int64_t(axis))) != reduced.end())
+      count *= a.shape()[axis];
   return astype(total / count, dtype);
 }
 

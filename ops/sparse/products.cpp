@@ -1,5 +1,5 @@
-// Products with sparse matrices: the records of the two that are kernels, each of which is in the other's gradient, and
-// the public functions. devices/cpu/product/sparse.cpp has the kernels.
+// Products with sparse matrices: the records of the two kernels, each of which is in the other's gradient, and the
+// public functions. devices/cpu/product/sparse.cpp has the kernels.
 #include <fmt/format.h>
 
 #include "rill/devices/params/read_attrs.h"
@@ -18,7 +18,7 @@ const ReadableAttrs readable_sparse_matmul{std::type_identity<SparseMatmulParams
 // --- The records -----------------------------------------------------------------------------------------------------
 
 // Throws unless operands `rows` and rows + 1 are i64 vectors of one size.
-void require_places(const InferArgs& a, int rows) {
+void require_index_vectors(const InferArgs& a, int rows) {
   for (int i : {rows, rows + 1})
     if (a[i].dtype != DType::i64 || a[i].shape.ndim() != 1 || a[i].shape[0] != a[rows].shape[0])
       a.reject("rows and columns must be i64 vectors with one element for each entry");
@@ -28,7 +28,7 @@ void require_matrix(const InferArgs& a, int i) {
 }
 
 OutSpecs infer_sparse_matmul(const InferArgs& a) {
-  require_places(a, 1);
+  require_index_vectors(a, 1);
   require_matrix(a, 3);
   if (!(a[0].shape == a[1].shape)) a.reject("the values must be a vector with one element for each entry");
   if (a[3].dtype != a[0].dtype) a.reject("the values and the dense matrix must have one dtype");
@@ -36,7 +36,7 @@ OutSpecs infer_sparse_matmul(const InferArgs& a) {
 }
 
 OutSpecs infer_sampled_matmul(const InferArgs& a) {
-  require_places(a, 2);
+  require_index_vectors(a, 2);
   require_matrix(a, 0);
   require_matrix(a, 1);
   if (a[0].shape[1] != a[1].shape[1]) a.reject("both matrices must have equally many columns");
@@ -74,7 +74,7 @@ Tensors vjp_sampled_matmul(const VjpArgs& a) {
 
 // --- Rules of vmap ---------------------------------------------------------------------------------------------------
 
-// The indices of a batch of matrices of `size` rows (or columns) as those of one, which has them as blocks.
+// The indices of a batch of matrices of `size` rows (or columns) as those of one block-diagonal matrix.
 Tensor indices_of_blocks(const BatchArgs& a, size_t i, Dim size) {
   const Tensor first = reshape(arange(a.size, {DType::i64, a.in[i].device()}) * size, {a.size, 1});
   return ravel(with_batch(a, i) + first);
@@ -109,7 +109,7 @@ using samples::uniform;
 
 std::vector<Sample> sparse_matmul_samples() {
   std::vector<Sample> out;
-  for (int64_t n : {1, 3, 75})  // unsorted, with places that come twice
+  for (int64_t n : {1, 3, 75})  // unsorted, with duplicate elements
     out.push_back(
         {{uniform({20}), integers({20}, 0, 5), integers({20}, 0, 7, DType::i64, 2), uniform({7, n}, -2, 2, 3)},
          SparseMatmulParams{5}});
@@ -217,14 +217,14 @@ Tensor matmul(const Tensor& a, const SparseTensor& b, Where where) {
   return rill::transpose(matmul(b.transpose(), rill::transpose(a)));
 }
 
-// Each element of `a` meets the row of `b` that its column names.
+// Each element of `a` is multiplied by the row of `b` that its column selects.
 SparseTensor matmul(const SparseTensor& a, const SparseTensor& b, Where where) {
   CallerScope caller(where);
   require_sparse_matrix(a, where);
   require_sparse_matrix(b, where);
   require_sizes(a.shape(), b.shape(), a.shape()[1], b.shape()[0], where);
-  SparseParts::require_known_places(a, "matmul", where);
-  SparseParts::require_known_places(b, "matmul", where);
+  SparseParts::require_known_indices(a, "matmul", where);
+  SparseParts::require_known_indices(b, "matmul", where);
   const DType dtype = promote(a.dtype(), b.dtype());
   const SparseTensor right = b.coalesce();
   Tensor owner, partner, indices;

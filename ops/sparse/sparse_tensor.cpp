@@ -1,4 +1,4 @@
-// SparseTensor: making one, and what changes or reads its indices. Arithmetic is in arithmetic.cpp, products are in
+// SparseTensor: creation, and what changes or reads its indices. Arithmetic is in arithmetic.cpp, products are in
 // products.cpp.
 #include <fmt/format.h>
 
@@ -44,8 +44,8 @@ void require_shapes(const Tensor& indices, const Tensor& values, const Shape& sh
     fail(op, fmt::format("the shape is {}: it may have less than 2^63 elements", to_string(shape)), where);
 }
 
-// Throws where an index, dense along each axis, is out of range; returns whether the indices ascend.
-bool check_places(const Tensor& indices, const Shape& shape, const Where& where) {
+// Throws if an index, dense along each axis, is out of range; returns whether the indices are sorted.
+bool check_indices(const Tensor& indices, const Shape& shape, const Where& where) {
   EagerScope eager;
   const Tensor axes = transpose(indices).to(Device()).contiguous();
   const int64_t* p = axes.data<int64_t>().data();
@@ -101,13 +101,13 @@ SparseTensor SparseParts::take(const SparseTensor& t, const Tensor& picks, bool 
   return {SparseTensor::Unchecked(), std::move(indices), rill::take(t.values(), picks, 0), t.shape(), coalesced};
 }
 
-Tensor SparseParts::places(const SparseTensor& t) {
+Tensor SparseParts::flat_indices(const SparseTensor& t) {
   Tensor at = zeros({t.nnz()}, {DType::i64, t.values().device()});
   for (size_t axis = 0; axis < t.shape().size(); ++axis) at = at * t.shape()[axis] + column(t, int64_t(axis));
   return at;
 }
 
-void SparseParts::require_known_places(const SparseTensor& t, std::string_view name, const Where& where) {
+void SparseParts::require_known_indices(const SparseTensor& t, std::string_view name, const Where& where) {
   if (t.indices(where).is_symbolic())
     fail(name,
          fmt::format("how many elements the result lists depends on the indices of a sparse tensor, which {}. do it "
@@ -129,7 +129,7 @@ void SparseParts::require_one_shape(const SparseTensor& a, const Shape& b, std::
          where);
 }
 
-// --- Making one ------------------------------------------------------------------------------------------------------
+// --- Creation --------------------------------------------------------------------------------------------------------
 
 SparseTensor::SparseTensor(Unchecked, Tensor indices, Tensor values, Shape shape, bool coalesced)
     : indices_(std::move(indices)), values_(std::move(values)), shape_(std::move(shape)), coalesced_(coalesced) {}
@@ -144,7 +144,7 @@ SparseTensor::SparseTensor(const Tensor& indices, const Tensor& values, const Sh
   }
   EagerScope eager;
   indices_ = by_axis(rill::astype(indices, DType::i64));
-  coalesced_ = check_places(indices_, shape, where);
+  coalesced_ = check_indices(indices_, shape, where);
 }
 
 SparseTensor SparseTensor::from_dense(const Tensor& x, Where where) {
@@ -188,7 +188,7 @@ SparseTensor SparseTensor::from_csr(const CsrParts& parts, Where where) {
     if (!std::is_sorted(s.begin(), s.end()) || s.front() != 0 || s.back() != count)
       fail("from_csr", fmt::format("row_starts must ascend from 0 to {}, the number of values", int64_t(count)), where);
   }
-  // The row of element e is the number of rows that begin at or before it, less one.
+  // The row of element e is the number of rows that begin at or before it, minus one.
   const Tensor rows = searchsorted(starts, arange(count, {DType::i64, starts.device()}), true) - 1;
   return SparseTensor(stack({rows, rill::astype(parts.columns, DType::i64)}, 1), parts.values, parts.shape, where);
 }
@@ -198,7 +198,7 @@ SparseTensor SparseTensor::from_csr(const CsrParts& parts, Where where) {
 Tensor SparseTensor::to_dense(Where where) const {
   CallerScope caller(where, "SparseTensor::to_dense");
   checked(where);
-  if (shape_.empty()) return rill::reshape(segment_sum(values_, zeros_like(SparseParts::places(*this)), 1), {});
+  if (shape_.empty()) return rill::reshape(segment_sum(values_, zeros_like(SparseParts::flat_indices(*this)), 1), {});
   std::vector<Tensor> columns;
   GatherAttrs everywhere;
   for (int64_t axis = 0; axis < shape_.ndim(); ++axis) {
@@ -212,12 +212,12 @@ Tensor SparseTensor::to_dense(Where where) const {
 SparseTensor SparseTensor::coalesce(Where where) const {
   CallerScope caller(where, "SparseTensor::coalesce");
   if (checked(where).coalesced_) return *this;
-  SparseParts::require_known_places(*this, "coalesce", where);
+  SparseParts::require_known_indices(*this, "coalesce", where);
   Tensor order, slots, places;
   std::vector<Tensor> columns;
   {
     EagerScope eager;
-    const Tensor unsorted = SparseParts::places(*this);
+    const Tensor unsorted = SparseParts::flat_indices(*this);
     order = argsort(unsorted);
     const Tensor sorted = rill::take(unsorted, order, 0);
     const Tensor before = concat({full({1}, -1, {DType::i64, sorted.device()}), sorted});
@@ -281,21 +281,21 @@ SparseTensor SparseTensor::reshape(const Shape& shape, Where where) const {
     else known = multiply_sizes(known, shape[i]);
   }
   if (open >= 0 && known > 0) out[size_t(int64_t(open))] = shape_.numel() / known;
-  Dim all = 1, large = 1;  // as for a new one, sizes of 0 hide no others
+  Dim all = 1, large = 1;  // as for a new one, sizes of 0 do not hide the others
   for (Dim n : out) all = multiply_sizes(all, n), large = multiply_sizes(large, n.hint() > 1 ? n : Dim(1));
   if (std::any_of(out.begin(), out.end(), [](Dim n) { return n < 0; }) || all != shape_.numel() ||
       large.hint() == INT64_MAX)
     fail("reshape",
          fmt::format("a tensor of the shape {} cannot have the shape {}", to_string(shape_), to_string(shape)), where);
-  return SparseParts::from_columns(columns_of(SparseParts::places(*this), out), values_, out, coalesced_);
+  return SparseParts::from_columns(columns_of(SparseParts::flat_indices(*this), out), values_, out, coalesced_);
 }
 
 // --- Slices ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Narrows `kept`, which elements are taken, to those that `i` takes of the axis whose indices are `column`; gives the
-// indices that those then have.
+// Narrows the mask `kept` to the elements that `i` selects along the axis whose indices are `column`; returns their new
+// indices.
 Tensor narrowed(const Index& i, const Tensor& column, Dim n, int64_t axis, Tensor& kept, const Where& where) {
   if (i.kind == Index::Kind::integer) {
     const Dim at = *i.start < 0 ? *i.start + n : *i.start;
@@ -319,7 +319,7 @@ Tensor narrowed(const Index& i, const Tensor& column, Dim n, int64_t axis, Tenso
 SparseTensor SparseTensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
                                       Where where) const {
   CallerScope caller(where, "SparseTensor");
-  SparseParts::require_known_places(*this, op, where);
+  SparseParts::require_known_indices(*this, op, where);
   std::vector<Index> index;
   for (const Index& i : {i0, i1, i2, i3, i4, i5, i6, i7}) {
     if (i.kind == Index::Kind::absent) break;

@@ -1,5 +1,5 @@
-// FarmHash's Fingerprint64 (Pike 2014, "FarmHash", which TensorFlow hashes strings with): of up to 16, 32, 64 bytes by
-// a formula of each, of longer strings in blocks of 64.
+// FarmHash's Fingerprint64 (Pike 2014, "FarmHash", with which TensorFlow hashes strings): for up to 16, 32, 64 bytes by
+// a formula each, for longer strings in blocks of 64.
 #include <fmt/format.h>
 
 #include <bit>
@@ -26,7 +26,7 @@ uint64_t word(const char* p) {
 }
 uint64_t eight(const char* p) { return word<uint64_t>(p); }
 uint64_t folded(uint64_t v) { return v ^ v >> 47; }
-uint64_t turned(uint64_t v, int by) { return std::rotr(v, by); }
+uint64_t rotated(uint64_t v, int by) { return std::rotr(v, by); }
 
 uint64_t mix(uint64_t u, uint64_t v, uint64_t factor) {
   const uint64_t a = folded((u ^ v) * factor);
@@ -38,7 +38,7 @@ uint64_t hash_up_to_16(std::string_view text) {
   const uint64_t n = text.size(), factor = k2 + n * 2;
   if (n >= 8) {
     const uint64_t a = eight(s) + k2, b = eight(s + n - 8);
-    return mix(turned(b, 37) * factor + a, (turned(a, 25) + b) * factor, factor);
+    return mix(rotated(b, 37) * factor + a, (rotated(a, 25) + b) * factor, factor);
   }
   if (n >= 4) return mix(n + (word<uint32_t>(s) << 3), word<uint32_t>(s + n - 4), factor);
   if (n == 0) return k2;
@@ -51,17 +51,17 @@ uint64_t hash_up_to_32(std::string_view text) {
   const char* s = text.data();
   const uint64_t n = text.size(), factor = k2 + n * 2, a = eight(s) * k1, b = eight(s + 8),
                  c = eight(s + n - 8) * factor, d = eight(s + n - 16) * k2;
-  return mix(turned(a + b, 43) + turned(c, 30) + d, a + turned(b + k2, 18) + c, factor);
+  return mix(rotated(a + b, 43) + rotated(c, 30) + d, a + rotated(b + k2, 18) + c, factor);
 }
 
 uint64_t hash_up_to_64(std::string_view text) {
   const char* s = text.data();
   const uint64_t n = text.size(), factor = k2 + n * 2, a = eight(s) * k2, b = eight(s + 8),
                  c = eight(s + n - 8) * factor, d = eight(s + n - 16) * k2;
-  const uint64_t y = turned(a + b, 43) + turned(c, 30) + d, z = mix(y, a + turned(b + k2, 18) + c, factor);
+  const uint64_t y = rotated(a + b, 43) + rotated(c, 30) + d, z = mix(y, a + rotated(b + k2, 18) + c, factor);
   const uint64_t e = eight(s + 16) * factor, f = eight(s + 24), g = (y + eight(s + n - 32)) * factor,
                  h = (z + eight(s + n - 24)) * factor;
-  return mix(turned(e + f, 43) + turned(g, 30) + h, e + turned(f + a, 18) + g, factor);
+  return mix(rotated(e + f, 43) + rotated(g, 30) + h, e + rotated(f + a, 18) + g, factor);
 }
 
 using Pair = std::pair<uint64_t, uint64_t>;
@@ -70,25 +70,25 @@ using Pair = std::pair<uint64_t, uint64_t>;
 Pair hash_32(const char* s, uint64_t a, uint64_t b) {
   const uint64_t w = eight(s), x = eight(s + 8), y = eight(s + 16), z = eight(s + 24);
   a += w;
-  b = turned(b + a + z, 21);
+  b = rotated(b + a + z, 21);
   const uint64_t first = a;
   a += x + y;
-  b += turned(a, 44);
+  b += rotated(a, 44);
   return {a + z, b + first};
 }
 
-// What is carried from block to block.
+// The state between blocks.
 struct State {
   uint64_t x, y, z;
   Pair v, w;
 
   // With another factor, and some terms nine times, for the last block.
   void take(const char* s, uint64_t factor, uint64_t times) {
-    x = turned(x + y + v.first + eight(s + 8), 37) * factor;
-    y = turned(y + v.second + eight(s + 48), 42) * factor;
+    x = rotated(x + y + v.first + eight(s + 8), 37) * factor;
+    y = rotated(y + v.second + eight(s + 48), 42) * factor;
     x ^= w.second * times;
     y += v.first * times + eight(s + 40);
-    z = turned(z + w.first, 33) * factor;
+    z = rotated(z + w.first, 33) * factor;
     v = hash_32(s, v.second * factor, x + w.first);
     w = hash_32(s + 32, z + w.second, y + eight(s + 16));
     std::swap(z, x);
@@ -101,8 +101,8 @@ uint64_t hash_blocks(std::string_view text) {
   constexpr uint64_t seed = 81;
   State t{seed * k2 + eight(s), seed * k1 + 113, 0, {0, 0}, {0, 0}};
   t.z = folded(t.y * k2 + 113) * k2;
-  const uint64_t whole = (n - 1) / 64 * 64, rest = (n - 1) & 63;
-  for (uint64_t at = 0; at < whole; at += 64) t.take(s + at, k1, 1);
+  const uint64_t full_blocks = (n - 1) / 64 * 64, rest = (n - 1) & 63;
+  for (uint64_t at = 0; at < full_blocks; at += 64) t.take(s + at, k1, 1);
   const uint64_t factor = k1 + ((t.z & 0xff) << 1);
   t.w.first += rest;
   t.v.first += t.w.first;
@@ -112,7 +112,7 @@ uint64_t hash_blocks(std::string_view text) {
              factor);
 }
 
-// TensorFlow's FingerprintCat64 (core/platform/fingerprint.h): two fingerprints as one, MurmurHash's way.
+// TensorFlow's FingerprintCat64 (core/platform/fingerprint.h): joins two fingerprints, as MurmurHash does.
 uint64_t chained(uint64_t first, uint64_t next) {
   constexpr uint64_t factor = 0xc6a4a7935bd1e995;
   uint64_t all = first ^ factor;
@@ -158,7 +158,7 @@ Tensor to_cross_bucket(const std::vector<Tensor>& parts, int64_t buckets, uint64
     return apply1(cross_bucket_op, Operands(in.data(), in.size()), CrossParams{buckets, int64_t(key)}, where);
   }
   Shape shape;
-  std::vector<Tensor> prints;  // a number is its own
+  std::vector<Tensor> prints;  // an integer is its own fingerprint
   for (const Tensor& t : parts) {
     require_known("to_cross_bucket", t, where);
     if (t.dtype() != DType::string && !is_integer(t.dtype()))

@@ -1,4 +1,4 @@
-// Runs of neighbouring strings, joined.
+// N-grams of adjacent strings, joined.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void check_ngrams(const std::vector<int64_t>& widths, const Where& where) {
     if (w < 1) fail("ngrams", fmt::format("a width is {} and must be at least 1", w), where);
 }
 
-// How many strings are put at an end of the rows for runs of `width`.
+// The number of pads at each end of a row for n-grams of `width`.
 int64_t pads_of(const NgramOptions& o, int64_t width) {
   return o.padding < 0 ? width - 1 : std::min(o.padding, width - 1);
 }

@@ -1,4 +1,4 @@
-// Strings and numbers: what they say, what they are written as, and what their bytes are.
+// Strings and numbers: parsing, formatting, and raw bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string_view without_space(std::string_view s) {
   return s.substr(0, s.find_last_not_of(white) + 1);
 }
 
-// --- Numbers out of texts --------------------------------------------------------------------------------------------
+// --- Numbers from text -----------------------------------------------------------------------------------------------
 
 enum class Read : uint8_t { fine, no_number, too_large };
 
@@ -37,7 +37,8 @@ Read read_whole(std::string_view s, T& value) {
   return error == std::errc() ? Read::fine : Read::too_large;
 }
 
-// from_chars leaves open whether what is out of range is huge or tiny; strtod says it, in a locale with a point.
+// from_chars does not say whether an out-of-range number is huge or tiny; strtod does, in a locale with a decimal
+// point.
 template <class T>
 T limit_of(std::string_view s) {
   static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
@@ -78,7 +79,7 @@ Tensor numbers(const Tensor& x, const Where& where) {
       false);
 }
 
-// --- Texts out of numbers --------------------------------------------------------------------------------------------
+// --- Text from numbers -----------------------------------------------------------------------------------------------
 
 template <class T>
 std::string digits(T v, const FormatOptions& o) {
@@ -91,16 +92,16 @@ std::string digits(T v, const FormatOptions& o) {
                                 : std::to_chars(text, text + sizeof text, v);
   return {text, end.ptr};
 }
-// The fewest digits that are read back as the same half.
+// The fewest digits that parse back to the same half.
 template <class T>
   requires(is_half_type<T>)
 std::string digits(T v, const FormatOptions& o) {
   if (o.precision || !std::isfinite(float(v))) return digits(float(v), o);
   for (int p = 0;; ++p) {
     const std::string text = fmt::format("{:.{}e}", float(v), p);
-    float again = 0;
-    std::from_chars(text.data(), text.data() + text.size(), again);
-    if (T(again).bits == v.bits || p == 9) return digits(again, {.scientific = o.scientific});
+    float parsed = 0;
+    std::from_chars(text.data(), text.data() + text.size(), parsed);
+    if (T(parsed).bits == v.bits || p == 9) return digits(parsed, {.scientific = o.scientific});
   }
 }
 
@@ -120,7 +121,8 @@ std::string filled_up(std::string s, const FormatOptions& o) {
 
 // --- Bytes -----------------------------------------------------------------------------------------------------------
 
-// Numbers of `size` bytes (of complex ones each part), turned round where the machine's order is not the one asked for.
+// Swaps the bytes of numbers of `size` bytes (of each part of complex ones) if the machine's order is not the requested
+// one.
 void order_bytes(char* p, size_t bytes, size_t size, bool little_endian) {
   if ((std::endian::native == std::endian::little) == little_endian) return;
   for (size_t at = 0; at + size <= bytes; at += size) std::reverse(p + at, p + at + size);
@@ -186,7 +188,7 @@ Tensor decode_raw(const Tensor& x, DType dtype, bool little_endian, Where where)
   for (int64_t i = 0; i < x.size(); ++i, p += length) {
     std::copy_n(texts[i].data(), length, p);
     order_bytes(p, length, part_size(dtype), little_endian);
-    if (is_bool(dtype))  // kernels count on 0 and 1
+    if (is_bool(dtype))  // kernels rely on 0 and 1
       for (char& c : std::span(p, length)) c = c != 0;
   }
   return out;

@@ -61,7 +61,7 @@ Unique unique(const Tensor& x, Where where) {
     ++counts.back();
     inverse[size_t(order[i])] = int64_t(firsts.size()) - 1;
   }
-  const TensorOptions here{.device = Device()};  // where strings live
+  const TensorOptions here{.device = Device()};  // the device of strings
   const Tensor indices = tensor(firsts, here);
   return {take(flat, indices, 0), indices, tensor(inverse, x.shape(), here), tensor(counts, here)};
 }

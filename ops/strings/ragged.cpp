@@ -1,4 +1,4 @@
-// Rows of different lengths; see ragged.h. Values are placed by where each stands at each level.
+// Rows of different lengths; see ragged.h. Each value has an index at each level.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace rill {
 namespace {
 
-struct Places {
-  std::vector<int64_t> sizes;                  // rows, and the longest row of each level
-  std::vector<std::vector<int64_t>> of_value;  // by level, the innermost last
+struct RowIndices {
+  std::vector<int64_t> sizes;                  // the number of rows, and the longest row of each level
+  std::vector<std::vector<int64_t>> of_value;  // the indices of each value by level, the innermost last
 };
 
 void refuse_traced(const Ragged& r, std::string_view op, const Where& where) {
@@ -30,14 +30,14 @@ void refuse_traced(const Ragged& r, std::string_view op, const Where& where) {
          where);
 }
 
-// Row lengths checked, for anyone can fill a Ragged.
-Places places_of(const Ragged& r, std::string_view op, const Where& where) {
+// Checks the row splits, for a Ragged's fields are public.
+RowIndices row_indices_of(const Ragged& r, std::string_view op, const Where& where) {
   refuse_traced(r, op, where);
   const EagerScope eager;
   if (r.row_splits.empty() || !r.values.defined() || r.values.ndim() != 1)
     fail(op, "a Ragged has values of one dimension and at least one level of row splits", where);
-  Places out;
-  // Of the things at a level: where each stands at the levels above. Those at the outermost are the rows.
+  RowIndices out;
+  // For each item at this level, its index at the levels above. The items of the outermost are the rows.
   std::vector<std::vector<int64_t>> above;
   for (size_t level = 0; level < r.row_splits.size(); ++level) {
     const std::vector<int64_t> splits = r.row_splits[level].to_vector<int64_t>(where);
@@ -73,13 +73,13 @@ Places places_of(const Ragged& r, std::string_view op, const Where& where) {
 Tensor Ragged::padded(const Tensor& given, Where where) const {
   CallerScope caller(where);
   constexpr std::string_view op = "Ragged::padded";
-  // A number of C++ is of the values' dtype, but for a fraction among integers.
+  // A C++ number is cast to the values' dtype, except a fraction to integers.
   const bool is_number = given.defined() && given.spec().weak && values.dtype() != DType::string &&
                          (is_floating(values.dtype()) || is_integer(given.dtype()));
   const Tensor padding = is_number ? given.astype(values.dtype()) : given;
-  const Places places = places_of(*this, op, where);
+  const RowIndices indices = row_indices_of(*this, op, where);
   Shape shape;
-  for (int64_t size : places.sizes) shape.push_back(size);
+  for (int64_t size : indices.sizes) shape.push_back(size);
   Spec spec = values.spec();
   spec.shape = shape;
   const auto too_large = [&] {
@@ -89,7 +89,7 @@ Tensor Ragged::padded(const Tensor& given, Where where) const {
   if (padding.defined() && (padding.size() != 1 || padding.dtype() != values.dtype()))
     fail(op, "the padding is one " + std::string(name(values.dtype())) + ", not " + to_string(padding.spec()), where);
   const int64_t n = values.size();
-  std::vector<int64_t> element;  // which one stands where; n: the padding
+  std::vector<int64_t> element;  // the value of each element; n: the padding
   try {
     element.assign(size_t(int64_t(shape.numel())), n);
   } catch (const std::bad_alloc&) {
@@ -99,7 +99,7 @@ Tensor Ragged::padded(const Tensor& given, Where where) const {
   }
   for (size_t i = 0; i < size_t(n); ++i) {
     int64_t at = 0;
-    for (size_t l = 0; l < places.sizes.size(); ++l) at = at * places.sizes[l] + places.of_value[l][i];
+    for (size_t l = 0; l < indices.sizes.size(); ++l) at = at * indices.sizes[l] + indices.of_value[l][i];
     element[size_t(at)] = int64_t(i);
   }
   const Tensor filler = padding.defined() ? reshape(padding, {1}) : zeros({1}, {values.dtype(), values.device()});
@@ -126,12 +126,12 @@ Tensor Ragged::operator()(int64_t i, Where where) const {
 
 Tensor Ragged::indices(Where where) const {
   CallerScope caller(where);
-  const Places places = places_of(*this, "Ragged::indices", where);
-  const int64_t n = values.size(), levels = int64_t(places.of_value.size());
+  const RowIndices indices = row_indices_of(*this, "Ragged::indices", where);
+  const int64_t n = values.size(), levels = int64_t(indices.of_value.size());
   std::vector<int64_t> out;
   out.reserve(size_t(n * levels));
   for (size_t i = 0; i < size_t(n); ++i)
-    for (const auto& level : places.of_value) out.push_back(level[i]);
+    for (const auto& level : indices.of_value) out.push_back(level[i]);
   return tensor(out, Shape{n, levels}, TensorOptions{}, where);
 }
 

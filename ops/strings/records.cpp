@@ -1,4 +1,4 @@
-// The records; see records.h. Each kernel calls the public function, which computes at once there.
+// The records; see records.h. Each kernel calls the public function, which then computes at once.
 #include "rill/ops/strings/records.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::string_view name(Letters how) {
 
 namespace {
 
-// Records that are not listed have no samples, which would show their attributes.
+// Records that are not listed have no samples to show their attributes.
 const ReadableAttrs readable[] = {ReadableAttrs(std::type_identity<BytesParams>()),
                                   ReadableAttrs(std::type_identity<ReplaceParams>()),
                                   ReadableAttrs(std::type_identity<UnitParams>()),
@@ -47,7 +47,7 @@ OutSpecs infer_map(const InferArgs& a) {
 OutSpecs infer_number(const InferArgs& a) {
   return {Spec{a[0].shape, a.attrs.as<NumberParams>().dtype, false, a[0].device}};
 }
-// Of operands that broadcast, each of strings or, where `integers`, of integers.
+// For operands that broadcast, each of strings or, if `integers`, of integers.
 template <DType out, bool integers>
 OutSpecs infer_joined(const InferArgs& a) {
   if (a.count() == 0) a.reject("it has no operands");
@@ -123,7 +123,7 @@ void run_lookup(const KernelArgs& args) { deliver(args, lookup(args.input(0), ar
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
-// The same call for all rows: axes of the batch stand first.
+// The same call for all rows: batch axes come first.
 Tensors batch_joined(const BatchArgs& a) {
   size_t rank = 0;
   for (size_t i = 0; i < a.in.size(); ++i) rank = std::max(rank, row_shape(a, i).size());
@@ -131,7 +131,7 @@ Tensors batch_joined(const BatchArgs& a) {
   for (size_t i = 0; i < a.in.size(); ++i) {
     all.push_back(a.in[i]);
     if (!a.batched[i]) continue;
-    Shape shape{a.in[i].shape()[0]};  // axes of size 1 between the batch and a shorter row
+    Shape shape{a.in[i].shape()[0]};  // axes of size 1 between the batch and a row of fewer axes
     const Shape row = row_shape(a, i);
     shape.resize(1 + rank - row.size(), 1);
     for (Dim d : row) shape.push_back(d);
@@ -190,7 +190,7 @@ std::vector<Sample> bucket_samples() { return on_words<BucketParams>({{1}, {1000
 
 }  // namespace
 
-// A record that computes each string by itself; last, its samples, or that it is not listed.
+// A record that computes each string by itself. The last argument is its samples, or that it is not listed.
 #define RILL_TEXT_MAP(record, called, said, result, kernel, ...) \
   const Op record({.name = called,                               \
                    .doc = said,                                  \
@@ -269,7 +269,7 @@ const Op lookup_op({.name = "string_lookup",
                     .ref = run_lookup,
                     .samples = lookup_samples});
 
-// These need a library that a build may lack, and have no samples there: their records are not listed.
+// These need a library that a build may lack, and have no samples: their records are not listed.
 RILL_TEXT_MAP(regex_replace_op, "string_regex_replace", "y = x with matches of a regular expression replaced", string,
               run_map<run_regex>, .listed = false);
 RILL_TEXT_MAP(regex_full_match_op, "string_full_match", "y = whether each string matches a regular expression", boolean,

@@ -1,5 +1,5 @@
-// The records of the functions of strings, for traces. Eagerly these functions run at once, without a record: there is
-// no gradient to take. Where an operand is known only when a traced function is called, they apply their record, whose
+// The records of the functions of strings, for traces. In eager code these functions run at once, without a record:
+// there is no gradient. If an operand is only known when a traced function is called, they apply their record, whose
 // kernel calls them.
 #pragma once
 #include "rill/ops/apply.h"
@@ -11,7 +11,7 @@ namespace rill::strings {
 
 std::string_view name(Unit unit);
 inline constexpr int enumerators(Unit) { return 2; }
-// What is done to the letters of UTF-8 text.
+// Transformations of the letters of UTF-8 text.
 enum class Letters : uint8_t { nfc, nfd, nfkc, nfkd, lower, upper, fold, without_accents };
 std::string_view name(Letters how);
 inline constexpr int enumerators(Letters) { return 8; }
@@ -83,7 +83,7 @@ struct NumberParams {
   }
 };
 struct FormatParams {
-  int64_t precision = -1;  // none given
+  int64_t precision = -1;  // -1: not given
   bool scientific = false;
   int64_t width = 0;
   std::string fill = " ";
@@ -96,10 +96,10 @@ struct FormatParams {
 extern const Op lower_op, upper_op, strip_op, replace_op, regex_replace_op, regex_full_match_op, letters_op, length_op,
     equal_op, join_op, as_string_op, to_number_op, fingerprint_op, hash_bucket_op, cross_bucket_op, lookup_op;
 
-// A hash table of the different strings `keys`: for each slot the index of the key that is there, or -1. As many slots
-// as a power of two that is at least twice the keys.
+// A hash table of the distinct strings `keys`: for each slot the index of its key, or -1. The number of slots is a
+// power of two, at least twice the number of keys.
 Tensor slots_of(const Tensor& keys);
-// The index of each string in `keys`, -1 of one that is not there: i64.
+// The index of each string in `keys`, -1 if it is not there: i64.
 Tensor lookup(const Tensor& x, const Tensor& keys, const Tensor& slots, const Where& where);
 
 // Throws as normalize() does.

@@ -1,4 +1,4 @@
-// What the functions of strings share: reading the operands' strings, broadcast, and writing results.
+// Shared by the functions of strings: reading the operands' strings, broadcast, and writing results.
 #pragma once
 #include <span>
 #include <string>
@@ -13,14 +13,14 @@
 
 namespace rill::strings {
 
-// The elements of an operand of `shape`, which it broadcasts to.
+// The elements of an operand, broadcast to `shape`.
 template <class T>
 class Elements {
  public:
   Elements(const Tensor& t, const Shape& shape) {
     const EagerScope eager;
     const PauseTapes pause;
-    // One string for all is read again and again; others lie in their places.
+    // One string for all has stride 0; others are dense.
     step_ = t.size() == 1 ? 0 : 1;
     const Tensor here = t.to(Device());
     held_ = (step_ == 0 || t.shape() == shape ? here : broadcast_to(here, shape)).contiguous();
@@ -39,10 +39,10 @@ using Texts = Elements<std::string>;
 void require_known(std::string_view op, const Tensor& t, const Where& where);
 void require_texts(std::string_view op, const Tensor& t, const Where& where);
 
-// Whether a trace carries the call out, by a record (records.h): an operand is known only when the function is called.
+// Whether a trace records the call, by a record (records.h): an operand is only known when the function is called.
 inline bool is_later(const Tensor& t) { return t.defined() && t.is_symbolic() && !compute_delayed(t); }
 
-// The place of element `i` of a tensor, for messages: "[1, 2]".
+// The index of element `i` of a tensor, for messages: "[1, 2]".
 std::string place_in(const Shape& shape, int64_t i);
 
 // A tensor of T whose element i is f(i).

@@ -47,9 +47,9 @@ namespace {
 
 constexpr std::string_view white = " \t\n\v\f\r";
 
-bool continues(char c) { return (uint8_t(c) & 0xC0) == 0x80; }  // a byte of a code point behind its first one
+bool continues(char c) { return (uint8_t(c) & 0xC0) == 0x80; }  // a byte of a code point after its first one
 
-// Whether a text is UTF-8: no byte sequence that is cut off, too long, of a surrogate or beyond U+10FFFF.
+// Whether a text is valid UTF-8: no byte sequence that is truncated, overlong, a surrogate or beyond U+10FFFF.
 bool is_utf8(std::string_view s) {
   for (size_t i = 0; i < s.size();) {
     const uint8_t first = uint8_t(s[i]);
@@ -144,7 +144,7 @@ Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit un
   Shape shape = broadcast_shapes(x.shape(), broadcast_shapes(start.shape(), count.shape(), where), where);
   EagerScope eager;
   const Texts texts(x, shape);
-  const Elements<int64_t> starts(as_places(start), shape), counts(as_places(count), shape);
+  const Elements<int64_t> starts(as_i64_indices(start), shape), counts(as_i64_indices(count), shape);
   return made<std::string>(
       shape,
       [&](int64_t i) {
@@ -223,7 +223,7 @@ Tensor reduce_join(const Tensor& x, std::optional<Axis> axis, std::string_view s
   require_texts("reduce_join", x, where);
   EagerScope eager;
   Shape kept(x.shape().size(), 1), rest;
-  Tensor rows = ravel(x);  // [.., n], of which each row becomes a string
+  Tensor rows = ravel(x);  // [.., n], each row of which becomes a string
   if (axis) {
     const int64_t along = normal_axis(*axis, x, "reduce_join", where);
     kept = x.shape();
@@ -247,7 +247,7 @@ Tensor reduce_join(const Tensor& x, std::optional<Axis> axis, std::string_view s
 // --- Letters ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// Letters between `first` and `last` moved by `distance`.
+// Letters between `first` and `last` shifted by `distance`.
 Tensor moved_letters(std::string_view op, const Tensor& x, char first, char last, int distance, const Where& where) {
   return mapped<std::string>(op, x, where, [=](std::string s) {
     for (char& c : s)

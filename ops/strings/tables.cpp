@@ -1,5 +1,5 @@
 // Finding strings in a list: open addressing by their fingerprints, in a table that is a tensor, so that a graph holds
-// and stores it as it does any other.
+// and stores it like any other.
 #include <bit>
 
 #include "rill/ops/creation.h"

@@ -1,5 +1,5 @@
-// Arrow files and streams, one record batch after the other. Files are mapped; pipes, the standard input ("-") and what is
-// packed by gzip or zstd are read message by message. In builds with the arrow feature only.
+// Arrow files and streams, one record batch after the other. Files are mapped; pipes, the standard input ("-") and
+// files compressed by gzip or zstd are read message by message. Only in builds with the arrow feature.
 #pragma once
 #include <memory>
 #include <optional>
@@ -16,16 +16,16 @@ class Batches {
  public:
   // `op` outlives this.
   Batches(const std::string& path, ArrowOptions options, std::string_view op, const Where& where);
-  // A stream that is in memory, and stays there; `path` names it.
+  // A stream in memory, which must outlive this; `path` names it.
   Batches(std::string_view stream, const std::string& path, ArrowOptions options, std::string_view op,
           const Where& where);
   ~Batches();
   Batches(const Batches&) = delete;
-  // How many rows the next batch has; nothing at the end. What is in it is not looked at.
+  // The number of rows of the next batch; nothing at the end. Its contents are not read.
   std::optional<int64_t> rows();
-  // Goes past it.
+  // Skips it.
   void pass();
-  // Its columns. A batch that is damaged is passed.
+  // Its columns. A damaged batch is skipped.
   Table next();
 
  private:

@@ -1,5 +1,5 @@
 // Arrow's columns as arrays of rows: https://arrow.apache.org/docs/format/Columnar.html. Start at read_column. Every
-// buffer is held to the rows that its column claims before it is looked at.
+// buffer's size is checked against the rows that its column claims before it is read.
 #include "rill/serialize/arrow/columns.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 // --- Types -----------------------------------------------------------------------------------------------------------
 
-// How a type's elements lie in buffers.
+// How a type's elements are stored in buffers.
 struct Layout {
   enum class Kind : uint8_t { numbers, short_times, bits, short_texts, long_texts, fixed_texts, list, other };
   Kind kind = Kind::other;
@@ -101,7 +101,7 @@ void need_bits(std::string_view buffer, int64_t count, const format::Field& f, c
     source.reject(fmt::format("{}: {} bits in a buffer of {} bytes", described(f), count, buffer.size()));
 }
 
-// A byte for each row; empty where all rows have a value.
+// A byte for each row; empty if all rows have a value.
 std::string read_valid(std::string_view bits, const format::FieldNode& node, const format::Field& f,
                        const Source& source) {
   if (bits.empty() && node.nulls() > 0)
@@ -133,7 +133,7 @@ void read_texts(Array& out, std::string_view offsets, std::string_view data, con
   }
 }
 
-// A row without a value holds what its writer left there: 0, NaN or "" in its place.
+// Rows without a value keep whatever the writer left there; sets them to 0, NaN or "".
 void blank(Array& a) {
   if (a.valid.empty()) return;
   const size_t each = a.bytes_of_row(), texts = a.texts_of_row(), width = size_of(a.dtype);
@@ -211,7 +211,7 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
   return out;
 }
 
-// The numbers of the rows of a dictionary.
+// The dictionary indices of the rows.
 std::vector<int64_t> read_indices(std::string_view buffer, DType dtype, int64_t rows) {
   std::vector<int64_t> out;
   out.reserve(size_t(rows));
@@ -235,9 +235,10 @@ std::vector<int64_t> read_indices(std::string_view buffer, DType dtype, int64_t 
                 fmt::format(": its dictionary makes more than {} bytes of the file's {}", most, source.file_bytes));
 }
 
-// What `indices` stand for. A long text in a dictionary may stand for many rows; who makes much of nothing means harm.
-Array taken(const Array& from, const std::vector<int64_t>& indices, std::string valid, const format::Field& f,
-            const Source& source) {
+// The rows of `from` at `indices`. A long text in a dictionary may stand for many rows; an excessive expansion is
+// refused as an attack.
+Array gathered(const Array& from, const std::vector<int64_t>& indices, std::string valid, const format::Field& f,
+               const Source& source) {
   Array out;
   out.dtype = from.dtype, out.row = from.row, out.rows = int64_t(indices.size()), out.valid = std::move(valid);
   const size_t each = from.bytes_of_row(), texts = from.texts_of_row();
@@ -262,7 +263,7 @@ Array taken(const Array& from, const std::vector<int64_t>& indices, std::string 
     if (gaps && !missing) out.valid[i] = from.valid[at];
     if (total > most) refuse_growth(f, most, source);
   }
-  if (gaps && out.valid.find('\0') == std::string::npos) out.valid.clear();  // no row stands for the missing value
+  if (gaps && out.valid.find('\0') == std::string::npos) out.valid.clear();  // no row uses the missing value
   return out;
 }
 
@@ -315,7 +316,7 @@ std::string_view Batch::next_buffer() {
   if (!meta_.compression() || packed.empty()) return packed;
   if (packed.size() < 8) source_.reject("a compressed buffer without its size");
   const auto size = little_endian<int64_t>(&packed[0]);
-  if (size == -1) return packed.substr(8);  // it would not have become smaller
+  if (size == -1) return packed.substr(8);  // it was not compressible
   return unpacked_.emplace_back(unpack(packed.substr(8), meta_.compression()->codec(), size, source_));
 }
 
@@ -358,7 +359,7 @@ Array read_column(const format::Field& field, Batch& batch, const Dictionaries& 
     const auto from = dictionaries.find(d->id());
     if (from == dictionaries.end())
       source.reject(described(field) + fmt::format(": there is no dictionary {}", d->id()));
-    out = taken(from->second, read_indices(indices, dtype, node.length()), std::move(valid), field, source);
+    out = gathered(from->second, read_indices(indices, dtype, node.length()), std::move(valid), field, source);
   } else {
     out = read_values(field, batch, 0);
   }

@@ -15,7 +15,7 @@
 
 namespace rill::arrow {
 
-// A struct of a list, copied: flatbuffers does not check that those of a damaged file are aligned.
+// A copy of a list's struct: flatbuffers does not check that those of a damaged file are aligned.
 template <class T>
 T item(const flatbuffers::Vector<const T*>& list, uint32_t i) {
   T copy;
@@ -23,7 +23,7 @@ T item(const flatbuffers::Vector<const T*>& list, uint32_t i) {
   return copy;
 }
 
-// For messages: which file, and who reads it.
+// For errors: the file, and the function that reads it.
 struct Source {
   const std::string& path;
   const Where& where;
@@ -36,13 +36,13 @@ struct Source {
 // Rows of a column: numbers as bytes, or texts.
 struct Array {
   DType dtype = DType::f32;
-  Shape row = {};  // the sizes of one row: {} where it is one element
+  Shape row = {};  // the sizes of one row: {} for a single element
   int64_t rows = 0;
   std::string bytes = {};
   std::vector<std::string> texts = {};
-  std::string valid = {};  // a byte for each row, 0 where it has no value; empty where all have one
+  std::string valid = {};  // a byte for each row, 0 if it has no value; empty if all have one
 
-  // What one row has of `texts` and of `bytes`; one of the two is 0.
+  // The numbers of elements of `texts` and of `bytes` in one row; one of the two is 0.
   size_t texts_of_row() const { return dtype == DType::string ? size_t(elements_of_row()) : 0; }
   size_t bytes_of_row() const {
     return dtype == DType::string ? 0 : size_t(multiply_sizes(elements_of_row(), int64_t(size_of(dtype))));
@@ -62,14 +62,14 @@ struct Array {
 // One batch's buffers, in the order of its columns.
 class Batch {
  public:
-  // `body`: the bytes that the message's buffers lie in; it outlives this.
+  // `body`: the bytes that contain the message's buffers; must outlive this.
   Batch(const format::RecordBatch& meta, std::string_view body, const Source& source);
 
   int64_t rows() const { return rows_; }
   format::FieldNode next_node();
-  // Unpacked where the batch is compressed.
+  // Decompressed if the batch is compressed.
   std::string_view next_buffer();
-  // Passes over a column's, whose type must be one that is known by its number of buffers.
+  // Skips the buffers of a column, whose type must be a known one.
   void skip(const format::Field& field);
   const Source& source() const { return source_; }
 
@@ -84,16 +84,16 @@ class Batch {
   std::deque<std::string> unpacked_;
 };
 
-using Dictionaries = std::map<int64_t, Array>;  // by their number in the file
+using Dictionaries = std::map<int64_t, Array>;  // by their id in the file
 
-// The rows of the next column of a batch. Throws where its type is none that rill reads.
+// The rows of the next column of a batch. Throws if rill cannot read its type.
 Array read_column(const format::Field& field, Batch& batch, const Dictionaries& dictionaries);
 // The rows of a dictionary, whose batch has one column.
 Array read_dictionary(const format::Field& field, Batch& batch);
-// A column of no rows, with its dtype and row; throws as read_column().
+// A column without rows, with its dtype and row; throws as read_column().
 Array empty_column(const format::Field& field, const Source& source);
 
-// What a compressed buffer holds: LZ4 frames or zstd. Memory grows as the bytes come.
+// Decompresses a buffer of LZ4 frames or zstd. Memory grows as the bytes come.
 std::string unpack(std::string_view packed, format::Codec codec, int64_t expected, const Source& source);
 
 std::string name_of(const format::Field& field);

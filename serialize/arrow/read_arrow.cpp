@@ -1,4 +1,4 @@
-// Arrow IPC files and streams into tables: where the schema, the dictionaries and the record batches lie. What is in a
+// Arrow IPC files and streams into tables: finds the schema, the dictionaries and the record batches. The contents of a
 // batch: columns.h. Start at read_arrow.
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view magic = "ARROW1", old_feather = "FEA1";
 constexpr uint32_t continuation = 0xFFFFFFFF;
 
-// A flatbuffer that has been checked; its bytes are aligned as its reader wants them.
+// A flatbuffer that has been verified; its bytes are aligned as its reader needs.
 template <class T>
 class Checked {
  public:
@@ -47,7 +47,7 @@ struct Message {
   std::string_view body;
 };
 
-// The message at `at`, which moves behind it; none where the stream ends.
+// The message at `at`, which is moved past it; nothing at the end of the stream.
 std::optional<Message> next_message(std::string_view bytes, size_t& at, const Source& source) {
   const auto number = [&]() -> uint32_t {
     if (bytes.size() - at < 4) source.reject(fmt::format("at byte {}: the length of a message is cut", at));
@@ -57,7 +57,7 @@ std::optional<Message> next_message(std::string_view bytes, size_t& at, const So
   if (at == bytes.size()) return {};
   const size_t start = at;
   uint32_t length = number();
-  if (length == continuation) length = number();  // files from before Arrow 0.15 have none
+  if (length == continuation) length = number();  // files from before Arrow 0.15 have no continuation marker
   if (length == 0) return {};
   if (length > bytes.size() - at) source.reject(fmt::format("at byte {}: a message of {} bytes is cut", start, length));
   Checked<format::Message> meta(bytes.substr(at, length), "a message", source);
@@ -69,7 +69,7 @@ std::optional<Message> next_message(std::string_view bytes, size_t& at, const So
   return Message{std::move(meta), body};
 }
 
-// What of a schema is asked for, and the rows so far.
+// The requested columns of a schema, and the rows so far.
 class Reader {
  public:
   Reader(const ArrowOptions& options, const Source& source) : options_(options), source_(source) {}
@@ -81,9 +81,9 @@ class Reader {
     schema_ = schema;
     for (const std::string& name : options_.columns) require(name);
     for (const format::Field* f : *schema->fields()) {
-      const bool wanted = options_.columns.empty() || std::ranges::count(options_.columns, name_of(*f));
+      const bool requested = options_.columns.empty() || std::ranges::count(options_.columns, name_of(*f));
       columns_.emplace_back();
-      if (!wanted) continue;
+      if (!requested) continue;
       columns_.back() = empty_column(*f, source_);
       if (f->dictionary()) add_dictionary(*f);
     }
@@ -94,7 +94,7 @@ class Reader {
     else source_.reject("a message that is neither a record batch nor a dictionary");
   }
 
-  // The rows of a batch alone; those that were taken before are gone.
+  // Only the rows of this batch; earlier ones are dropped.
   Table table_of(const format::RecordBatch& meta, std::string_view body) {
     for (auto& column : columns_)
       if (column) column = Array{column->dtype, column->row};
@@ -123,7 +123,7 @@ class Reader {
     }
     source_.reject(fmt::format("has no column '{}'. it has {}", name, known.empty() ? "none" : known));
   }
-  // Columns may share a dictionary whose rows they all are.
+  // Columns may share a dictionary.
   void add_dictionary(const format::Field& f) {
     const auto [first, is_new] = fields_.try_emplace(f.dictionary()->id(), &f);
     const format::Field& other = *first->second;
@@ -141,7 +141,7 @@ class Reader {
   }
   void take_dictionary(const format::DictionaryBatch& d, std::string_view body) {
     const auto field = fields_.find(d.id());
-    if (field == fields_.end()) return;  // of a column that nobody asks for
+    if (field == fields_.end()) return;  // of a column that was not requested
     if (!d.data()) source_.reject("a dictionary without rows");
     Batch batch(*d.data(), body, source_);
     Array rows = read_dictionary(*field->second, batch);
@@ -174,8 +174,8 @@ class Reader {
   const ArrowOptions& options_;
   const Source& source_;
   const format::Schema* schema_ = nullptr;
-  std::vector<std::optional<Array>> columns_;       // none of those that nobody asks for
-  std::map<int64_t, const format::Field*> fields_;  // of dictionaries, by number
+  std::vector<std::optional<Array>> columns_;       // empty for columns that were not requested
+  std::map<int64_t, const format::Field*> fields_;  // of dictionaries, by id
   Dictionaries dictionaries_;
 };
 
@@ -187,7 +187,7 @@ Table read_stream(std::string_view bytes, size_t at, Reader& reader, const Sourc
   return reader.table();
 }
 
-// A file ends with the places of its messages.
+// A file ends with the offsets of its messages.
 Table read_file_format(std::string_view bytes, Reader& reader, const Source& source) {
   const size_t end = bytes.size() - magic.size();
   if (bytes.size() < 8 + 4 + magic.size() || bytes.substr(end) != magic) source.reject("an Arrow file that is cut");
@@ -243,7 +243,7 @@ struct Batches::Impl {
       source.reject("is a Feather file of version 1, which rill does not read. write it anew as version 2");
     is_file = start.starts_with(magic);
   }
-  // The places of all batches, of a file that has places.
+  // The offsets of all batches, for a file with a footer.
   void read_footer() {
     const size_t end = bytes.size() - magic.size();
     if (bytes.size() < 8 + 4 + magic.size() || bytes.substr(end) != magic) source.reject("an Arrow file that is cut");
@@ -257,7 +257,7 @@ struct Batches::Impl {
         const format::Block b = item(*all, i);
         if (b.offset() < 0 || uint64_t(b.offset()) >= end)
           source.reject(fmt::format("a record batch at byte {} of {}", b.offset(), bytes.size()));
-        places.push_back(size_t(b.offset()));
+        offsets.push_back(size_t(b.offset()));
       }
   }
   void read_schema() {
@@ -270,7 +270,7 @@ struct Batches::Impl {
     if (!schema) source.reject("has no schema");
     reader.set(schema->meta->header_as_Schema());
   }
-  // The bytes of a schema are kept: the reader looks into it.
+  // The bytes of a schema are kept: the reader refers to them.
   std::optional<Message> next_of_stream() {
     if (mapping) return next_message(bytes, at, source);
     std::string& text = schema ? held : schema_bytes;
@@ -296,17 +296,17 @@ struct Batches::Impl {
   }
   std::optional<Message> next_any() {
     if (!footer) return next_of_stream();
-    if (place == places.size()) return {};
-    at = places[place++];
+    if (place == offsets.size()) return {};
+    at = offsets[place++];
     std::optional<Message> m = next_message(bytes, at, source);
-    if (!m) source.reject(fmt::format("no record batch at byte {}", places[place - 1]));
+    if (!m) source.reject(fmt::format("no record batch at byte {}", offsets[place - 1]));
     return m;
   }
-  // The next message that has rows; dictionaries before it are read.
+  // The next message with rows; dictionaries before it are read.
   bool find() {
     while (!ahead) {
       std::optional<Message> m = ended ? std::nullopt : next_any();
-      ended = !m;  // behind the end of a stream a file has its footer
+      ended = !m;  // after the end of a stream a file has its footer
       if (ended) return false;
       if (m->meta->header_as_RecordBatch()) ahead = std::move(m);
       else reader.take(*m);
@@ -321,11 +321,11 @@ struct Batches::Impl {
   Source source{path, where, 0, op};
   Reader reader;
   std::unique_ptr<ByteStream> in;
-  std::shared_ptr<char> mapping;  // of a file that has places
+  std::shared_ptr<char> mapping;  // of a file with a footer
   std::string_view bytes;
   bool is_file = false, ended = false;
   std::optional<Checked<format::Footer>> footer;
-  std::vector<size_t> places;
+  std::vector<size_t> offsets;
   size_t at = 0, place = 0;
   std::string schema_bytes, held;
   std::optional<Message> schema, ahead;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t step = size_t(1) << 20;
 
-// Makes room for some more bytes, no more than are expected, and says where.
+// Makes space for some more bytes, no more than are expected, and returns how many.
 size_t grow(std::string& out, size_t used, int64_t expected) {
   out.resize(std::min(size_t(expected), used + std::max(step, used)));
   return out.size() - used;

@@ -1,5 +1,5 @@
-// Tables as Arrow IPC files and streams: a schema, one record batch, and behind it, in a file, where they lie. Start at
-// write_arrow.
+// Tables as Arrow IPC files and streams: a schema, one record batch and, in a file, a footer with their offsets. Start
+// at write_arrow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ using flatbuffers::Offset;
 constexpr size_t alignment = 64;  // of buffers, as Arrow advises
 size_t padded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// What a record batch has of the columns: a node for each array, and their buffers.
+// A record batch's part of the columns: a node for each array, and their buffers.
 struct Body {
   std::vector<format::FieldNode> nodes;
   std::vector<format::Buffer> buffers;
   std::vector<std::string_view> bytes;  // of buffers, in their order
   uint64_t size = 0;
-  std::deque<std::string> texts = {};  // which `bytes` show, as they do these
+  std::deque<std::string> texts = {};  // owns bytes that `bytes` refers to, as do these
   std::vector<Tensor> tensors = {};
 
   void add(std::string_view buffer) {
@@ -39,7 +39,7 @@ struct Body {
   }
   void add_node(int64_t rows) {
     nodes.emplace_back(rows, 0);
-    add({});  // no word of missing values: there are none
+    add({});  // no validity bitmap: no values are missing
   }
 };
 
@@ -76,7 +76,7 @@ bool is_text(const Tensor& t) {
   return t.dtype() != DType::string || std::ranges::all_of(t.to_vector<std::string>(), is_utf8);
 }
 
-// The type of one element; none where Arrow has no such.
+// The type of one element; NONE if Arrow has no such type.
 format::Type type_of(FlatBufferBuilder& b, DType d, bool utf8, Offset<void>& type) {
   const auto integer = [&](int bits, bool is_signed) {
     type = format::CreateInt(b, bits, is_signed).Union();
@@ -128,7 +128,7 @@ Offset<format::Schema> make_schema(FlatBufferBuilder& b, const Table& table, con
   return format::CreateSchema(b, format::Endianness_little, b.CreateVector(fields));
 }
 
-// Throws where a column is none that a file can have.
+// Throws if a column cannot be stored in a file.
 void check(const Table& table, const Where& where) {
   constexpr std::string_view op = "write_arrow";
   if (table.names.size() != table.columns.size())
@@ -165,7 +165,7 @@ class Writer {
     std::memcpy(bytes, &value, sizeof(T));
     put({bytes, sizeof(T)});
   }
-  // Gives where it lies. Bodies begin at a multiple of 64 bytes in the file.
+  // Returns its position. Bodies begin at a multiple of 64 bytes in the file.
   format::Block message(FlatBufferBuilder& b, Offset<format::Message> m, const Body& body) {
     b.Finish(m);
     const size_t start = at_, end = padded(start + 8 + b.GetSize(), body.bytes.empty() ? 8 : alignment);
@@ -204,7 +204,7 @@ void write(const std::string& path, const Table& table, bool stream, const Where
   const auto schema = make_schema(head, table, utf8).Union();
   out.message(head, format::CreateMessage(head, format::Version_V5, format::Header_Schema, schema), Body());
   const format::Block block = put_rows(out, table);
-  out.number(uint64_t(0xFFFFFFFF));  // no more messages: a length of 0
+  out.number(uint64_t(0xFFFFFFFF));  // end of stream: a length of 0
   if (stream) return out.commit();
   FlatBufferBuilder foot;
   const auto again = make_schema(foot, table, utf8);

@@ -1,5 +1,5 @@
-// A bundle: named tensors in files as TensorFlow's checkpoints have them. PREFIX.index is a table (table.h) of entries
-// that say where in PREFIX.data-00000-of-00001 (or of several such shards) a tensor's bytes lie.
+// A bundle: named tensors in files as in TensorFlow's checkpoints. PREFIX.index is a table (table.h) of entries that
+// say where in PREFIX.data-00000-of-00001 (or of several such shards) a tensor's bytes are.
 #pragma once
 #include <map>
 #include <memory>
@@ -17,20 +17,20 @@ namespace rill {
 
 class BundleReader {
  public:
-  // Reads the index. Throws rill::Error, under the name of `op`, where it is missing or damaged, or its entries do not
-  // lie apart from each other within their files.
+  // Reads the index. Throws rill::Error, under the name of `op`, if it is missing or damaged, or if its entries overlap
+  // or exceed their files.
   BundleReader(std::string prefix, std::string_view op, const Where& where);
 
   BundleReader(const BundleReader&) = delete;
 
-  // The tensors, in the order of their names; parts of one are left out.
+  // The tensors, in the order of their names, without parts of tensors.
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const { return entries_.contains(name); }
-  // Dtype and shape. Throws where the dtype is none of rill's.
+  // Dtype and shape. Throws if rill has no such dtype.
   Spec spec(const std::string& name) const;
   // Whether the dtype is one of rill's.
   bool is_known(const std::string& name) const;
-  // On the CPU, its checksum checked.
+  // On the CPU, with its checksum verified.
   Tensor read(const std::string& name) const;
   int shards() const { return header_.num_shards(); }
 
@@ -41,7 +41,7 @@ class BundleReader {
     Dims start, size;
   };
   [[noreturn]] void reject(const std::string& name, const std::string& what) const;
-  void check_places() const;
+  void check_ranges() const;
   const FileReader& shard(int i) const;
   Tensor read_whole(const std::string& name, const Entry& entry, const Spec& spec) const;
   Tensor read_strings(const std::string& name, const Entry& entry, const Spec& spec) const;
@@ -62,24 +62,24 @@ std::string shard_name(const std::string& prefix, int shard, int shards);
 // Whether a file's name is that of some shard of the bundle `prefix`, which is a name without folders here.
 bool is_shard_name(std::string_view name, std::string_view prefix);
 
-// Writes tensors, on any device, spread over `shards` files. What stood at the prefix stays whole until the new bundle
-// is: a process that is killed at any moment leaves either. Throws rill::Error, under the name of `op`, and leaves what
-// was there, where it cannot be written.
+// Writes tensors, on any device, distributed over `shards` files. The old bundle at the prefix stays intact until the
+// new one is complete: a process that is killed at any moment leaves one of the two. Throws rill::Error, under the name
+// of `op`, and leaves the old bundle, if it cannot be written.
 void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards,
                   std::string_view op, const Where& where);
 
-// As the options say: by several processes, each writes a data file and process 0 the index, when all data files are there.
-// Returns when the bundle is whole. Each throws what it could not write; process 0 also what others could not.
+// With options for several processes, each writes a data file and process 0 the index, once all data files exist.
+// Returns when the bundle is complete. Each process throws its own failures; process 0 also those of the others.
 void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
                   const SaveCheckpointOptions& options, std::string_view op, const Where& where);
 
-// Whether a tensor of this shape lies in the whole.
+// Whether a slice of this shape is within the full tensor.
 bool lies_in(const Shape& shape, const CheckpointSlice& slice);
 
 // The key of a part of a tensor, by an encoding that sorts as its numbers do (TensorFlow's OrderedCode).
 std::string slice_key(const std::string& name, const proto::TensorSliceProto& slice);
 
-// The dtype that TensorFlow gives that number; false where rill has none such.
+// The dtype of TensorFlow's number; false if rill has no such dtype.
 bool from_proto(proto::DataType number, DType& dtype);
 
 }  // namespace rill

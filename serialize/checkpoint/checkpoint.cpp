@@ -17,7 +17,7 @@ namespace {
 
 using ByName = NamedMap<Tensor>;
 
-bool wanted(const std::string& path, const std::vector<std::string>& only) {
+bool is_selected(const std::string& path, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(only.begin(), only.end(), [&](auto& p) { return path_matches(path, p); });
 }
 
@@ -30,23 +30,23 @@ std::vector<VariableState*> states_of(const NamedVariables& variables) {
 constexpr std::string_view value_suffix = "/.ATTRIBUTES/VARIABLE_VALUE";
 constexpr const char* counter_key = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
-// The entries of a file by the names that a program knows them by.
+// The entries of a file by the names that a program knows.
 class FileNames {
  public:
   explicit FileNames(const BundleReader& file) : file_(file), graph_(file), full_names_(graph_.full_names()) {}
 
-  // The entry that `name` means; "" where there is none.
+  // The entry that `name` refers to; "" if there is none.
   std::string find(const std::string& name) const {
     if (file_.contains(name)) return name;
     if (const std::string object = name + std::string(value_suffix); file_.contains(object)) return object;
-    if (const std::string entry = walk(name); !entry.empty()) return entry;
+    if (const std::string entry = entry_at_path(name); !entry.empty()) return entry;
     auto at = full_names_.find(name);
     return at == full_names_.end() ? std::string() : at->second;
   }
 
  private:
   // The entry at the end of a path of attributes, "model/layers/0/kernel".
-  std::string walk(std::string_view rest) const {
+  std::string entry_at_path(std::string_view rest) const {
     int at = ObjectGraph::root;
     while (!rest.empty()) {
       const std::string_view part = rest.substr(0, rest.find('/'));
@@ -96,11 +96,11 @@ void Checkpoint::collect(VariablePaths& paths) const {
 }
 
 namespace {
-// Slots that another program could take for each other's would be swapped without a word.
+// Slots that another program could confuse would be swapped silently.
 void refuse_ambiguous(const VariablePaths& paths, const std::vector<std::string>& only, std::string_view op,
                       const Where& where) {
   for (const std::string& path : paths.ambiguous_slots())
-    if (wanted(path, only))
+    if (is_selected(path, only))
       fail(
           op,
           fmt::format("nobody could tell what '{}' belongs to: its optimizer has several Variables of that name, dtype "
@@ -130,7 +130,7 @@ ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) con
     if (!all.contains(path)) fail("save", fmt::format("there is no '{}' to be saved as '{}'", path, name), where);
   NamedVariables chosen;
   for (const auto& [path, v] : all)
-    if (wanted(path, options.only)) chosen.add(path, v);
+    if (is_selected(path, options.only)) chosen.add(path, v);
   if (chosen.empty() && !all.empty())
     fail("save", "none of the paths matches " + joined(options.only) + ". they are: " + joined(all.paths()), where);
   for (const auto& [path, v] : chosen) require_built(v.state(), where);
@@ -162,7 +162,7 @@ struct Found {
   Tensor value;
 };
 
-// What Checkpoint::restore does, step by step.
+// The steps of Checkpoint::restore.
 class Restore {
  public:
   Restore(const std::string& prefix, const RestoreOptions& options, const Where& where)
@@ -178,10 +178,10 @@ class Restore {
   }
   Restore(const Restore&) = delete;
 
-  // Parameters that have no value yet, for their model was not called, get the shapes that the file has.
+  // Parameters that have no value yet, because their model was not called, get the shapes in the file.
   void build(const NamedVariables& variables) {
     for (const auto& [path, v] : variables) {
-      const std::string entry = v.is_built() || !wanted(path, options_.only) ? "" : entry_of(path);
+      const std::string entry = v.is_built() || !is_selected(path, options_.only) ? "" : entry_of(path);
       if (entry.empty() || !file_.is_known(entry) || file_.spec(entry).dtype != v.dtype()) continue;
       Variable(v).build(file_.read(entry));
       built_.push_back(v);
@@ -193,7 +193,7 @@ class Restore {
     return names_.find(other == options_.names.end() ? path : other->second);
   }
 
-  // Of "adam/model/m", a slot of the Variable at "model" that is called "net" in the file: "adam/net/m".
+  // For "adam/model/m", a slot of the Variable at "model" that is called "net" in the file: "adam/net/m".
   std::string slot_entry(const std::string& scope, const std::string& path) const {
     const std::string rest = path.substr(scope.size());
     const size_t slash = rest.rfind('/');
@@ -204,10 +204,10 @@ class Restore {
     return entry_of(path);
   }
 
-  // The slots that the file has and an optimizer has not.
+  // Creates the slots that the file has and an optimizer lacks.
   void make_slots(const VariablePaths& paths) const {
     for (const VariablePaths::Unmade& u : paths.unmade())
-      if (wanted(u.path, options_.only) && !slot_entry(u.scope, u.path).empty()) u.slots->make(u.of, u.name);
+      if (is_selected(u.path, options_.only) && !slot_entry(u.scope, u.path).empty()) u.slots->make(u.of, u.name);
   }
 
   void match(const NamedVariables& variables, const VariablePaths& paths) {
@@ -220,7 +220,7 @@ class Restore {
     auto next = entries.begin();
     for (const auto& [path, v] : variables) {
       const std::string& entry = *next++;
-      if (!wanted(path, options_.only)) continue;
+      if (!is_selected(path, options_.only)) continue;
       if (entry.empty()) {
         const std::string* optimizer = paths.scope_of_slot(v);
         const bool slot = optimizer && was_zeros(*optimizer);
@@ -269,7 +269,7 @@ class Restore {
   }
 
  private:
-  // All of an entry, or the piece of it that is asked for.
+  // The full entry, or the requested slice of it.
   Tensor value_of(const std::string& entry, const Shape& shape) const {
     Tensor t = file_.read(entry);
     const auto slice = options_.slices.find(entry);
@@ -279,8 +279,8 @@ class Restore {
     }
     return t.contiguous();
   }
-  // Whether the optimizer at `scope` had not made a slot that the file has not: it had taken no step, or it has slots
-  // in the file and all of them are known here. Otherwise the slot may be there under another name.
+  // Whether the optimizer at `scope` had not created the slots that the file lacks: it had taken no step, or it has
+  // slots in the file and all of them are known here. Otherwise the slot may be in the file under another name.
   bool was_zeros(const std::string& scope) {
     const auto [known, fresh] = zeros_.try_emplace(scope, false);
     if (fresh) known->second = look_for_zeros(scope);
@@ -342,7 +342,7 @@ ByName load_checkpoint(const std::string& prefix, const std::vector<std::string>
   ByName result;
   for (const std::string& name : file.names()) {
     const bool asked = std::find(only.begin(), only.end(), name) != only.end();
-    if (asked || (file.is_known(name) && wanted(name, only))) result.emplace(name, file.read(name));
+    if (asked || (file.is_known(name) && is_selected(name, only))) result.emplace(name, file.read(name));
   }
   for (const std::string& pattern : only)
     if (std::none_of(result.begin(), result.end(), [&](auto& r) { return path_matches(r.first, pattern); }))

@@ -1,6 +1,6 @@
-// The checkpoints of a run; see checkpoint_manager.h. The order of each save: the new one is written, the list is moved
-// in place, and then what it no longer names is removed. So the list names whole checkpoints at each moment. What it
-// does not name has a mark meanwhile (unlisted.h).
+// The checkpoints of a run; see checkpoint_manager.h. Each save writes the new checkpoint, replaces the list, and then
+// removes what the list no longer names. So at each moment the list names only complete checkpoints. Those that it does
+// not name have a mark meanwhile (unlisted.h).
 #include "rill/serialize/checkpoint_manager.h"
 
 #include <unistd.h>
@@ -35,10 +35,10 @@ bool exists(const std::string& prefix) {
   return fs::exists(prefix + ".index", error);
 }
 
-// What a path in the list of `folder` means: a checkpoint's name in the folder, or its path elsewhere; nothing where
-// there is none. One of that name in the folder comes before an absolute path: the list may have been copied or moved
-// together with its folder.
-std::string listed(const std::string& folder, const std::string& text) {
+// Resolves a path in the list of `folder`: a checkpoint's name in the folder, or a path elsewhere; nothing if it does
+// not exist. A checkpoint of that name in the folder takes precedence over an absolute path: the list may have been
+// copied or moved together with its folder.
+std::string resolved_name(const std::string& folder, const std::string& text) {
   const fs::path path = fs::path(text).lexically_normal();
   std::string name = path.filename().string();
   if (name.empty()) return {};
@@ -61,20 +61,20 @@ CheckpointList read_folder(const std::string& folder, std::string_view op, const
     list.timestamps.push_back(time);
   };
   for (size_t i = 0; i < file.all.size(); ++i)
-    add(listed(folder, file.all[i]), file.timestamps.empty() ? now() : file.timestamps[i]);
-  list.latest = listed(folder, file.latest);
+    add(resolved_name(folder, file.all[i]), file.timestamps.empty() ? now() : file.timestamps[i]);
+  list.latest = resolved_name(folder, file.latest);
   add(list.latest, now());
   return list;
 }
 
-// Whether nobody has written to it for an hour.
+// Whether it has not been written to for an hour.
 bool is_old(const fs::path& path) {
   std::error_code error;
   const fs::file_time_type time = fs::last_write_time(path, error);
   return !error && fs::file_time_type::clock::now() - time > std::chrono::hours(1);
 }
 
-// The index first: without it, nothing is there. What cannot be removed stays, and harms nobody.
+// The index first: without it, the checkpoint does not exist. Files that cannot be removed do no harm.
 void remove_checkpoint(const std::string& prefix) {
   unlink((prefix + ".index").c_str());
   const fs::path path(prefix);
@@ -89,12 +89,12 @@ void remove_checkpoint(const std::string& prefix) {
 
 }  // namespace
 
-// Several managers, of this process or others, may share a folder and its list. Each reads the list anew, under a lock
-// where it changes it, and touches what has its own prefix.
+// Several managers, of this process or others, may share a folder and its list. Each rereads the list, under a lock if
+// it changes it, and only touches files with its own prefix.
 struct CheckpointManager::Impl {
   Checkpoint checkpoint;
-  std::string folder;           // as the caller calls it
-  std::string absolute_folder;  // the same, also when the program goes to another directory
+  std::string folder;           // as given by the caller
+  std::string absolute_folder;  // the same, independent of the working directory
   CheckpointManagerOptions options;
   double last_preserved = 0;
   int64_t last_step = -1;
@@ -102,7 +102,7 @@ struct CheckpointManager::Impl {
   Clock::time_point last_time = Clock::now();
   BackgroundThread writer;
   std::exception_ptr error;          // of the writer
-  std::atomic<bool> failed = false;  // there is one
+  std::atomic<bool> failed = false;  // whether there is one
 
   Impl(Checkpoint c, std::string f, CheckpointManagerOptions o)
       : checkpoint(std::move(c)), folder(std::move(f)), absolute_folder(folder), options(std::move(o)) {
@@ -136,7 +136,7 @@ struct CheckpointManager::Impl {
            name.find_first_not_of("0123456789", start) == name.npos;
   }
 
-  // The names of ours that are there, oldest first.
+  // The names of our checkpoints that exist, oldest first.
   std::vector<std::string> names(const CheckpointList& list) const {
     std::vector<std::string> own;
     for (const std::string& name : list.all)
@@ -151,15 +151,15 @@ struct CheckpointManager::Impl {
     return own.empty() ? "" : own.back();
   }
 
-  // Whether `name` is that of a shard of ours that has no index.
+  // Whether `name` is that of one of our shards without an index.
   bool is_lone_shard(const std::string& name) const {
     const std::string checkpoint_name = name.substr(0, name.rfind(".data-"));
     return is_own(checkpoint_name) && is_shard_name(name, checkpoint_name) &&
            !exists(in_folder(absolute_folder, checkpoint_name));
   }
 
-  // Removes what killed writers have left: files under construction, and shards without an index. Those of a live
-  // writer, in this process, another or on another machine, look the same until its index is there: so age decides.
+  // Removes what killed writers have left: unfinished files, and shards without an index. Those of a live writer, in
+  // this process, another or on another machine, look the same until its index exists, so their age decides.
   void clean() const {
     std::vector<fs::path> left;
     std::error_code error;
@@ -170,8 +170,8 @@ struct CheckpointManager::Impl {
     for (const fs::path& p : left) unlink(p.c_str());
   }
 
-  // Removes the checkpoints of ours that a killed writer left out of the list: whole ones that it did not come to list,
-  // and those that it did not come to remove.
+  // Removes our checkpoints that a killed writer left out of the list: complete ones that it did not get to list, and
+  // those that it did not get to remove.
   void remove_unlisted(const Where& where) const {
     const std::vector<std::string> marked = unlisted_names(absolute_folder);
     if (marked.empty()) return;
@@ -181,7 +181,7 @@ struct CheckpointManager::Impl {
       if (!is_own(name)) continue;
       const bool old = is_old(in_folder(absolute_folder, name + ".unlisted"));
       std::optional<UnlistedMark> mark = UnlistedMark::without_waiting(in_folder(absolute_folder, name));
-      if (!mark || !(mark->is_locked() || old)) continue;  // its writer lives, or may
+      if (!mark || !(mark->is_locked() || old)) continue;  // its writer is alive, or may be
       if (std::find(list.all.begin(), list.all.end(), name) == list.all.end())
         remove_checkpoint(in_folder(absolute_folder, name));
       mark->remove();
@@ -192,16 +192,16 @@ struct CheckpointManager::Impl {
     write_bundle(in_folder(absolute_folder, name), values, options.save, "save", where);
   }
 
-  // Of several processes, the first has the list.
+  // Of several processes, the first one has the list.
   void write(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
     if (options.save.part.index > 0) return write_values(name, values, where);
-    if (!std::exchange(cleaned, true)) clean(), remove_unlisted(where);  // first, for the room that it makes
+    if (!std::exchange(cleaned, true)) clean(), remove_unlisted(where);  // first, to free space
     make_folders(absolute_folder, "save", where);
     UnlistedMark mark(in_folder(absolute_folder, name));
     try {
       write_values(name, values, where);
     } catch (...) {
-      mark.remove();  // what was there is there still
+      mark.remove();  // the old files are still there
       throw;
     }
     const FolderLock lock(absolute_folder);
@@ -211,7 +211,7 @@ struct CheckpointManager::Impl {
     list.timestamps.push_back(now());
     list.latest = name;
     const std::vector<std::string> removed = drop_oldest(list);
-    std::vector<std::optional<UnlistedMark>> marks;  // one that another writer holds is that one's to take away
+    std::vector<std::optional<UnlistedMark>> marks;  // a mark that another writer holds is removed by that writer
     for (const std::string& old : removed)
       marks.push_back(UnlistedMark::without_waiting(in_folder(absolute_folder, old)));
     write_file(in_folder(absolute_folder, "checkpoint"), to_text(list), "save", where, Links::replace);
@@ -228,10 +228,10 @@ struct CheckpointManager::Impl {
     list.timestamps.erase(list.timestamps.begin() + long(i));
   }
 
-  // Of ours, which are in the folder. The list holds one time of the last that was kept for good: of several managers,
-  // that of the one that asks for such.
+  // Drops the oldest of ours, which are in the folder. The list has one time for the last checkpoint that is kept for
+  // good: of several managers, the time of the one that keeps such.
   std::vector<std::string> drop_oldest(CheckpointList& list) {
-    last_preserved = std::min(last_preserved, now());  // the clock was set back
+    last_preserved = std::min(last_preserved, now());  // the clock may have been set back
     std::vector<std::string> removed;
     size_t own = size_t(std::count_if(list.all.begin(), list.all.end(), [&](auto& name) { return is_own(name); }));
     for (size_t i = 0; options.max_to_keep > 0 && own > size_t(options.max_to_keep);) {
@@ -241,7 +241,7 @@ struct CheckpointManager::Impl {
       }
       const double t = list.timestamps[i];
       if (options.keep_every_hours > 0 && t - last_preserved >= 3600 * options.keep_every_hours)
-        last_preserved = t;  // it stays, and is no longer ours
+        last_preserved = t;  // it is kept, and no longer ours
       else removed.push_back(list.all[i]);
       erase(list, i);
       --own;
@@ -293,14 +293,14 @@ bool CheckpointManager::is_due(int64_t step) const {
   const Impl& m = *impl_;
   const auto& o = m.options;
   const double minutes = std::chrono::duration<double>(Clock::now() - m.last_time).count() / 60;
-  // Of a run that goes on: since the one that it was restored from.
+  // For a resumed run: since the checkpoint that it was restored from.
   const int64_t last = m.last_step >= 0 ? m.last_step : 0;
   return (o.every_steps == 0 && o.every_minutes == 0) || (o.every_steps > 0 && step - last >= o.every_steps) ||
          (o.every_minutes > 0 && minutes >= o.every_minutes);
 }
 
 bool CheckpointManager::save_if_due(int64_t step, Where where) {
-  if (impl_->failed) impl_->wait();  // throws what the last one met, also where none is due
+  if (impl_->failed) impl_->wait();  // throws the last writer's error, even if no save is due
   const bool due = is_due(step);
   if (due) save(step, where);
   return due;
@@ -314,7 +314,7 @@ bool CheckpointManager::restore_if_any(const RestoreOptions& options, Where wher
 
 namespace {
 int64_t step_of(const std::string& name) {
-  int64_t step = -1;  // as it stays where there are no digits, or too many
+  int64_t step = -1;  // stays so if there are no digits, or too many
   std::from_chars(name.data() + name.find_last_of('-') + 1, name.data() + name.size(), step);
   return step;
 }
@@ -328,7 +328,7 @@ RestoreReport CheckpointManager::restore(const RestoreOptions& options, Where wh
          "there is no checkpoint in '" + m.folder + "': its list names none that is called '" + m.options.prefix +
              "-STEP'",
          where);
-  RestoreOptions own = options;  // what was saved by other options than all has only that
+  RestoreOptions own = options;  // a checkpoint saved with options for a subset only has that subset
   if (own.only.empty()) own.only = m.options.save.only;
   if (own.names.empty()) own.names = m.options.save.names;
   RestoreReport report = m.checkpoint.restore(in_folder(m.absolute_folder, name), own, where);

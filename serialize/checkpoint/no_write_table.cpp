@@ -1,4 +1,4 @@
-// What a build without leveldb has in place of write_table.cpp.
+// Replaces write_table.cpp in a build without leveldb.
 #include "rill/serialize/checkpoint/table.h"
 
 namespace rill {

@@ -1,5 +1,5 @@
-// The graph of objects that TensorFlow writes into its checkpoints: a path of attributes from the model on leads to
-// each variable, whose entry may have another name.
+// The graph of objects that TensorFlow writes into its checkpoints: a path of attributes, starting from the model,
+// leads to each variable, whose entry may have another name.
 #pragma once
 #include <map>
 #include <string>
@@ -16,12 +16,12 @@ class ObjectGraph {
   static constexpr int root = 0, none = -1;
   static constexpr const char* key = "_CHECKPOINTABLE_OBJECT_GRAPH";  // the entry that it is read from
 
-  // Empty where the file has no such graph, or one that cannot be read: names are not worth a failure.
+  // Empty if the file has no such graph, or an unreadable one: names are not worth a failure.
   explicit ObjectGraph(const BundleReader& file);
 
-  // The object that `node` has under that name; none where it has no such, or `node` is none.
+  // The object that `node` has under that name; -1 if there is none, or `node` is -1.
   int child(int node, std::string_view name) const;
-  // The entry of the variable that `node` is; "" where it is none. A variable of several paths is saved once.
+  // The entry of the variable at `node`; "" if it is not one. A variable with several paths is saved once.
   std::string entry(int node) const;
   // Entries by the names that their variables had in the program; "" for a name of several variables.
   std::map<std::string, std::string> full_names() const;

@@ -1,4 +1,4 @@
-// Reading a bundle; see bundle.h. Nothing that a file says is believed before it is held against the files' sizes.
+// Reading a bundle; see bundle.h. All numbers in a file are checked against the files' sizes before they are used.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ bool from_proto(proto::DataType number, DType& dtype) {
 
 namespace {
 
-void put_number(std::string& out, uint64_t value) {  // how many bytes, and these from the highest
+void put_number(std::string& out, uint64_t value) {  // the number of bytes, and the bytes from the highest
   const int bytes = (64 - std::countl_zero(value) + 7) / 8;
   out += char(bytes);
   for (int i = bytes - 1; i >= 0; --i) out += char(value >> 8 * i & 0xFF);
@@ -58,7 +58,7 @@ void put_string(std::string& out, const std::string& text) {
   out += '\1';
 }
 
-// The bits of the number after as many ones as it takes further bytes, all flipped for negative ones.
+// As many one bits as there are further bytes, then the number's bits; all flipped for negative ones.
 void put_signed(std::string& out, int64_t value) {
   const uint64_t magnitude = uint64_t(value < 0 ? ~value : value);
   const int length = std::max(1, (64 - std::countl_zero(magnitude)) / 7 + 1);
@@ -69,7 +69,7 @@ void put_signed(std::string& out, int64_t value) {
   out += bytes;
 }
 
-// Of an extent without a length, all of the axis: -1, as TensorFlow has it.
+// The length of an extent; without one, -1 for the entire axis, as in TensorFlow.
 int64_t length_of(const proto::TensorSliceProto::Extent& e) {
   return e.has_length_case() == proto::TensorSliceProto::Extent::kLength ? e.length() : -1;
 }
@@ -117,26 +117,26 @@ BundleReader::BundleReader(std::string prefix, std::string_view op, const Where&
   if (first) fail(op, "'" + path + "': it has no header, and is no index of a checkpoint", where);
   if (header_.num_shards() < 1 || header_.num_shards() > 99999)
     fail(op, fmt::format("'{}': {} shards make no sense", path, header_.num_shards()), where);
-  check_places();
+  check_ranges();
 }
 
-void BundleReader::check_places() const {
-  // Bytes that several entries named would make a small file a large one in memory.
-  std::vector<std::tuple<int, int64_t, int64_t, const std::string*>> places;
+void BundleReader::check_ranges() const {
+  // Overlapping entries would let a small file take much memory.
+  std::vector<std::tuple<int, int64_t, int64_t, const std::string*>> ranges;
   for (const auto& [name, e] : entries_) {
     if (e.slices_size() > 0) continue;
     if (e.shard_id() < 0 || e.shard_id() >= header_.num_shards())
       reject(name, fmt::format("it names shard {} of {}", e.shard_id(), header_.num_shards()));
     if (e.offset() < 0 || e.size() < 0 || e.offset() > INT64_MAX - e.size())
       reject(name, fmt::format("{} bytes at {} make no sense", e.size(), e.offset()));
-    if (e.size() > 0) places.emplace_back(e.shard_id(), e.offset(), e.size(), &name);
+    if (e.size() > 0) ranges.emplace_back(e.shard_id(), e.offset(), e.size(), &name);
   }
-  std::sort(places.begin(), places.end());
-  for (size_t i = 1; i < places.size(); ++i) {
-    const auto& [shard, offset, size, name] = places[i - 1];
-    if (std::get<0>(places[i]) == shard && std::get<1>(places[i]) < offset + size)
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const auto& [shard, offset, size, name] = ranges[i - 1];
+    if (std::get<0>(ranges[i]) == shard && std::get<1>(ranges[i]) < offset + size)
       reject(*name,
-             fmt::format("its bytes and those of '{}' overlap", one_line(std::get<3>(places[i])->substr(0, 200))));
+             fmt::format("its bytes and those of '{}' overlap", one_line(std::get<3>(ranges[i])->substr(0, 200))));
   }
 }
 
@@ -215,7 +215,7 @@ Tensor BundleReader::read_whole(const std::string& name, const Entry& entry, con
   return t;
 }
 
-// The lengths as varints, a checksum of them (as numbers of 4 bytes, or of 8 where they need these), the texts.
+// The lengths as varints, a checksum of them (as numbers of 4 bytes, or of 8 if needed), the texts.
 Tensor BundleReader::read_strings(const std::string& name, const Entry& entry, const Spec& s) const {
   const size_t count = size_t(s.shape.numel());
   if (count > uint64_t(entry.size()))
@@ -241,7 +241,7 @@ Tensor BundleReader::read_strings(const std::string& name, const Entry& entry, c
   uint32_t sum;
   std::memcpy(&sum, rest.data(), 4);
   if (masked_crc32c(numbers) != sum) reject(name, "the checksum of its lengths is wrong. the file is damaged");
-  numbers += rest;  // the sum and the texts, as the entry's checksum takes them
+  numbers += rest;  // the checksum of lengths and the texts, which the entry's checksum covers
   rest.remove_prefix(4);
   check_sum(name, entry, numbers);
   std::vector<std::string> texts;
@@ -257,7 +257,7 @@ Tensor BundleReader::read_strings(const std::string& name, const Entry& entry, c
 // --- Tensors in parts ------------------------------------------------------------------------------------------------
 
 namespace {
-// Calls f(elements before it in the part, elements before it in the whole, how many) for each run of the part.
+// Calls f(offset in the part, offset in the full tensor, count) for each run of the part.
 template <class Part, class F>
 void each_run(const Part& part, const Shape& whole, F&& f) {
   const size_t n = part.size.size();
@@ -276,7 +276,7 @@ void each_run(const Part& part, const Shape& whole, F&& f) {
 }
 }  // namespace
 
-// Parts that have as many elements as the tensor, and of which no two overlap, are all of it.
+// Parts with as many elements as the tensor, no two of which overlap, are all of it.
 Tensor BundleReader::read_slices(const std::string& name, const Entry& entry, const Spec& s) const {
   std::vector<Part> parts;
   std::set<std::string> keys;
@@ -285,7 +285,7 @@ Tensor BundleReader::read_slices(const std::string& name, const Entry& entry, co
     Part p{slice_key(name, slice), {}, {}};
     if (slice.extent_size() != s.shape.ndim() || !entries_.contains(p.key))
       reject(name, "it has a part of which there is no entry. the file is damaged");
-    // Read as often as it is named, a small file would be a large one in memory.
+    // Read once for each name, a small file could take much memory.
     if (!keys.insert(p.key).second) reject(name, "it names one of its parts twice. the file is damaged");
     for (int d = 0; d < slice.extent_size(); ++d) {
       const int64_t all = s.shape[size_t(d)], start = slice.extent(d).start();
@@ -305,24 +305,24 @@ Tensor BundleReader::read_slices(const std::string& name, const Entry& entry, co
   if (covered != s.shape.numel())
     reject(name,
            fmt::format("its parts have {} elements, and {} has {}", covered, to_string(s), int64_t(s.shape.numel())));
-  std::vector<Tensor> values;  // whose bytes are there: the whole is not larger than the files
+  std::vector<Tensor> values;  // which have been read, so the full tensor is not larger than the files
   for (const Part& p : parts) values.push_back(read(p.key));
   return join(name, s, parts, values);
 }
 
 Tensor BundleReader::join(const std::string& name, const Spec& s, const std::vector<Part>& parts,
                           const std::vector<Tensor>& values) const {
-  std::vector<bool> seen(size_t(s.shape.numel()));
+  std::vector<bool> filled(size_t(s.shape.numel()));
   const bool texts = s.dtype == DType::string;
-  std::vector<std::string> strings(texts ? seen.size() : 0);
+  std::vector<std::string> strings(texts ? filled.size() : 0);
   Tensor whole = texts ? Tensor() : empty_tensor(s);
   const size_t each = size_of(s.dtype);
   for (size_t i = 0; i < parts.size(); ++i) {
     std::vector<std::string> own = texts ? values[i].to_vector<std::string>() : std::vector<std::string>();
     each_run(parts[i], s.shape, [&](size_t from, size_t to, size_t n) {
-      if (std::find(seen.begin() + long(to), seen.begin() + long(to + n), true) != seen.begin() + long(to + n))
+      if (std::find(filled.begin() + long(to), filled.begin() + long(to + n), true) != filled.begin() + long(to + n))
         reject(name, "two parts of it overlap. the file is damaged");
-      std::fill_n(seen.begin() + long(to), n, true);
+      std::fill_n(filled.begin() + long(to), n, true);
       if (texts) std::move(own.begin() + long(from), own.begin() + long(from + n), strings.begin() + long(to));
       else
         std::memcpy(static_cast<char*>(whole.mutable_rep()->data) + to * each,

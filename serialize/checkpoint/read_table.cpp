@@ -1,4 +1,4 @@
-// Reading a table; see table.h. Every length is held against the bytes that are there before it is used.
+// Reading a table; see table.h. Every length is checked against the available bytes before it is used.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -15,7 +15,7 @@ uint64_t little_endian(std::string_view bytes, size_t n) {
   return value;
 }
 
-// A number of 7 bits a byte, taken off the front of `bytes`; nothing where it does not end in time.
+// Removes a varint from the front of `bytes`; nothing if it is too long or truncated.
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -97,7 +97,7 @@ TableEntries read_table(std::string_view bytes, const std::string& path, std::st
   if (little_endian(bytes.substr(bytes.size() - 8), 8) != Table::magic)
     table.reject(bytes.size() - 8, "expected the index of a checkpoint, which ends with 57fb808b247547db");
   std::string_view handles = bytes.substr(footer, Table::footer_size - 8);
-  table.take_handle(handles, footer);  // of further blocks, which a checkpoint has none of
+  table.take_handle(handles, footer);  // of further blocks, which a checkpoint does not have
   const Table::Handle index = table.take_handle(handles, footer);
   TableEntries entries;
   size_t previous_end = 0;

@@ -10,12 +10,12 @@ namespace rill {
 struct CheckpointList {
   std::string latest;
   std::vector<std::string> all;    // oldest first
-  std::vector<double> timestamps;  // seconds since 1970, one each, or none
+  std::vector<double> timestamps;  // seconds since 1970, one for each, or none
   double last_preserved = 0;
 };
 
 std::string to_text(const CheckpointList& list);
-// Fields that are not known are left out. Throws rill::Error, with the line, where it is no such text.
+// Unknown fields are ignored. Throws rill::Error, with the line, if it is not valid text of this kind.
 CheckpointList read_list(const std::string& text, const std::string& path, std::string_view op, const Where& where);
 
 }  // namespace rill

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view ending = ".unlisted";
 
-// Whether the file that was opened still has its name: its last holder may have removed it.
+// Whether the opened file still has its name: its last holder may have removed it.
 bool is_there(int fd, const std::string& path) {
   struct stat opened = {}, named = {};
   return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
@@ -42,7 +42,7 @@ std::optional<UnlistedMark> UnlistedMark::without_waiting(const std::string& pre
   return mark;
 }
 
-// False: to be tried again.
+// Returns false if it has to be tried again.
 bool UnlistedMark::acquire(bool wait) {
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) return errno != EINTR;
@@ -50,9 +50,9 @@ bool UnlistedMark::acquire(bool wait) {
   const int reason = got ? 0 : errno;
   locked_ = got && is_there(fd_, path_);
   is_elsewhere_ = reason == EWOULDBLOCK;
-  const bool again = (got && !locked_) || reason == EINTR;
-  if (again || is_elsewhere_) close_file();
-  return !again;
+  const bool retry = (got && !locked_) || reason == EINTR;
+  if (retry || is_elsewhere_) close_file();
+  return !retry;
 }
 
 void UnlistedMark::close_file() {

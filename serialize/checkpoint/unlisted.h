@@ -1,6 +1,6 @@
-// A mark beside a checkpoint of a CheckpointManager's that its list does not name, not yet or no longer:
-// PREFIX.unlisted. A writer that is killed leaves the mark, and the next manager sees by it what to remove. Checkpoints
-// without a mark and out of the list are kept for good, or are somebody else's.
+// A mark beside a checkpoint of a CheckpointManager that its list does not name, not yet or no longer: PREFIX.unlisted.
+// A writer that is killed leaves the mark, which tells the next manager what to remove. Checkpoints without a mark that
+// are not in the list are kept for good, or belong to somebody else.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace rill {
 
-// The writer that made the mark holds a lock of it while it lives.
+// The writer that created the mark holds a lock on it while it lives.
 class UnlistedMark {
  public:
-  // Marks the checkpoint `prefix`, whose folder exists; waits for another writer of it to be done. Where no file can be
-  // made there is no mark: to save is more important.
+  // Marks the checkpoint `prefix`, whose folder exists; waits for another writer of it to finish. If the file cannot be
+  // created there is no mark: saving is more important.
   explicit UnlistedMark(const std::string& prefix);
   UnlistedMark(UnlistedMark&& other) noexcept;
-  ~UnlistedMark();  // leaves the mark
+  ~UnlistedMark();  // does not remove the mark
 
-  // The mark, or none where a writer that lives holds it.
+  // The mark, or nothing if a live writer holds it.
   static std::optional<UnlistedMark> without_waiting(const std::string& prefix);
-  // Whether nobody else holds it. False where the file system has no locks.
+  // Whether nothing else holds it. False if the file system has no locks.
   bool is_locked() const { return locked_; }
-  // Takes it away: the list, or the lack of files, says it by now.
+  // Removes the mark, once the list, or the removal of the files, makes it superfluous.
   void remove();
 
  private:

@@ -22,8 +22,9 @@ namespace {
 
 using Stars = std::vector<std::string>;
 
-// What each * of a pattern stands for in `text`; nothing where it does not fit. Each piece between two stars stands where it
-// is found first, which leaves most to those behind it: no piece is looked for twice, whatever a file calls its tensors.
+// The texts matched by each * of a pattern; nothing if it does not match. Each piece between two stars is matched at
+// its first occurrence, which leaves most to those after it: no piece is searched for twice, whatever the names in a
+// file.
 std::optional<Stars> stars_of(std::string_view text, std::string_view pattern) {
   size_t star = pattern.find('*');
   if (star == std::string_view::npos) return text == pattern ? std::optional(Stars()) : std::nullopt;
@@ -78,7 +79,7 @@ std::string listed(const std::vector<T>& all, const F& text) {
   return all.size() > 16 ? list + fmt::format(", ... ({} in all)", all.size()) : list;
 }
 
-// The rules by their names, or by their paths: those without a star are looked up, however many there are.
+// The rules by their names, or by their paths: those without a star are looked up in a map.
 class RuleIndex {
  public:
   RuleIndex(const std::vector<WeightRule>& rules, std::string WeightRule::* pattern)
@@ -87,7 +88,7 @@ class RuleIndex {
       if (const std::string& text = rules[i].*pattern; text.find('*') != std::string::npos) starred_.push_back(i);
       else if (!text.empty()) exact_.try_emplace(text, i);
   }
-  // The first rule that fits, and what its stars stand for; null: none.
+  // The first rule that matches, and the texts of its stars; null: none.
   const WeightRule* find(const std::string& text, Stars& stars) const {
     const auto at = exact_.find(text);
     for (const size_t i : starred_) {
@@ -104,7 +105,7 @@ class RuleIndex {
   std::vector<size_t> starred_;
 };
 
-// What detail::load_weights does, step by step.
+// The steps of detail::load_weights.
 class WeightLoader {
  public:
   WeightLoader(const NamedVariables& variables, const NamedTensors& tensors, const std::string& from,
@@ -174,7 +175,7 @@ class WeightLoader {
     return path;
   }
 
-  // What a path would be called in the file, as the first rule that leads to it says.
+  // The name of a path in the file, by the first rule that leads to it.
   std::string name_for(const std::string& path) const {
     Stars stars;
     const WeightRule* r = by_path_.find(path, stars);

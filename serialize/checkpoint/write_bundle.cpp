@@ -1,11 +1,11 @@
 // Writing a bundle; see bundle.h.
 //
-// Two files cannot be replaced at one moment, but the index alone decides what a bundle is: it says how many shards
-// there are, and so what these are called. Shards of a bundle that replaces another are written under names of one
-// shard more, and become part of it by the move of the index. Then they get their usual names, by links, and the index
-// is moved again, to one that says so. At each moment the index and the shards that it names belong together.
+// Two files cannot be replaced atomically, but the index alone decides what a bundle is: it has the number of shards,
+// and so their names. Shards of a bundle that replaces another are written under names for one shard more, and become
+// part of it when the index is renamed. Then they get their usual names, by links, and the index is replaced again, by
+// one that says so. At each moment the index and the shards that it names belong together.
 //
-// A prefix whose files are links, "best" to another checkpoint, becomes a checkpoint of its own: that other one is not
+// A prefix whose files are links, "best" to another checkpoint, becomes a checkpoint of its own: the other one is not
 // ours to change.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,7 +33,7 @@ void put_varint(std::string& out, uint64_t value) {
   out += char(value);
 }
 
-// As BundleReader::read_strings reads them; the checksum is of what they decode to.
+// As BundleReader::read_strings reads them; the checksum is of the decoded numbers.
 std::string encode_strings(const Tensor& t, uint32_t& sum) {
   const std::vector<std::string> texts = t.to_vector<std::string>();
   std::string lengths, summed;
@@ -48,7 +48,7 @@ std::string encode_strings(const Tensor& t, uint32_t& sum) {
   return lengths + rest;
 }
 
-// Entries of one name are pieces of one tensor, or the same.
+// Merges entries of one name, which are slices of one tensor, or equal.
 TableEntries joined(TableEntries entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   TableEntries all;
@@ -70,10 +70,10 @@ TableEntries joined(TableEntries entries) {
 
 class Writer {
  public:
-  // Of all shards, or of one, which other processes write the others of.
+  // Writes all shards, or one, if other processes write the others.
   Writer(const std::string& prefix, int shards, std::string_view op, const Where& where, int only = -1)
       : prefix_(prefix), shards_(shards), only_(only), op_(op), where_(where), sizes_(size_t(shards)) {
-    replaces_ = shards_at(prefix) == shards;  // others have other names
+    replaces_ = shards_at(prefix) == shards;  // bundles with other numbers of shards have other names
     for (int i = 0; i < names(); ++i)
       files_.push_back(only >= 0 && i != only
                            ? nullptr
@@ -104,35 +104,35 @@ class Writer {
     entries_.emplace_back(name, bytes_of(entry));
   }
 
-  // A piece of a tensor, and what the whole is.
+  // A slice of a tensor, with the shape of the full tensor.
   void add_slice(const std::string& name, const Tensor& t, const CheckpointSlice& slice) {
     proto::BundleEntryProto whole;
     whole.set_dtype(to_proto(t.dtype()));
     *whole.mutable_shape() = to_proto(slice.whole);
-    proto::TensorSliceProto& place = *whole.add_slices();
+    proto::TensorSliceProto& rename_files = *whole.add_slices();
     for (size_t d = 0; d < slice.start.size(); ++d) {
-      proto::TensorSliceProto::Extent& extent = *place.add_extent();
-      if (t.shape()[d] == slice.whole[d]) continue;  // all of the axis
+      proto::TensorSliceProto::Extent& extent = *rename_files.add_extent();
+      if (t.shape()[d] == slice.whole[d]) continue;  // the entire axis
       extent.set_start(slice.start[d]), extent.set_length(t.shape()[d]);
     }
-    add(slice_key(name, place), t);
+    add(slice_key(name, rename_files), t);
     entries_.emplace_back(name, bytes_of(whole));
   }
 
   const TableEntries& entries() const { return entries_; }
-  // Those of another process.
-  void take(const TableEntries& entries) { entries_.insert(entries_.end(), entries.begin(), entries.end()); }
+  // The entries of another process.
+  void add_entries(const TableEntries& entries) { entries_.insert(entries_.end(), entries.begin(), entries.end()); }
 
-  // Gives the data files their names.
-  void place() {
+  // Renames the data files to their final names.
+  void rename_files() {
     for (size_t i = 0; i < files_.size(); ++i) {
       if (!files_[i]) continue;
       files_[i]->commit();
       placed_.push_back(shard_name(prefix_, int(i), int(files_.size())));
     }
   }
-  // They are another process's from here on.
-  void let_go() { placed_.clear(); }
+  // Leaves the files to another process.
+  void release_files() { placed_.clear(); }
 
   void finish() {
     const std::string bytes = index(int(files_.size()));
@@ -142,14 +142,14 @@ class Writer {
     remove_others();
   }
 
-  // Shards that no index names are of no use, where that could not be written.
+  // If the index could not be written, shards that no index names are removed.
   ~Writer() {
     for (const std::string& path : placed_) unlink(path.c_str());
   }
   Writer(const Writer&) = delete;
 
  private:
-  // How many shards the bundle that is there has; 0 where there is none, or nobody can tell.
+  // The number of shards of the existing bundle; 0 if there is none, or it cannot be read.
   static int shards_at(const std::string& prefix) {
     try {
       return BundleReader(prefix, "save", Where()).shards();
@@ -170,7 +170,7 @@ class Writer {
     return write_table(all, op_, where_);
   }
 
-  // To what they are called in a bundle of shards_. Where the file system has no links, they stay what they are.
+  // To their names in a bundle of shards_. If the file system has no links, they keep their names.
   void rename_shards() {
     for (int i = 0; i < shards_; ++i) {
       const std::string to = shard_name(prefix_, i, shards_);
@@ -181,7 +181,7 @@ class Writer {
     replaces_ = false;
   }
 
-  // The shards of what was here before, and links that nothing names any more.
+  // Removes the shards of the old bundle, and links that nothing names any more.
   void remove_others() {
     const int n = shards_ + (replaces_ ? 1 : 0);
     const std::filesystem::path path(prefix_);
@@ -219,7 +219,7 @@ void require_prefix(const std::string& prefix, std::string_view op, const Where&
          where);
 }
 
-// That a piece lies in the whole.
+// Checks that a slice is within the full tensor.
 void require_slice(const std::string& name, const std::map<std::string, Tensor>& tensors, const CheckpointSlice& slice,
                    std::string_view op, const Where& where) {
   const auto at = tensors.find(name);
@@ -243,16 +243,16 @@ void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>
                   std::string_view op, const Where& where) {
   require_prefix(prefix, op, where);
   if (shards < 1 || shards > 9999) fail(op, fmt::format("{} shards make no sense. give 1 to 9999", shards), where);
-  write_table({}, op, where);  // throws in a build without leveldb, before anything is made
+  write_table({}, op, where);  // throws in a build without leveldb, before any file is created
   const std::string folder = std::filesystem::path(prefix).parent_path().string();
   make_folders(folder, op, where);
-  const FolderLock lock(folder);  // two that write one prefix would mix their shards
+  const FolderLock lock(folder);  // two writers of one prefix would mix their shards
   Writer writer(prefix, shards, op, where);
   for (const auto& [name, t] : tensors) {
     require_named(name, t, op, where);
     writer.add(name, t);
   }
-  writer.place();
+  writer.rename_files();
   writer.finish();
 }
 
@@ -264,35 +264,37 @@ bool matches(const std::string& name, const std::vector<std::string>& patterns) 
   return std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return path_matches(name, p); });
 }
 
-// What this process writes: of what all have alike the largest first, each to who has least.
-std::map<std::string, Tensor> share_of(const std::map<std::string, Tensor>& tensors, const SaveCheckpointOptions& o) {
-  std::map<std::string, Tensor> share;
-  std::vector<std::pair<int64_t, const std::string*>> alike;
+// The tensors that this process writes: of those that all processes have, the largest first, each to the least loaded.
+std::map<std::string, Tensor> tensors_of_process(const std::map<std::string, Tensor>& tensors,
+                                                 const SaveCheckpointOptions& o) {
+  std::map<std::string, Tensor> own_tensors;
+  std::vector<std::pair<int64_t, const std::string*>> common;
   for (const auto& [name, t] : tensors) {
     const bool is_first = matches(name, o.part.first), is_own = matches(name, o.part.own) || o.slices.contains(name);
-    if (is_own || (is_first && o.part.index == 0)) share.emplace(name, t);
+    if (is_own || (is_first && o.part.index == 0)) own_tensors.emplace(name, t);
     const int64_t bytes = t.dtype() == DType::string ? 0 : int64_t(t.size()) * int64_t(size_of(t.dtype()));
-    if (!is_first && !is_own) alike.emplace_back(-bytes, &name);
+    if (!is_first && !is_own) common.emplace_back(-bytes, &name);
   }
-  std::stable_sort(alike.begin(), alike.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(common.begin(), common.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<int64_t> load(size_t(o.part.count));
-  for (const auto& [bytes, name] : alike) {
+  for (const auto& [bytes, name] : common) {
     const size_t least = size_t(std::min_element(load.begin(), load.end()) - load.begin());
     load[least] += 1 - bytes;
-    if (int(least) == o.part.index) share.emplace(*name, tensors.at(*name));
+    if (int(least) == o.part.index) own_tensors.emplace(*name, tensors.at(*name));
   }
-  return share;
+  return own_tensors;
 }
 
-// By which process `i` tells process 0 that its data file is there, with its entries, or that it could not be written, with
-// the reason. Process 0 takes them away when the bundle is whole. A killed run's are removed as other unfinished files are.
-std::string told_name(const std::string& prefix, uint64_t run, int i) {
+// The file by which process `i` tells process 0 that its data file exists, with its entries, or that it could not be
+// written, with the reason. Process 0 removes them when the bundle is complete. A killed run's are removed as other
+// unfinished files are.
+std::string report_name(const std::string& prefix, uint64_t run, int i) {
   const std::filesystem::path path(prefix);
   const uint64_t number = (run ^ std::hash<std::string>()(path.filename().string())) >> 1;
   return (path.parent_path() / fmt::format(".rill-{}-{}.part", number, i)).string();
 }
 
-// Until a file is there, or is gone. A process that dies ends the job, and so it is long.
+// Waits until a file exists, or is gone. A process that dies ends the job, so the limit is long.
 void wait_for_file(const std::string& path, bool there, std::string_view op, const Where& where) {
   const auto begun = std::chrono::steady_clock::now();
   for (int i = 0; (access(path.c_str(), F_OK) == 0) != there; ++i) {
@@ -308,20 +310,20 @@ void wait_for_file(const std::string& path, bool there, std::string_view op, con
 void write_share(Writer& writer, const std::map<std::string, Tensor>& tensors, const SaveCheckpointOptions& o,
                  std::string_view op, const Where& where) {
   for (const auto& [name, slice] : o.slices) require_slice(name, tensors, slice, op, where);
-  for (const auto& [name, t] : share_of(tensors, o)) {
+  for (const auto& [name, t] : tensors_of_process(tensors, o)) {
     require_named(name, t, op, where);
     const auto slice = o.slices.find(name);
     slice == o.slices.end() ? writer.add(name, t) : writer.add_slice(name, t, slice->second);
   }
-  writer.place();
+  writer.rename_files();
 }
 
-// What the others have written, of process 0. Throws what they could not.
-void take_shares(TableEntries& entries, const std::string& prefix, const CheckpointPart& part, std::string_view op,
-                 const Where& where) {
+// Collects the other processes' entries, in process 0. Throws their failures.
+void collect_reports(TableEntries& entries, const std::string& prefix, const CheckpointPart& part, std::string_view op,
+                     const Where& where) {
   std::string faults;
   for (int i = 1; i < part.count; ++i) {
-    const std::string path = told_name(prefix, part.run, i);
+    const std::string path = report_name(prefix, part.run, i);
     wait_for_file(path, true, op, where);
     TableEntries theirs = read_table(read_file(path, op, where), path, op, where);
     if (theirs.empty()) continue;
@@ -331,7 +333,7 @@ void take_shares(TableEntries& entries, const std::string& prefix, const Checkpo
   if (!faults.empty()) fail(op, faults.substr(2), where);
 }
 
-// Whatever goes wrong here, the others are waited for and told that it is over.
+// Whatever fails here, it waits for the other processes, and tells them that it is over.
 void write_first(const std::string& prefix, const std::map<std::string, Tensor>& tensors,
                  const SaveCheckpointOptions& options, std::string_view op, const Where& where) {
   const CheckpointPart& part = options.part;
@@ -346,9 +348,9 @@ void write_first(const std::string& prefix, const std::map<std::string, Tensor>&
   std::optional<Writer> writer;
   TableEntries theirs;
   attempt([&] { write_share(writer.emplace(prefix, part.count, op, where, 0), tensors, options, op, where); });
-  attempt([&] { take_shares(theirs, prefix, part, op, where); });
-  if (!fault) attempt([&] { writer->take(theirs), writer->finish(); });
-  for (int i = 1; i < part.count; ++i) unlink(told_name(prefix, part.run, i).c_str());
+  attempt([&] { collect_reports(theirs, prefix, part, op, where); });
+  if (!fault) attempt([&] { writer->add_entries(theirs), writer->finish(); });
+  for (int i = 1; i < part.count; ++i) unlink(report_name(prefix, part.run, i).c_str());
   if (fault) std::rethrow_exception(fault);
 }
 
@@ -363,20 +365,20 @@ void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>
     fail(op, fmt::format("process {} of {} makes no sense", part.index, part.count), where);
   make_folders(std::filesystem::path(prefix).parent_path().string(), op, where);
   if (part.index == 0) return write_first(prefix, tensors, options, op, where);
-  const std::string told = told_name(prefix, part.run, part.index);
+  const std::string report = report_name(prefix, part.run, part.index);
   try {
     Writer writer(prefix, part.count, op, where, part.index);
     write_share(writer, tensors, options, op, where);
     TableEntries all{{"", ""}};
     const TableEntries own = joined(writer.entries());
     all.insert(all.end(), own.begin(), own.end());
-    write_file(told, write_table(all, op, where), op, where);
-    writer.let_go();
+    write_file(report, write_table(all, op, where), op, where);
+    writer.release_files();
   } catch (const Error& e) {
-    write_file(told, write_table({{"", e.what()}}, op, where), op, where);
+    write_file(report, write_table({{"", e.what()}}, op, where), op, where);
     throw;
   }
-  wait_for_file(told, false, op, where);
+  wait_for_file(report, false, op, where);
 }
 
 }  // namespace rill

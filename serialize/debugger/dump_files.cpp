@@ -75,7 +75,7 @@ void DumpFile::flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int reason = errno;
-      waiting_.erase(0, waiting_.size() - rest.size());  // a later flush goes on there
+      waiting_.erase(0, waiting_.size() - rest.size());  // a later flush continues there
       errno = reason;
       fail_file("debug::dump", "cannot write", path_, where_);
     }
@@ -122,9 +122,9 @@ std::string DumpFiles::write_tensor(const Tensor& t) {
   return name;
 }
 
-// --- Places ----------------------------------------------------------------------------------------------------------
+// --- Source locations ------------------------------------------------------------------------------------------------
 
-// A node knows the name of its file without folders, so these are where the caller's file is, and others that are said.
+// A node has the name of its file without folders; it is looked for beside the caller's file, and in the given folders.
 int DumpFiles::source(const std::string& file, const Where& where) {
   const auto [at, is_new] = files_known_.try_emplace(file, int(files_known_.size()));
   if (!is_new) return at->second;
@@ -132,7 +132,7 @@ int DumpFiles::source(const std::string& file, const Where& where) {
   for (const Where& w : {where, where_}) {
     const fs::path folder = fs::path(w.file_name()).parent_path();
     folders.push_back(folder);
-    // "../src" is where the compiler ran, a build folder; the program may run above it.
+    // "../src" is relative to where the compiler ran, a build folder; the program may run above it.
     fs::path inner;
     for (const fs::path& part : folder)
       if (part != "..") inner /= part;
@@ -161,7 +161,7 @@ proto::CodeLocation DumpFiles::place(const std::string& place, const std::string
   const int index = source(file, where);
   std::string& id = frames_[{index, line, function}];
   if (id.empty()) {
-    id = fmt::format("frame-{}", frames_.size());  // no underscore: TensorBoard joins ids by them
+    id = fmt::format("frame-{}", frames_.size());  // no underscore: TensorBoard joins ids with them
     proto::DebugEvent e = event_at(0);
     proto::StackFrameWithId& f = *e.mutable_stack_frame_with_id();
     f.set_id(id);
@@ -257,7 +257,7 @@ void DumpFiles::write_graph(const Graph& g, const KnownGraph& known, const Known
 
 namespace {
 
-// Elements as numbers: of complex ones the magnitudes, which are NaN or infinite where a part is.
+// Elements as numbers: for complex ones the magnitudes, which are NaN or infinite if a part is.
 std::vector<double> numbers_of(const Tensor& t) {
   const Tensor host = t.to(Device());
   if (is_complex(t.dtype())) return abs(host.astype(DType::c128)).to_vector<double>();

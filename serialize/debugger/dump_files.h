@@ -1,5 +1,5 @@
-// The files of a dump, as they are written: events of graphs, places in the user's program, calls and values. Not for
-// several threads at once.
+// The files of a dump, while they are written: events of graphs, source locations of the user's program, calls and
+// values. Not thread-safe.
 #pragma once
 #include <deque>
 #include <map>
@@ -15,22 +15,22 @@
 
 namespace rill::debug {
 
-// A graph that was written.
+// A graph that has been written.
 struct KnownGraph {
   std::string id;
   std::vector<NodeName> names;
   std::vector<int64_t> ids;  // of the first output of each node
 };
 
-// A file of records that goes on while others read it. Nothing waits for the disk: a step would take as long as the disk
-// needs for six files, and no program that is killed loses what the system has.
+// A file of records that grows while others read it. Nothing waits for the disk: a step would take as long as the disk
+// needs for six files, and a program that is killed does not lose what the system has buffered.
 class DumpFile {
  public:
   DumpFile(std::string path, const Where& where);
   ~DumpFile();
   DumpFile(const DumpFile&) = delete;
   void add(std::string_view bytes);
-  // Hands what was added to the system.
+  // Passes the new records to the system.
   void flush();
   bool is_long() const { return waiting_.size() > (size_t(1) << 20); }
 
@@ -44,16 +44,16 @@ class DumpFiles {
  public:
   enum Kind { metadata, source_files, stack_frames, graphs, execution, traces };
 
-  // Makes the folder; a dump that it holds is taken away.
+  // Creates the folder; an existing dump in it is removed.
   DumpFiles(const std::string& folder, std::vector<std::string> sources, const Where& where);
 
-  // Writes the graph where it is new. `outer`, which may be null, has it inside of its node `inside`.
+  // Writes the graph if it is new. `outer`, which may be null, has it inside its node `inside`.
   const KnownGraph& known(const Graph& g, const KnownGraph* outer, int32_t inside);
   // "train.cpp:12" as frames of a stack; `where` helps to find the file.
   proto::CodeLocation place(const std::string& place, const std::string& function, const Where& where);
   int device(Device d);
   int64_t next_call() { return calls_++; }
-  // A file of its own; gives its name in the folder.
+  // Writes a file of its own; returns its name in the folder.
   std::string write_tensor(const Tensor& t);
 
   proto::DebugEvent event(int64_t step, int64_t call, proto::Execution e);
@@ -63,7 +63,7 @@ class DumpFiles {
     if (files_[kind].is_long()) flush();
   }
   void write(Kind kind, const proto::DebugEvent& event) { write(kind, bytes_of(event, "debug::dump", where_)); }
-  // Returns when readers see all of it.
+  // Returns when readers see everything.
   void flush();
 
  private:
@@ -80,7 +80,7 @@ class DumpFiles {
     size_t nodes;
     KnownGraph known;
   };
-  // An address may be another graph's later. Those that were given before stay where they are.
+  // Another graph may later have the same address. References that were returned stay valid.
   std::map<const Graph*, std::deque<Written>> graphs_;
   std::map<std::string, int> files_known_, devices_;
   std::map<std::tuple<int, int64_t, std::string>, std::string> frames_;
@@ -88,7 +88,7 @@ class DumpFiles {
 };
 
 void fill_health(proto::RillHealth& p, const Tensor& t, const Health& h);
-// FULL_HEALTH; of strings SHAPE. Gives which.
+// FULL_HEALTH; for strings SHAPE. Returns the mode.
 proto::TensorDebugMode fill_summary(proto::TensorProto& p, const Tensor& t, const Health& h, int64_t id, int device);
 
 }  // namespace rill::debug

@@ -90,7 +90,7 @@ class DumpReading {
   }
   void add_frame(const proto::StackFrameWithId& f) { frames_[f.id()] = f.file_line_col(); }
 
-  // The line of the user's: of a whole stack, as TensorFlow has them, the innermost one that the dump has the source of.
+  // The user's line: of an entire stack, as TensorFlow writes them, the innermost line whose source is in the dump.
   void set_place(const proto::CodeLocation& c, std::string& file, int64_t& line, std::string* function) const {
     for (const std::string& id : c.stack_frame_ids()) {
       const auto at = frames_.find(id);
@@ -243,7 +243,7 @@ class DumpReading {
     return h.negative_infinite + h.positive_infinite + h.nan + h.finite();
   }
 
-  // What TensorFlow wrote.
+  // Health numbers written by TensorFlow.
   void take_summary(DumpValue& v, proto::TensorDebugMode mode, const proto::TensorProto& p) const {
     if (p.dtype() != proto::DT_DOUBLE) return;
     const std::vector<double> x = tensorflow_in::read_tensor(p, "a summary of the dump").to_vector<double>();
@@ -276,7 +276,7 @@ class DumpReading {
 struct Dump::Readers {
   ForkMutex mutex;
   std::map<std::string, RecordReader> open;
-  // The record at `place`, into `bytes`. False where there is none.
+  // Reads the record at `place` into `bytes`. False if there is none.
   bool read(const std::string& path, const RecordPlace& place, std::string& bytes, const Where& where) {
     const std::lock_guard lock(mutex);
     auto at = open.find(path);

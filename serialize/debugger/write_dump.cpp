@@ -1,4 +1,4 @@
-// Writing dumps. A DumpScope is the RunWatcher of its thread: it is shown the calls, and the values inside them, and hands
+// Writing dumps. A DumpScope is the RunWatcher of its thread: it sees the calls, and the values inside them, and passes
 // events to the DumpFiles of its folder. Start at DumpScope::Impl::has.
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ bool fits_any(std::string_view text, const std::vector<std::string>& patterns) {
   return false;
 }
 
-// The dumps that are open on this thread. Each is shown all that runs, and they end in any order: two debuggers of a run are
-// told one after the other that a step has ended.
+// The open dumps of this thread. Each sees everything that runs, and they end in any order: two debuggers of a run are
+// notified one after the other that a step has ended.
 class OpenDumps final : public RunWatcher {
  public:
   static OpenDumps& here() {
@@ -148,7 +148,7 @@ struct DumpScope::Impl final : RunWatcher {
     running.push_back(std::move(r));
   }
 
-  // Of a graph that ran before the scope began nothing is known: a callback in it opened the scope.
+  // Graphs that ran before the scope began are unknown: a callback in one opened the scope.
   void begins_node(const Graph&, int32_t node) override {
     if (!running.empty()) running.back().node = node;
   }
@@ -187,8 +187,8 @@ struct DumpScope::Impl final : RunWatcher {
     if (!failed) failed = std::current_exception();
   }
 
-  // What the patterns and the condition say of a value.
-  bool takes(const DumpedTensor& t) {
+  // Whether the patterns and the condition select a value.
+  bool is_selected(const DumpedTensor& t) {
     if (!fits_any(t.op, options.ops) || !fits_any(t.scope, options.scopes) || !fits_any(t.node, options.nodes))
       return false;
     if (!options.when) return true;
@@ -199,10 +199,10 @@ struct DumpScope::Impl final : RunWatcher {
 
   void add_trace(DumpFiles& files, const Graph& g, const Running& r, int32_t node, int output, const Tensor& value) {
     const NodeName& name = r.known->names[size_t(node)];
-    if (value.is_symbolic()) return;  // of a trace that is under way
+    if (value.is_symbolic()) return;  // of a trace that is being made
     const Health health = health_of(value);
     const Node& n = g.nodes()[size_t(node)];
-    if (!takes({name.id, n.op_name(), name.scope, output, step, value, health})) return;
+    if (!is_selected({name.id, n.op_name(), name.scope, output, step, value, health})) return;
     proto::GraphExecutionTrace t;
     t.set_tfdbg_context_id(r.known->id);
     t.set_op_name(name.id);
@@ -213,14 +213,14 @@ struct DumpScope::Impl final : RunWatcher {
     write(DumpFiles::traces, files.event(step, r.call, std::move(t)));
   }
 
-  // All of them, where one is taken, for an Execution has no numbers for its outputs.
+  // Adds all of them if one is selected, for an Execution does not index its outputs.
   bool add_outputs(DumpFiles& files, proto::Execution& e, std::span<const Tensor> out, std::string_view op) {
     std::vector<Health> health;
     bool any = out.empty();
     for (size_t k = 0; k < out.size(); ++k) {
       if (out[k].is_symbolic()) return false;
       health.push_back(health_of(out[k]));
-      any |= takes({op, op, current_scope(), int(k), step, out[k], health[k]});
+      any |= is_selected({op, op, current_scope(), int(k), step, out[k], health[k]});
     }
     for (size_t k = 0; any && k < out.size(); ++k) {
       const auto id = int64_t(out[k].rep()->id);
@@ -231,8 +231,8 @@ struct DumpScope::Impl final : RunWatcher {
     return any;
   }
 
-  // Elements stand in a field of ours, and not as FULL_TENSOR: the monitor by which TensorBoard finds NaNs takes a lock
-  // that it holds already where it meets that, in TensorFlow 2.21, and the page never shows anything.
+  // Elements are in a field of ours, not a FULL_TENSOR: TensorBoard's monitor for NaNs then takes a lock that it
+  // already holds, in TensorFlow 2.21, and the page never shows anything.
   proto::TensorDebugMode fill(DumpFiles& files, proto::TensorProto& p, proto::RillHealth& more, const Tensor& value,
                               const Health& health, int64_t id) {
     fill_health(more, value, health);
@@ -272,7 +272,7 @@ struct DumpScope::Impl final : RunWatcher {
   const DumpOptions& options;
   const int64_t step;
   std::vector<Running> running;
-  std::vector<std::pair<DumpFiles::Kind, std::string>> waiting;  // for the condition to be met
+  std::vector<std::pair<DumpFiles::Kind, std::string>> waiting;  // until the condition is met
   std::vector<std::string> beside;                               // files that were written meanwhile
   bool matched = false, kept = false, ended = false;
   std::exception_ptr failed;

@@ -1,4 +1,4 @@
-// A traced function as JSON, both ways. What the fields mean is said here, once.
+// A traced function as JSON, both ways. The fields are documented here, once.
 //
 // A function:
 //   "name"     what it is called by
@@ -41,7 +41,7 @@ namespace rill::rill_file {
 class VariableWriter {
  public:
   VariableWriter(TensorWriter& tensors, const VariableValues& values) : tensors_(tensors), values_(values) {}
-  // That one is stored as trainable or not, whatever it is in this program.
+  // Stores it as trainable or not, whatever it is in this program.
   void note_trainable(const Variable& v, bool trainable) { trainable_[&v.state()] = trainable; }
   int add(const Shared<VariableState>& v);
   // The list "variables": {"name", "trainable", "frozen", "value": a tensor}.
@@ -59,7 +59,7 @@ class VariableWriter {
 json write_function(const std::string& name, const FunctionCore::OpenGraph& traced,
                     const std::vector<std::string>& outputs, TensorWriter& tensors, VariableWriter& variables);
 
-// Throws rill::Error where the JSON is not sound. The graph is complete, but not inferred again: GraphFunction::check.
+// Throws rill::Error if the JSON is not valid. The graph is complete, but not inferred again: GraphFunction::check.
 FunctionCore::OpenGraph read_function(const json& function, const TensorReader& tensors,
                                       const std::vector<Variable>& variables);
 

@@ -1,4 +1,4 @@
-// What a .rill file holds, in memory.
+// The contents of a .rill file, in memory.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,12 +19,12 @@ struct PackedFunction {
 struct Package {
   std::vector<PackedFunction> functions;
   std::vector<Variable> variables;
-  std::vector<bool> trainable;  // as the file says of them
+  std::vector<bool> trainable;  // as in the file
   std::map<std::string, std::string> metadata;
 };
 
-// From the two members of a file at `path`: what import_model() does once they are unpacked, and what a test hands
-// damaged ones to. `trainable` false: as in import_rill.
+// From the two members of a file at `path`: used by import_model() after unpacking, and by tests with damaged ones.
+// `trainable` false: as in import_rill.
 #pragma GCC visibility push(default)
 Package read_package(const std::string& graph, std::string weights, const std::string& path, bool trainable,
                      const Where& where);
@@ -32,7 +32,7 @@ Package read_package(const std::string& graph, std::string weights, const std::s
 
 // The file that import_model() reads; `trainable` false: no tape watches its Variables.
 Model import_rill(const std::string& path, const ImportOptions& options, const Where& where);
-// The file that export_model() writes, of one function. `of`: the one that it was read from, or null.
+// The file that export_model() writes, of one function. `of`: the package that it was read from, or null.
 void export_rill(const FunctionCore::OpenGraph& traced, const Shared<Package>& of, const std::string& path,
                  const ExportOptions& options, const Where& where);
 

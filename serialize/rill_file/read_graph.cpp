@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t largest = std::numeric_limits<int64_t>::max(), smallest = std::numeric_limits<int64_t>::min();
 constexpr int most_inputs = 1 << 20;
-// Of an expression of sizes, and of graphs in graphs: they are walked by recursion.
-constexpr int deepest_graph = 100;
+// The nesting of size expressions, and of graphs: they are traversed recursively.
+constexpr int max_graph_depth = 100;
 
 int choice(const json& v, std::initializer_list<const char*> names, const char* what) {
   int k = 0;
@@ -43,7 +43,7 @@ class FunctionReader {
     for (const json& r : list(f_, "regions")) read_region(r);
     for (const json& g : graphs) graphs_.push_back(read_graph(g));
     if (graphs_.empty()) reject("a function without a graph");
-    check_places();
+    check_value_sizes();
     check_symbols(graphs_.back().graph);
     for (const json& g : list(f_, "guards")) read_guard(g);
     return {std::move(graphs_.back().graph), dims_};
@@ -53,8 +53,8 @@ class FunctionReader {
   struct Loaded {
     Graph graph;
     int depth = 1;
-    int64_t nodes = 0;                        // with those of graphs inside, each as often as it stands there
-    std::shared_ptr<const InnerGraph> inner;  // once it is used so
+    int64_t nodes = 0;                        // including those of inner graphs, each time that they occur
+    std::shared_ptr<const InnerGraph> inner;  // once it is used as one
     std::string role;
   };
   // --- Sizes -------------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ class FunctionReader {
     dims_->add_guard(guard);
   }
 
-  // A place is of a node that there is.
-  void check_places() const {
+  // Checks that each size of a value refers to an existing node.
+  void check_value_sizes() const {
     for (const DimTable::Place& p : places_) {
       bool there = false;
       for (const Loaded& l : graphs_)
@@ -192,15 +192,15 @@ class FunctionReader {
     return l.inner;
   }
 
-  // All are walked when the file is checked: their number must be in proportion to the file.
+  // All graphs are checked with the file: their number must be in proportion to the file's size.
   void note_inside(Loaded& outer, const Loaded& l) const {
     outer.depth = std::max(outer.depth, 1 + l.depth);
     outer.nodes += l.nodes;
-    if (outer.depth > deepest_graph) reject(fmt::format("graphs are in graphs more than {} times", deepest_graph));
+    if (outer.depth > max_graph_depth) reject(fmt::format("graphs are in graphs more than {} times", max_graph_depth));
     if (outer.nodes > 1000 + 100 * nodes_) reject("graphs hold the same graphs too often");
   }
 
-  // What read() gives for the next node of `g`.
+  // The result of read() for the next node of `g`.
   template <class F>
   static Attrs naming_node(std::string_view name, const Graph& g, const F& read) {
     try {
@@ -210,7 +210,7 @@ class FunctionReader {
     }
   }
 
-  // Of a node that holds graphs. Files have attributes of other such nodes as well, which say nothing here.
+  // For a node that holds graphs. Files also have attributes of other such nodes, which are ignored here.
   Attrs control(const Op& op, const json& c, Loaded& outer) {
     const ControlAttrs& of = control_of(op).attrs;
     AttrList stored;
@@ -292,7 +292,7 @@ class FunctionReader {
     g.inputs.push_back(std::move(in));
   }
 
-  // Each input of the graph is a node's, and each such node an input's.
+  // Each input of the graph is one node's, and vice versa.
   static void check_inputs(const Graph& g) {
     std::vector<char> named(g.nodes().size(), 0);
     for (const GraphInput& in : g.inputs)

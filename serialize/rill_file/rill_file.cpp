@@ -1,4 +1,4 @@
-// .rill files: the zip, the JSON that says which functions, Variables and tensors there are, and Models of them.
+// .rill files: the zip, the JSON that lists functions, Variables and tensors, and Models of them.
 #include "rill/serialize/rill_file.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace rill {
 namespace rill_file {
 namespace {
 
-// Of what this reader understands. A file of a later one says so, and is refused.
+// The newest format that this reader knows. Files with a later one are refused.
 constexpr int64_t format_version = 1;
 constexpr const char *graph_member = "graph.json", *weights_member = "weights.safetensors";
 
@@ -191,8 +191,8 @@ static Model model_of(const Shared<Package>& package, size_t which, const Where&
   return Model(impl);
 }
 
-// Which function import_model() gives: the first, where none is asked for.
-static size_t function_wanted(const Package& package, const ImportOptions& options, const FileReader& file) {
+// The function that import_model() returns: by default the first.
+static size_t selected_function(const Package& package, const ImportOptions& options, const FileReader& file) {
   std::string names;
   for (size_t k = 0; k < package.functions.size(); ++k) {
     if (package.functions[k].name == options.signature) return k;
@@ -208,7 +208,7 @@ Model import_rill(const std::string& path, const ImportOptions& options, const W
     Parts parts = read_parts(file);
     const auto package =
         Shared<Package>::make(read_package(parts.graph, std::move(parts.weights), path, options.trainable, where));
-    return model_of(package, function_wanted(*package, options, file), where);
+    return model_of(package, selected_function(*package, options, file), where);
   } catch (const Error& e) {
     if (std::string_view(e.what()).find(path) != std::string_view::npos) throw;
     file.reject(e.what());

@@ -18,7 +18,7 @@ namespace {
 std::string no_open_size(Dim) { return "?"; }
 Dim refuse_size(std::string_view text) { reject(fmt::format("'{}' is no size of a tensor", text.substr(0, 40))); }
 
-// The axes from the largest stride to the smallest, where the elements are dense in that order; else as they stand.
+// The axes from the largest stride to the smallest if the elements are dense in that order; else in their own order.
 std::vector<int64_t> memory_order(const Tensor& t) {
   std::vector<int64_t> order(size_t(t.ndim()));
   std::iota(order.begin(), order.end(), 0);
@@ -29,8 +29,8 @@ std::vector<int64_t> memory_order(const Tensor& t) {
   return transpose(t, by_stride).is_contiguous() ? by_stride : order;
 }
 
-// The same elements as another dtype, of which `width` make one.
-Tensor seen_as(const Tensor& t, DType dtype, int64_t width, bool join) {
+// The same elements as another dtype, with `width` of them for one.
+Tensor reinterpreted_as(const Tensor& t, DType dtype, int64_t width, bool join) {
   Spec spec = t.spec();
   spec.dtype = dtype;
   if (join) spec.shape = Shape(spec.shape.begin(), spec.shape.end() - 1);
@@ -57,7 +57,7 @@ int TensorWriter::add(const Tensor& t, const std::string& name) {
     const std::vector<int64_t> order = memory_order(t);
     if (!std::is_sorted(order.begin(), order.end())) entry["order"] = order;
     Tensor stored = transpose(t, order).contiguous();
-    if (stored.dtype() == DType::c128) stored = seen_as(stored, DType::f64, 2, false);
+    if (stored.dtype() == DType::c128) stored = reinterpreted_as(stored, DType::f64, 2, false);
     const std::string key = keys_.add(name);
     entry["key"] = key;
     numbers_.emplace(key, stored);
@@ -91,7 +91,7 @@ Tensor TensorReader::read(const json& entry, NamedTensors& numbers) const {
     if (at == numbers.end()) reject(fmt::format("{} has no numbers in weights.safetensors", what));
     t = at->second;
     if (spec.dtype == DType::c128 && t.dtype() == DType::f64 && t.ndim() > 0 && t.shape().back() == 2)
-      t = seen_as(t, DType::c128, 2, true);
+      t = reinterpreted_as(t, DType::c128, 2, true);
     if (const json* order = find(entry, "order")) {
       std::vector<int64_t> back(size_t(t.ndim()), -1);
       if (!order->is_array() || order->size() != back.size()) reject(what + ": expected an order of all axes");

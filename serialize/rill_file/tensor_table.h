@@ -1,4 +1,4 @@
-// The tensors of a .rill file: numbers in its .safetensors member, what else they are in its JSON.
+// The tensors of a .rill file: numbers in its .safetensors member, everything else in its JSON.
 #pragma once
 #include <nlohmann/json.hpp>
 
@@ -23,7 +23,7 @@ using json = nlohmann::ordered_json;
 class TensorWriter {
  public:
   TensorWriter() { keys_.take("__metadata__"); }  // which .safetensors has for itself
-  // Its number in the list; a tensor that was added before keeps its number. `name`: for people who look into the file.
+  // Its index in the list; a tensor that was added before keeps its index. `name`: for people who look into the file.
   int add(const Tensor& t, const std::string& name);
   const json& list() const { return list_; }
   const NamedTensors& numbers() const { return numbers_; }
@@ -33,13 +33,13 @@ class TensorWriter {
   NamedTensors numbers_;
   UniqueNames keys_;
   std::unordered_map<uint64_t, int> known_;  // by tensor id
-  std::vector<Tensor> keep_;                 // so that no id is used again
+  std::vector<Tensor> keep_;                 // keeps their ids from being reused
 };
 
-// Where what a file has on `d` goes: there, or to the default device where this machine has no such GPU.
+// The device for data that a file has on `d`: that one, or the default device if this machine has no such GPU.
 Device device_here(Device d);
 
-// The tensors of a file that is read. Throws rill::Error where an entry is not sound.
+// The tensors of a file that is read. Throws rill::Error if an entry is not valid.
 class TensorReader {
  public:
   TensorReader(const json& list, NamedTensors numbers);

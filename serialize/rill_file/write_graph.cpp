@@ -32,7 +32,7 @@ class FunctionWriter {
       : dims_(dims), tensors_(tensors), variables_(variables) {}
 
   json run(const std::string& name, const Graph& g, const std::vector<std::string>& outputs) {
-    // First, so that the symbols come in the order of the arguments.
+    // First, so that the symbols are in the order of the arguments.
     for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::argument)
         for (Dim d : g.nodes()[size_t(in.node)].outputs[0].shape) {
@@ -65,7 +65,7 @@ class FunctionWriter {
     const std::string name = size_name(d);
     return name[0] == 's' ? json(name) : json(d.hint());
   }
-  // "sK" of an open number; of one of another trace, which is a constant to this one, the number.
+  // "sK" of an open number; for one of another trace, which is a constant to this one, the number.
   std::string size_name(Dim d) {
     if (!dims_ || !dims_->knows(d)) return std::to_string(d.hint());
     dims_->visit_parts(
@@ -117,7 +117,7 @@ class FunctionWriter {
         value);
   }
   json attrs(const Node& n) {
-    attributes_of(*n.op);  // throws where a file cannot hold them
+    attributes_of(*n.op);  // throws if a file cannot hold them
     json out = json::object();
     for (const auto& [key, value] : list_of(n.attrs)) out[key] = attr(value);
     for (const auto& [key, d] : open_fields(n.attrs)) out[key] = size_name(d);
@@ -125,7 +125,7 @@ class FunctionWriter {
   }
 
   json control(const Node& n) {
-    // Earlier versions ask for all of these, whatever the node is.
+    // Earlier versions require all of these, whatever the node is.
     json out = {{"carried", 0},   {"scanned", 0}, {"length", -1},           {"reverse", false}, {"counted", false},
                 {"saves", false}, {"place", ""},  {"gives", json::array()}, {"fault", ""}};
     const ControlAttrs& of = control_of(*n.op).attrs;

@@ -1,4 +1,4 @@
-// The table; see op_table.h. Operators alike in form are in one list.
+// The table; see op_table.h. Operators of the same form are in one list.
 #include "rill/serialize/tensorflow/op_table.h"
 
 #include <stdexcept>
@@ -155,7 +155,7 @@ std::vector<std::string_view> result_names(const OpForm& form) {
 }
 std::string_view result_name(const OpForm& form, size_t i, size_t& index) {
   const std::vector<std::string_view> all = result_names(form);
-  index = all.size() == 1 ? i : 0;  // one may be a list
+  index = all.size() == 1 ? i : 0;  // one of them may be a list
   return all.size() == 1 ? all[0] : all.at(i);
 }
 

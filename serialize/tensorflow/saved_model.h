@@ -25,7 +25,7 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const Variab
 void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,
                         const ExportOptions& options, const Where& where);
 
-// A folder with saved_model.pb, or with numbered versions of such.
+// A folder with saved_model.pb, or with numbered versions of it.
 Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where);
 // The signatures of all its graphs.
 std::vector<FunctionInfo> saved_model_signatures(const std::string& folder, const Where& where);

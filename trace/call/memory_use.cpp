@@ -41,7 +41,9 @@ struct Lives {
   void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
 };
 
-bool is_own(const ValuePlace& p) { return p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::output; }
+bool is_own(const ValueLocation& p) {
+  return p.kind == ValueLocation::Kind::arena || p.kind == ValueLocation::Kind::output;
+}
 
 // The first op at which most bytes allocated by the call are alive, or -1. One walk over the nodes.
 int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
@@ -55,11 +57,11 @@ int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
     const Node& n = g.nodes()[size_t(i)];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const size_t number = plan.first[size_t(i)] + k;
-      const ValuePlace& place = plan.places[number];
+      const ValueLocation& place = plan.locations[number];
       if (!is_own(place)) continue;
       now += bytes[number] = bytes_of(n.outputs[k]);
       ending[size_t(lives.of[number].last)].push_back(number);
-      if (place.kind != ValuePlace::Kind::arena) continue;
+      if (place.kind != ValueLocation::Kind::arena) continue;
       const auto [at, is_new] = holder.try_emplace(place.offset, number);
       if (is_new) continue;
       now -= std::exchange(bytes[at->second], 0);
@@ -68,7 +70,7 @@ int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
     if (n.kind == Node::Kind::op && now > most) most = now, busiest = i;
     for (size_t number : ending[size_t(i)]) {
       now -= std::exchange(bytes[number], 0);
-      const auto at = holder.find(plan.places[number].offset);
+      const auto at = holder.find(plan.locations[number].offset);
       if (at != holder.end() && at->second == number) holder.erase(at);
     }
   }
@@ -83,8 +85,8 @@ std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, cons
     const Node& n = g.nodes()[size_t(i)];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const size_t number = plan.first[size_t(i)] + k;
-      const ValuePlace& place = plan.places[number];
-      const bool arena = place.kind == ValuePlace::Kind::arena;
+      const ValueLocation& place = plan.locations[number];
+      const bool arena = place.kind == ValueLocation::Kind::arena;
       if (!is_own(place) || lives.of[number].last < at) continue;
       if (arena && !offsets.insert(place.offset).second) continue;
       found.push_back({detail::kernel_name(n), n.outputs[k], bytes_of(n.outputs[k]), !arena, n.scope, n.where});
@@ -112,11 +114,11 @@ MemoryUse memory_use(Graph traced) {
   for (const Node& n : g.nodes()) {
     const size_t first = plan.first[size_t(&n - g.nodes().data())];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
-      const ValuePlace::Kind kind = plan.places[first + k].kind;
-      if (kind == ValuePlace::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
-      if (kind == ValuePlace::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
-      if (kind == ValuePlace::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
-      if (const int32_t over = plan.places[first + k].over; over >= 0)
+      const ValueLocation::Kind kind = plan.locations[first + k].kind;
+      if (kind == ValueLocation::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValueLocation::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValueLocation::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
+      if (const int32_t over = plan.locations[first + k].over; over >= 0)
         (variables.contains(size_t(over)) ? m.over_variables : m.over_arguments) += bytes_of(n.outputs[k]);
     }
   }

@@ -1,4 +1,4 @@
-// A value's elements in memory, through views; see access.h. Start at access_of.
+// The elements of a value in memory, through views; see access.h. Start at access_of.
 #include "rill/trace/fusion/access.h"
 
 #include "rill/ops/op.h"
@@ -20,8 +20,8 @@ bool is_transparent(const Graph& g, const Node& n) {
 
 namespace {
 
-// For each axis of `from`, the axis of `to` that it is; -1 for axes of size 1.
-std::vector<int> through(const Node& view, const Shape& from, const Shape& to) {
+// For each axis of `from`, the axis of `to` that it becomes; -1 for axes of size 1.
+std::vector<int> axes_after_view(const Node& view, const Shape& from, const Shape& to) {
   std::vector<int> axes(from.size(), -1);
   if (view.op->view_axes == ViewAxes::trailing) {
     for (size_t i = 0; i < from.size(); ++i)
@@ -46,7 +46,7 @@ Access access_of(const Graph& g, ValueId v) {
   while (is_transparent(g, g.nodes()[size_t(s.base.node)])) {
     const Node& view = g.nodes()[size_t(s.base.node)];
     const Shape &from = g.spec(view.inputs[0]).shape, &to = view.outputs[0].shape;
-    std::vector<int> axes = through(view, from, to);
+    std::vector<int> axes = axes_after_view(view, from, to);
     for (int& a : axes)
       if (a >= 0) a = s.axes[size_t(a)];
     s = {view.inputs[0], std::move(axes)};

@@ -7,7 +7,7 @@
 
 namespace rill {
 
-// Value `base` as seen through views: its axis i is axis axes[i] of the value seen; -1 where its size is 1.
+// A value read through views of `base`: axis i of the base is axis axes[i] of the value; -1 if its size is 1.
 struct Access {
   ValueId base;
   std::vector<int> axes;

@@ -63,20 +63,20 @@ const Op byte_tail_op({.name = "byte_tail",
 
 namespace {
 
-// Whether the kernel's index space is that of `product`, of whose points input `k` has one each, in their order.
-bool walks_along(const FusedKernel& f, size_t k, const Spec& product) {
+// Whether the kernel's index space is that of `product`, and its input `k` has one element for each point, in order.
+bool has_space_of(const FusedKernel& f, size_t k, const Spec& product) {
   std::vector<int64_t> sizes;
   std::vector<int> axes;
   for (size_t i = 0; i < product.shape.size(); ++i)
     if (product.shape[i] != 1) sizes.push_back(product.shape[i]), axes.push_back(int(i));
   return f.kernel.inputs[k].kind == kernel::Input::Kind::dense && f.space == sizes && f.inputs[k].axes == axes;
 }
-// Whether the kernel may run on pieces of its index space, and needs nothing but dense operands.
+// Whether the kernel may run on pieces of its index space, and needs only dense operands.
 bool runs_in_pieces(const FusedKernel& f) {
-  bool good = !f.fold && f.row_axes == 0 && !f.sums_rows && f.checks.empty() && !f.kernel.streaming &&
+  bool fits = !f.fold && f.row_axes == 0 && !f.sums_rows && f.checks.empty() && !f.kernel.streaming &&
               !f.layout.gathers && f.layout.joined && f.layout.rows * f.layout.n > 0;
-  for (const kernel::Output& o : f.kernel.outputs) good &= !o.per_row && !o.added;
-  return good;
+  for (const kernel::Output& o : f.kernel.outputs) fits &= !o.per_row && !o.added;
+  return fits;
 }
 
 class TailFinder {
@@ -88,20 +88,21 @@ class TailFinder {
     for (const GraphAssign& a : g.assigns) ++reads_[size_t(a.value.node)];
   }
 
-  // Which operand of fused node `n` is a product that it may run on: that of the most sums, the first of several; or -1.
+  // The operand of fused node `n` that is a product whose sums it can run on: the one with most operations, the first
+  // of several; -1 if there is none.
   int product_operand(const Node& n) const {
     if (n.op != &fused_op || !is_host(n.outputs[0].device)) return -1;
     const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
     if (!runs_in_pieces(f)) return -1;
     int best = -1;
-    double most = 0;
+    double most_flops = 0;
     for (size_t k = 0; k < f.inputs.size(); ++k) {
       const int i = f.inputs[k].operand;
       const auto same = [&](const FusedKernel::Access& a) { return a.operand == i; };
       if (i < 0 || std::ranges::count_if(f.inputs, same) != 1 || !is_product(n.inputs[size_t(i)])) continue;
       const Node& product = node(n.inputs[size_t(i)]);
       const double flops = product.op->flops(specs(product), product.outputs[0], product.attrs);
-      if (flops > most && walks_along(f, k, product.outputs[0])) best = i, most = flops;
+      if (flops > most_flops && has_space_of(f, k, product.outputs[0])) best = i, most_flops = flops;
     }
     return best;
   }

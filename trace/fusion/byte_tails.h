@@ -1,5 +1,6 @@
 // Products and convolutions of bytes run the fused kernel that reads them on their sums while these are in the cache:
-// scales, biases, activations, residuals and the rounding back to bytes. Bits are the same; the sums never lie in memory.
+// scales, biases, activations, residuals and the rounding back to bytes. The bits are the same; the sums are never
+// stored.
 #pragma once
 #include "rill/trace/graph.h"
 
@@ -10,7 +11,7 @@ namespace rill {
 // The record of such nodes. Operands: the product's four, then the fused kernel's others.
 extern const Op byte_tail_op;
 
-// After fuse(): where nobody else reads the product.
+// Runs after fuse(), on products that nothing else reads.
 Graph join_byte_tails(const Graph& g);
 
 }  // namespace rill

@@ -1,10 +1,10 @@
 // Convolutions whose activations are [batch, channels, space...] run as fast as those of [batch, space..., channels],
-// but for two things: each reorders its input and its result, and steps on the result cannot be its epilogue. So where
-// one is traced, what is between such convolutions is computed with the channels last:
+// except that each reorders its input and its result, and that steps on the result cannot be its epilogue. So in traced
+// graphs the values between such convolutions are computed with the channels last:
 //
 //   conv(x, w) + b  (NCHW)  ->  copy of transpose(conv(transpose(x), transpose(w)) + b')  (NHWC)
 //
-// and the copy is made only where something else reads the value. Bits are the same: the kernels of a convolution read
+// and the copy is only made if something else reads the value. The bits are the same: the kernels of a convolution read
 // either order through the same primitive, and elementwise ops and poolings compute each element by itself.
 #pragma once
 #include "rill/trace/graph.h"

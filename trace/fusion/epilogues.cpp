@@ -1,6 +1,6 @@
 // Finds chains of elementwise ops after a product and runs them as its epilogue; start at Chain. Steps with an operand
 // become oneDNN's binary post-ops, which round as our own ops do. An activation runs in place with the op's own kernel:
-// oneDNN's relu loses NaN, and its tanh gives other bits.
+// oneDNN's relu loses NaN, and its tanh has other bits.
 #include "rill/trace/fusion/epilogues.h"
 
 #include "rill/devices/params/contraction_tail.h"
@@ -29,10 +29,10 @@ struct EpilogueParams {
     if (activation) text += ", " + std::string(activation->name);
     return text;
   }
-  // Each step by its kind and how its operand lies.
+  // Each step by its kind and how its operand broadcasts.
   Dims codes() const {
     Dims d;
-    for (const TailStep& s : steps) d.push_back(int64_t(s.kind) * 4 + int64_t(s.spread));
+    for (const TailStep& s : steps) d.push_back(int64_t(s.kind) * 4 + int64_t(s.broadcast));
     return d;
   }
   template <class S, class V>
@@ -48,8 +48,8 @@ OutSpecs infer_epilogue(const InferArgs& args) {
   return infer(*p.product, args.in.first(2), p.attrs, args.where);
 }
 
-// The ops one after another, all in the output's memory, which may also be an operand's.
-void run_in_turn(const EpilogueParams& p, const KernelArgs& given) {
+// Runs the ops one after another, all in the output's memory, which may also be an operand's.
+void run_steps(const EpilogueParams& p, const KernelArgs& given) {
   SmallVec<const Tensor*, 8> in(given.in.begin(), given.in.end());
   Tensor kept;
   for (const Tensor*& t : in)
@@ -87,9 +87,9 @@ void run_epilogue(const KernelArgs& args) {
   }
   std::vector<TailStep> steps = p.steps;
   for (size_t i = 0; i < steps.size(); ++i)
-    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
+    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].broadcast = TailStep::Broadcast::in_place;
   const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
-  if (!p.product->cpu_with_tail(dense, steps)) run_in_turn(p, args);
+  if (!p.product->cpu_with_tail(dense, steps)) run_steps(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});
@@ -97,17 +97,17 @@ void run_epilogue(const KernelArgs& args) {
 
 void run_epilogue_plainly(const KernelArgs& args) {
   const EpilogueParams& p = args.attrs.as<EpilogueParams>();
-  run_in_turn(p, args);
+  run_steps(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});
 }
 
-// Operands that are added to the result, or that it is taken from.
+// Operands that are added to the result, or that it is subtracted from.
 bool epilogue_may_overwrite(AttrsView attrs, size_t i, const Spec&) {
   if (i < 2) return false;
   const TailStep& s = attrs.as<EpilogueParams>().steps[i - 2];
-  return s.spread == TailStep::Spread::full &&
+  return s.broadcast == TailStep::Broadcast::full &&
          (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
 }
 
@@ -139,7 +139,7 @@ const Op epilogue_op({.name = "epilogue",
 namespace {
 
 struct Use {
-  int32_t node = -1;  // the one reader, where `count` is 1
+  int32_t node = -1;  // the only reader, if `count` is 1
   int count = 0;
 };
 
@@ -159,7 +159,7 @@ struct Chain {
   std::vector<int32_t> nodes;  // the product, then the steps
   EpilogueParams params;
   std::vector<ValueId> operands;  // of the steps
-  std::vector<size_t> negated;    // places in `operands` of constants whose sign turns
+  std::vector<size_t> negated;    // indices in `operands` of constants to negate
 };
 
 class Finder {
@@ -172,8 +172,8 @@ class Finder {
       const Node& n = g_.nodes()[size_t(i)];
       if (taken_[size_t(i)] || tail_axes(n) < 0) continue;
       Chain c{{i}, {n.op, n.attrs, {}, {}, nullptr}, {}, {}};
-      while (take_step(c)) continue;
-      take_activation(c);
+      while (add_step(c)) continue;
+      add_activation(c);
       if (c.nodes.size() == 1) continue;
       for (int32_t k : c.nodes) taken_[size_t(k)] = true;
       chains.push_back(std::move(c));
@@ -182,7 +182,8 @@ class Finder {
   }
 
  private:
-  // How many of the result's last axes a row operand has, where `n` is a product whose kernel takes a tail; else -1.
+  // The number of the result's last axes that a row operand has, if `n` is a product whose kernel supports a tail; else
+  // -1.
   int tail_axes(const Node& n) const {
     if (n.kind != Node::Kind::op || !n.op->tail_axes) return -1;
     const Spec& out = n.outputs[0];
@@ -192,10 +193,10 @@ class Finder {
   }
 
   // How an operand of this shape broadcasts to a result of that one, if the epilogue supports it.
-  static bool spread_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Spread& spread) {
-    if (shape == result) return spread = TailStep::Spread::full, true;
-    if (shape.numel() == 1) return spread = TailStep::Spread::scalar, true;
-    spread = TailStep::Spread::row;
+  static bool broadcast_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Broadcast& broadcast) {
+    if (shape == result) return broadcast = TailStep::Broadcast::full, true;
+    if (shape.numel() == 1) return broadcast = TailStep::Broadcast::scalar, true;
+    broadcast = TailStep::Broadcast::row;
     if (shape.size() > result.size()) return false;
     for (size_t i = 0; i < result.size(); ++i) {
       const size_t missing = result.size() - shape.size();
@@ -206,7 +207,7 @@ class Finder {
     return true;
   }
 
-  // The one node that reads the chain's end, if it may join.
+  // The only reader of the chain's end, if it may join.
   const Node* next(const Chain& c) const {
     const Use& use = uses_[size_t(c.nodes.back())];
     if (use.count != 1 || use.node < 0 || taken_[size_t(use.node)]) return nullptr;
@@ -217,23 +218,25 @@ class Finder {
     return same ? &n : nullptr;
   }
 
-  bool take_step(Chain& c) {
+  bool add_step(Chain& c) {
     const Node* n = next(c);
     if (!n || c.params.steps.size() == most_steps || n->inputs.size() != 2) return false;
-    const int place = n->inputs[0] == ValueId{c.nodes.back(), 0} ? 0 : 1;
+    const int chain_operand = n->inputs[0] == ValueId{c.nodes.back(), 0} ? 0 : 1;
     TailStep step;
     const Op* op = n->op;
     switch (op->tail_op) {
       case TailOp::add: step.kind = TailStep::Kind::add; break;
       case TailOp::multiply: step.kind = TailStep::Kind::multiply; break;
-      case TailOp::subtract: step.kind = place ? TailStep::Kind::subtract_from : TailStep::Kind::subtract; break;
+      case TailOp::subtract:
+        step.kind = chain_operand ? TailStep::Kind::subtract_from : TailStep::Kind::subtract;
+        break;
       case TailOp::none: return false;
     }
-    const ValueId other = n->inputs[size_t(1 - place)];
+    const ValueId other = n->inputs[size_t(1 - chain_operand)];
     const Node& product = g_.nodes()[size_t(c.nodes[0])];
     const Spec& t = g_.spec(other);
     if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
-        !spread_of(t.shape, product.outputs[0].shape, size_t(tail_axes(product)), step.spread))
+        !broadcast_of(t.shape, product.outputs[0].shape, size_t(tail_axes(product)), step.broadcast))
       return false;
     // t - x c is t + x (-c), bit for bit, and oneDNN cannot subtract from an operand in one step.
     if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&
@@ -249,8 +252,8 @@ class Finder {
     return true;
   }
 
-  // Unless fusion would go on from it.
-  void take_activation(Chain& c) {
+  // Unless fusion would continue from it.
+  void add_activation(Chain& c) {
     const Node* n = next(c);
     if (!n || n->inputs.size() != 1 || AttrsView(n->attrs).type) return;
     const Use& use = uses_[size_t(uses_[size_t(c.nodes.back())].node)];
@@ -266,7 +269,7 @@ class Finder {
   std::vector<bool> taken_;
 };
 
-// The constant with its sign turned.
+// The negated constant.
 Node negated(Node constant) {
   const Tensor& x = constant.constant;
   Tensor y = empty_tensor(x.spec());
@@ -282,7 +285,7 @@ Node negated(Node constant) {
 Graph fuse_epilogues(const Graph& g) {
   const std::vector<Chain> chains = Finder(g).run();
   if (chains.empty()) return g;
-  // The chain's node is placed where its last one was: all its operands exist there.
+  // The chain's node replaces its last one: all its operands exist there.
   std::vector<const Chain*> ends(g.nodes().size(), nullptr);
   std::vector<bool> inside(g.nodes().size(), false);
   for (const Chain& c : chains) {

@@ -82,8 +82,8 @@ class Condenser {
   }
 
  private:
-  // A value is read outside of its group by other nodes, through views that the group looks through as well, and by
-  // the caller.
+  // A value is read outside of its group by other nodes, also through views that the group looks through, and by the
+  // caller.
   void find_readers() {
     for (const Node& n : g_.nodes()) read_outside_.emplace_back(n.outputs.size(), false);
     auto read = [&](ValueId v) { read_outside_[size_t(v.node)][size_t(v.index)] = true; };
@@ -106,7 +106,7 @@ class Condenser {
       if (!needed[i]) group_of_[i] = dropped;
   }
 
-  // A node of the group reads v.
+  // Records that a node of the group reads v.
   void read_from(const FusionGroup& group, ValueId v) {
     const ValueId base = access_of(g_, v).base;
     if (!group.holds(base.node)) read_outside_[size_t(base.node)][size_t(base.index)] = true;
@@ -161,7 +161,7 @@ class Condenser {
   }
 
   void emit_group(const FusionGroup& group, const Lowered& lowered) {
-    if (lowered.outputs.empty()) return;  // others compute again all that it was for
+    if (lowered.outputs.empty()) return;  // other groups recompute all its values
     if (compile_) lowered.kernel->code = compiled(*lowered.kernel);
     const Node& last = g_.nodes()[size_t(group.nodes.back())];
     Node n;
@@ -187,10 +187,10 @@ class Condenser {
   const Graph& g_;
   kernel::Compiled (*compile_)(const kernel::Kernel&);
   std::vector<FusionGroup> groups_;
-  std::vector<int> group_of_;  // by node; -1 alone, or dropped
+  std::vector<int> group_of_;  // by node; -1: in no group, or dropped
   std::vector<std::vector<bool>> read_outside_;
   std::vector<Lowered> lowered_;
-  std::vector<int> waiting_;                   // by unit: how much of what it reads is not there yet
+  std::vector<int> waiting_;                   // by unit: the number of operands that do not exist yet
   std::vector<std::vector<int32_t>> readers_;  // by unit
   std::vector<std::vector<ValueId>> map_;      // old value to new
   Graph to_;

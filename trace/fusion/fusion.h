@@ -11,7 +11,7 @@ namespace rill {
 // The record of fused nodes; its attributes are FusedParams.
 extern const Op fused_op;
 
-// `compile` makes each kernel's code (kernel::compile); null leaves it to the interpreter, on ref:0 and in tests.
+// `compile` makes each kernel's code (kernel::compile); null: the interpreter runs it, on ref:0 and in tests.
 Graph fuse(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel& k));
 
 }  // namespace rill

@@ -1,4 +1,4 @@
-// Which nodes become one kernel; see fusion_groups.h. Start at Grouper::run.
+// Chooses which nodes become one kernel; see fusion_groups.h. Start at Grouper::run.
 #include "rill/trace/fusion/fusion_groups.h"
 
 #include <algorithm>
@@ -21,15 +21,16 @@ namespace {
 
 // Limits of nodes and instructions: beyond them compiling takes longer than it saves (it is quadratic; 4000 take a
 // second), and a program that ends waits for the kernel that is being compiled.
-constexpr size_t largest_group = 400;
+constexpr size_t max_group_size = 400;
 constexpr int largest_kernel = 4000;
-constexpr int patch_cost = 40;  // instructions that compile as long as a patch, a call with all values alive
-constexpr int row_cost = 40;    // about what nodes take that are no maps
-// A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it. A GPU's
-// kernels of rows do so themselves.
+// A patch, a call with all values alive, takes as long to compile as so many instructions
+constexpr int patch_cost = 40;
+constexpr int row_cost = 40;  // roughly the instructions of nodes that are not maps
+// A reduction of so few rows keeps only one thread busy if each is so long; the library's reduction splits it. A GPU's
+// row kernels do so themselves.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
-constexpr size_t most_on_gpu = 24;        // operands of a kernel: what the parameters of one hold there (kernel_text.h)
-constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
+constexpr size_t max_gpu_operands = 24;      // operands of a kernel: what its parameters can hold there (kernel_text.h)
+constexpr int64_t max_sum_length = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
 
 bool can_hold(DType d) { return d != DType::string && !is_complex(d) && !is_float8(d); }
 
@@ -39,7 +40,7 @@ std::vector<bool> reduced_axes(const Shape& in, const Node& n) {
   return reduced;
 }
 
-// How many of the input's long axes a reduction folds, if they are the last ones; else 0.
+// The number of the input's long axes that a reduction folds, if they are the last ones; else 0.
 int folded_axes(const Graph& g, const Node& n) {
   const Shape& in = g.spec(n.inputs[0]).shape;
   std::vector<bool> reduced = reduced_axes(in, n);
@@ -56,7 +57,7 @@ int folded_axes(const Graph& g, const Node& n) {
   return length == 0 || splits ? 0 : folded;
 }
 
-// The long axes that make a row of a row op, or 0.
+// The number of long axes that make a row of a row op, or 0.
 int row_op_axes(const Graph& g, const Node& n) {
   const Spec& x = g.spec(n.inputs[0]);
   int rank = n.op->row_rank(x, n.attrs), folded = 0;
@@ -64,19 +65,19 @@ int row_op_axes(const Graph& g, const Node& n) {
   if (n.op->row_sums) {
     int64_t length = 1;
     for (int i = 0; i < rank; ++i) length *= x.shape[x.shape.size() - 1 - size_t(i)];
-    if (length > longest_sum) return 0;
+    if (length > max_sum_length) return 0;
   }
   return x.shape.numel() == 0 ? 0 : folded;
 }
 
-// Whether a fold reads what another kernel stored in another order of the axes. The reductions of the library read
-// that as it lies; a fused kernel would gather each row first, and could take nothing along.
-bool folds_turned(const Graph& g, const Node& n) {
+// Whether a reduction reads a value that another kernel stored with its axes permuted. The library's reductions read it
+// in place; a fused kernel would gather each row first, and could fuse nothing more.
+bool folds_transposed(const Graph& g, const Node& n) {
   const Node& from = g.nodes()[size_t(access_of(g, n.inputs[0]).base.node)];
   return from.kind == Node::Kind::op && from.op == &transpose_op && is_host(from.outputs[0].device);
 }
 
-// The dtype that kernels compute in for tensors of this one.
+// The dtype in which kernels compute for tensors of this one.
 DType widened(DType d) { return is_half(d) ? DType::f32 : d; }
 // Records the arithmetic of a map node; null for other nodes.
 RecordPoint record_of(const Graph& g, const Node& n) {
@@ -92,13 +93,13 @@ Form form_of(const Graph& g, const Node& n) {
   for (ValueId v : n.inputs)
     if (!can_hold(g.spec(v).dtype)) return Form::none;
   if (n.op->generated == Generated::counts) return Form::make;
-  if (n.op->generated == Generated::random_words)  // one word alone is no row to fill
+  if (n.op->generated == Generated::random_words)  // a single word is no row to fill
     return n.outputs[0].shape.numel() == 1 ? Form::none : Form::make;
   if (n.inputs.empty()) return Form::none;
   if (record_of(g, n)) return Form::map;
   if (n.op->fold) {
     if (!is_floating(g.spec(n.inputs[0]).dtype) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel() ||
-        folds_turned(g, n))
+        folds_transposed(g, n))
       return Form::none;
     return folded_axes(g, n) > 0 ? Form::fold : Form::outer_fold;
   }
@@ -126,8 +127,8 @@ bool is_row_level(const FusionGroup& group, const Node& n, size_t output) {
 }
 
 std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
-  // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first; or,
-  // where they have one number a row, at its front.
+  // Operands are aligned with the last axes of the shape that the member runs over, whose long axes are the first of
+  // the space; or, if they have one number for each row, with its first axes.
   const Shape& operand = g.spec(n.inputs[i]).shape;
   const Shape& over = form_of(g, n) <= Form::make ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
   std::vector<int> space_axis;
@@ -147,7 +148,7 @@ bool FusionGroup::holds(int32_t node) const {
 
 namespace {
 
-// Whether member `i` reads its operands as a kernel can.
+// Whether a kernel can read the operands of member `i`.
 bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   const int split = int(m.space.size()) - m.row_axes;
   const Node& n = g.nodes()[size_t(i)];
@@ -155,14 +156,14 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   for (size_t j = 0; j < n.inputs.size(); ++j) {
     const Access s = access_of(g, n.inputs[j]);
     const bool inside = m.holds(s.base.node);
-    if (form_of(g, n) == Form::make) {  // its operand is a key, and no point of the space
+    if (form_of(g, n) == Form::make) {  // its operand is a key, not a point of the space
       if (inside) return false;
       continue;
     }
     const std::vector<int> to_space = operand_axes(g, n, j);
-    // These are there only when all points are folded.
+    // These only exist when all points are folded.
     if (s.base.node == m.outer_fold || (inside && is_row_sum(g, m, s.base))) return false;
-    // Labels are checked ahead of the kernel, as they lie.
+    // Labels are checked before the kernel, in memory.
     if (int(j) == n.op->row_label && (inside || g.spec(s.base).shape.numel() != g.spec(n.inputs[j]).shape.numel()))
       return false;
     int next = 0, in_row = 0;
@@ -228,7 +229,7 @@ class Grouper {
   }
 
  private:
-  // Once an op and dtype.
+  // Once for each op and dtype.
   int instructions_of(const Node& n) {
     const auto [at, is_new] = instructions_.try_emplace({n.op, g_.spec(n.inputs.back()).dtype}, 1);
     if (is_new)
@@ -238,7 +239,7 @@ class Grouper {
   }
 
   // The merged group, or one without nodes if the index spaces do not match.
-  FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
+  FusionGroup merged(const FusionGroup& a, const FusionGroup& b) const {
     FusionGroup m;
     m.makes = a.makes || b.makes;
     m.instructions = a.instructions + b.instructions;
@@ -281,11 +282,11 @@ class Grouper {
       if (outer > 0) --outer;
       else length *= in[i];
     }
-    return length <= longest_sum;
+    return length <= max_sum_length;
   }
 
   // Whether a path leaves the group and comes back to it. Groups count as one node: a path into a member of another
-  // group reaches all of it. Nodes before the last cut ahead of the group cannot be reached from behind that cut, which
+  // group reaches all of it. Nodes before the last cut ahead of the group cannot be reached from after that cut, which
   // keeps the search local in a long graph.
   bool makes_cycle(const FusionGroup& m) const {
     const auto ahead = std::lower_bound(cuts_.begin(), cuts_.end(), m.nodes.front());
@@ -313,9 +314,9 @@ class Grouper {
   void merge(int from, int to) {
     if (from == to) return;
     FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
-    FusionGroup m = together(a, b);
-    if (m.nodes.empty() || m.nodes.size() > largest_group || m.instructions > largest_kernel || !accesses_fit(g_, m) ||
-        makes_cycle(m) || (on_gpu(m) && operands(m) > most_on_gpu))
+    FusionGroup m = merged(a, b);
+    if (m.nodes.empty() || m.nodes.size() > max_group_size || m.instructions > largest_kernel || !accesses_fit(g_, m) ||
+        makes_cycle(m) || (on_gpu(m) && operands(m) > max_gpu_operands))
       return;
     for (int32_t i : m.nodes) group_[size_t(i)] = from;
     const int32_t now = cuts_.back();
@@ -326,7 +327,7 @@ class Grouper {
   }
 
   bool on_gpu(const FusionGroup& m) const { return !is_host(g_.nodes()[size_t(m.nodes.front())].outputs[0].device); }
-  // What the group's kernel reads and stores.
+  // The number of values that the group's kernel reads and stores.
   size_t operands(const FusionGroup& m) const {
     std::set<std::pair<int32_t, int32_t>> values;
     const auto add = [&](ValueId v, bool inside) {

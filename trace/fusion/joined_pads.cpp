@@ -1,4 +1,4 @@
-// Sums of pads that lie side by side become one concat; see joined_pads.h. Start at join_pads.
+// Sums of adjacent pads become one concat; see joined_pads.h. Start at join_pads.
 #include "rill/trace/fusion/joined_pads.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ struct Piece {
 // A pad, or a sum of pads along one axis.
 struct Pieces {
   int axis = -1;
-  int64_t count = 0;          // together
-  std::vector<Piece> pieces;  // none: something else
+  int64_t count = 0;          // of all pieces
+  std::vector<Piece> pieces;  // empty: the value is something else
 };
 
 Pieces padded(const Graph& g, const Node& n) {
@@ -48,7 +48,7 @@ Pieces padded(const Graph& g, const Node& n) {
   return p;
 }
 
-// Takes them from both, for a chain may be long: whoever else reads those gets the sum that they were.
+// Moves the pieces out of both, for a chain may be long; other readers of those get the sum as it is.
 Pieces joined(Pieces& a, Pieces& b) {
   if (a.pieces.empty() || b.pieces.empty() || a.axis != b.axis || &a == &b) return {};
   Pieces both = std::move(a);
@@ -58,7 +58,7 @@ Pieces joined(Pieces& a, Pieces& b) {
   return both;
 }
 
-// Whether they make up the whole axis, side by side; then they are in order.
+// Whether the pieces cover the axis without gaps; then they are in order.
 bool covers(Pieces& p, const Shape& shape) {
   if (p.pieces.size() < 2 || p.count != shape[size_t(p.axis)]) return false;
   std::stable_sort(p.pieces.begin(), p.pieces.end(), [](const Piece& x, const Piece& y) { return x.first < y.first; });
@@ -85,7 +85,7 @@ Graph join_pads(const Graph& g) {
     if (n.op == &pad_op) pieces[i] = padded(g, n);
     if (n.op != &add_op || !(g.spec(n.inputs[0]).shape == g.spec(n.inputs[1]).shape)) continue;
     pieces[i] = joined(pieces[size_t(n.inputs[0].node)], pieces[size_t(n.inputs[1].node)]);
-    // What is complete is no part of another sum.
+    // A complete one is no part of another sum.
     if (covers(pieces[i], n.outputs[0].shape)) found.push_back({i, std::exchange(pieces[i], {})});
   }
   if (found.empty()) return g;
@@ -96,12 +96,12 @@ Graph join_pads(const Graph& g) {
       r.copy(i);
       continue;
     }
-    const Pieces& whole = found[next++].pieces;
+    const Pieces& covering = found[next++].pieces;
     const Node& n = g.nodes()[i];
     const ValueId none = r.append(constant_node(n, zeros({}, {n.outputs[0].dtype, n.outputs[0].device})));
     std::vector<ValueId> parts;
-    for (const Piece& p : whole.pieces) parts.push_back(r.append(n, add_op, {r[p.value], none}));
-    r.put(i, r.node(n, concat_op, std::move(parts), ConcatAttrs{whole.axis}));
+    for (const Piece& p : covering.pieces) parts.push_back(r.append(n, add_op, {r[p.value], none}));
+    r.put(i, r.node(n, concat_op, std::move(parts), ConcatAttrs{covering.axis}));
   }
   return r.finish();
 }

@@ -24,10 +24,10 @@ using kernel::Input;
 
 constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level caches hold
 
-// A sum over all axes but the last is added up by the kernel itself, row by row, where so many rows are of such a
-// length: memory is then read from its beginning to its end (sum(m * m, 0) of 4096x1024: 0.4 ms, not 0.9). Fewer rows
-// are folded tile by tile, which keeps more threads busy; shorter rows also, which takes several at a time.
-constexpr int64_t many_rows = 1024, shortest_added = 128, longest_added = 8192;
+// A sum over all axes but the last is accumulated by the kernel itself, row by row, if it has so many rows of such a
+// length: memory is then read sequentially (sum(m * m, 0) of 4096x1024: 0.4 ms, not 0.9). Fewer rows are folded tile by
+// tile, which keeps more threads busy; so are shorter rows, several at a time.
+constexpr int64_t min_summed_rows = 1024, min_summed_length = 128, max_summed_length = 8192;
 
 class Lowering {
  public:
@@ -65,7 +65,7 @@ class Lowering {
       }
     }
     fused_->kernel = recorder_.finish();
-    draw_within();
+    generate_inside();
     kernel::verify(fused_->kernel);
     std::vector<const Spec*> specs;
     for (ValueId v : lowered_.inputs) specs.push_back(&g_.spec(v));
@@ -76,8 +76,9 @@ class Lowering {
   }
 
  private:
-  // Maps on GPUs make random words themselves. (Each point of a row's later passes would have to make them again.)
-  void draw_within() {
+  // Maps on GPUs generate random words themselves. (Each point of a row's later passes would have to generate them
+  // again.)
+  void generate_inside() {
     const Device device = g_.nodes()[size_t(group_.nodes.front())].outputs[0].device;
     if (device.kind() != DeviceKind::gpu || cuda::takes_rows(fused_->kernel)) return;
     for (size_t k = 0; k < fused_->inputs.size(); ++k)
@@ -133,8 +134,8 @@ class Lowering {
       if (!fold.reduced[i]) return false;
       rows *= group_.space[i];
     }
-    return fold.code == Code::reduce_sum && !fold.reduced.back() && rows >= many_rows && length >= shortest_added &&
-           length <= longest_added;
+    return fold.code == Code::reduce_sum && !fold.reduced.back() && rows >= min_summed_rows &&
+           length >= min_summed_length && length <= max_summed_length;
   }
 
   std::vector<int32_t> lower(const Node& n) {
@@ -183,7 +184,7 @@ class Lowering {
     return input_values_.back();
   }
 
-  // start + step * i, as ref/iota.cpp counts: whole numbers in i64, others in f64 and rounded once.
+  // start + step * i, as in ref/iota.cpp: integers in i64, others in f64 and rounded once.
   int32_t count(const Node& n) {
     const IotaAttrs& a = n.attrs.as<IotaAttrs>();
     const Shape& shape = n.outputs[0].shape;
@@ -203,7 +204,7 @@ class Lowering {
     return recorder_.convert(is_half(a.dtype) ? recorder_.convert(x.id, a.dtype) : x.id, DType::f32);
   }
 
-  // Which point of its row it is.
+  // The index of the point in its row.
   RowArgs::Point point_of_row() {
     if (point_ >= 0) return {point_, FusedKernel::counter_base};
     std::vector<int64_t> steps(group_.space.size(), 0);
@@ -215,7 +216,7 @@ class Lowering {
     return {point_ = input_values_.back(), FusedKernel::counter_base};
   }
 
-  // The labels of `n`, a row op, come from outside: see accesses_fit().
+  // The labels of `n`, a row op, are outside of the group: see accesses_fit().
   void add_check(const Node& n) {
     const int operand = operand_number(access_of(g_, n.inputs[size_t(n.op->row_label)]).base);
     const int64_t classes = g_.spec(n.inputs[0]).shape.back();
@@ -238,7 +239,7 @@ class Lowering {
       if (!fused_->inputs[k].random && fused_->inputs[k].operand >= 0 &&
           lowered_.inputs[size_t(fused_->inputs[k].operand)] == v && fused_->inputs[k].axes == axes)
         return input_values_[k];
-    // It moves along the row, or not: of a map the row is the last axis, at least.
+    // Whether it changes along the row: the row of a map is at least the last axis.
     const size_t row = std::max<size_t>(size_t(group_.row_axes), group_.space.empty() ? 0 : 1);
     const bool moves = std::any_of(axes.end() - long(row), axes.end(), [](int a) { return a >= 0; });
     fused_->inputs.push_back({operand_number(v), std::move(axes), {}});
@@ -254,7 +255,7 @@ class Lowering {
     lowered_.outputs.push_back(v);
   }
 
-  // The kernel adds up the rows of `value`, in f32 or f64.
+  // The kernel sums the rows of `value`, in f32 or f64.
   void add_sum(ValueId v, int32_t value) {
     value = widened(value);
     recorder_.kernel.outputs.push_back({value, recorder_.type(value), false, true});

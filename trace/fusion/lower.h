@@ -10,10 +10,10 @@ namespace rill {
 struct Lowered {
   std::shared_ptr<FusedKernel> kernel;
   std::vector<ValueId> inputs;   // the node's operands: values from outside
-  std::vector<ValueId> outputs;  // the members' values that the outside reads, in the order of the kernel's outputs
+  std::vector<ValueId> outputs;  // the members' values that are read outside, in the order of the kernel's outputs
 };
 
-// `read_outside`: whether a value is needed by anything but the group.
+// `read_outside`: whether a value is read outside of the group.
 Lowered lower(const Graph& g, const FusionGroup& group, const std::vector<std::vector<bool>>& read_outside);
 
 }  // namespace rill

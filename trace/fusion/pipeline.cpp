@@ -1,4 +1,5 @@
-// The lists of passes and what runs them: those of every graph, and those of the compiled tier; see ../passes.h.
+// The lists of passes and the code that runs them: those of every graph, and those of the compiled tier; see
+// ../passes.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ std::span<const Pass> pipeline() {
 
 namespace {
 
-// A line on stderr: what a pass did to a graph, and below it the kernels that it fused.
+// Prints to stderr what a pass did to a graph, and the kernels that it fused.
 void log_pass(const Pass& pass, const Graph& before, const Graph& after, double us) {
   const size_t from = before.nodes().size(), to = after.nodes().size();
   std::string change = from != to                              ? fmt::format("{} -> {} nodes", from, to)
@@ -49,7 +50,7 @@ void log_pass(const Pass& pass, const Graph& before, const Graph& after, double 
       if (fused(n))
         text += fmt::format("rill: {}:   fused({}) -> {}\n", after.name, n.attrs.as<FusedParams>().fused->ops(),
                             to_string(n.outputs[0]));
-  std::fputs(text.c_str(), stderr);  // at once: other threads log too
+  std::fputs(text.c_str(), stderr);  // in one call: other threads log too
 }
 
 Graph run_passes(std::span<const Pass> passes, Graph g) {

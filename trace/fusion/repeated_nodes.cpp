@@ -8,9 +8,9 @@ namespace rill {
 
 namespace {
 
-constexpr int cheap = 6;  // instructions; about what loading and storing a number costs
+constexpr int cheap = 6;  // instructions; roughly the cost of loading and storing a number
 
-// Instructions that a map node takes, counting slow ones several times.
+// The instructions of a map node; slow ones count several times.
 int cost_of(const Graph& g, const Node& n) {
   if (form_of(g, n) != Form::map) return cheap + 1;
   const kernel::Kernel k = recorded(g, n);
@@ -28,7 +28,7 @@ class Repeater {
       for (int32_t i : groups[k].nodes) group_of_[size_t(i)] = int(k);
     for (int32_t i = 0; i < int32_t(g.nodes().size()); ++i)
       for (ValueId v : g.nodes()[size_t(i)].inputs) {
-        if (is_transparent(g, g.nodes()[size_t(i)])) continue;  // those who read it through this are found themselves
+        if (is_transparent(g, g.nodes()[size_t(i)])) continue;  // readers through the view are found themselves
         readers_[size_t(access_of(g, v).base.node)].insert(group_of_[size_t(i)]);
       }
     for (ValueId v : g.outputs) readers_[size_t(access_of(g, v).base.node)].insert(-1);
@@ -40,7 +40,7 @@ class Repeater {
   }
 
  private:
-  // Whether node `i` is made by cheap arithmetic in another group of the same space, and stored for group `k` alone.
+  // Whether node `i` is computed by cheap arithmetic in another group of the same space, and stored only for group `k`.
   bool stored_for(int32_t i, int k) const {
     const int home = group_of_[size_t(i)];
     if (home < 0 || home == k || groups_[size_t(home)].space != groups_[size_t(k)].space) return false;

@@ -23,10 +23,10 @@ extern const Op reshape_op, broadcast_to_op, strided_slice_op, concat_op;
 
 namespace {
 
-constexpr int64_t least_points = 1 << 14;  // what fewer take is not worth the nodes
-constexpr int64_t least_ratio = 8;         // of the points that are computed to the elements that are copied
+constexpr int64_t min_points = 1 << 14;  // for fewer points more nodes do not pay
+constexpr int64_t min_ratio = 8;         // of computed points to copied elements
 
-// How a node takes part.
+// The role of a node.
 enum class Part : uint8_t {
   none,
   map,     // point by point
@@ -38,7 +38,8 @@ int64_t last_size(const Shape& s) { return s.empty() ? 1 : int64_t(s.back()); }
 bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= cpu::columns_alike; }
 Shape without_last(const Shape& s) { return Dims(s.begin(), s.end() - 1); }
 
-// Whether columns that fold alone fold as they do side by side: as many lanes for each group of neighbouring axes.
+// Whether a column folds in the same order alone as beside the others: with as many lanes for each group of adjacent
+// axes.
 bool same_tree(const Shape& in, const Dims& axes) {
   int64_t behind = 1;  // columns of the part
   for (size_t i = in.size() - 1; i-- > 0;) {
@@ -66,8 +67,8 @@ const Shape& space_of(const Graph& g, const Node& n, Part part) {
   return part == Part::map ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
 }
 
-// A member's operand, found through views: which axis of the member's space each axis of `base` is, -1 for those of size
-// one; and which of them is the thin one, or -1.
+// A member's operand, found through views: the axis of the member's space that each axis of `base` is, -1 for those of
+// size one; and which of them is the thin one, or -1.
 struct BaseAxes {
   ValueId base;
   std::vector<int> axes;
@@ -85,8 +86,8 @@ BaseAxes base_axes(const Graph& g, ValueId v, const Shape& space) {
   return found;
 }
 
-// Finds what can be taken apart. Members joined by thin values make a region, which is taken apart as a whole or not at
-// all.
+// Finds nodes that can be split into columns. Members joined by thin values are a region, which is split entirely or
+// not at all.
 class Regions {
  public:
   explicit Regions(const Graph& g) : g_(g), part_(g.nodes().size(), Part::none), region_(g.nodes().size()) {
@@ -96,9 +97,9 @@ class Regions {
     if (!any) return;
     for (size_t i = 0; i < part_.size(); ++i)
       each_operand(i, [&](const BaseAxes& s) {
-        if (comes_apart(s)) region_[size_t(find(s.base.node))] = find(int32_t(i));
+        if (is_split(s)) region_[size_t(find(s.base.node))] = find(int32_t(i));
       });
-    find_whole();
+    find_needed_unsplit();
     keep_worthwhile();
   }
 
@@ -106,10 +107,10 @@ class Regions {
     return std::all_of(part_.begin(), part_.end(), [](Part p) { return p == Part::none; });
   }
   Part part(size_t i) const { return part_[i]; }
-  // Whether others read the value as it was.
-  bool is_whole(size_t i) const { return whole_[i]; }
-  // Whether an operand is a member's value by columns.
-  bool comes_apart(const BaseAxes& s) const {
+  // Whether other nodes read the value unsplit.
+  bool is_needed_unsplit(size_t i) const { return needed_unsplit_[i]; }
+  // Whether an operand is the value of a member that is split into columns.
+  bool is_split(const BaseAxes& s) const {
     const size_t base = size_t(s.base.node);
     return (part_[base] == Part::map || part_[base] == Part::reduce) && s.thin >= 0 &&
            s.thin + 1 == int(g_.spec(s.base).shape.size());
@@ -128,22 +129,22 @@ class Regions {
     for (ValueId v : n.inputs) f(base_axes(g_, v, space_of(g_, n, part_[i])));
   }
 
-  // Nodes that somebody needs as they are: not views that members look through.
-  void find_whole() {
-    whole_.assign(part_.size(), false);
-    for (ValueId v : g_.outputs) whole_[size_t(v.node)] = true;
-    for (const GraphAssign& a : g_.assigns) whole_[size_t(a.value.node)] = true;
+  // Finds the nodes that are needed unsplit: not views that members look through.
+  void find_needed_unsplit() {
+    needed_unsplit_.assign(part_.size(), false);
+    for (ValueId v : g_.outputs) needed_unsplit_[size_t(v.node)] = true;
+    for (const GraphAssign& a : g_.assigns) needed_unsplit_[size_t(a.value.node)] = true;
     for (size_t i = part_.size(); i-- > 0;) {
       const Node& n = g_.nodes()[i];
-      whole_[i] =
-          whole_[i] || n.kind != Node::Kind::op || has_effect(n) || (part_[i] == Part::none && !is_transparent(g_, n));
+      needed_unsplit_[i] = needed_unsplit_[i] || n.kind != Node::Kind::op || has_effect(n) ||
+                           (part_[i] == Part::none && !is_transparent(g_, n));
       if (part_[i] == Part::none) {
-        if (whole_[i])
-          for (ValueId v : n.inputs) whole_[size_t(v.node)] = true;
+        if (needed_unsplit_[i])
+          for (ValueId v : n.inputs) needed_unsplit_[size_t(v.node)] = true;
         continue;
       }
       each_operand(i, [&](const BaseAxes& s) {
-        if (!comes_apart(s)) whole_[size_t(s.base.node)] = true;
+        if (!is_split(s)) needed_unsplit_[size_t(s.base.node)] = true;
       });
     }
   }
@@ -160,9 +161,9 @@ class Regions {
       Cost& cost = costs[region];
       const Node& n = g_.nodes()[i];
       cost.points = std::max<int64_t>(cost.points, space_of(g_, n, part_[i]).numel());
-      if (part_[i] != Part::fold && whole_[i]) cost.copied += n.outputs[0].shape.numel();
+      if (part_[i] != Part::fold && needed_unsplit_[i]) cost.copied += n.outputs[0].shape.numel();
       each_operand(i, [&](const BaseAxes& s) {
-        if (s.thin >= 0 && !comes_apart(s) && sliced[region].insert({s.base.node, s.base.index}).second)
+        if (s.thin >= 0 && !is_split(s) && sliced[region].insert({s.base.node, s.base.index}).second)
           cost.copied += g_.spec(s.base).shape.numel();
       });
     }
@@ -170,17 +171,17 @@ class Regions {
     for (size_t i = 0; i < part_.size(); ++i) {
       if (part_[i] == Part::none) continue;
       const Cost& cost = costs[find(int32_t(i))];
-      if (cost.points >= least_points && cost.copied <= cost.points / least_ratio) continue;
+      if (cost.points >= min_points && cost.copied <= cost.points / min_ratio) continue;
       part_[i] = Part::none;
       dropped = true;
     }
-    if (dropped) find_whole();
+    if (dropped) find_needed_unsplit();
   }
 
   const Graph& g_;
   std::vector<Part> part_;
-  std::vector<int32_t> region_;  // by node: towards the one that stands for its region
-  std::vector<bool> whole_;
+  std::vector<int32_t> region_;  // by node: a union-find parent, towards the region's representative
+  std::vector<bool> needed_unsplit_;
 };
 
 class Splitter {
@@ -191,7 +192,7 @@ class Splitter {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       if (regions_.part(i) == Part::fold) fold(i);
       else if (regions_.part(i) != Part::none) split(i);
-      else if (regions_.is_whole(i)) r_.copy(i);
+      else if (regions_.is_needed_unsplit(i)) r_.copy(i);
       else r_.replace(i, {});
     }
     return r_.finish();
@@ -203,7 +204,7 @@ class Splitter {
     return r_.append(like, reshape_op, {v}, ShapeAttrs{Dims(shape.begin(), shape.end())});
   }
 
-  // Column `c` of a value from outside, along its axis `axis`, dense: once for all who read it.
+  // Column `c` of a value from outside, along its axis `axis`, dense: made once for all its readers.
   ValueId column(const Node& like, ValueId base, int axis, int64_t c) {
     const auto [at, is_new] = sliced_.try_emplace({base.node, base.index, axis, c});
     if (!is_new) return at->second;
@@ -220,18 +221,18 @@ class Splitter {
   // Column `c` of an operand of a member that runs over `space`, as it broadcasts against the member's columns.
   ValueId operand(const Node& like, ValueId v, const Shape& space, int64_t c) {
     const BaseAxes s = base_axes(g_, v, space);
-    const Shape& whole = g_.spec(s.base).shape;
-    const ValueId part = regions_.comes_apart(s) ? columns_[size_t(s.base.node)][size_t(c)]
-                         : s.thin >= 0           ? column(like, s.base, s.thin, c)
-                                                 : r_[s.base];
+    const Shape& base_shape = g_.spec(s.base).shape;
+    const ValueId part = regions_.is_split(s) ? columns_[size_t(s.base.node)][size_t(c)]
+                         : s.thin >= 0        ? column(like, s.base, s.thin, c)
+                                              : r_[s.base];
     Dims aligned(space.size() - 1, 1);
-    for (size_t a = 0; a < whole.size(); ++a)
-      if (s.axes[a] >= 0 && int(a) != s.thin) aligned[size_t(s.axes[a])] = whole[a];
+    for (size_t a = 0; a < base_shape.size(); ++a)
+      if (s.axes[a] >= 0 && int(a) != s.thin) aligned[size_t(s.axes[a])] = base_shape[a];
     const auto first = std::find_if(aligned.begin(), aligned.end(), [](const Dim& n) { return n != 1; });
     return reshaped(like, part, Dims(first, aligned.end()));
   }
 
-  // The member by columns.
+  // The member column by column.
   void split(size_t i) {
     const Node& n = g_.nodes()[i];
     const Shape& space = space_of(g_, n, regions_.part(i));
@@ -250,7 +251,7 @@ class Splitter {
       part.outputs[0].shape = without_last(n.outputs[0].shape);
       columns.push_back(r_.append(std::move(part)));
     }
-    if (!regions_.is_whole(i)) return r_.replace(i, {});
+    if (!regions_.is_needed_unsplit(i)) return r_.replace(i, {});
     std::vector<ValueId> stacked;
     Shape one = without_last(n.outputs[0].shape);
     one.push_back(1);
@@ -258,7 +259,7 @@ class Splitter {
     r_.replace(i, {r_.append(n, concat_op, std::move(stacked), ConcatAttrs{int64_t(one.size()) - 1})});
   }
 
-  // By the tree of a row of up to four elements: 0 takes in 2 and 1 takes in 3, then 0 takes in 1.
+  // By the tree of a row of up to four elements: column 2 is added to 0 and 3 to 1, then 1 to 0.
   void fold(size_t i) {
     const Node& n = g_.nodes()[i];
     const Shape& space = g_.spec(n.inputs[0]).shape;

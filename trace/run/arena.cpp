@@ -12,35 +12,35 @@ Arena::Arena(int nodes) : nodes_(std::max(1, nodes)) {
 }
 
 size_t Arena::put(size_t bytes, int first, int last) {
-  // Where at some node all is full up to the top of its life, the top is where it fits.
-  const Level most = look(1, 0, nodes_, first, last);
-  const size_t at = most.full == most.top ? most.top : lowest_gap(bytes, first, last);
+  // If at some node the memory is full up to the highest end of its lifetime, the block can only go there.
+  const Level level = query(1, 0, nodes_, first, last);
+  const size_t at = level.full == level.top ? level.top : lowest_gap(bytes, first, last);
   raise(1, 0, nodes_, first, last, {bytes, at + bytes});
-  places_[{at, at + bytes}].emplace_back(first, last);
+  ranges_[{at, at + bytes}].emplace_back(first, last);
   bytes_ = std::max(bytes_, at + bytes);
   return at;
 }
 
 size_t Arena::lowest_gap(size_t bytes, int first, int last) const {
   size_t at = 0;
-  int looked_at = 0;
-  for (const auto& [place, lives] : places_) {
-    if (at + bytes <= place.first) break;
-    if (++looked_at > most_looked_at) return look(1, 0, nodes_, first, last).top;
+  int visited = 0;
+  for (const auto& [range, lives] : ranges_) {
+    if (at + bytes <= range.first) break;
+    if (++visited > most_visited) return query(1, 0, nodes_, first, last).top;
     const auto next = std::lower_bound(lives.begin(), lives.end(), first,
                                        [](const std::pair<int, int>& life, int node) { return life.second < node; });
-    if (next != lives.end() && next->first <= last) at = std::max(at, place.second);
+    if (next != lives.end() && next->first <= last) at = std::max(at, range.second);
   }
   return at;
 }
 
 // Of nodes [begin, end), those in [first, last].
-Arena::Level Arena::look(size_t part, int begin, int end, int first, int last) const {
+Arena::Level Arena::query(size_t part, int begin, int end, int first, int last) const {
   const Part& p = parts_[part];
   if (last < begin || end <= first) return {};
   if (first <= begin && end <= last + 1) return p.most;
   const int middle = (begin + end) / 2;
-  const Level a = look(2 * part, begin, middle, first, last), b = look(2 * part + 1, middle, end, first, last);
+  const Level a = query(2 * part, begin, middle, first, last), b = query(2 * part + 1, middle, end, first, last);
   return {p.all.full + std::max(a.full, b.full), std::max({p.all.top, a.top, b.top})};
 }
 

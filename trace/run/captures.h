@@ -1,5 +1,5 @@
-// Runs of kernels that a device captures once (DeviceDriver::capture) and then starts with a single call, which costs
-// the host less than starting each kernel. Executable::find_capture_ranges() says what can be captured. Start at
+// Runs of kernels that a device captures once (DeviceDriver::capture) and then launches with a single call, which costs
+// the host less than launching each kernel. Executable::find_capture_ranges() decides what is captured. Start at
 // Captures::launch().
 #pragma once
 #include <atomic>
@@ -15,34 +15,34 @@
 
 namespace rill {
 
-// Instructions in a row whose kernels all work on one device.
+// Consecutive instructions whose kernels all run on one device.
 struct CaptureRange {
   Device device;
   size_t begin = 0, end = 0;     // instructions
-  std::vector<uint32_t> moving;  // numbers of values among their operands that lie elsewhere from call to call
+  std::vector<uint32_t> moving;  // numbers of the values among their operands whose addresses change between calls
 };
 
-// What was captured of a range, for the frame of an executable, in which the other values have their places.
+// The captures of a range, for one frame of an executable, in which all other values have fixed addresses.
 class Captures {
  public:
-  // `is_off`: of the executable, whose captures all stay off where memory was out.
+  // `is_off`: of the executable; once memory has run out, all its captures stay off.
   explicit Captures(std::shared_ptr<std::atomic<bool>> is_off);
   Captures(const Captures&) = delete;
   ~Captures();
-  // Frees what all of them keep, because memory is out, except those that are in launch() now. The executables of those
-  // that kept something capture no more.
+  // Frees what all of them keep, because memory has run out, except those that are in launch() now. The executables of
+  // those that kept something never capture again.
   static void give_back_memory();
-  // To be asked once a call: not at the first one, when kernels are compiled and libraries make plans.
+  // Call it once for each call: it is false for the first, when kernels are compiled and libraries make plans.
   bool may_launch() { return std::exchange(is_warm_, true) && credit_ >= 0 && !*is_off_; }
-  // A call could not be captured.
+  // Counts a call that could not be captured.
   void charge() { --credit_; }
-  // Begins the range's kernels, whose operands are among `values`; `run` gives them to the device one by one. False
-  // where the caller has to run them itself: where capturing fails or does not pay.
+  // Launches the range's kernels, whose operands are among `values`; `run` gives them to the device one by one. False
+  // if the caller has to run them itself: because capturing fails or does not pay.
   bool launch(const CaptureRange& range, std::span<const Tensor> values, const Callback<void()>& run);
 
  private:
-  // Where the moving values are: their blocks of memory, and all else that a kernel's launch may depend on.
-  struct Places {
+  // The memory of the moving values: their blocks, and all else that a kernel's launch may depend on.
+  struct MemoryLayout {
     std::vector<MovingMemory> blocks;
     std::vector<int64_t> layout;
   };
@@ -50,11 +50,11 @@ class Captures {
     std::vector<int64_t> layout;
     std::unique_ptr<CapturedWork> work;
   };
-  static bool find_places(const CaptureRange& range, std::span<const Tensor> values, Places& places);
-  bool capture(const CaptureRange& range, const Places& places, const Callback<void()>& run);
+  static bool find_memory(const CaptureRange& range, std::span<const Tensor> values, MemoryLayout& memory);
+  bool capture(const CaptureRange& range, const MemoryLayout& memory, const Callback<void()>& run);
 
-  std::vector<Kept> kept_;  // the one that was used last stands last
-  int credit_;              // captures it may still make: each costs one, each launch of a kept one earns one back
+  std::vector<Kept> kept_;  // the last used one is last
+  int credit_;              // captures it may still make: each costs one, each launch of a kept one earns one
   bool is_warm_ = false;
   const std::shared_ptr<std::atomic<bool>> is_off_;
   std::atomic<bool> is_at_work_ = false;

@@ -32,14 +32,14 @@ struct Executable::Frame {
   };
   std::vector<OperandLists> operands;
   std::deque<Captures> captures;  // by range
-  std::unique_ptr<Frame> next;    // of the idle ones: a frame goes back without an allocation, which could fail
+  std::unique_ptr<Frame> next;    // of the idle ones: a frame is returned without an allocation, which could fail
 };
 
-// --- All of them, for when memory is out -----------------------------------------------------------------------------
+// --- All of them, for when memory runs out ---------------------------------------------------------------------------
 
 void Executable::give_back_memory() {
   Captures::give_back_memory();
-  std::vector<std::unique_ptr<Frame>> frames;  // which go when no lock is held any more
+  std::vector<std::unique_ptr<Frame>> frames;  // freed after the lock is released
   living<Executable>().for_each([&](Executable& e) {
     const std::lock_guard lock(e.mutex_);
     frames.push_back(std::move(e.idle_));
@@ -63,12 +63,12 @@ void Executable::list_instructions() {
     size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
     layouts.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
-      const ValuePlace& p = plan_.places[first + k];
-      bool fixed = p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::constant ||
-                   (p.kind == ValuePlace::Kind::view && p.fixed_view);
+      const ValueLocation& p = plan_.locations[first + k];
+      bool fixed = p.kind == ValueLocation::Kind::arena || p.kind == ValueLocation::Kind::constant ||
+                   (p.kind == ValueLocation::Kind::view && p.fixed_view);
       if (!fixed) moving_.push_back(uint32_t(first + k));
     }
-    if (n.kind != Node::Kind::op || (n.op->view && plan_.places[first].fixed_view)) continue;
+    if (n.kind != Node::Kind::op || (n.op->view && plan_.locations[first].fixed_view)) continue;
     Instruction i;
     i.op = n.op;
     i.node = &n;
@@ -80,7 +80,7 @@ void Executable::list_instructions() {
     }
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       i.out.push_back(uint32_t(first + k));
-      if (!n.op->call && plan_.places[first + k].kind == ValuePlace::Kind::output)
+      if (!n.op->call && plan_.locations[first + k].kind == ValueLocation::Kind::output)
         outputs_.push_back({uint32_t(first + k), &n, k, {}});
     }
     if (n.op->call) {
@@ -94,7 +94,7 @@ void Executable::list_instructions() {
   }
 }
 
-// Which results each output is.
+// The results that each output is.
 void Executable::number_results() {
   uint32_t result = 0;
   const auto returned = [&](ValueId v) {
@@ -107,7 +107,7 @@ void Executable::number_results() {
   for (const GraphAssign& a : graph_.assigns) returned(a.value);
 }
 
-// As long as they can be. One kernel alone gains nothing.
+// Ranges are as long as possible. A single kernel gains nothing.
 void Executable::find_capture_ranges() {
   const auto device_of = [&](const Instruction& i) {
     const Device d = i.node->outputs.empty() ? Device() : i.node->outputs[0].device;
@@ -174,20 +174,20 @@ size_t Executable::kernel_count() const {
 
 std::unique_ptr<Executable::Frame> Executable::make_frame() const {
   auto f = std::make_unique<Frame>();
-  f->values.resize(plan_.places.size());
+  f->values.resize(plan_.locations.size());
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& n = graph_.nodes()[i];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       size_t number = plan_.first[i] + k;
-      const ValuePlace& p = plan_.places[number];
+      const ValueLocation& p = plan_.locations[number];
       Tensor& t = f->values[number];
-      if (p.kind == ValuePlace::Kind::constant) {
+      if (p.kind == ValueLocation::Kind::constant) {
         t = n.constant;
-      } else if (p.kind == ValuePlace::Kind::arena) {
+      } else if (p.kind == ValueLocation::Kind::arena) {
         if (!f->arena) f->arena = allocate(n.outputs[k].device, plan_.arena_bytes);
         t = make_tensor(n.outputs[k], f->arena);
         t.mutable_rep()->data += p.offset;
-      } else if (p.kind == ValuePlace::Kind::view && p.fixed_view) {
+      } else if (p.kind == ValueLocation::Kind::view && p.fixed_view) {
         t = n.op->view(f->values[plan_.number(n.inputs[0])], n.attrs, n.outputs[k]);
       }
     }
@@ -202,9 +202,9 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
 }
 
 namespace {
-// Whether only the caller's list of inputs and the frame hold the tensor, so that its memory may be written; and
+// Whether only the caller's list of inputs and the frame hold the tensor, so that its memory may be overwritten; and
 // whether it covers its buffer: a result in a small part of a large buffer would keep all of it from being freed.
-bool may_take_memory_of(const Tensor& t) {
+bool may_reuse_memory_of(const Tensor& t) {
   const Buffer& b = *t.rep()->buffer;
   return t.ref().holders() == 2 && t.rep()->buffer.unique() && !is_lent(b) && t.is_contiguous() &&
          t.rep()->data == b.data && b.bytes <= 64 + 2 * size_t(t.size()) * size_of(t.dtype());
@@ -212,7 +212,7 @@ bool may_take_memory_of(const Tensor& t) {
 }  // namespace
 
 void Executable::retire() const {
-  std::unique_ptr<Frame> idle;  // which goes when the lock is no longer held
+  std::unique_ptr<Frame> idle;  // freed after the lock is released
   std::lock_guard lock(mutex_);
   retired_ = true;
   idle = std::move(idle_);
@@ -220,8 +220,8 @@ void Executable::retire() const {
     if (i.packed) i.packed->clear();
 }
 
-// All at once, before anything is written over an input: if an allocation fails, Variables are unchanged. Nor are they
-// written over where something looks at each kernel and may throw once it has run.
+// All outputs are allocated before any input is overwritten: if an allocation fails, Variables are unchanged. Nor are
+// they overwritten if something watches each kernel and may throw once it has run.
 void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
   const bool watched = runs_are_watched() || placement_is_logged();
   for (const Output& o : outputs_) {
@@ -232,11 +232,11 @@ void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
       f.values[o.value] = wanted[*place];
       continue;
     }
-    const int32_t over = plan_.places[o.value].over;
-    const bool takes = over >= 0 && !watched && f.values[size_t(over)].device() == spec.device &&
-                       may_take_memory_of(f.values[size_t(over)]);
+    const int32_t over = plan_.locations[o.value].over;
+    const bool reuses = over >= 0 && !watched && f.values[size_t(over)].device() == spec.device &&
+                        may_reuse_memory_of(f.values[size_t(over)]);
     try {
-      f.values[o.value] = takes ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
+      f.values[o.value] = reuses ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
     } catch (const Error& e) {
       fail_at(origin_of(*o.node), e);
     }
@@ -279,7 +279,7 @@ void Executable::execute_checked(const Instruction& i, size_t at, Frame& f, cons
   check_results(*i.op, before.get(), {out.data(), out.size()}, Where(), &origin);
 }
 
-// The views first: they are made on the host, of memory whose place is known before anything has run.
+// Views first: the host makes them, and their addresses are known before anything has run.
 bool Executable::launch_range(const CaptureRange& range, Frame& f, const Packs* packs) const {
   Captures& captures = f.captures[size_t(&range - ranges_.data())];
   if (!captures.may_launch() || placement_is_logged()) return false;
@@ -313,7 +313,7 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
     } catch (const host_memory::OutOfMemory& e) {
       fail(graph_.name, fmt::format("{}. it is for the values inside one call", e.reason), Where());
     }
-  // Gives the frame back, holding none of this call's tensors, also where a kernel throws.
+  // Returns the frame, without any of this call's tensors, also if a kernel throws.
   struct Return {
     const Executable& e;
     std::unique_ptr<Frame>& frame;
@@ -328,7 +328,7 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
 
   for (size_t k = 0; k < graph_.inputs.size(); ++k) {
     if (inputs[k].rep() && inputs[k].rep()->trace)
-      compute_delayed(inputs[k]);  // kernels read it below, and dispatch does not see it
+      compute_delayed(inputs[k]);  // kernels read it below, without dispatch
     frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
   }
   make_outputs(*frame, results);
@@ -342,15 +342,15 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   size_t r = 0;
   auto take = [&](ValueId v) {
     const Tensor& t = frame->values[plan_.number(v)];
-    ValuePlace::Kind kind = plan_.places[plan_.number(v)].kind;
+    ValueLocation::Kind kind = plan_.locations[plan_.number(v)].kind;
     // An input or constant that is returned becomes a new tensor, so that tapes can tell them apart.
-    results[r++] = kind == ValuePlace::Kind::output ? t : make_alias(t);
+    results[r++] = kind == ValueLocation::Kind::output ? t : make_alias(t);
   };
   for (ValueId v : graph_.outputs) take(v);
   for (const GraphAssign& a : graph_.assigns) take(a.value);
 }
 
-// The values of ops, and what else is there by now: constants, and views that were made with the frame.
+// Shows the values of ops, and those that exist already: constants, and views that were made with the frame.
 void Executable::show_nodes(size_t begin, size_t end, Frame& f) const {
   for (size_t k = begin; k < end; ++k) {
     const Node& n = graph_.nodes()[k];

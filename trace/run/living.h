@@ -1,4 +1,4 @@
-// All objects of a class that there are, for what is done to each where memory is out.
+// The set of all live objects of a class, to free memory in each of them when it runs out.
 #pragma once
 #include <mutex>
 #include <unordered_set>
@@ -18,7 +18,7 @@ class Living {
     const std::lock_guard hold(mutex_);
     all_.erase(object);
   }
-  // None of them goes meanwhile.
+  // None of them is destroyed meanwhile.
   template <class F>
   void for_each(F&& f) {
     const std::lock_guard hold(mutex_);
@@ -30,7 +30,7 @@ class Living {
   std::unordered_set<T*> all_;
 };
 
-// Those of T. They may outlive every static object.
+// The live objects of type T. The set outlives every static object.
 template <class T>
 Living<T>& living() {
   static auto* all = new Living<T>;

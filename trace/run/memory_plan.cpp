@@ -1,4 +1,4 @@
-// Which value is stored where; see memory_plan.h. Start at Planner::run.
+// Decides where each value is stored; see memory_plan.h. Start at Planner::run.
 #include "rill/trace/run/memory_plan.h"
 
 #include <algorithm>
@@ -17,16 +17,16 @@ namespace {
 
 constexpr size_t alignment = 64;
 
-// Memory of one or several values (views of each other, or results that reuse it).
+// The memory of one or several values (views of each other, or results that reuse it).
 struct Storage {
   size_t bytes = 0;
-  int first = 0, last = 0;   // nodes
-  bool leaves = false;       // outlives the call, or is not the plan's to place
-  bool placed_here = false;  // made by an op of this graph
+  int first = 0, last = 0;  // nodes
+  bool is_output = false;   // outlives the call, or is not allocated by the plan
+  bool allocated = false;   // computed by an op of this graph
   size_t offset = 0;
-  int given = 0;  // how often it is a result, or goes to an op that may give an alias of it
+  int given = 0;  // how often it is a result, or an operand of an op that may return an alias of it
   int views = 0;  // how many views of it a call makes
-  int into = -1;  // the storage that took over its values; -1: it has them itself
+  int into = -1;  // the storage that took over its values, or -1
 };
 
 // Whether running the op may throw because of its operands' elements.
@@ -40,9 +40,9 @@ class Planner {
     number_values();
     choose_device();
     for (size_t i = 0; i < g_.nodes().size(); ++i) visit(int(i));
-    find_leaving();
+    mark_outputs();
     share_in_place();
-    place();
+    assign_offsets();
     write();
     update_variables();
     use_arguments();
@@ -56,11 +56,11 @@ class Planner {
       plan_.first.push_back(n);
       n += node.outputs.size();
     }
-    plan_.places.resize(n);
+    plan_.locations.resize(n);
     storage_of_.resize(n, -1);
   }
 
-  // A graph may work on several devices; the arena is on one.
+  // A graph may run on several devices; the arena is on one.
   void choose_device() {
     std::vector<std::pair<Device, size_t>> bytes;
     for (const Node& n : g_.nodes()) {
@@ -85,7 +85,7 @@ class Planner {
     const Node& n = g_.nodes()[size_t(i)];
     for (ValueId v : n.inputs) storage_of(v).last = i;
     bool calls = n.kind == Node::Kind::op && n.op->call;
-    if (calls)  // its results may be aliases of what it takes, so that must outlive the node
+    if (calls)  // its results may be aliases of its operands, which must outlive the node
       for (ValueId v : n.inputs) give(v);
     if (n.kind == Node::Kind::op && may_throw(n)) last_throwing_ = i;
     layouts_.append(n);
@@ -102,7 +102,7 @@ class Planner {
     }
   }
 
-  // Of a value, by its number. Follows what was taken over, and shortens the way for the next time.
+  // The storage of a value, by its number. Follows storages that were taken over, and shortens the path.
   int number_of_storage(size_t value) {
     int& s = storage_of_[value];
     while (storages_[size_t(s)].into >= 0) {
@@ -115,16 +115,16 @@ class Planner {
   Storage& storage_of(ValueId v) { return storages_[size_t(number_of_storage(plan_.number(v)))]; }
 
   void give(ValueId v) {
-    storage_of(v).leaves = true;
+    storage_of(v).is_output = true;
     ++storage_of(v).given;
   }
 
-  void find_leaving() {
+  void mark_outputs() {
     for (ValueId v : g_.outputs) give(v);
     for (const GraphAssign& a : g_.assigns) give(a.value);
   }
 
-  // Whether output `k` of node i may be written over its operand v, which nothing reads afterwards.
+  // Whether output `k` of node i may overwrite its operand v, which nothing reads afterwards.
   bool may_overwrite(int i, size_t k, ValueId v) {
     const Node& n = g_.nodes()[size_t(i)];
     const Storage& s = storage_of(v);
@@ -144,7 +144,7 @@ class Planner {
            n.op->may_overwrite(n.attrs, size_t(operand - n.inputs.begin()), in);
   }
 
-  // Whether v is dense and begins where its storage does: what takes its place is laid from there on. A slice need not.
+  // Whether v is dense and begins where its storage does, as a value that overwrites it will. A slice may not.
   bool begins_storage(ValueId v) const {
     const Tensor& layout = layouts_.of(v);
     return layout.defined() && layout.is_contiguous() && layout.rep()->data == layouts_.of(base_of(v)).rep()->data;
@@ -165,9 +165,9 @@ class Planner {
       for (size_t k = 0; k < n.outputs.size(); ++k) {
         const int mine = storage_of_[plan_.first[size_t(i)] + k];
         const Storage& own = storages_[size_t(mine)];
-        if (own.leaves || own.first != i || own.last == i) continue;
+        if (own.is_output || own.first != i || own.last == i) continue;
         for (ValueId v : n.inputs)
-          if (!storage_of(v).leaves && begins_storage(v) && may_overwrite(i, k, v)) {
+          if (!storage_of(v).is_output && begins_storage(v) && may_overwrite(i, k, v)) {
             take_over(mine, number_of_storage(plan_.number(v)));
             break;
           }
@@ -175,33 +175,33 @@ class Planner {
     }
   }
 
-  // Storage `taken` serves what `mine` was for, too.
+  // Merges storage `mine` into `taken`.
   void take_over(int mine, int taken) {
     storages_[size_t(taken)].last = storages_[size_t(mine)].last;
     storages_[size_t(mine)].into = taken;
-    storages_[size_t(mine)].placed_here = false;
+    storages_[size_t(mine)].allocated = false;
     ++plan_.in_place;
   }
 
-  // A variable's new value may be written over the old one: by a node that reads it last, when no result is an alias of
-  // it, and when nothing that could still throw comes after, which would leave the variable changed.
+  // A variable's new value may overwrite the old one: in the node that reads it last, if no result is an alias of it,
+  // and if nothing that could still throw runs later, which would leave the variable changed.
   void update_variables() {
     std::unordered_map<const VariableState*, ValueId> values;
     for (const GraphInput& in : g_.inputs)
       if (in.variable) values[in.variable.get()] = {in.node, 0};
     for (const GraphAssign& a : g_.assigns) {
-      ValuePlace& p = plan_.places[plan_.number(a.value)];
+      ValueLocation& p = plan_.locations[plan_.number(a.value)];
       const auto old = values.find(a.variable.get());
-      if (p.kind != ValuePlace::Kind::output || old == values.end()) continue;
+      if (p.kind != ValueLocation::Kind::output || old == values.end()) continue;
       if (storage_of(old->second).given == 0 && a.value.node >= last_throwing_ && reads(a.value.node, old->second) &&
           may_overwrite(a.value.node, size_t(a.value.index), old->second))
         p.over = int32_t(plan_.number(old->second));
     }
   }
 
-  // An argument's memory may serve a value that leaves, of as many bytes, once nothing reads the argument any more:
-  // from the node that reads it last, where that goes point by point, else from the next one. The node's own operands
-  // come first.
+  // An argument's memory may be reused by an output of as many bytes once nothing reads the argument any more: from the
+  // node that reads it last if that works point by point, else from the next one. The node's own operands are
+  // preferred.
   void use_arguments() {
     const size_t nodes = g_.nodes().size();
     std::vector<std::vector<ValueId>> read_last(nodes);  // by node: the arguments that nothing after it reads
@@ -216,7 +216,7 @@ class Planner {
       read_last[size_t(storage_of(v).last)].push_back(v);
     }
     std::unordered_map<size_t, std::vector<ValueId>> free;  // by bytes: those that nothing reads any more
-    const auto take = [&](int i, size_t k) {
+    const auto reusable_argument = [&](int i, size_t k) {
       const std::vector<ValueId>& in = g_.nodes()[size_t(i)].inputs;
       const size_t bytes = bytes_of(g_.nodes()[size_t(i)].outputs[k]);
       const auto own = std::ranges::find_if(in, [&](ValueId v) {
@@ -231,11 +231,11 @@ class Planner {
       const Node& n = g_.nodes()[size_t(i)];
       const bool computes = n.kind == Node::Kind::op && !n.op->call && !n.op->view;
       for (size_t k = 0; computes && k < n.outputs.size(); ++k) {
-        ValuePlace& p = plan_.places[plan_.first[size_t(i)] + k];
-        if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string ||
+        ValueLocation& p = plan_.locations[plan_.first[size_t(i)] + k];
+        if (p.kind != ValueLocation::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string ||
             !(n.outputs[k].device == device_))
           continue;
-        const ValueId v = take(i, k);
+        const ValueId v = reusable_argument(i, k);
         if (v.node < 0) continue;
         p.over = int32_t(plan_.number(v));
         is_free[size_t(v.node)] = 0;
@@ -250,17 +250,17 @@ class Planner {
   }
 
   // The largest first.
-  void place() {
+  void assign_offsets() {
     std::vector<Storage*> order;
     for (Storage& s : storages_)
-      if (s.placed_here && !s.leaves) order.push_back(&s), plan_.unshared_bytes += s.bytes;
+      if (s.allocated && !s.is_output) order.push_back(&s), plan_.unshared_bytes += s.bytes;
     std::stable_sort(order.begin(), order.end(), [](Storage* a, Storage* b) { return a->bytes > b->bytes; });
     Arena arena(int(g_.nodes().size()));
     for (Storage* s : order) s->offset = arena.put(s->bytes, s->first, kept_until(*s));
     plan_.arena_bytes = arena.bytes();
   }
-  // Kernels of independent branches run side by side on a GPU, unless one takes memory that another has left. So small
-  // values, whose kernels alone leave a GPU idle, keep theirs for some nodes more.
+  // Kernels of independent branches run concurrently on a GPU, unless one reuses memory that another has just freed. So
+  // small values, whose kernels alone leave a GPU idle, keep theirs for some nodes longer.
   int kept_until(const Storage& s) const {
     constexpr size_t small_bytes = 1 << 20;
     constexpr int more_nodes = 16;
@@ -272,31 +272,31 @@ class Planner {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
       for (size_t k = 0; k < n.outputs.size(); ++k) {
-        ValuePlace& p = plan_.places[plan_.first[i] + k];
+        ValueLocation& p = plan_.locations[plan_.first[i] + k];
         const Storage& s = storages_[size_t(number_of_storage(plan_.first[i] + k))];
         p.offset = s.offset;
-        if (n.kind == Node::Kind::input) p.kind = ValuePlace::Kind::input;
-        else if (n.kind == Node::Kind::constant) p.kind = ValuePlace::Kind::constant;
+        if (n.kind == Node::Kind::input) p.kind = ValueLocation::Kind::input;
+        else if (n.kind == Node::Kind::constant) p.kind = ValueLocation::Kind::constant;
         else if (n.op->view) set_view(n, p);
-        else p.kind = s.leaves ? ValuePlace::Kind::output : ValuePlace::Kind::arena;
+        else p.kind = s.is_output ? ValueLocation::Kind::output : ValueLocation::Kind::arena;
       }
     }
   }
 
-  // A view of a value that stays where it is can be made once, with the executable's frame.
-  void set_view(const Node& n, ValuePlace& p) {
-    const ValuePlace& base = plan_.places[plan_.number(n.inputs[0])];
-    p.kind = ValuePlace::Kind::view;
-    p.fixed_view = base.kind == ValuePlace::Kind::arena || base.kind == ValuePlace::Kind::constant ||
-                   (base.kind == ValuePlace::Kind::view && base.fixed_view);
+  // A view of a value with a fixed address can be made once, with the executable's frame.
+  void set_view(const Node& n, ValueLocation& p) {
+    const ValueLocation& base = plan_.locations[plan_.number(n.inputs[0])];
+    p.kind = ValueLocation::Kind::view;
+    p.fixed_view = base.kind == ValueLocation::Kind::arena || base.kind == ValueLocation::Kind::constant ||
+                   (base.kind == ValueLocation::Kind::view && base.fixed_view);
   }
 
   const Graph& g_;
   MemoryPlan plan_;
   Layouts layouts_;
-  std::vector<int> storage_of_;  // by value number; number_of_storage() says what became of that one
+  std::vector<int> storage_of_;  // by value number; see number_of_storage()
   std::vector<Storage> storages_;
-  Device device_;           // the arena's: where most bytes are computed
+  Device device_;           // of the arena: where most bytes are computed
   int last_throwing_ = -1;  // the last node that may throw
 };
 

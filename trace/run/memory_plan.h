@@ -1,6 +1,6 @@
 // Memory planning: where the values of a graph are stored while it runs. Values that outlive the call (outputs,
-// assigned variables) get buffers of their own at each call; all others share one arena, at offsets computed here from
-// their lifetimes. Elementwise results reuse an operand's memory where it is not read afterwards. An output may reuse
+// assigned variables) get their own buffers in each call; all others share one arena, at offsets computed here from
+// their lifetimes. Elementwise results reuse an operand's memory if nothing reads it afterwards. An output may reuse
 // the memory of an input that only the call holds: a variable's old value, or an argument that the caller has given up.
 #pragma once
 #include <vector>
@@ -11,26 +11,26 @@
 
 namespace rill {
 
-struct ValuePlace {
+struct ValueLocation {
   enum class Kind : uint8_t {
     input,     // given by the caller
     constant,  // in the graph
     arena,     // at `offset` in the arena
-    output,    // allocated at each call
-    view       // an alias of another value: made at each call, because its base moves, or once (fixed_view)
+    output,    // allocated in each call
+    view       // an alias of another value: made in each call, because its base moves, or once (fixed_view)
   };
   Kind kind = Kind::arena;
   size_t offset = 0;
-  // A view of an arena value or a constant: made once, with the frame, and not at each call.
+  // A view of an arena value or a constant: made once, with the frame, and not in each call.
   bool fixed_view = false;
   // For an output: the graph input whose memory it reuses in calls that are the only holder of that input's tensor;
-  // else -1. The input is the old value of the variable that is assigned, or an argument. Each input is used once.
+  // else -1. The input is the old value of the assigned variable, or an argument. Each input is used once.
   int32_t over = -1;
 };
 
 struct MemoryPlan {
-  std::vector<ValuePlace> places;  // by value number
-  std::vector<size_t> first;       // the number of a node's first value
+  std::vector<ValueLocation> locations;  // by value number
+  std::vector<size_t> first;             // the number of a node's first value
   size_t arena_bytes = 0;
   size_t unshared_bytes = 0;  // the size of the arena if no memory were shared
   int in_place = 0;           // results that reuse an operand's memory
@@ -40,7 +40,7 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Graph& g);
 
-// What the elements of a dense tensor take.
+// The bytes of a dense tensor's elements.
 inline size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
 
 }  // namespace rill

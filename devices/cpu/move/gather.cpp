@@ -1,8 +1,9 @@
 // CPU kernels of gather and scatter.
 //
-// Both see the output (or the updates) as [before, places, after]: `before` and `after` are the axes taken whole, and
-// each place gives the offset in x at which its slice begins, or is no_place. So x's element is at before[i] + place[j]
-// + after[k], three tables of offsets that are computed first; checking the indices is part of that.
+// Both treat the output (or the updates) as [before, indexed, after]: `before` and `after` are the axes copied in full,
+// and each element of `indexed` is the offset in x at which its slice begins, or skipped_index. So the element of x is
+// at before[i] + indexed[j] + after[k]: three tables of offsets, which are computed first, while the indices are
+// checked.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -27,7 +28,7 @@ using Offsets = std::vector<int64_t>;
 
 constexpr int64_t grain = 16 * 1024;  // elements worth waking a thread for
 
-// The least position of a bad index, whichever thread finds it first.
+// The first position of an index out of bounds, whichever thread finds it.
 class FirstBad {
  public:
   void found(int64_t position) {
@@ -48,7 +49,7 @@ Offsets offsets_of(const Shape& shape, const Strides& strides) {
   Offsets out(size_t(shape.numel()));
   if (out.empty()) return out;
   out[0] = 0;
-  // The table of the last axes, repeated for each step of the one before them.
+  // The table of the last axes, repeated for each index of the axis before them.
   int64_t made = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     for (int64_t k = 1; k < shape[i]; ++k)
@@ -58,63 +59,63 @@ Offsets offsets_of(const Shape& shape, const Strides& strides) {
   return out;
 }
 
-// Adds the offsets of index tensor `t`, iterated by `walk`, to each place.
+// Adds the offsets of index tensor `t` to `indexed`. `index_offsets` are those of t's own elements; null if t is dense.
 template <class I>
-void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, bool skips,
-               Offsets& places) {
+void add_index(const Tensor& t, const Offsets* index_offsets, int64_t axis, int64_t size, int64_t stride, bool skips,
+               Offsets& indexed) {
   const I* index = reinterpret_cast<const I*>(t.rep()->data);
-  auto offset = [&](int64_t p) { return walk ? (*walk)[size_t(p)] : p; };
+  auto offset = [&](int64_t p) { return index_offsets ? (*index_offsets)[size_t(p)] : p; };
   FirstBad bad;
-  parallel_for(int64_t(places.size()), grain, [&](int64_t b, int64_t e) {
+  parallel_for(int64_t(indexed.size()), grain, [&](int64_t b, int64_t e) {
     for (int64_t p = b; p < e; ++p) {
       int64_t i = int64_t(index[offset(p)]);
       if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
       if (skips) [[unlikely]] {
-        int64_t& offset = places[size_t(p)];
-        offset = uint64_t(i) >= uint64_t(size) || offset == no_place ? no_place : offset + i * stride;
+        int64_t& offset = indexed[size_t(p)];
+        offset = uint64_t(i) >= uint64_t(size) || offset == skipped_index ? skipped_index : offset + i * stride;
         continue;
       }
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
         return bad.found(p);
       }
-      places[size_t(p)] += i * stride;
+      indexed[size_t(p)] += i * stride;
     }
   });
   if (bad) index_at(t, offset(bad.position()), axis, size, false);
 }
 
-Offsets places_of(const GatherLayout& g, const Tensor& x) {
-  Offsets places(size_t(g.index_shape.numel()));
+Offsets indexed_offsets(const GatherLayout& g, const Tensor& x) {
+  Offsets indexed(size_t(g.index_shape.numel()));
   const Strides& xs = x.strides();
   if (!g.attrs.batch_axes.empty()) {
     Strides batch(g.index_shape.size(), 0);
     for (size_t i = 0; i < g.attrs.batch_axes.size(); ++i)
       batch[size_t(g.attrs.batch_dims[i])] += xs[size_t(g.attrs.batch_axes[i])];
-    places = offsets_of(g.index_shape, batch);
+    indexed = offsets_of(g.index_shape, batch);
   }
   for (size_t j = 0; j < g.indices.size(); ++j) {
     const Tensor& t = *g.indices[j];
     int64_t axis = g.attrs.axes[j], size = x.shape()[size_t(axis)], stride = xs[size_t(axis)];
-    Offsets walk;
+    Offsets index_offsets;
     bool dense = t.is_contiguous() && t.size() == g.index_shape.numel();
-    if (!dense) walk = offsets_of(g.index_shape, g.index_strides[j]);
+    if (!dense) index_offsets = offsets_of(g.index_shape, g.index_strides[j]);
     visit_dtype(t.dtype(), [&](auto zero) {
       using I = decltype(zero);
       if constexpr (std::is_integral_v<I>) {
-        add_index<I>(t, dense ? nullptr : &walk, axis, size, stride, g.attrs.skips, places);
+        add_index<I>(t, dense ? nullptr : &index_offsets, axis, size, stride, g.attrs.skips, indexed);
       }
     });
   }
-  return places;
+  return indexed;
 }
 
-// x as before, places and after.
+// The offsets in x of before, indexed and after.
 struct Tables {
-  Offsets before, places, after;
-  int64_t n_before, n_places, n_after;
+  Offsets before, indexed, after;
+  int64_t n_before, n_indexed, n_after;
   bool after_dense;
 
-  Tables(const GatherLayout& g, const Tensor& x) : places(places_of(g, x)) {
+  Tables(const GatherLayout& g, const Tensor& x) : indexed(indexed_offsets(g, x)) {
     Shape shape[2];
     Strides strides[2];
     for (size_t i = 0; i < g.slice_axes.size(); ++i) {
@@ -125,7 +126,7 @@ struct Tables {
     before = offsets_of(shape[0], strides[0]);
     after = offsets_of(shape[1], strides[1]);
     n_before = int64_t(before.size());
-    n_places = int64_t(places.size());
+    n_indexed = int64_t(indexed.size());
     n_after = int64_t(after.size());
     after_dense = true;
     for (int64_t k = 0; k < n_after && after_dense; ++k) after_dense = after[size_t(k)] == k;
@@ -134,12 +135,12 @@ struct Tables {
 
 template <class T>
 void gather_typed(const Tables& t, const T* x, T* out) {
-  parallel_for(t.n_before * t.n_places, std::max<int64_t>(1, grain / std::max<int64_t>(1, t.n_after)),
+  parallel_for(t.n_before * t.n_indexed, std::max<int64_t>(1, grain / std::max<int64_t>(1, t.n_after)),
                [&](int64_t b, int64_t e) {
-                 int64_t i = b / t.n_places, j = b % t.n_places;
+                 int64_t i = b / t.n_indexed, j = b % t.n_indexed;
                  for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
-                   const int64_t offset = t.places[size_t(j)];
-                   if (offset == no_place) {
+                   const int64_t offset = t.indexed[size_t(j)];
+                   if (offset == skipped_index) {
                      std::fill_n(to, t.n_after, T());
                    } else {
                      const T* from = x + t.before[size_t(i)] + offset;
@@ -148,7 +149,7 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                      else
                        for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
                    }
-                   if (++j == t.n_places) {
+                   if (++j == t.n_indexed) {
                      j = 0;
                      ++i;
                    }
@@ -156,7 +157,7 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                });
 }
 
-// Whole numbers wrap around, which C++ leaves undefined for signed ones.
+// Integers wrap around, which C++ leaves undefined for signed ones.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 
@@ -175,13 +176,13 @@ template <class T>
     else if (mode == ScatterMode::add) out = T(Wide<T>(out) + Wide<T>(u));
     else if (mode == ScatterMode::multiply) out = T(Wide<T>(out) * Wide<T>(u));
     else if constexpr (requires { out < u; }) {
-      bool better = mode == ScatterMode::min ? u < out : out < u;
-      if (better || (u != u && out == out)) out = u;  // NaN wins, and the first one stays
+      bool improves = mode == ScatterMode::min ? u < out : out < u;
+      if (improves || (u != u && out == out)) out = u;  // NaN wins, and the first one stays
     }
   }
 }
 
-// `n` neighbours at a time.
+// Updates `n` neighbours.
 template <class T>
 void update_run(T* out, const T* u, int64_t n, ScatterMode mode) {
   if (mode == ScatterMode::set) copy_dense(u, out, size_t(n));
@@ -191,35 +192,36 @@ void update_run(T* out, const T* u, int64_t n, ScatterMode mode) {
     for (int64_t k = 0; k < n; ++k) update(out[k], u[k], mode);
 }
 
-// Updates [before, places, after] into x. An element of x is only touched by one thread, which takes its updates in the
-// order of the places: threads divide the columns (before x after) where there are many, else the memory of x.
+// Updates x by [before, indexed, after]. Each element of x is only written by one thread, which applies its updates in
+// the order of the indices: threads divide the columns (before x after) if there are many, else the memory of x.
 template <class T>
-void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x, int64_t size, ScatterMode mode) {
-  const bool dense = t.after_dense && walk.empty();
+void scatter_typed(const Tables& t, const Offsets& update_offsets, const T* updates, T* x, int64_t size,
+                   ScatterMode mode) {
+  const bool dense = t.after_dense && update_offsets.empty();
   auto apply = [&](int64_t i, int64_t k0, int64_t k1, int64_t lo, int64_t hi) {
-    const bool whole = dense && lo == 0 && hi == size;
-    for (int64_t j = 0; j < t.n_places; ++j) {
-      if (t.places[size_t(j)] == no_place) continue;
-      int64_t start = t.before[size_t(i)] + t.places[size_t(j)], u = (i * t.n_places + j) * t.n_after;
-      if (whole) {
+    const bool full_rows = dense && lo == 0 && hi == size;
+    for (int64_t j = 0; j < t.n_indexed; ++j) {
+      if (t.indexed[size_t(j)] == skipped_index) continue;
+      int64_t start = t.before[size_t(i)] + t.indexed[size_t(j)], u = (i * t.n_indexed + j) * t.n_after;
+      if (full_rows) {
         update_run(x + start + k0, updates + u + k0, k1 - k0, mode);
         continue;
       }
       for (int64_t k = k0; k < k1; ++k) {
         int64_t at = start + t.after[size_t(k)];
         if (at < lo || at >= hi) continue;
-        update(x[at], updates[walk.empty() ? u + k : walk[size_t(u + k)]], mode);
+        update(x[at], updates[update_offsets.empty() ? u + k : update_offsets[size_t(u + k)]], mode);
       }
     }
   };
-  int64_t columns = t.n_before * t.n_after, total = columns * t.n_places;
+  int64_t columns = t.n_before * t.n_after, total = columns * t.n_indexed;
   if (total == 0) return;
   if (columns >= 64 && t.n_after == 1) {
-    parallel_for(t.n_before, std::max<int64_t>(1, grain / t.n_places), [&](int64_t b, int64_t e) {
+    parallel_for(t.n_before, std::max<int64_t>(1, grain / t.n_indexed), [&](int64_t b, int64_t e) {
       for (; b < e; ++b) apply(b, 0, 1, 0, size);
     });
   } else if (columns >= 64) {
-    parallel_for(columns, std::max<int64_t>(16, grain / t.n_places), [&](int64_t b, int64_t e) {
+    parallel_for(columns, std::max<int64_t>(16, grain / t.n_indexed), [&](int64_t b, int64_t e) {
       while (b < e) {
         int64_t i = b / t.n_after, k0 = b % t.n_after, k1 = std::min(t.n_after, k0 + e - b);
         apply(i, k0, k1, 0, size);
@@ -233,7 +235,7 @@ void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x,
   }
 }
 
-// Where element `i` of a tensor lies, counted in row-major order.
+// The offset of element `i` of a tensor, counted in row-major order.
 int64_t offset_of(const Tensor& t, bool dense, int64_t i) {
   if (dense) return i;
   int64_t offset = 0;
@@ -243,20 +245,20 @@ int64_t offset_of(const Tensor& t, bool dense, int64_t i) {
 }
 
 // --- Slices along the first axis, by one index tensor ----------------------------------------------------------------
-// Without tables: they take longer than what they are for where slices are short, and memory, which an update in place
-// must not take once it has begun.
+// Without tables, which would take longer than the copies if slices are short, and memory, which an update in place may
+// not allocate once it has begun.
 
 constexpr int64_t index_block = 256;  // indices that are read at a time
 
-// out[j] = index `begin` + j as a row of x, counted from the back where it is negative; anything outside of [0, rows)
-// where there is no such row.
+// out[j] = index `begin` + j as a row of x, counted from the back if it is negative; a number outside of [0, rows) if
+// there is no such row.
 void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_t rows, int64_t* out) {
   visit_dtype(index.dtype(), [&](auto zero) {
     using I = decltype(zero);
     if constexpr (std::is_integral_v<I>) {
       const I* from = reinterpret_cast<const I*>(index.rep()->data);
       const auto row = [&](I i) {
-        if constexpr (std::is_signed_v<I>)  // in shifts and sums of words, which every processor's vectors have
+        if constexpr (std::is_signed_v<I>)  // by shifts and additions, which every instruction set has for vectors
           return int64_t(uint64_t(i) + ((0 - (uint64_t(i) >> 63)) & uint64_t(rows)));
         else return int64_t(i);
       };
@@ -269,12 +271,12 @@ void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_
   });
 }
 
-// Whether all of them are rows: the top bit of what is collected is set by one that is negative or too large.
+// Whether all of them are rows: a negative or too large index sets the top bit of `bits`.
 bool are_rows(const int64_t* at, int64_t n, int64_t rows) {
-  constexpr int64_t some = 32;  // of a size that compilers vectorise
+  constexpr int64_t chunk = 32;  // a length that compilers vectorise
   uint64_t bits = 0;
-  for (; n >= some; n -= some, at += some)
-    for (int64_t j = 0; j < some; ++j) bits |= uint64_t(at[j]) | (uint64_t(rows) - 1 - uint64_t(at[j]));
+  for (; n >= chunk; n -= chunk, at += chunk)
+    for (int64_t j = 0; j < chunk; ++j) bits |= uint64_t(at[j]) | (uint64_t(rows) - 1 - uint64_t(at[j]));
   for (int64_t j = 0; j < n; ++j) bits |= uint64_t(at[j]) | (uint64_t(rows) - 1 - uint64_t(at[j]));
   return int64_t(bits) >= 0;
 }
@@ -294,7 +296,7 @@ void require_rows(const Tensor& index, bool dense, int64_t rows) {
   if (bad) index_at(index, offset_of(index, dense, bad.position()), 0, rows, false);
 }
 
-// An element is touched by one thread, in the order of the indices, as in scatter_typed().
+// Each element is written by one thread, in the order of the indices, as in scatter_typed().
 template <class T>
 void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s, bool is_copy) {
   const T* u = reinterpret_cast<const T*>(updates.rep()->data);
@@ -304,19 +306,19 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
   if (!s.where.skips && (!is_copy || total == 0)) require_rows(index, dense_index, rows);
   if (total == 0) return;
   std::atomic<bool> outside{false};
-  // Those of the indices that name a row in [first, last).
+  // Applies the updates of the rows in [first, last).
   const bool reads_in_place = dense_index && index.dtype() == DType::i64;
   const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
     int64_t read[index_block], row[index_block + room_within], update_at[index_block + room_within];
     for (int64_t begin = 0; begin < n; begin += index_block) {
       const int64_t block = std::min(index_block, n - begin);
-      const int64_t* some = read;
-      if (reads_in_place) some = reinterpret_cast<const int64_t*>(index.rep()->data) + begin;
+      const int64_t* indices = read;
+      if (reads_in_place) indices = reinterpret_cast<const int64_t*>(index.rep()->data) + begin;
       else read_rows(index, dense_index, begin, block, rows, read);
-      bool beyond = false;
+      bool out_of_bounds = false;
       const int64_t found =
-          rows_within(some, block, rows, reads_in_place ? rows : 0, first, last, row, update_at, &beyond);
-      if (is_copy && beyond) outside = true;
+          rows_within(indices, block, rows, reads_in_place ? rows : 0, first, last, row, update_at, &out_of_bounds);
+      if (is_copy && out_of_bounds) outside = true;
       const T* const own = u + (is_one ? 0 : begin * width);
       if (width == 1 && (dense || is_one)) {
         const int64_t step = is_one ? 0 : 1;
@@ -340,19 +342,20 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
   else
     parallel_for(rows, std::max<int64_t>(1, rows * grain / total),
                  [&](int64_t b, int64_t e) { apply(0, width, b, e); });
-  if (outside && !s.where.skips) require_rows(index, dense_index, rows);  // of a copy, which nobody will see
+  if (outside && !s.where.skips) require_rows(index, dense_index, rows);  // throws; nobody gets the copy
 }
 
-// Rows of x, each of `width` elements that follow one another.
+// Gathers rows of x, each of `width` contiguous elements.
 template <class T>
 void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const Tensor& index, bool skips, T* out) {
   const bool dense = index.is_contiguous();
   std::atomic<bool> outside{false};
   parallel_for(index.size(), std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t b, int64_t e) {
-    // Rows are fetched into the cache a block ahead.
+    // Rows are prefetched one block ahead.
     int64_t blocks[2][index_block];
     bool inside[2];
-    // GCC takes calls of a function that only prefetches for calls without effect, unless it is inlined at once.
+    // GCC treats calls of a function that only prefetches as free of effects, and drops them unless they are inlined
+    // first.
     const auto fetch = [&](int64_t row) __attribute__((always_inline)) {
       if (uint64_t(row) < uint64_t(rows)) __builtin_prefetch(x + row * stride);
     };
@@ -429,7 +432,7 @@ void scatter(const KernelArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &updates = a.input(1), &out = a.output();
   const Tensor& x = a.input(0);
-  const bool is_copy = x.rep()->data != out.rep()->data;  // else it is updated in place
+  const bool is_copy = x.rep()->data != out.rep()->data;  // otherwise it is updated in place
   const auto copy = [&] {
     if (is_copy) strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
   };
@@ -442,11 +445,11 @@ void scatter(const KernelArgs& a) {
   }
   Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
   copy();
-  Offsets walk;
-  if (!updates.is_contiguous()) walk = offsets_of(updates.shape(), updates.strides());
+  Offsets update_offsets;
+  if (!updates.is_contiguous()) update_offsets = offsets_of(updates.shape(), updates.strides());
   visit_dtype(moved_as(out.dtype()), [&](auto zero) {
     using T = decltype(zero);
-    scatter_typed(t, walk, a.in_data<T>(1), a.out_data<T>(), out.size(), s.mode);
+    scatter_typed(t, update_offsets, a.in_data<T>(1), a.out_data<T>(), out.size(), s.mode);
   });
 }
 

@@ -1,5 +1,5 @@
-// The CPU kernel of iota. Runs of the axis are counted in blocks whose loops the compiler vectorises: integers add an
-// offset to the block's first number, floats are counted in double and rounded once, as devices/ref/iota.cpp does.
+// The CPU kernel of iota. Runs along the axis are generated in blocks whose loops the compiler vectorises: integers add
+// an offset to the block's first number, floats are computed in double and rounded once, as in devices/ref/iota.cpp.
 #include <hwy/base.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t block = 64;
 
-// Loops of a fixed length into memory that nothing else points to, for the compiler to vectorise; the last block is
-// shorter, and copied.
+// Writes blocks by a loop of fixed length into memory that nothing aliases, so that the compiler vectorises it; the
+// last, shorter block is copied.
 template <class T, class F>
 void in_blocks(T* out, size_t n, F fill) {
   for (; n >= block; n -= block, out += block) fill(out);
@@ -43,7 +43,7 @@ void count_real(double start, double step, double first, T* out, size_t n) {
   double ahead[block];
   for (size_t j = 0; j < block; ++j) ahead[j] = double(j);
   in_blocks(out, n, [&, at = first](T* HWY_RESTRICT y) mutable {
-    const double begin = start, by = step, base = at;  // not in memory that y might be
+    const double begin = start, by = step, base = at;  // copies, which cannot alias y
     if constexpr (is_half_type<T>) {
       float wide[block];
       for (size_t j = 0; j < block; ++j) wide[j] = float_for_half(begin + by * (base + ahead[j]));
@@ -55,7 +55,7 @@ void count_real(double start, double step, double first, T* out, size_t n) {
   });
 }
 
-// The numbers at places [first, first + n) of the axis.
+// The numbers at indices [first, first + n) of the axis.
 template <class T>
 void count(const IotaAttrs& p, int64_t first, T* out, int64_t n) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -72,7 +72,7 @@ void iota(const KernelArgs& a) {
   const auto& p = a.attrs.as<IotaAttrs>();
   const Shape& shape = a.output().shape();
   const int64_t size = shape[size_t(p.axis)];
-  int64_t inner = 1;  // neighbours that have the same number
+  int64_t inner = 1;  // elements after the axis, which have the same number
   for (size_t i = size_t(p.axis) + 1; i < shape.size(); ++i) inner *= shape[i];
   visit_dtype(a.output().dtype(), [&](auto zero) {
     using T = decltype(zero);

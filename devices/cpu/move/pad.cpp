@@ -1,4 +1,4 @@
-// CPU kernels that fill: full, and pad and update_slice, which fill or copy first and then put a strided part in.
+// CPU kernels of full, pad and update_slice. The latter two fill or copy first, and then write a strided part.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@ bool all_bytes_zero(const T& v) {
 }
 
 void fill(DType dtype, void* to, int64_t n, const FillValue& value) {
-  if (dtype == DType::string) return;  // made empty
+  if (dtype == DType::string) return;  // constructed empty
   visit_stored_dtype(dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string>) {
@@ -68,11 +68,11 @@ void pad(const KernelArgs& a) {
 void update_slice(const KernelArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
   const Tensor& x = a.input(0);
-  if (x.rep()->data != a.output().rep()->data)  // else it is updated in place
+  if (x.rep()->data != a.output().rep()->data)  // otherwise it is updated in place
     strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), a.output().strides());
   const Tensor& value = a.input(1);
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
-  Strides strides(w.shape.size(), 0);  // of the value, with the dropped axes
+  Strides strides(w.shape.size(), 0);  // of the value, including the dropped axes
   for (size_t i = 0, k = 0; i < w.shape.size(); ++i)
     if (std::find(s.drop.begin(), s.drop.end(), int64_t(i)) == s.drop.end()) strides[i] = value.strides()[k++];
   strided_copy(value.dtype(), w.shape, value.rep()->data, strides,

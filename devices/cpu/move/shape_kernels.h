@@ -6,7 +6,7 @@
 
 namespace rill::cpu {
 
-// What is moved as an element of 16 bytes.
+// An element of 16 bytes, for copies.
 struct Bytes16 {
   uint64_t a, b;
 };

@@ -1,5 +1,5 @@
-// A strided copy in three steps: order the axes by the destination's strides and join those that run on into each
-// other; take the last as the inner loop, tiled with the source's fastest axis where the two differ (a transpose);
+// A strided copy in three steps: sort the axes by the destination's strides, and join those that are contiguous with
+// each other; make the last one the inner loop, tiled with the source's fastest axis if that is another (a transpose);
 // split the rest among threads.
 #include "rill/devices/cpu/move/strided_copy.h"
 
@@ -40,7 +40,7 @@ AxisList joined_axes(const Shape& shape, const Strides& from, const Strides& to)
   return out;
 }
 
-// Offsets of the rows of all axes but the last `inner`, from row `begin` on.
+// The offsets of rows along all axes but the last `inner`, from row `begin` on.
 class Rows {
  public:
   Rows(const AxisList& axes, size_t inner, int64_t begin) : axes_(axes), n_(axes.size() - inner), index_(n_, 0) {
@@ -101,13 +101,13 @@ void copy_rows(const AxisList& axes, const T* from, T* to) {
   });
 }
 
-// The last axis runs fast in `to`, the one before it in `from`: tiles keep both in the cache.
+// The last axis is the fastest in `to`, the one before it in `from`: tiles keep both in the cache.
 template <class T>
 void copy_tiles(const AxisList& axes, const T* from, T* to) {
   const Axis &a = axes[axes.size() - 2], &l = axes.back();
   const int64_t tile = std::max<int64_t>(16, 128 / sizeof(T)), long_tile = 8 * tile;
   int64_t blocks = (a.size + tile - 1) / tile, rows = blocks, line = 64 / int64_t(sizeof(T));
-  bool lines = a.to % line == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0;  // each of them is written whole
+  bool lines = a.to % line == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0;  // each cache line is written as a whole
   for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size, lines &= axes[i].to % line == 0;
   const bool streaming = lines && rows * tile * l.size * int64_t(sizeof(T)) >= streamed_bytes;
   parallel_for(rows, std::max<int64_t>(1, copy_grain / (tile * l.size)), [&](int64_t b, int64_t e) {
@@ -130,7 +130,7 @@ void copy_tiles(const AxisList& axes, const T* from, T* to) {
   });
 }
 
-// Brings the axis that runs fastest in the source next to the last; false where that is the last one itself.
+// Moves the axis that is fastest in the source next to the last; false if that is the last one itself.
 bool order_for_tiles(AxisList& axes) {
   size_t n = axes.size(), fast = n - 1;
   for (size_t i = 0; i < n; ++i)

@@ -1,4 +1,4 @@
-// Strided copies in host memory, on which contiguous, concat, pad, slices and updates are built.
+// Strided copies in host memory, used by contiguous, concat, pad, slices and updates.
 #pragma once
 #include <span>
 
@@ -10,14 +10,15 @@ namespace rill::cpu {
 // The two must not overlap. Strings are assigned.
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
                   const Strides& to_strides);
-// Copies `from` to the dense `to`, repeated along the axes where it has size 1 and `to` has not.
+// Copies `from` to the dense `to`, repeated along the axes where only `from` has size 1.
 void copy_repeated(const Tensor& from, Tensor& to);
-// `t` where it is dense, else a dense copy. For kernels: Tensor::contiguous() is an op, which tapes and traces would see.
+// `t` if it is dense, else a dense copy. For kernels: Tensor::contiguous() is an op, which tapes and traces would
+// record.
 Tensor as_dense(const Tensor& t);
-// The axes of `shape` in the order in which all of `in` are dense, from the slowest to the fastest, where that is one
-// and the same and not `shape`'s own; else nothing. One element, broadcast or not, is dense in every order.
+// The axes of `shape`, slowest first, in the order in which all of `in` are dense, if there is one and it is not
+// row-major; else nothing. One element, broadcast or not, is dense in every order.
 Ints common_order(std::span<const Tensor* const> in, const Shape& shape);
-// `t` with its axes in that order, and with those of such a tensor in their own again.
+// `t` with its axes permuted to that order, and the inverse.
 Tensor in_order(const Tensor& t, const Ints& order);
 Tensor out_of_order(const Tensor& t, const Ints& order);
 // Copies `n` elements of `element` bytes, `stride` bytes apart, to the dense `to`.

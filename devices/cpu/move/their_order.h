@@ -1,9 +1,8 @@
-// How results of elementwise functions lie. Along an axis along which no operand moves, as of one that is broadcast,
-// one index is computed, and the result does not move either. Where all operands lie alike and dense in another order
-// than row-major, as transposed ones, the result lies as they do. So nothing is repeated, and nothing turned.
-//
-// Small results are dense: that takes no time, and what reads them may want it. So are halves: oneDNN adds up their
-// products in an order that suits how an operand lies, and in traced code results are dense.
+// The memory layout of results of elementwise functions. An axis along which every operand is broadcast is computed
+// once, and broadcast in the result too. If all operands are dense in the same other order than row-major, such as
+// transposed ones, the result has that order. So nothing is computed twice, and nothing is transposed.
+// Small results are always dense: that costs nothing, and what reads them may need it. So are f16 and bf16: oneDNN sums
+// their products in an order that depends on an operand's layout, and results in traced code are dense.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -16,20 +15,20 @@ namespace rill::cpu {
 inline constexpr int64_t worth_an_order = 4096;  // elements
 inline bool may_lie_otherwise(const Spec& out) { return out.shape.numel() >= worth_an_order && !is_half(out.dtype); }
 
-// The axes of `shape` along which none of `in`, which broadcast to it, moves have size 1 in the result.
-inline Shape moving_axes(std::span<const Tensor* const> in, const Shape& shape) {
-  Shape moving = shape;
+// `shape` with size 1 for each axis along which all of `in`, which broadcast to it, are broadcast.
+inline Shape computed_shape(std::span<const Tensor* const> in, const Shape& shape) {
+  Shape computed = shape;
   for (int i = 0; i < shape.ndim(); ++i) {
     const auto is_still = [&](const Tensor* t) {
       const int axis = i - (shape.ndim() - t->ndim());
       return axis < 0 || t->shape()[size_t(axis)] == 1 || t->strides()[size_t(axis)] == 0;
     };
-    if (std::all_of(in.begin(), in.end(), is_still)) moving[size_t(i)] = 1;
+    if (std::all_of(in.begin(), in.end(), is_still)) computed[size_t(i)] = 1;
   }
-  return moving;
+  return computed;
 }
 
-// What run(operands, result) writes, elementwise, into a new dense tensor, of operands that it sees in other orders.
+// The result of the elementwise run(operands, result), which writes a new dense tensor and gets the operands permuted.
 template <class F>
 Tensor run_in_their_order(std::span<const Tensor* const> in, const Spec& out, F&& run) {
   const auto run_all = [&](std::span<const Tensor* const> some, const Shape& shape) {
@@ -48,11 +47,11 @@ Tensor run_in_their_order(std::span<const Tensor* const> in, const Spec& out, F&
   };
   if (const Ints order = common_order(in, out.shape); !order.empty()) {
     for (const Tensor* t : in) views.push_back(in_order(*t, order));
-    Shape turned = out.shape;
-    for (size_t i = 0; i < order.size(); ++i) turned[i] = out.shape[size_t(order[i])];
-    return out_of_order(run_views(turned), order);
+    Shape permuted = out.shape;
+    for (size_t i = 0; i < order.size(); ++i) permuted[i] = out.shape[size_t(order[i])];
+    return out_of_order(run_views(permuted), order);
   }
-  const Shape once = moving_axes(in, out.shape);
+  const Shape once = computed_shape(in, out.shape);
   if (once == out.shape) return run_all(in, out.shape);
   for (const Tensor* t : in) {
     Shape shape = t->shape();

@@ -1,4 +1,4 @@
-// See transpose.h. A block of a matrix is transposed in registers, as wide as the instruction set has them.
+// See transpose.h. Blocks of a matrix are transposed in registers, as wide as the instruction set has them.
 #include "rill/devices/cpu/move/transpose.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct TurnedBlock {
     RILL_UNROLL for (int i = 0; i < width; ++i) std::memcpy(to + i * to_step, &rows[i], bytes);
   }
 
-  // The same for as many rows i as fill lines of 64 bytes, which go past the caches: one that is written in pieces, with
-  // others between, costs a transfer each.
+  // The same for as many rows i as fill cache lines of 64 bytes, by streaming stores: a line that is written in parts,
+  // with others between, costs a transfer each.
   static constexpr int line = std::max(width, int(64 / sizeof(U)));
   static HWY_INLINE void stream(const U* from, int64_t from_step, U* to, int64_t to_step) {
     const hn::CappedTag<U, width> d;
@@ -50,7 +50,7 @@ struct TurnedBlock {
   }
 };
 
-// Blocks of 16 by 16 bytes, as many side by side as vectors hold: what interleaves bytes works within 16 of them.
+// Blocks of 16 by 16 bytes, as many side by side as vectors hold, for byte interleaves work within 16 bytes.
 struct TurnedBytes {
   static constexpr int side = 16, blocks = std::max(int(HWY_LANES(uint8_t)) / side, 1), bytes = side * blocks;
   typedef uint8_t Vector __attribute__((vector_size(bytes)));
@@ -85,7 +85,7 @@ struct TurnedBytes {
   }
 };
 
-// Blocks at the ends take rows and columns of those before along.
+// The last blocks overlap those before them.
 template <class U, bool streaming>
 void transpose(const U* from, int64_t from_step, int64_t rows, int64_t columns, U* to, int64_t to_step) {
   using Block = TurnedBlock<U>;

@@ -11,11 +11,11 @@ namespace rill::cpu {
 template <class U>
 using Transpose = void (*)(const U* from, int64_t from_step, int64_t rows, int64_t columns, U* to, int64_t to_step);
 using Transposes = std::tuple<Transpose<uint8_t>, Transpose<uint16_t>, Transpose<uint32_t>, Transpose<uint64_t>>;
-// For the machine this runs on. `streaming`: by stores past the caches, for what nobody reads soon; `to` and to_step are
-// multiples of 64 bytes then.
+// For this machine. `streaming`: by stores that bypass the caches, for what is not read soon; `to` and to_step are then
+// multiples of 64 bytes.
 const Transposes& transposes(bool streaming);
 
-// The same of any elements; those of 16 bytes are never streamed.
+// The same for any elements; those of 16 bytes are never streamed.
 template <class T>
 void transpose(const T* from, int64_t from_step, int64_t rows, int64_t columns, T* to, int64_t to_step,
                bool streaming = false) {
@@ -26,7 +26,7 @@ void transpose(const T* from, int64_t from_step, int64_t rows, int64_t columns, 
     std::get<Transpose<U>>(transposes(streaming))(reinterpret_cast<const U*>(from), from_step, rows, columns,
                                                   reinterpret_cast<U*>(to), to_step);
   } else {
-    // In squares: where a row is a multiple of 4096 bytes, more lines of a column would not stay in the first cache.
+    // In squares: if a row is a multiple of 4096 bytes, more lines of a column would not fit the first cache.
     constexpr int64_t side = 8;
     for (int64_t i0 = 0; i0 < rows; i0 += side)
       for (int64_t j0 = 0; j0 < columns; j0 += side)

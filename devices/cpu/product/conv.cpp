@@ -271,9 +271,9 @@ onednn::Call build(const void* context) {
   const int target = direct ? result : call.add_memory(*out->wanted, -1);
   std::vector<std::pair<int, int>> args{{in[0]->arg, bound[0]}, {in[1]->arg, bound[1]}, {out->arg, target}};
   for (size_t i = 0; i < q.tail.size(); ++i)
-    if (q.tail[i].spread != TailStep::Spread::own)
+    if (q.tail[i].broadcast != TailStep::Broadcast::in_place)
       args.emplace_back(onednn::tail_arg(q.tail, i),
-                        call.add_memory(onednn::tail_operand(q.tail[i].spread, d.y, 1), 3 + int(i)));
+                        call.add_memory(onednn::tail_operand(q.tail[i].broadcast, d.y, 1), 3 + int(i)));
   call.add_step(c.primitive, c.scratchpad, args);
   if (!direct) add_reorder(call, *out->wanted, target, *out->user, result);
   return call;
@@ -289,7 +289,7 @@ onednn::Call& find(const Problem& q) {
     key.add_all(std::initializer_list<int64_t>{strides->outer, strides->inner});
     key.add_all(strides->space);
   }
-  for (const TailStep& step : q.tail) key.add(int64_t(step.kind) * 4 + int64_t(step.spread));
+  for (const TailStep& step : q.tail) key.add(int64_t(step.kind) * 4 + int64_t(step.broadcast));
   key.add(q.packs_weight);
   return onednn::find_call(key, build, &q);
 }

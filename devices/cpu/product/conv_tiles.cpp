@@ -290,7 +290,8 @@ void finish_row(const ConvChannels& c, int64_t row, float* y) {
   for (size_t s = 0; s < c.tail.steps.size(); ++s) {
     const TailStep step = c.tail.steps[s];
     const float* const t = static_cast<const float*>(c.tail.operands[s]);
-    const bool one = step.spread == TailStep::Spread::scalar, whole = !one && step.spread != TailStep::Spread::row;
+    const bool one = step.broadcast == TailStep::Broadcast::scalar,
+               whole = !one && step.broadcast != TailStep::Broadcast::row;
     take[int(step.kind)](y, c.out[1], c.channels, whole ? t + row * c.out[1] * c.channels : t, whole ? c.channels : 0,
                          one);
   }
@@ -301,7 +302,8 @@ void channels(const ConvChannels& c, int64_t begin, int64_t end) {
   const Inside inside(c);
   Ref<Buffer> sums;  // where the result's memory holds an operand
   for (const TailStep& step : c.tail.steps)
-    if (step.spread == TailStep::Spread::own && !sums) sums = allocate(Device(), size_t(size) * sizeof(float));
+    if (step.broadcast == TailStep::Broadcast::in_place && !sums)
+      sums = allocate(Device(), size_t(size) * sizeof(float));
   for (int64_t row = begin; row < end; ++row) {
     float* const y = sums ? static_cast<float*>(sums->data) : c.y + row * size;
     int64_t channel = 0;

@@ -118,10 +118,10 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
     const TailStep step = tail.steps[s];
     const T* p = static_cast<const T*>(tail.operands[s]);
     hn::Vec<decltype(d)> t[V];
-    if (step.spread == TailStep::Spread::scalar) {
+    if (step.broadcast == TailStep::Broadcast::scalar) {
       RILL_UNROLL for (int v = 0; v < V; ++v) t[v] = hn::Set(d, *p);
     } else {
-      p += step.spread == TailStep::Spread::row ? column : at;
+      p += step.broadcast == TailStep::Broadcast::row ? column : at;
       RILL_UNROLL for (int v = 0; v < V; ++v) t[v] = load(p, v);
     }
     switch (step.kind) {
@@ -328,7 +328,7 @@ void run_task(const GemmProduct<T>& p, const Grid<T>& grid, int64_t index) {
   const int64_t i = index / grid.across * grid.rows, j = index % grid.across * grid.columns;
   Task<T> t{p, i, j, std::min(grid.rows, g.m - i), std::min(grid.columns, g.n - j), p.c + i * g.n + j, g.n};
   const bool reads_c = std::any_of(p.tail.steps.begin(), p.tail.steps.end(),
-                                   [](const TailStep& s) { return s.spread == TailStep::Spread::own; });
+                                   [](const TailStep& s) { return s.broadcast == TailStep::Broadcast::in_place; });
   const int64_t columns = std::min(most_columns, ceil_div(t.n, strip_width<T>) * strip_width<T>);
   const int64_t for_b = p.packed_b ? 0 : columns * std::min(block_k, g.k),
                 for_a = g.a_k == 1 ? 0 : (std::min(most_rows, t.m) + tile_rows) * packed_a_step,

@@ -77,10 +77,10 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis) {
-  if (spread == TailStep::Spread::full || spread == TailStep::Spread::own) return result;
+dnnl::memory::desc tail_operand(TailStep::Broadcast broadcast, const dnnl::memory::desc& result, int channel_axis) {
+  if (broadcast == TailStep::Broadcast::full || broadcast == TailStep::Broadcast::in_place) return result;
   dnnl::memory::dims sizes(result.get_dims().size(), 1), strides(sizes.size(), 1);
-  if (spread == TailStep::Spread::row) {
+  if (broadcast == TailStep::Broadcast::row) {
     sizes[size_t(channel_axis)] = result.get_dims()[size_t(channel_axis)];
     for (size_t i = 0; i < sizes.size(); ++i) strides[i] = int(i) == channel_axis ? 1 : sizes[size_t(channel_axis)];
   }
@@ -96,8 +96,8 @@ dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memo
                                                              : algorithm::binary_add;
     // t - x is -x + t; -0 keeps the sign of a zero where it is added by an fma.
     if (s.kind == TailStep::Kind::subtract_from) ops.append_eltwise(algorithm::eltwise_linear, -1.0f, -0.0f);
-    if (s.spread == TailStep::Spread::own) ops.append_sum(1.0f);
-    else ops.append_binary(a, tail_operand(s.spread, result, channel_axis));
+    if (s.broadcast == TailStep::Broadcast::in_place) ops.append_sum(1.0f);
+    else ops.append_binary(a, tail_operand(s.broadcast, result, channel_axis));
   }
   dnnl::primitive_attr attr = user_scratchpad();
   attr.set_post_ops(ops);

@@ -90,7 +90,7 @@ dnnl::primitive_attr user_scratchpad();
 // the result, its channels at `channel_axis`; operand i of the tail then goes into argument tail_arg(i), as
 // tail_operand describes it.
 dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memory::desc& result, int channel_axis);
-dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis);
+dnnl::memory::desc tail_operand(TailStep::Broadcast broadcast, const dnnl::memory::desc& result, int channel_axis);
 // The place of step i among oneDNN's own, where one of ours may take two.
 int tail_arg(std::span<const TailStep> steps, size_t i);
 

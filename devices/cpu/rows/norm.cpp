@@ -143,7 +143,7 @@ C channel_factor(const KernelArgs& args, const AxisView& view, int64_t c, C mean
   using Extremes = SquareExtremes<C>;
   using W = std::conditional_t<std::is_same_v<C, double>, long double, double>;
   const double epsilon = args.attrs.as<NormParams>().epsilon;
-  const bool too_small = *variance < C(Extremes::least) && epsilon < Extremes::felt_epsilon;
+  const bool too_small = *variance < C(Extremes::least) && epsilon < Extremes::dominant_epsilon;
   if (*variance <= C(Extremes::most) && !too_small) return C(1) / std::sqrt(*variance + C(epsilon));
   const C* x = args.in_data<C>(0);
   W squares = 0;

@@ -126,7 +126,7 @@ HWY_INLINE typename Row::Number reciprocal_deviation(Row& row, X x, typename Row
   using Extremes = SquareExtremes<scalar_t<V>>;
   const double given = row.attrs().template as<NormParams>().epsilon;
   const Number one = row.constant(1), epsilon = row.constant(given);
-  const Number up = given < Extremes::felt_epsilon ? row.constant(Extremes::up) : one;
+  const Number up = given < Extremes::dominant_epsilon ? row.constant(Extremes::up) : one;
   const Number factor = select(variance > row.constant(Extremes::most), row.constant(Extremes::down),
                                select(variance < row.constant(Extremes::least), up, one));
   const V f(factor);

@@ -1,4 +1,4 @@
-// Products of numbers that were restored from bytes, by these bytes: see quantised.h.
+// Products of numbers that were restored from bytes, computed on these bytes: see quantised.h.
 #include "rill/ops/apply.h"
 #include "rill/serialize/onnx/in/quantised.h"
 
@@ -6,7 +6,7 @@ namespace rill::onnx_import {
 namespace {
 
 bool one_scale(const Value& v) { return v.bytes && v.bytes->scale.ndim() == 0 && v.bytes->zero.ndim() == 0; }
-// Whether weights have one scale, or one for each place along `axis`.
+// Whether weights have one scale, or one for each index along `axis`.
 bool scales_along(const Value& v, int64_t axis) {
   return v.bytes && (v.bytes->scale.ndim() == 0 || v.bytes->axis == axis);
 }
@@ -15,7 +15,7 @@ Centred centred_bytes(const Value& v) {
   const bool known = v.constant && !v.bytes->zero.is_symbolic();
   return {.x = v.bytes->values, .zero = v.bytes->zero, .most = 255, .constant = known};
 }
-// In f32; of constants, at once.
+// In f32; for constants, computed at once.
 Tensor factor(const Value& a, const Value& b) { return a.bytes->scale * b.bytes->scale; }
 
 }  // namespace
@@ -50,7 +50,7 @@ bool has_one_scale(const Bytes& b) {
   if (b.scale.ndim() != 0 || b.zero.ndim() != 0 || b.scale.is_symbolic()) return false;
   const EagerScope now;
   const double s = b.scale.item<double>();
-  return s >= 1e-30 && s <= 1e30;  // far from where products and quotients by it leave the numbers
+  return s >= 1e-30 && s <= 1e30;  // so that products and quotients by it cannot overflow or underflow
 }
 
 Value from_bytes(const Bytes& b) {
@@ -59,7 +59,7 @@ Value from_bytes(const Bytes& b) {
   return y;
 }
 
-// (q - zero) scale / scale is off by less than a step, so that it is rounded to q - zero.
+// (q - zero) scale / scale is off by less than a step, so it is rounded to q - zero.
 std::optional<Tensor> same_bytes(const Value& x, const Tensor& scale, const Tensor& zero) {
   if (!x.bytes || !has_one_scale(*x.bytes) || x.bytes->values.dtype() != zero.dtype() || scale.size() != 1 ||
       zero.size() != 1 || scale.is_symbolic() || zero.is_symbolic() || x.bytes->zero.is_symbolic())
@@ -74,8 +74,10 @@ Tensor restored(const Bytes& b) {
   const bool known = !b.values.is_symbolic() && !b.scale.is_symbolic() && !b.zero.is_symbolic();
   std::optional<EagerScope> now;
   if (known) now.emplace();
-  const auto spread = [&](const Tensor& v) { return v.ndim() == 0 ? v : along_channels(v, b.values.ndim(), b.axis); };
-  return restored(b.values, spread(b.scale), spread(b.zero));
+  const auto along_axis = [&](const Tensor& v) {
+    return v.ndim() == 0 ? v : along_channels(v, b.values.ndim(), b.axis);
+  };
+  return restored(b.values, along_axis(b.scale), along_axis(b.zero));
 }
 
 }  // namespace rill::onnx_import

@@ -9,7 +9,7 @@
 namespace rill::onnx_import {
 namespace {
 
-// Operators through which a name that is fixed makes fixed what it is made of.
+// Operators whose operand must be fixed if their result must be.
 bool passes_on(const std::string& op) {
   static const std::set<std::string> ops = {"Identity", "Cast",  "Concat", "Unsqueeze",
                                             "Squeeze",  "Slice", "Gather", "Reshape"};
@@ -30,10 +30,10 @@ class Checker {
 
  private:
   using NameSet = std::set<std::string>;
-  // Functions that call others twice, and these again, make of a small file more nodes than anybody waits for.
+  // Nested functions that call others twice let a small file have far too many nodes.
   static constexpr double most_nodes = 1e7;
 
-  // How many nodes are run, each time that this is.
+  // How many nodes run, for each run of the graph.
   double graph(const onnx::GraphProto& g, NameSet known) {
     for (const onnx::TensorProto& t : g.initializer()) known.insert(t.name());
     for (const onnx::SparseTensorProto& t : g.sparse_initializer()) known.insert(t.values().name());
@@ -88,7 +88,7 @@ class Checker {
     return done_[&f] = count;
   }
 
-  // What a function does with its inputs is done with the operands of its call.
+  // What a function does with its inputs applies to the operands of its call.
   void note_operands(const onnx::NodeProto& call, const onnx::FunctionProto& f) {
     const Names& inside = inputs_.at(&f);
     for (int i = 0; i < call.input_size() && i < f.input_size(); ++i) {
@@ -125,8 +125,8 @@ class Checker {
   Names names_;
   std::map<std::string, std::vector<std::string>> missing_;
   std::set<const onnx::FunctionProto*> open_;
-  std::map<const onnx::FunctionProto*, double> done_;   // and how many nodes each is
-  std::map<const onnx::FunctionProto*, Names> inputs_;  // what each function's names are for, its inputs' among them
+  std::map<const onnx::FunctionProto*, double> done_;   // and the number of nodes of each
+  std::map<const onnx::FunctionProto*, Names> inputs_;  // the uses of each function's names, including its inputs
 };
 
 }  // namespace

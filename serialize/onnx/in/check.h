@@ -1,5 +1,5 @@
-// What is looked at before a model is run: that names exist, that functions do not call themselves, that each operator
-// is known; and what each name is for.
+// Checks before a model is run: that names exist, that functions do not call themselves, that each operator is known;
+// and finds the uses of each name.
 #pragma once
 #include <set>
 #include <string>
@@ -13,11 +13,12 @@ struct Names {
   std::set<std::string> fixed;       // whose elements a rule has to know: never Variables
   std::set<std::string> statistics;  // Variables that no optimizer changes
 };
-// Throws, one error that lists every missing operator with its nodes.
+// Throws one error that lists every missing operator with its nodes.
 Names check(const Program& program, const Source& source);
 
-// Calls f(tensor, name, is_initializer) for every tensor of the file: initializers and attributes, of inner graphs and functions too.
-// `name` is what nodes know it by: an initializer's, or that of a graph's Constant; of others there is none.
+// Calls f(tensor, name, is_initializer) for every tensor of the file: initializers and attributes, also in inner graphs
+// and functions. `name` is that of an initializer or of a graph's Constant, by which nodes refer to it; others have
+// none.
 template <class F>
 void each_tensor(const onnx::GraphProto& graph, F&& f);
 template <class Nodes, class F>

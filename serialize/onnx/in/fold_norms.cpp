@@ -8,7 +8,7 @@
 namespace rill::onnx_import {
 namespace {
 
-// How often nodes read each name, those of inner graphs too, and graphs give it.
+// How often nodes, including those of inner graphs, read each name, and graphs return it.
 void count_uses(const onnx::GraphProto& g, std::unordered_map<std::string, int>& uses) {
   for (const onnx::NodeProto& n : g.node()) {
     for (const std::string& name : n.input()) ++uses[name];
@@ -44,7 +44,7 @@ class Folder {
     return n.op_type() == op && (n.domain().empty() || n.domain() == "ai.onnx") && !program_.function(n);
   }
 
-  // The value of an initializer that this node alone reads, as f64; undefined where it is something else.
+  // The value of an initializer that only this node reads, as f64; undefined otherwise.
   Tensor own(const std::string& name) const {
     auto it = initializers_.find(name);
     if (it == initializers_.end() || uses_.at(name) != 1) return {};

@@ -1,9 +1,9 @@
-// A normalisation by known statistics behind a convolution whose weights are known is part of these weights:
+// A normalisation with known statistics after a convolution with known weights is folded into these weights:
 //
 //   (w * x + b - mean) s + offset  =  (s w) * x + ((b - mean) s + offset),  s = scale / sqrt(variance + epsilon)
 //
-// This changes how a model rounds and not what it means. So it is done where the weights are constants, before the
-// model is traced: a trained model keeps both.
+// This changes the model's rounding but not its meaning. So it is done if the weights are constants, before the model
+// is traced: a trained model keeps both.
 #pragma once
 #include <unordered_map>
 
@@ -11,9 +11,9 @@
 
 namespace rill::onnx_import {
 
-using Constants = std::unordered_map<const onnx::TensorProto*, Tensor>;  // by where they stand in the file
+using Constants = std::unordered_map<const onnx::TensorProto*, Tensor>;  // by their address in the file
 
-// Takes BatchNormalization nodes out of the main graph and changes the convolutions before them, and the constants.
+// Removes BatchNormalization nodes from the main graph and changes the convolutions before them, and the constants.
 void fold_batch_norms(Program& program, Constants& constants);
 
 }  // namespace rill::onnx_import

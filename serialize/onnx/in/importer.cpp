@@ -19,7 +19,7 @@ namespace rill {
 namespace onnx_import {
 namespace {
 
-// The newest operators that rules know.
+// The newest operator set that the rules know.
 constexpr int64_t last_opset = 28;
 
 // All tensors of a file, of which the weights are Variables.
@@ -67,7 +67,7 @@ void parse(Program& p, std::string_view bytes, const Source& source) {
   }
 }
 
-// What the file says of a value. `given`: of an input, whose dtype must be known.
+// The file's description of a value. `given`: for an input, whose dtype must be known.
 ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& source) {
   ValueInfo info;
   info.name = v.name();
@@ -94,7 +94,7 @@ ValueInfo info_of(const onnx::ValueInfoProto& v, bool given, const Source& sourc
   return info;
 }
 
-// Some exporters write weights as Constant nodes, beside numbers of formulas, which are one element.
+// Some exporters write weights as Constant nodes, like the numbers of formulas, which are single elements.
 bool is_weight(const onnx::TensorProto& t, const Tensor& value, bool initializer) {
   return is_floating(value.dtype()) && value.ndim() > 0 && !find_narrow(t.data_type()) &&
          (initializer || value.size() > 1);
@@ -107,7 +107,7 @@ void read_weights(Imported& m, Model::Impl& impl, const Names& names, const Impo
     const Tensor value = read_tensor(t, source);
     const bool weight =
         options.trainable && !known_by.empty() && is_weight(t, value, initializer) && !names.fixed.contains(known_by);
-    auto& held = const_cast<onnx::TensorProto&>(t);  // the elements are kept once
+    auto& held = const_cast<onnx::TensorProto&>(t);  // the elements are stored once
     held.clear_raw_data();
     held.clear_float_data();
     held.clear_int64_data();

@@ -11,11 +11,11 @@
 
 namespace rill {
 
-// `bytes`: the file's content. `path`: where it stands, for messages and external weights.
+// `bytes`: the file's content. `path`: its location, for messages and external weights.
 Model import_onnx(std::string_view bytes, const std::string& path, const ImportOptions& options,
                   Where where = Where::current());
 
-// A value as ONNX's test data has it: `bytes` of a TensorProto, a SequenceProto or an OptionalProto.
+// A value in ONNX's test data: `bytes` of a TensorProto, a SequenceProto or an OptionalProto.
 struct OnnxValue {
   bool absent = false, sequence = false;
   std::vector<Tensor> tensors;

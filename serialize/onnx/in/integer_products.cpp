@@ -1,8 +1,8 @@
-// Products and convolutions of integers, exactly. Those of bytes by weights are byte_matmul and byte_conv. Others are of
-// f32, which is exact as long as no partial sum can leave the integers that f32 holds, whatever the order of the
-// additions: so what stands between the zero point and the ends of the dtype, times the magnitudes of the weights that
-// meet in one element, is held against 2^24. Most fit as they are; longer sums are cut into parts that fit, which are
-// added up in f64.
+// Products and convolutions of integers, exactly. Those of bytes by weights are byte_matmul and byte_conv. Others use
+// f32, which is exact as long as no partial sum, in any order of additions, exceeds the integers that f32 holds
+// exactly: so the largest distance from the zero point to the ends of the dtype, times the sum of the magnitudes of the
+// weights for one element, is compared with 2^24. Most fit as they are; longer sums are split into parts that fit,
+// which are added up in f64.
 #include <algorithm>
 #include <optional>
 
@@ -15,9 +15,9 @@ namespace rill::onnx_import {
 namespace {
 
 constexpr double most_exact = 1 << 24;
-constexpr size_t most_parts = 8;  // beyond, f64 is as fast
+constexpr size_t max_parts = 8;  // with more, f64 is as fast
 
-// The largest magnitude of a byte less its zero point.
+// The largest magnitude of a byte minus its zero point.
 double most_of(DType dtype, const Tensor& zero, bool zero_is_known) {
   if (!zero_is_known) return 255;
   const EagerScope eager;
@@ -27,7 +27,8 @@ double most_of(DType dtype, const Tensor& zero, bool zero_is_known) {
   return most;
 }
 
-// Where to cut a sum, so that each part is exact: `sums` has what each step adds, at most, to each of `width` elements.
+// The indices at which to split a sum so that each part is exact: `sums` has the largest contribution of each step to
+// each of `width` elements.
 std::vector<int64_t> cuts_of(const std::vector<double>& sums, size_t width, double most) {
   std::vector<int64_t> cuts = {0};
   std::vector<double> so_far(width, 0);
@@ -41,11 +42,11 @@ std::vector<int64_t> cuts_of(const std::vector<double>& sums, size_t width, doub
   cuts.push_back(int64_t(steps));
   return cuts;
 }
-// Of `steps` that each add no more than `each`.
+// For `steps` that each add no more than `each`.
 std::vector<int64_t> even_cuts(int64_t steps, double each) {
   const auto part = std::max<int64_t>(1, int64_t(most_exact / each));
   std::vector<int64_t> cuts;
-  for (int64_t k = 0; k < steps && cuts.size() <= most_parts; k += part) cuts.push_back(k);
+  for (int64_t k = 0; k < steps && cuts.size() <= max_parts; k += part) cuts.push_back(k);
   cuts.push_back(steps);
   return cuts;
 }
@@ -106,7 +107,7 @@ bool by_bytes(const Centred& a, const Centred& b, Dim columns) {
   return are_bytes(a, b) && b.constant && a.x.device().kind() != DeviceKind::gpu && a.zero.size() == 1 &&
          (b.zero.size() == 1 || b.zero.size() == columns);
 }
-// Groups of few channels are left to f32, which holds their sums: kernels of bytes compute one channel, or 32 at once.
+// Groups of few channels use f32, which holds their sums: kernels of bytes compute one channel, or 32 at once.
 bool by_bytes(const Centred& x, const Centred& w, const ConvOptions& options) {
   constexpr int64_t few = 16;
   if (!by_bytes(x, w, w.x.dim(0))) return false;
@@ -127,7 +128,7 @@ Tensor exact_matmul(const Centred& a, const Centred& b) {
   } else {
     cuts = even_cuts(steps, a.most * b.most);
   }
-  if (cuts.size() > most_parts + 1) return matmul(wide(a), wide(b));
+  if (cuts.size() > max_parts + 1) return matmul(wide(a), wide(b));
   if (cuts.size() == 2) return matmul(left, right);
   return added_up(cuts, [&](int64_t from, int64_t to) {
     return matmul(slice_axis(left, -1, from, to), slice_axis(right, -2, from, to));
@@ -149,7 +150,7 @@ Tensor exact_conv(const Centred& x, const Centred& w, const ConvOptions& options
   if (!known) return conv(wide(x), wide(w), options);
   const Tensor left = x.values(), right = w.values();
   const int64_t channels = w.x.dim(1).plain();
-  std::vector<double> sums;  // of the places in the kernel, for each input channel and output channel
+  std::vector<double> sums;  // of the elements of the kernel, for each input channel and output channel
   {
     const EagerScope eager;
     Tensor each = abs(right);
@@ -159,7 +160,7 @@ Tensor exact_conv(const Centred& x, const Centred& w, const ConvOptions& options
   const std::vector<int64_t> cuts = cuts_of(sums, sums.size() / size_t(channels), x.most);
   const bool one_step_fits = std::ranges::all_of(sums, [&](double s) { return s * x.most <= most_exact; });
   if (cuts.size() == 2 && one_step_fits) return conv(left, right, options);
-  if (!one_step_fits || options.groups != 1 || cuts.size() > most_parts + 1) return conv(wide(x), wide(w), options);
+  if (!one_step_fits || options.groups != 1 || cuts.size() > max_parts + 1) return conv(wide(x), wide(w), options);
   return added_up(cuts, [&](int64_t from, int64_t to) {
     return conv(slice_axis(left, 1, from, to), slice_axis(right, 1, from, to), options);
   });

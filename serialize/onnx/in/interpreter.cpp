@@ -18,7 +18,7 @@ void run_nodes(const Program& program, const Nodes& nodes, Scope& scope);
 
 bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
-// Functions that call each other without an end would run out of stack.
+// Functions that call each other endlessly would overflow the stack.
 thread_local int depth = 0;
 struct Deeper {
   explicit Deeper(const onnx::NodeProto& node) {
@@ -51,14 +51,14 @@ Values run_function(const Call& c, const onnx::FunctionProto& f) {
   return out;
 }
 
-// Operators that more decides about than their operands: chance, what their graphs read from outside, or a Variable.
+// Operators whose results depend on more than their operands: random numbers, outer values of inner graphs, a Variable.
 bool depends_on_more(const std::string& op) {
   static const std::set<std::string> ops = {"Bernoulli", "Constant",    "Dropout", "If",
                                             "Loop",      "Multinomial", "Scan",    "SequenceMap"};
   return op.starts_with("Random") || ops.contains(op);
 }
 
-// Sizes as floats are whole numbers: what moves them, and what gives whole numbers of whole ones, keeps them sizes.
+// Sizes as floats are integers: operators that move elements, or map integers to integers, keep them sizes.
 bool may_be_sizes(const Call& c) {
   static const std::set<std::string> of_floats = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Mul",
                                                   "Neg", "Reshape", "Slice",  "Squeeze", "Sub",      "Unsqueeze"};
@@ -168,7 +168,7 @@ Values run_graph(const Program& program, const onnx::GraphProto& graph, const Va
     scope.values[t.values().name()] = program.weights->at(t);
   size_t next = 0;
   for (const onnx::ValueInfoProto& v : graph.input()) {
-    if (!outer && scope.values.contains(v.name())) continue;  // an initializer that is listed as an input as well
+    if (!outer && scope.values.contains(v.name())) continue;  // an initializer that is also listed as an input
     scope.values[v.name()] = next < inputs.size() ? inputs[next] : Value();
     ++next;
   }
@@ -251,7 +251,7 @@ Dims Call::either(size_t i, const std::string& name, const Dims& otherwise) cons
   return integers(name, otherwise);
 }
 
-// --- What rules share ------------------------------------------------------------------------------------------------
+// --- Shared by rules -------------------------------------------------------------------------------------------------
 
 Tensor channels_last(const Tensor& x) { return moveaxis(x, 1, -1); }
 Tensor channels_first(const Tensor& x) { return moveaxis(x, -1, 1); }

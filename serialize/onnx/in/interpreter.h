@@ -1,10 +1,10 @@
 // Running ONNX nodes by rill's public functions. An operator is a rule: a function from a Call (the node with its
-// operands and attributes) to values. Rules stand in tables, one a family (rules_*.cpp); table() joins them.
+// operands and attributes) to values. Each family of rules has a table (rules_*.cpp); table() joins them.
 //
-// Inside `function` the interpreter runs once a trace. What depends on constants alone is computed at once and leaves
-// nothing in the trace; sizes that a signature leaves open are carried as Dims (Kind::sizes), so that Shape -> Gather
-// -> Concat -> Reshape keeps one trace for every size. A rule that has to know the elements of a value that the trace
-// computes calls needs_values(): the model is then run op by op.
+// Inside `function` the interpreter runs once for each trace. Values that depend only on constants are computed at once
+// and leave nothing in the trace; sizes that a signature leaves open are carried as Dims (Kind::sizes), so that Shape
+// -> Gather -> Concat -> Reshape keeps one trace for every size. A rule that has to know the elements of a value that
+// the trace computes calls needs_values(): the model is then run op by op.
 #pragma once
 #include <functional>
 #include <map>
@@ -22,14 +22,14 @@ namespace rill::onnx_import {
 
 using imported::axis_of;
 
-// What DequantizeLinear restores numbers from.
+// The operands of a DequantizeLinear.
 struct Bytes {
   Tensor values, scale, zero;  // u8 or i8; scale and zero are one number, or a vector along `axis`
   int64_t axis = 0;
 };
 
-// An absent operand, a tensor, integers of which some are open sizes, or a sequence of tensors. An optional is what it
-// holds, or absent.
+// An absent operand, a tensor, integers of which some are open sizes, or a sequence of tensors. An optional is its
+// value, or absent.
 struct Value {
   enum class Kind : uint8_t { absent, tensor, sizes, list };
   Value() = default;
@@ -40,14 +40,14 @@ struct Value {
 
   Kind kind = Kind::absent;
   Tensor tensor;
-  bool constant = false;     // depends on the file and on sizes alone
+  bool constant = false;     // depends only on the file and on sizes
   Dims dims;                 // of Kind::sizes
   bool scalar = false;       // of Kind::sizes: a scalar, not a vector
   DType dtype = DType::i64;  // of Kind::sizes
-  // Of a tensor that is restored from bytes: those. Where they are constant weights, the tensor itself is undefined, and
-  // is made where somebody wants numbers: as_tensor().
+  // For a tensor that is restored from bytes: the bytes. If they are constant weights, the tensor itself is undefined,
+  // and as_tensor() restores it when it is needed.
   std::shared_ptr<const Bytes> bytes;
-  int32_t narrow = 0;  // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
+  int32_t narrow = 0;  // for a tensor: ONNX's number of the format of its elements (narrow.h), or 0
   std::vector<Tensor> items;
   DType item_dtype = DType::f32;  // of an empty list
 };
@@ -56,7 +56,7 @@ using Values = std::vector<Value>;
 using Attributes = std::unordered_map<std::string, const onnx::AttributeProto*>;
 using Opsets = std::map<std::string, int64_t>;
 
-// The names that a graph's nodes see.
+// The names that are visible to a graph's nodes.
 struct Scope {
   const Scope* outer = nullptr;
   const Opsets* opsets = nullptr;
@@ -65,7 +65,7 @@ struct Scope {
   const Value* find(const std::string& name) const;
 };
 
-// The tensors of a model's file, by where they stand.
+// The tensors of a model's file, by their addresses.
 class Weights {
  public:
   virtual Value at(const onnx::TensorProto& t) const = 0;
@@ -75,7 +75,7 @@ class Weights {
   ~Weights() = default;
 };
 
-// The file's functions, and what every node may need to know.
+// The file's functions, and the context of every node.
 struct Program {
   onnx::ModelProto model;
   Opsets opsets;
@@ -111,7 +111,7 @@ class Call : public imported::NodeCall<Call, Value, onnx::NodeProto> {
   DType dtype(const std::string& name, DType otherwise) const;
   // The format of narrow.h that an attribute names, or null.
   const NarrowFormat* narrow(const std::string& name) const { return find_narrow(int32_t(integer(name, 0))); }
-  // What was an attribute once and is operand i today; `otherwise` where neither is there.
+  // A value that older versions have as an attribute and newer ones as operand i; `otherwise` if neither exists.
   Dims either(size_t i, const std::string& name, const Dims& otherwise = {}) const;
 
   size_t outputs() const { return size_t(node.output_size()); }
@@ -154,31 +154,31 @@ const RuleTable& encoder_rules();
 // Of ai.onnx.preview and ai.onnx.preview.training; and deform_rules() of the standard.
 const RuleTable& preview_rules();
 const RuleTable& deform_rules();
-// Of integers, some of which are open sizes: gives nothing where the general rule has to do.
+// For integers, some of which are open sizes: returns nothing if the general rule has to do it.
 using SizesRule = std::optional<imported::Integers> (*)(const Call&);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();
-// The dtype of what such a rule gives.
+// The dtype of such a rule's result.
 DType sizes_dtype(const Call& c);
 
 // The rule of an operator, or null.
 const Rule* find_rule(const std::string& domain, const std::string& op);
 
-// Runs a graph whose inputs have these values, seeing what `outer` sees; gives its outputs.
+// Runs a graph with these input values; it also sees the names of `outer`. Returns its outputs.
 Values run_graph(const Program& program, const onnx::GraphProto& graph, const Values& inputs, const Scope* outer,
                  const Opsets& opsets);
-// A graph that stands in an attribute of the call.
+// A graph in an attribute of the call.
 Values run_inner(const Call& c, const onnx::GraphProto& graph, const Values& inputs);
 
-// A value as a tensor; throws, in the name of `what`, where it is none.
+// A value as a tensor; throws, in the name of `what`, if it is none.
 Tensor as_tensor(const Value& v, const std::string& what);
-// rill's dtype for ONNX's number. Throws, naming `what`, where there is none.
+// rill's dtype for ONNX's number. Throws, naming `what`, if there is none.
 DType dtype_of(int32_t elem_type, const std::string& what);
 
-// --- What rules share ---
+// --- Shared by rules ---
 // From and to channels first, for functions of [batch, space..., channels].
 Tensor channels_last(const Tensor& x);
 Tensor channels_first(const Tensor& x);
-// A vector of channels as [c, 1, 1...], to meet [n, c, space...] of `ndim` axes.
+// A vector of channels as [c, 1, 1...], to broadcast with [n, c, space...] of `ndim` axes.
 Tensor along_channels(const Tensor& v, int ndim, int64_t axis = 1);
 
 }  // namespace rill::onnx_import

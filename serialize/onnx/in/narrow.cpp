@@ -87,12 +87,12 @@ Tensor unpack(const NarrowFormat& f, std::string_view bytes, const Shape& shape)
 
 Tensor narrowed(const Tensor& given, const NarrowFormat& f, bool saturates, const std::string& round_mode) {
   if (f.kind == Kind::integer) return integers(given, f);
-  if (!saturates && (f.number == 17 || f.number == 19))  // which rill has: rounded once, whatever is given
+  if (!saturates && (f.number == 17 || f.number == 19))  // rill has these formats: rounded once, from any dtype
     return given.astype(f.number == 17 ? f8_e4m3fn : f8_e5m2).astype(f32);
   const Tensor x = given.astype(f32);
   if (f.kind == Kind::powers) return powers_of_two(x, f, saturates, round_mode);
-  // To the nearest, of two as near the even one: where numbers are normal by their bits, below by a sum whose last
-  // place is that of the smallest number.
+  // To the nearest, ties to even: normal numbers by their bits, smaller ones by a sum whose last bit is that of the
+  // smallest number.
   const Tensor a = abs(x), bits = bitcast(a, i32);
   const int32_t shift = 23 - f.mantissa, half = 1 << (shift - 1);
   const Tensor odd = bitwise_and(right_shift(bits, shift), 1);
@@ -102,7 +102,7 @@ Tensor narrowed(const Tensor& given, const NarrowFormat& f, bool saturates, cons
   const float beyond = saturates || f.kind == Kind::plain ? float(f.most) : f.kind == Kind::ieee ? INFINITY : nan_value;
   y = copysign(where(greater(y, float(f.most)), beyond, y), x);
   if (f.kind == Kind::unsigned_zero) y = where(equal(y, 0), 0.0f, y);
-  return where(isnan(x), f.kind == Kind::plain ? -0.0f : nan_value, y);  // -0: what ONNX's own conversion gives
+  return where(isnan(x), f.kind == Kind::plain ? -0.0f : nan_value, y);  // -0: as in ONNX's own conversion
 }
 
 }  // namespace rill::onnx_import

@@ -1,6 +1,6 @@
-// ONNX's formats for which rill has no dtype: floating numbers of 8 and 4 bits, integers of 4 and 2. Their values are
-// held in a wider dtype (f32, i8, u8), where each is exact; a Value remembers which format they are of, and what
-// becomes one is rounded as that format rounds. Start at find_narrow().
+// ONNX's formats for which rill has no dtype: floats of 8 and 4 bits, integers of 4 and 2. Their values are stored in a
+// wider dtype (f32, i8, u8), which holds each exactly; a Value remembers their format, and conversions to it round as
+// the format does. Start at find_narrow().
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ struct NarrowFormat {
     integer,
     ieee,           // with infinities and NaNs
     finite,         // no infinities; all ones is NaN
-    unsigned_zero,  // no infinities and one zero; what would be -0 is NaN
+    unsigned_zero,  // no infinities and one zero; the bits of -0 are NaN
     plain,          // no infinities, no NaN
     powers          // of two, unsigned; all ones is NaN
   };
@@ -26,15 +26,15 @@ struct NarrowFormat {
   double most = 0;  // the largest number
 };
 
-// The format of ONNX's number, or null where it is none of these.
+// The format of ONNX's number, or null if it is none of these.
 const NarrowFormat* find_narrow(int32_t elem_type);
-// How many bytes `count` elements take: several share one.
+// The bytes of `count` elements, several of which share one.
 size_t packed_bytes(const NarrowFormat& f, int64_t count);
-// The elements of `bytes`, of which the lowest bits come first.
+// The elements of `bytes`, lowest bits first.
 Tensor unpack(const NarrowFormat& f, std::string_view bytes, const Shape& shape);
 
-// `x` rounded to the format, held in its wider dtype. `saturates`: what is too large becomes the largest number, not an
-// infinity or a NaN. `round_mode`: of Kind::powers, "up", "down" or "nearest".
+// `x` rounded to the format, in its wider dtype. `saturates`: numbers that are too large become the largest one, not
+// infinity or NaN. `round_mode`: for Kind::powers, "up", "down" or "nearest".
 Tensor narrowed(const Tensor& x, const NarrowFormat& f, bool saturates, const std::string& round_mode = "up");
 
 }  // namespace rill::onnx_import

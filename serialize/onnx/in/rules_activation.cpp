@@ -47,13 +47,13 @@ Values swiglu_rule(const Call& c) {
   return {x * sigmoid(x * c.real("alpha", 1)) * c.x(1)};
 }
 
-// Before opset 13 all axes from `axis` on are one.
+// Before opset 13 all axes from `axis` on are flattened to one.
 template <class F>
 Tensor along_axis(const Call& c, F f) {
   const Tensor x = c.x();
   const int64_t axis = axis_of(c, c.integer("axis", c.opset < 13 ? 1 : -1), std::max(x.ndim(), 1));
   if (c.opset >= 13) return f(x, axis);
-  Dim rows = 1, columns = 1;  // both by name: -1 says nothing where the other is 0
+  Dim rows = 1, columns = 1;  // both explicitly: -1 would be ambiguous if the other is 0
   for (int64_t i = 0; i < x.ndim(); ++i) (i < axis ? rows : columns) *= x.shape()[size_t(i)];
   return reshape(f(reshape(x, {rows, columns}), 1), x.shape());
 }

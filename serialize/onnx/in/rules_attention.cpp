@@ -15,29 +15,29 @@ Tensor join_heads(const Tensor& x) {
   return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
-// Where the queries stand among the keys: behind those of the past, or at the end of those that are no padding.
+// The positions of the queries among the keys: after those of the past, or at the end of those that are not padding.
 Tensor positions(const Call& c, const Shape& scores, Dim past) {
   const Tensor rows = iota(scores, 2);
   if (!c.has(6) || c.has(4)) return rows + Tensor(past);
   return rows + (reshape(c.x(6).astype(i64), {-1, 1, 1, 1}) - Tensor(scores[2]));
 }
 
-// What is added to the scores [batch, heads, queries, keys]: the mask, where keys end, and what lies ahead.
+// The bias of the scores [batch, heads, queries, keys]: the mask, the end of the keys, and the causal mask.
 Tensor bias_of(const Call& c, DType d, const Shape& scores, Dim past) {
   const Tensor never = full({}, Tensor(-INFINITY), d), zero = full({}, 0, d);
   const Shape one = {scores[0], 1, scores[2], scores[3]};
   const Tensor keys = iota(one, 3), ahead = keys - positions(c, one, past);
-  Tensor sees = ones(one, boolean);
+  Tensor visible = ones(one, boolean);
   const int64_t left = c.integer("left_window_size", -1), right = c.integer("right_window_size", -1);
-  if (c.flag("is_causal")) sees = logical_and(sees, less_equal(ahead, 0));
-  if (left >= 0) sees = logical_and(sees, greater_equal(ahead, -left));
-  if (right >= 0) sees = logical_and(sees, less_equal(ahead, right));
-  if (c.has(6)) sees = logical_and(sees, less(keys, reshape(c.x(6).astype(i64), {-1, 1, 1, 1})));
-  Tensor bias = where(sees, zero, never);
+  if (c.flag("is_causal")) visible = logical_and(visible, less_equal(ahead, 0));
+  if (left >= 0) visible = logical_and(visible, greater_equal(ahead, -left));
+  if (right >= 0) visible = logical_and(visible, less_equal(ahead, right));
+  if (c.has(6)) visible = logical_and(visible, less(keys, reshape(c.x(6).astype(i64), {-1, 1, 1, 1})));
+  Tensor bias = where(visible, zero, never);
   if (!c.has(3)) return bias;
   Tensor mask = c.x(3);
   if (is_bool(mask.dtype())) mask = where(mask, zero, never);
-  if (mask.dim(-1) < scores[3]) {  // a shorter mask sees no further keys
+  if (mask.dim(-1) < scores[3]) {  // a shorter mask hides the further keys
     std::vector<Padding> widths(size_t(mask.ndim()));
     widths.back() = {0, scores[3] - mask.dim(-1)};
     mask = pad(mask, widths, full({}, Tensor(-INFINITY), mask.dtype()));
@@ -65,15 +65,15 @@ Values attention_rule(const Call& c) {
   const Tensor raw = scores;
   if (cap > 0) scores = cap * tanh(scores / cap);
   const Tensor capped = scores, bias = bias_of(c, d, scores.shape(), past), biased = capped + bias;
-  const Tensor sees_none = equal(max(bias, -1, true), -INFINITY);
+  const Tensor none_visible = equal(max(bias, -1, true), -INFINITY);
   const Tensor soft = softmax(biased.astype(inner), -1).astype(d);
-  const Tensor weights = where(sees_none, zeros_like(soft), soft), y = matmul(weights, v);
+  const Tensor weights = where(none_visible, zeros_like(soft), soft), y = matmul(weights, v);
   const int64_t mode = c.integer("qk_matmul_output_mode", 0);
   const Tensor shown = mode == 0 ? raw : mode == 1 ? capped : mode == 2 ? biased : weights;
   return {flat ? join_heads(y) : y, present_k, present_v, shown};
 }
 
-// The halves (or every other element) of the last axis turned by an angle that grows with the position.
+// Rotates the halves (or every other element) of the last axis by an angle that grows with the position.
 Values rotary_rule(const Call& c) {
   const Tensor given = c.x(0);
   const bool flat = given.ndim() == 3;
@@ -99,7 +99,7 @@ Values rotary_rule(const Call& c) {
   return {flat ? reshape(y, given.shape()) : transpose(y, {0, 2, 1, 3})};
 }
 
-// A convolution of each channel with what came before, whose last elements are handed on.
+// A convolution of each channel with its past, whose last elements are returned as the next state.
 Values causal_conv_rule(const Call& c) {
   const Tensor x = c.x(0), w = c.x(1);
   if (x.ndim() != 3 || w.ndim() != 3) c.reject("takes [batch, channels, length] and [channels, 1, k]");
@@ -112,7 +112,7 @@ Values causal_conv_rule(const Call& c) {
   return {y, slice_axis(all, 2, all.dim(2) - before, all.dim(2))};
 }
 
-// The state S of each head, a matrix from keys to values, is changed by each token and read by its query.
+// The state S of each head, a matrix from keys to values, is updated by each token and read by its query.
 Values linear_attention_rule(const Call& c) {
   const int64_t q_heads = c.integer("q_num_heads", 0), heads = c.integer("kv_num_heads", 0);
   if (q_heads < 1 || heads < 1 || q_heads % heads) c.reject("q_num_heads must be a multiple of kv_num_heads");

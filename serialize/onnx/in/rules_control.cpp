@@ -1,4 +1,4 @@
-// If, Loop and Scan, as cond, while_loop and scan; where the condition or the number of steps is known here, as C++'s.
+// If, Loop and Scan, as cond, while_loop and scan; or as C++'s, if the condition or the number of steps is known here.
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/scopes.h"
@@ -17,8 +17,8 @@ Values values_of(const Tensors& tensors) { return imported::values_of<Values>(te
 Values if_rule(const Call& c) {
   const onnx::GraphProto* const graphs[] = {&c.graph("then_branch"), &c.graph("else_branch")};
   auto run = [&](size_t i) { return run_inner(c, *graphs[i], {}); };
-  // Of sizes, a trace is made for each outcome: branches often differ in how many axes they give. Only a model that is
-  // written for all sizes takes both, where they fit together.
+  // For sizes, a trace is made for each outcome: branches often differ in the number of axes of their results. Only a
+  // model for all sizes contains both, if they fit together.
   if (c.has(0) && c.in[0].kind == Value::Kind::sizes) {
     const auto both = [&] { return imported::chosen(c, imported::as_condition(c.x(0)), 2, run); };
     return imported::for_all_sizes(both, [&] { return run(imported::decided(c.dim(0)) ? 0 : 1); });
@@ -27,8 +27,8 @@ Values if_rule(const Call& c) {
   return imported::chosen(c, imported::as_condition(c.x(0)), 2, run);
 }
 
-// Whether a loop's body hands on its condition as it got it, or always says true.
-bool goes_on(const Call& c, const onnx::GraphProto& body) {
+// Whether a loop's body returns its condition unchanged, or always true.
+bool keeps_condition(const Call& c, const onnx::GraphProto& body) {
   std::string name = body.output_size() ? body.output(0).name() : "";
   const std::string& given = body.input_size() > 1 ? body.input(1).name() : "";
   for (int i = body.node_size() - 1; i >= 0; --i) {
@@ -51,7 +51,7 @@ struct Loop {
   const Call& c;
   const onnx::GraphProto& body;
   Values carried;
-  size_t scanned;  // how many outputs are stacked
+  size_t scanned;  // the number of stacked outputs
 
   // One step: the condition, then the carried values, then a row of each stacked output.
   Values step(const Value& i, const Value& condition, const Values& state) const {
@@ -72,7 +72,7 @@ Value always() {
   return {tensor(true), true};
 }
 
-// Step by step, here: of a loop whose condition can be read.
+// Step by step, here: for a loop whose condition can be read.
 Values run_here(const Loop& loop, std::optional<int64_t> steps, Value condition) {
   Values state = loop.carried;
   std::vector<Tensors> rows(loop.scanned);
@@ -145,7 +145,7 @@ Values loop_rule(const Call& c) {
     return run_here(loop, steps, condition);
   }
   return imported::fitting(c, [&] {
-    if (starts && c.has(0) && c.knows(0) && goes_on(c, body)) return run_counted(loop, c.dim(0));
+    if (starts && c.has(0) && c.knows(0) && keeps_condition(c, body)) return run_counted(loop, c.dim(0));
     if (loop.scanned) c.needs_values("its condition, which decides how many rows it stacks");
     std::optional<Tensor> steps;
     if (c.has(0)) steps = reshape(c.x(0), {});

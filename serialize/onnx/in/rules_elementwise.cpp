@@ -13,7 +13,7 @@ template <Tensor (*f)(const Tensor&, Where)>
 Values unary(const Call& c) {
   return {f(c.x(), Where::current())};
 }
-// The right operand. Before opset 7 it was laid along the left one's axes from `axis` on, where the file says so.
+// The right operand. Before opset 7 it was aligned with the left one's axes from `axis` on, if the file says so.
 Tensor right(const Call& c) {
   const Tensor a = c.x(0);
   Tensor b = c.x(1);
@@ -50,7 +50,7 @@ Values divide_rule(const Call& c) {
   return {where(logical_and(inexact, less(a, 0) != less(b, 0)), q + 1, q)};
 }
 
-// Squares and cubes are products, as in other runtimes: a fraction of the time of a power, and an ulp beside it.
+// Squares and cubes are products, as in other runtimes: a fraction of the time of a power, within an ulp of it.
 Values power_rule(const Call& c) {
   const Tensor x = c.x(0), y = right(c);
   if ((x.dtype() == f32 || x.dtype() == f64) && y.ndim() <= x.ndim() && y.size() == 1 && c.in[1].constant) {
@@ -102,7 +102,7 @@ Tensor texts_of(const Tensor& x) {
   return tensor(texts, x.shape());
 }
 
-// T: what holds every number of the dtype. "2e3" and "2.5" are integers too, as a float would be converted.
+// T: holds every number of the dtype. "2e3" and "2.5" are integers too, converted as a float would be.
 template <class T>
 Tensor numbers_of(const Call& c, const Tensor& texts) {
   std::vector<T> numbers;
@@ -116,7 +116,7 @@ Tensor numbers_of(const Call& c, const Tensor& texts) {
   return tensor(numbers, texts.shape());
 }
 
-// Numbers as text and back is the host's work; numbers are converted as C++ does.
+// Conversions from and to text run on the host; numbers are converted as in C++.
 Values cast_to(const Call& c, DType to) {
   const Tensor x = c.x();
   if (x.dtype() == to) return {x};

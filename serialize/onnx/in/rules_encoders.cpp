@@ -1,4 +1,4 @@
-// ai.onnx.ml's tables: what a value stands for, by a list of keys. Text has to be known; numbers are looked up in the trace.
+// ai.onnx.ml's tables: mapping values by a list of keys. Text has to be known; numbers are looked up in the trace.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,7 +11,7 @@
 namespace rill::onnx_import {
 namespace {
 
-// keys_*, values_*: a vector, of whichever dtype the file has it in; undefined where there is none.
+// keys_*, values_*: a vector of the dtype in the file; undefined if there is none.
 Tensor listed(const Call& c, const std::string& name) {
   if (c.has_attribute(name + "_tensor")) return reshape(c.tensor(name + "_tensor"), {-1});
   if (c.has_attribute(name + "_strings")) return tensor(c.strings(name + "_strings"));
@@ -21,7 +21,7 @@ Tensor listed(const Call& c, const std::string& name) {
   for (const Dim n : c.integers(name + "_int64s")) numbers.push_back(n.plain());
   return tensor(numbers);
 }
-// What a key that is not in the list stands for.
+// The value for a key that is not in the list.
 Tensor otherwise(const Call& c, DType dtype) {
   if (c.has_attribute("default_tensor")) return reshape(c.tensor("default_tensor"), {1}).astype(dtype);
   if (dtype == string) return tensor(std::vector<std::string>{c.text("default_string", "_Unused")});
@@ -29,20 +29,20 @@ Tensor otherwise(const Call& c, DType dtype) {
   return full({1}, c.integer("default_int64", -1), dtype);
 }
 
-// Which key each element is, or how many keys there are.
-Tensor text_places(const Tensor& x, const Tensor& keys) {
-  std::map<std::string, int64_t> place;
+// The index of each element's key, or the number of keys if it is not one.
+Tensor text_indices(const Tensor& x, const Tensor& keys) {
+  std::map<std::string, int64_t> index_of;
   const std::vector<std::string> names = keys.to_vector<std::string>();
-  for (size_t i = 0; i < names.size(); ++i) place.emplace(names[i], int64_t(i));
+  for (size_t i = 0; i < names.size(); ++i) index_of.emplace(names[i], int64_t(i));
   std::vector<int64_t> found;
   for (const std::string& text : x.to_vector<std::string>()) {
-    const auto at = place.find(text);
-    found.push_back(at == place.end() ? int64_t(names.size()) : at->second);
+    const auto at = index_of.find(text);
+    found.push_back(at == index_of.end() ? int64_t(names.size()) : at->second);
   }
   return tensor(found, x.shape());
 }
-Tensor number_places(const Tensor& x, const Tensor& keys) {
-  Tensor sorted, places;
+Tensor number_indices(const Tensor& x, const Tensor& keys) {
+  Tensor sorted, indices;
   int64_t of_nan = -1;
   const int64_t n = keys.dim(0).plain();
   {
@@ -55,11 +55,11 @@ Tensor number_places(const Tensor& x, const Tensor& keys) {
     }
     std::ranges::stable_sort(order, {}, [&](int64_t i) { return numbers[size_t(i)]; });
     if (order.empty()) order.push_back(of_nan);
-    places = tensor(order);
-    sorted = take(keys.astype(x.dtype()), places, Axis(0));
+    indices = tensor(order);
+    sorted = take(keys.astype(x.dtype()), indices, Axis(0));
   }
   const Tensor near = minimum(searchsorted(sorted, x), sorted.dim(0) - 1);
-  const Tensor found = where(equal(take(sorted, near, Axis(0)), x), take(places, near, Axis(0)), n);
+  const Tensor found = where(equal(take(sorted, near, Axis(0)), x), take(indices, near, Axis(0)), n);
   return of_nan >= 0 ? where(isnan(x), of_nan, found) : found;
 }
 
@@ -69,9 +69,9 @@ Values label_encoder_rule(const Call& c) {
   {
     const EagerScope eager;
     Tensor values;
-    if (c.has_attribute("classes_strings")) {  // before opset 2: texts and their places, either way
-      const Tensor texts = tensor(c.strings("classes_strings")), places = iota({texts.dim(0)});
-      keys = given == string ? texts : places, values = given == string ? places : texts;
+    if (c.has_attribute("classes_strings")) {  // before opset 2: texts and their indices, either way
+      const Tensor texts = tensor(c.strings("classes_strings")), indices = iota({texts.dim(0)});
+      keys = given == string ? texts : indices, values = given == string ? indices : texts;
     } else {
       keys = listed(c, "keys"), values = listed(c, "values");
     }
@@ -80,8 +80,8 @@ Values label_encoder_rule(const Call& c) {
     if ((keys.dtype() == string) != (given == string)) c.reject("its keys are not of its operand's dtype");
     table = concat({values, otherwise(c, values.dtype())}, 0);
   }
-  const Tensor places = given == string ? text_places(c.known(0), keys) : number_places(c.x(), keys);
-  return {take(table, places, Axis(0))};
+  const Tensor indices = given == string ? text_indices(c.known(0), keys) : number_indices(c.x(), keys);
+  return {take(table, indices, Axis(0))};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Operators whose work is the host's, since the sizes of their results depend on values, or their elements are text:
-// the model is run op by op.
+// Operators that run on the host, because the sizes of their results depend on values, or their elements are text: the
+// model is run op by op.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -65,7 +65,7 @@ Values string_concat_rule(const Call& c) {
   return {tensor(left, shape)};
 }
 
-// The parts of a text between `at`, or between runs of spaces where that is empty; at most `most` cuts where not -1.
+// The parts of a text between `at`, or between runs of spaces if that is empty; at most `most` cuts unless -1.
 std::vector<std::string> parts_of(const std::string& text, const std::string& at, int64_t most) {
   std::vector<std::string> parts;
   size_t from = 0;
@@ -125,7 +125,7 @@ Values string_normalizer_rule(const Call& c) {
   return {tensor(kept, x.ndim() == 2 ? Shape{1, n} : Shape{n})};
 }
 
-// How often each n-gram of a pool occurs, with up to max_skip_count elements left out between its own.
+// How often each n-gram of a pool occurs, with up to max_skip_count elements skipped between its own.
 Values tf_idf_rule(const Call& c) {
   const Tensor x = c.known(0);
   const bool text = x.dtype() == string;
@@ -140,7 +140,7 @@ Values tf_idf_rule(const Call& c) {
     if (p < 0 || p > (1 << 28)) c.reject("an n-gram's index is out of range");
     width = std::max<int64_t>(width, p + 1);
   }
-  std::map<std::vector<std::string>, size_t> grams;  // an n-gram, and which one
+  std::map<std::vector<std::string>, size_t> grams;  // an n-gram, and its index
   size_t which = 0;
   for (int64_t n = 1; n <= int64_t(starts.size()); ++n) {
     const size_t end = size_t(n) < starts.size() ? size_t(int64_t(starts[size_t(n)])) : pool;

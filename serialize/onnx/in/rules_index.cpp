@@ -6,13 +6,13 @@ namespace {
 
 Values gather_rule(const Call& c) { return {take(c.x(0), c.x(1), Axis(c.integer("axis", 0)))}; }
 
-// The places of every element of `indices` along all axes of `x` but `axis`, whose place is the element itself.
-struct ElementPlaces {
+// The indices of every element of `indices` along all axes of `x` except `axis`, whose index is the element itself.
+struct ElementIndices {
   std::vector<Tensor> indices;
   GatherAttrs attrs;
 };
-ElementPlaces element_places(const Tensor& x, const Tensor& indices, int64_t axis) {
-  ElementPlaces p;
+ElementIndices element_indices(const Tensor& x, const Tensor& indices, int64_t axis) {
+  ElementIndices p;
   for (int64_t i = 0; i < x.ndim(); ++i) {
     p.attrs.axes.push_back(i);
     p.indices.push_back(i == axis ? indices : iota(indices.shape(), i));
@@ -21,7 +21,7 @@ ElementPlaces element_places(const Tensor& x, const Tensor& indices, int64_t axi
 }
 Values gather_elements_rule(const Call& c) {
   const Tensor x = c.x(0), indices = c.x(1);
-  const ElementPlaces p = element_places(x, indices, axis_of(c, c.integer("axis", 0), x.ndim()));
+  const ElementIndices p = element_indices(x, indices, axis_of(c, c.integer("axis", 0), x.ndim()));
   return {gather(x, p.indices, p.attrs)};
 }
 
@@ -36,15 +36,15 @@ ScatterMode mode_of(const Call& c) {
 }
 Values scatter_elements_rule(const Call& c) {
   const Tensor x = c.x(0), indices = c.x(1);
-  const ElementPlaces p = element_places(x, indices, axis_of(c, c.integer("axis", 0), x.ndim()));
+  const ElementIndices p = element_indices(x, indices, axis_of(c, c.integer("axis", 0), x.ndim()));
   return {scatter(x, p.indices, c.x(2), p.attrs, mode_of(c))};
 }
 
-// The first batch_dims axes of both are one; the last axis of the indices names places along the axes behind them.
-ElementPlaces nd_places(const Call& c, const Tensor& x, const Tensor& indices, int64_t batch) {
+// The first batch_dims axes of both are paired; the last axis of the indices has indices along the axes after them.
+ElementIndices nd_indices(const Call& c, const Tensor& x, const Tensor& indices, int64_t batch) {
   const int64_t last = indices.ndim() - 1, depth = int64_t(indices.dim(-1));
   if (batch < 0 || batch > last || batch + depth > x.ndim()) c.reject("the indices do not fit the operand's axes");
-  ElementPlaces p;
+  ElementIndices p;
   const std::vector<Tensor> columns = unstack(indices, -1);
   for (int64_t i = 0; i < batch; ++i) {
     p.attrs.axes.push_back(i);
@@ -58,12 +58,12 @@ ElementPlaces nd_places(const Call& c, const Tensor& x, const Tensor& indices, i
 }
 Values gather_nd_rule(const Call& c) {
   const Tensor x = c.x(0), indices = c.x(1);
-  const ElementPlaces p = nd_places(c, x, indices, c.integer("batch_dims", 0));
+  const ElementIndices p = nd_indices(c, x, indices, c.integer("batch_dims", 0));
   return {gather(x, p.indices, p.attrs)};
 }
 Values scatter_nd_rule(const Call& c) {
   const Tensor x = c.x(0), indices = c.x(1);
-  const ElementPlaces p = nd_places(c, x, indices, 0);
+  const ElementIndices p = nd_indices(c, x, indices, 0);
   return {scatter(x, p.indices, c.x(2), p.attrs, mode_of(c))};
 }
 
@@ -92,7 +92,7 @@ Values reverse_sequence_rule(const Call& c) {
   return {time == 0 ? swapaxes(y, 0, 1) : y};
 }
 
-// `update` written into `past` from each row's place on, round about where `circular`.
+// Writes `update` into `past` from each row's index on, wrapping around if `circular`.
 Values tensor_scatter_rule(const Call& c) {
   const Tensor past = c.x(0), update = c.x(1);
   const int64_t axis = axis_of(c, c.integer("axis", -2), past.ndim());
@@ -100,9 +100,9 @@ Values tensor_scatter_rule(const Call& c) {
   Shape rows(size_t(past.ndim()), 1);
   rows[0] = past.dim(0);
   const Tensor start = c.has(2) ? reshape(c.x(2).astype(i64), rows) : zeros(rows, i64);
-  Tensor places = iota(update.shape(), axis) + start;
-  if (circular) places = remainder(places, Tensor(past.dim(axis)));
-  const ElementPlaces p = element_places(past, places, axis);
+  Tensor positions = iota(update.shape(), axis) + start;
+  if (circular) positions = remainder(positions, Tensor(past.dim(axis)));
+  const ElementIndices p = element_indices(past, positions, axis);
   return {scatter(past, p.indices, update, p.attrs, ScatterMode::set)};
 }
 
@@ -113,12 +113,12 @@ Values nonzero_rule(const Call& c) {
 
 Values compress_rule(const Call& c) {
   Tensor x = c.x(0);
-  std::vector<int64_t> places;
+  std::vector<int64_t> positions;
   const std::vector<bool> keep = c.known(1).to_vector<bool>();
   for (size_t i = 0; i < keep.size(); ++i)
-    if (keep[i]) places.push_back(int64_t(i));
-  if (!c.has_attribute("axis")) return {take(ravel(x), tensor(places), Axis(0))};
-  return {take(x, tensor(places, Shape{int64_t(places.size())}), Axis(c.integer("axis", 0)))};
+    if (keep[i]) positions.push_back(int64_t(i));
+  if (!c.has_attribute("axis")) return {take(ravel(x), tensor(positions), Axis(0))};
+  return {take(x, tensor(positions, Shape{int64_t(positions.size())}), Axis(c.integer("axis", 0)))};
 }
 
 }  // namespace

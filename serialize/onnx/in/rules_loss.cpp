@@ -4,7 +4,7 @@
 namespace rill::onnx_import {
 namespace {
 
-// -x[n, target[n, ...], ...] weighed by class, added up as `reduction` says. x: logarithms of probabilities.
+// -x[n, target[n, ...], ...] weighted by class, reduced as `reduction` says. x: log probabilities.
 Tensor negative_log_likelihood(const Call& c, const Tensor& x, const Tensor& target, const Tensor& weight) {
   const int64_t none_index = INT64_MIN;
   const int64_t ignored = c.integer("ignore_index", none_index);
@@ -25,7 +25,7 @@ Values softmax_cross_entropy_rule(const Call& c) {
   return {negative_log_likelihood(c, logs, c.x(1), c.has(2) ? c.x(2) : Tensor()), logs};
 }
 
-// For inference, as files have it, what it is given; training, where the file says so.
+// For inference, as files have it, the input; for training, dropout, if the file says so.
 Values dropout_rule(const Call& c) {
   const Tensor x = c.x(0);
   const bool training = c.opset >= 12 && c.has(2) && reshape(c.known(2), {}).item<bool>();

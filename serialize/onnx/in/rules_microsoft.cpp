@@ -9,7 +9,7 @@ Rule dynamic_lstm();  // rules_recurrent.cpp
 
 namespace {
 
-// What the standard operator `op` makes of these operands, with the node's attributes.
+// The result of the standard operator `op` for these operands, with the node's attributes.
 Values as(const Call& c, const char* op, const Values& in, int64_t opset = 13) {
   Call standard(c.program, c.node, c.scope, opset);
   standard.in = in;
@@ -62,7 +62,7 @@ Values quick_gelu_rule(const Call& c) {
   const Tensor x = c.x();
   return {x * sigmoid(x * c.real("alpha", 1.702f))};
 }
-// Of the sum of two operands and a bias, which is the last result. The mean and the factor between are of training.
+// The sum of two operands and a bias, which is the last result. The mean and the factor between are for training.
 Tensor skip_sum(const Call& c, size_t bias) {
   const Tensor sum = c.x(0) + c.x(1);
   return c.has(bias) ? sum + c.x(bias) : sum;
@@ -80,12 +80,12 @@ Values skip_rms_norm_rule(const Call& c) {
 
 // --- Quantised -------------------------------------------------------------------------------------------------------
 
-// Operand i with the scale and the zero point behind it, as numbers.
+// Operand i with the scale and the zero point after it, as numbers.
 Tensor number(const Call& c, size_t i) {
   const Tensor x = c.x(i);
   return restored(x, reshape(c.x(i + 1), {}), c.has(i + 2) ? reshape(c.x(i + 2), {}) : full({}, 0, x.dtype()));
 }
-// `y` by the scale that is operand i and the zero point behind it.
+// `y` quantised by the scale that is operand i and the zero point after it.
 Tensor in_integers(const Call& c, const Tensor& y, size_t i, DType otherwise) {
   const Tensor zero = c.has(i + 1) ? reshape(c.x(i + 1), {}) : full({}, 0, otherwise);
   return quantised(y, reshape(c.x(i), {}), zero, zero.dtype());
@@ -115,12 +115,12 @@ Values q_pool(const Call& c, const char* op) {
 Values q_average_pool_rule(const Call& c) { return q_pool(c, "AveragePool"); }
 Values q_global_pool_rule(const Call& c) { return q_pool(c, "GlobalAveragePool"); }
 
-// An operand less its zero point, which is operand `zero` where there is one.
+// An operand with its zero point, which is operand `zero` if there is one.
 Centred centred_operand(const Call& c, size_t i, size_t zero) {
   return centred(c, i, zero, [](const Tensor& z, const Tensor&) { return z.size() == 1 ? reshape(z, {}) : z; });
 }
 Tensor by_row(const Tensor& z, const Tensor&) { return z.size() == 1 ? reshape(z, {}) : expand_dims(z, 1); }
-// A, B and C are integers, C those of the product; the result is, too, or f32 where no scale is given for it.
+// A, B and C are integers, C those of the product; so is the result, or f32 if it has no scale.
 Values q_gemm_rule(const Call& c) {
   Centred a = centred_operand(c, 0, 2);
   if (c.flag("transA")) a = transposed(a);
@@ -134,7 +134,7 @@ Values q_gemm_rule(const Call& c) {
   if (!c.has(7)) return {y.astype(f32)};
   return {in_integers(c, y, 7, c.x(0).dtype())};
 }
-// Integers by integers with scales: operands A, B, their scales, their zero points, and what is added.
+// Integers by integers with scales: operands A, B, their scales, their zero points, and a bias.
 Values matmul_to_float_rule(const Call& c) {
   const Tensor y = exact_matmul(centred_operand(c, 0, 4), centred_operand(c, 1, 5)).astype(f64);
   const Tensor numbers = (y * (c.x(2).astype(f64) * c.x(3).astype(f64))).astype(c.x(2).dtype());

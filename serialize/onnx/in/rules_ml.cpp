@@ -1,5 +1,6 @@
-// Operators of the domain ai.onnx.ml, as scikit-learn, LightGBM and XGBoost are exported: scaling, linear models, trees. What
-// ends such a model, ZipMap, makes a map of each row; here the rows stay a tensor, a column for each class. Start at Forest.
+// Operators of the domain ai.onnx.ml, as exported by scikit-learn, LightGBM and XGBoost: scaling, linear models, trees.
+// The last one of such a model, ZipMap, makes a map of each row; here the rows stay a tensor, with a column for each
+// class. Start at Forest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace rill::onnx_import {
 namespace {
 
-// What an attribute holds: f32, or f64 in a tensor under another name, as models in f64 have it.
+// An attribute's numbers: f32, or f64 in a tensor under another name, as in f64 models.
 std::vector<double> reals_of(const Call& c, const std::string& name) {
   const std::string wide = name + "_as_tensor";
   return c.has_attribute(wide) ? c.tensor(wide).to_vector<double>() : c.reals(name);
@@ -36,7 +37,7 @@ Tensor rows_of(const Call& c) {
 
 // --- Classes ---------------------------------------------------------------------------------------------------------
 
-// The class of an index, as the file names them.
+// The class of an index, by its name in the file.
 class Labels {
  public:
   Labels(const Call& c, const char* texts, const char* integers) : texts_(c.strings(texts)) {
@@ -70,7 +71,7 @@ Tensor transformed(const Call& c, const Tensor& scores) { return transformed(tra
 
 Tensor beside(const Tensor& first, const Tensor& second) { return concat({first, second}, 1); }
 
-// Of one score for two classes: which it speaks for, the second where it is greater than `limit`.
+// For one score and two classes: the second if it is greater than `limit`, else the first.
 Tensor one_of_two(const Labels& labels, const Tensor& score, double limit) {
   return labels.at(reshape(greater(score, limit), {-1}).astype(i64));
 }
@@ -102,14 +103,14 @@ Values imputer_rule(const Call& c) {
   const Tensor x = c.x();
   if (is_floating(x.dtype())) {
     const double missing = c.real("replaced_value_float", 0);
-    const Tensor gone = std::isnan(missing) ? isnan(x) : equal(x, missing);
-    return {where(gone, numbers(c, "imputed_value_floats", x.dim(-1), x.dtype()), x)};
+    const Tensor is_missing = std::isnan(missing) ? isnan(x) : equal(x, missing);
+    return {where(is_missing, numbers(c, "imputed_value_floats", x.dim(-1), x.dtype()), x)};
   }
   std::vector<int64_t> instead;
   for (const Dim n : c.integers("imputed_value_int64s")) instead.push_back(n.plain());
   check_count(c, "imputed_value_int64s", instead.size(), x.dim(-1));
-  const Tensor gone = equal(x.astype(i64), tensor(c.integer("replaced_value_int64", 0)));
-  return {where(gone, tensor(instead), x.astype(i64)).astype(x.dtype())};
+  const Tensor is_missing = equal(x.astype(i64), tensor(c.integer("replaced_value_int64", 0)));
+  return {where(is_missing, tensor(instead), x.astype(i64)).astype(x.dtype())};
 }
 
 // --- Linear models ---------------------------------------------------------------------------------------------------
@@ -139,10 +140,10 @@ Values linear_classifier_rule(const Call& c) {
 
 // --- Trees -----------------------------------------------------------------------------------------------------------
 
-// All trees as one table of nodes, which every row walks at once, a level a step: a leaf is its own child.
+// All trees as one table of nodes, which every row descends at once, one level for each step: a leaf is its own child.
 class Forest {
  public:
-  // `kind`: "class" or "target", how the attributes of what leaves give begin.
+  // `kind`: "class" or "target", the prefix of the attributes of the leaves' values.
   Forest(const Call& c, const std::string& kind, int64_t columns) : c_(c), columns_(columns) {
     const Dims trees = c.integers("nodes_treeids"), ids = c.integers("nodes_nodeids");
     if (trees.empty() || ids.size() != trees.size()) c.reject("has no nodes, or not an id for each");
@@ -154,7 +155,7 @@ class Forest {
     read_leaves(kind);
     find_depth();
   }
-  // Of TreeEnsemble, in which leaves are counted by themselves: they come behind the nodes that branch.
+  // For TreeEnsemble, in which leaves are numbered separately: they come after the nodes that branch.
   Forest(const Call& c, int64_t columns) : c_(c), columns_(columns) {
     const Dims leaf_columns = c.integers("leaf_targetids");
     const std::vector<double> weights = c.tensor("leaf_weights").to_vector<double>();
@@ -172,7 +173,7 @@ class Forest {
     find_depth();
   }
 
-  // What the leaves give, [rows, trees, columns].
+  // The values of the leaves, [rows, trees, columns].
   Tensor operator()(const Tensor& x) const {
     if (!x.dim(1).is_open() && x.dim(1).plain() <= last_feature_)
       c_.reject(fmt::format("its nodes read feature {}, of {}", last_feature_, x.dim(1).plain()));
@@ -185,12 +186,12 @@ class Forest {
     }
     return take(reshape(tensor(weights_).astype(x.dtype()), {-1, columns_}), at, Axis(0));
   }
-  bool speaks_of_one_class() const { return given_.size() == 1; }
+  bool speaks_of_one_class() const { return voted_.size() == 1; }
   bool is_positive() const {
     return std::ranges::all_of(weights_, [](double w) { return w >= 0; });
   }
-  // The column of what speaks of one class alone.
-  int64_t only() const { return *given_.begin(); }
+  // The column of the only class, if all leaves vote for one.
+  int64_t only() const { return *voted_.begin(); }
 
  private:
   using Id = std::pair<int64_t, int64_t>;  // of a tree, and of a node in it
@@ -231,7 +232,7 @@ class Forest {
     for (size_t i = 0; i < trees.size(); ++i)
       weight(row(trees[i].plain(), ids[i].plain()), columns[i].plain()) += weights[i];
   }
-  // A file that is small may say that they are many.
+  // A small file may claim that there are many.
   void check_table(size_t nodes) const {
     constexpr int64_t most_columns = 1 << 16, most_weights = 1 << 30;
     if (columns_ < 1 || columns_ > most_columns || int64_t(nodes) * columns_ > most_weights)
@@ -240,7 +241,7 @@ class Forest {
   }
   double& weight(int64_t node, int64_t column) {
     if (column < 0 || column >= columns_) c_.reject(fmt::format("a leaf speaks of {}, of {}", column, columns_));
-    given_.insert(column);
+    voted_.insert(column);
     return weights_[size_t(node * columns_ + column)];
   }
   void read_branches(size_t leaves) {
@@ -275,10 +276,10 @@ class Forest {
     }
     read_members();
   }
-  // The sets of the nodes that ask for a member of one, in their order; NaN ends each.
+  // The sets of the nodes that test for membership, in order; NaN ends each.
   void read_members() {
-    const auto asks = [](const std::string& mode) { return mode == "BRANCH_MEMBER"; };
-    if (std::ranges::none_of(modes_, asks)) return;
+    const auto tests_membership = [](const std::string& mode) { return mode == "BRANCH_MEMBER"; };
+    if (std::ranges::none_of(modes_, tests_membership)) return;
     std::vector<std::vector<double>> sets(1);
     for (const double v : c_.tensor("membership_values").to_vector<double>()) {
       if (std::isnan(v)) sets.emplace_back();
@@ -288,30 +289,30 @@ class Forest {
     for (const auto& set : sets) widest_ = std::max(widest_, int64_t(set.size()));
     for (const std::string& mode : modes_) {
       std::vector<double> row(size_t(widest_), NAN);
-      if (asks(mode) && next < sets.size()) std::ranges::copy(sets[next++], row.begin());
+      if (tests_membership(mode) && next < sets.size()) std::ranges::copy(sets[next++], row.begin());
       members_.insert(members_.end(), row.begin(), row.end());
     }
   }
-  // How many steps the longest way has. Nodes that lead in a circle are no tree. Each node is gone through once.
+  // The depth of the deepest leaf. A cycle is no tree. Each node is visited once.
   void find_depth() {
-    constexpr int64_t most = 1000, unseen = -1, open = -2;
-    std::vector<int64_t> below(yes_.size(), unseen);  // a node, steps
+    constexpr int64_t most = 1000, unvisited = -1, open = -2;
+    std::vector<int64_t> below(yes_.size(), unvisited);  // a node, steps
     for (const int64_t root : roots_) {
       std::vector<int64_t> way = {root};
       while (!way.empty()) {
         const auto i = size_t(way.back());
-        const int64_t yes = modes_[i] == "LEAF" ? unseen : yes_[i], no = modes_[i] == "LEAF" ? unseen : no_[i];
-        below[i] = yes == unseen ? 0 : open;
-        int64_t next = unseen, longest = -1;
+        const int64_t yes = modes_[i] == "LEAF" ? unvisited : yes_[i], no = modes_[i] == "LEAF" ? unvisited : no_[i];
+        below[i] = yes == unvisited ? 0 : open;
+        int64_t next = unvisited, longest = -1;
         for (const int64_t child : {yes, no}) {
-          if (child == unseen) continue;
+          if (child == unvisited) continue;
           const int64_t steps = below[size_t(child)];
-          if (steps == unseen) next = child;
+          if (steps == unvisited) next = child;
           if (steps == open || int64_t(way.size()) > most || steps >= most)
             c_.reject(fmt::format("a tree is deeper than {}, or goes in a circle", most));
           longest = std::max(longest, steps);
         }
-        if (next != unseen) {
+        if (next != unvisited) {
           way.push_back(next);
           continue;
         }
@@ -351,12 +352,12 @@ class Forest {
   const int64_t columns_;
   std::map<Id, int64_t> rows_;
   std::vector<int64_t> roots_, features_, yes_, no_;
-  std::vector<double> limits_, weights_, members_;  // members_: of each node, `widest_` numbers
+  std::vector<double> limits_, weights_, members_;  // members_: for each node, `widest_` numbers
   int64_t widest_ = 0;
   std::vector<int32_t> missing_;
   std::vector<std::string> modes_;
   std::set<std::string> kinds_;
-  std::set<int64_t> given_;  // which columns leaves speak of
+  std::set<int64_t> voted_;  // the columns that leaves vote for
   int64_t depth_ = 0, last_feature_ = 0;
 };
 
@@ -387,8 +388,8 @@ Values tree_ensemble_rule(const Call& c) {
                                     : max(leaves, 1);
   return {transformed(transforms[transform], scores).astype(c.x().dtype())};
 }
-// Of one score for the second of two classes, which is a fraction where no leaf is negative. Of the transforms only
-// LOGISTIC is done, as onnxruntime has it.
+// For one score of the second of two classes, which is a probability if no leaf is negative. Of the transforms only
+// LOGISTIC is applied, as in onnxruntime.
 Tensor two_scores(const Call& c, const Tensor& score, bool is_fraction) {
   if (transform_of(c) == "LOGISTIC") return beside(sigmoid(-score), sigmoid(score));
   return is_fraction ? beside(1 - score, score) : beside(-score, score);

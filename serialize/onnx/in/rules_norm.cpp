@@ -36,7 +36,7 @@ Values instance_norm_rule(const Call& c) {
   return {y * along_channels(c.x(1), x.ndim()) + along_channels(c.x(2), x.ndim())};
 }
 
-// Each group of channels by itself. scale and offset are one number a channel; before opset 21 one a group.
+// Each group of channels by itself. scale and offset have one number for each channel; before opset 21 for each group.
 Values group_norm_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t groups = c.integer("num_groups", 1);
@@ -50,7 +50,7 @@ Values group_norm_rule(const Call& c) {
   return {y * for_channels(c.x(1)) + for_channels(c.x(2))};
 }
 
-// The dtype that sums are made in.
+// The dtype in which sums are accumulated.
 DType stash_type(const Call& c, DType d) { return is_half(d) ? c.dtype("stash_type", f32) : d; }
 
 Values layer_norm_rule(const Call& c) {
@@ -90,7 +90,7 @@ Values mean_variance_rule(const Call& c) {
   return {centred / (sqrt(mean(square(centred), axes, true)) + 1e-9)};
 }
 
-// Divided by the squares of the channels around it.
+// Divides by the squares of neighbouring channels.
 Values lrn_rule(const Call& c) {
   const Tensor x = c.x();
   const int64_t size = c.integer("size", 1);

@@ -14,7 +14,7 @@ Axes space_of(const Tensor& x) {
   return axes;
 }
 
-// Whether rill's own pooling does it: no dilation, and windows that end where those of a floor do.
+// Whether rill's own pooling computes it: no dilation, and windows that end where those of a floor do.
 bool is_plain(const Call& c, const Windows& w, const Tensor& x) {
   bool plain = !c.flag("ceil_mode") && x.ndim() <= 5;
   for (Dim d : w.dilation) plain = plain && d == 1;
@@ -26,8 +26,8 @@ Tensor lowest(DType d) {
   return full({}, Tensor(is_unsigned(d) ? int64_t(0) : INT64_MIN >> (64 - 8 * int64_t(size_of(d)))), d);
 }
 
-// The places of elements in the whole operand, counted along rows, or along columns of space (storage_order).
-Tensor places_in(const Tensor& x, bool columns) {
+// The indices of elements in the entire operand, in row-major or column-major order of space (storage_order).
+Tensor indices_in(const Tensor& x, bool columns) {
   Dim step = 1;
   Tensor places = zeros(x.shape(), i64);
   for (int64_t i = 0; i < x.ndim() - 2; ++i) {
@@ -49,22 +49,23 @@ Values max_pool_rule(const Call& c) {
   const Windows w = windows_of(c, x.shape());
   if (!c.wants(1) && is_plain(c, w, x))
     return {max_pool(x, w.kernel, {.strides = w.strides, .padding = w.padding(), .layout = Layout::nchw})};
-  const std::vector<Tensor> seen = seen_by(w, x, lowest(x.dtype()));
-  Tensor best = seen[0];
+  const std::vector<Tensor> in_window = window_elements(w, x, lowest(x.dtype()));
+  Tensor best = in_window[0];
   if (!c.wants(1)) {
-    for (const Tensor& t : seen) best = maximum(best, t);
+    for (const Tensor& t : in_window) best = maximum(best, t);
     return {best};
   }
-  const std::vector<Tensor> places = seen_by(w, places_in(x, c.flag("storage_order")), tensor(int64_t(-1)));
+  const std::vector<Tensor> places = window_elements(w, indices_in(x, c.flag("storage_order")), tensor(int64_t(-1)));
   Tensor at = places[0];
-  for (size_t i = 1; i < seen.size(); ++i) {  // what lies outside is no element, even where all are the lowest
-    const Tensor better = logical_and(greater_equal(places[i], 0), logical_or(greater(seen[i], best), less(at, 0)));
-    best = where(better, seen[i], best), at = where(better, places[i], at);
+  for (size_t i = 1; i < in_window.size(); ++i) {  // padding is no element, even if all elements are the lowest number
+    const Tensor is_better =
+        logical_and(greater_equal(places[i], 0), logical_or(greater(in_window[i], best), less(at, 0)));
+    best = where(is_better, in_window[i], best), at = where(is_better, places[i], at);
   }
   return {best, at};
 }
 
-// What sums are kept in: those of halves would round after each addition.
+// Sums are accumulated in this dtype: halves would round after each addition.
 Tensor wide(const Tensor& x) { return is_half(x.dtype()) ? x.astype(f32) : x; }
 
 Tensor total(const std::vector<Tensor>& parts) {
@@ -92,14 +93,14 @@ Values average_pool_rule(const Call& c) {
     present = pad(present, widths, full({}, 1, y.dtype()));
   }
   const Tensor zero = full({}, 0, y.dtype());
-  return {(total(seen_by(w, y, zero)) / total(seen_by(over, present, zero))).astype(x.dtype())};
+  return {(total(window_elements(w, y, zero)) / total(window_elements(over, present, zero))).astype(x.dtype())};
 }
 
 Values lp_pool_rule(const Call& c) {
   const Tensor x = c.x(), y = wide(x);
   const double p = double(c.integer("p", 2));
   const Windows w = windows_of(c, y.shape());
-  const Tensor sums = total(seen_by(w, power(abs(y), p), full({}, 0, y.dtype())));
+  const Tensor sums = total(window_elements(w, power(abs(y), p), full({}, 0, y.dtype())));
   return {power(sums, 1 / p).astype(x.dtype())};
 }
 Values global_lp_pool_rule(const Call& c) {
@@ -108,7 +109,7 @@ Values global_lp_pool_rule(const Call& c) {
   return {power(sum(power(abs(y), p), space_of(y), true), 1 / p).astype(x.dtype())};
 }
 
-// Each element goes back to the place that MaxPool took it from.
+// Each element goes back to the index from which MaxPool took it.
 Values max_unpool_rule(const Call& c) {
   const Tensor x = c.x(0), places = c.x(1);
   Shape out = x.shape();
@@ -124,7 +125,7 @@ Values max_unpool_rule(const Call& c) {
     for (Dim d : c.dims(2)) given.push_back(d);
     if (given.size() != out.size()) c.reject("output_shape has another number of axes");
   }
-  // Places count in the shape that follows from the attributes; a larger one is laid around it.
+  // Indices refer to the shape that follows from the attributes; a larger one is padded.
   GatherAttrs flat;
   flat.axes = {0};
   const Tensor y =
@@ -134,7 +135,7 @@ Values max_unpool_rule(const Call& c) {
   return {pad(y, widths, full({}, 0, x.dtype()))};
 }
 
-// Columns [n, channels * block, places], each laid back where it was taken from, and added up.
+// Columns [n, channels * block, places], each added to the pixels that it was taken from.
 Values col2im_rule(const Call& c) {
   const Tensor x = c.x(0);
   const Dims image = c.dims(1), block = c.dims(2);

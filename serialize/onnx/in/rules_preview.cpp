@@ -1,5 +1,5 @@
 // Operators of the domains ai.onnx.preview and ai.onnx.preview.training: attention with functions of the scores, and
-// steps of optimizers. And DeformConv, a convolution that looks where another network says.
+// steps of optimizers. And DeformConv, a convolution with offsets from another network.
 #include <cmath>
 
 #include "rill/ops/linear_algebra.h"
@@ -31,13 +31,13 @@ Values flex_attention_rule(const Call& c) {
   const Tensor root = full({}, double(std::sqrt(scale)), q.dtype());
   const DType precise = c.dtype("softmax_precision", q.dtype() == f64 ? f64 : f32);
   const Tensor scores = matmul(q * root, matrix_transpose(k * root)).astype(precise);
-  const Tensor shares = modified(c, "prob_mod", softmax(modified(c, "score_mod", scores), -1));
-  return {matmul(shares, v.astype(precise)).astype(v.dtype())};
+  const Tensor probabilities = modified(c, "prob_mod", softmax(modified(c, "score_mod", scores), -1));
+  return {matmul(probabilities, v.astype(precise)).astype(v.dtype())};
 }
 
 // --- Steps of optimizers ---------------------------------------------------------------------------------------------
 
-// The operands behind the rate and the number of steps so far: lists of equal length, one after the other.
+// The operands after the rate and the number of steps so far: lists of equal length, one after the other.
 struct Step {
   const Call& c;
   size_t count;
@@ -49,7 +49,7 @@ struct Step {
     steps = reshape(c.x(1), {});
   }
   Tensor at(size_t list, size_t i) const { return c.x(2 + list * count + i); }
-  // With the decay of weights that the node says.
+  // With the node's weight decay.
   Tensor gradient(size_t i) const { return at(0, i) * float(c.real("norm_coefficient", 0)) + at(1, i); }
 };
 Values joined_lists(std::initializer_list<Values> lists) {
@@ -105,18 +105,18 @@ Values adam_rule(const Call& c) {
 
 // --- DeformConv ------------------------------------------------------------------------------------------------------
 
-// What x [n, groups, channels, pixels] has between pixels, at places [n, groups, 1, ...] in rows and columns; 0 outside.
-Tensor between_pixels(const Tensor& x, Dim height, Dim width, const Tensor& row, const Tensor& column) {
+// x [n, groups, channels, pixels] interpolated at rows and columns [n, groups, 1, ...]; 0 outside.
+Tensor interpolated(const Tensor& x, Dim height, Dim width, const Tensor& row, const Tensor& column) {
   Tensor sum;
   for (int corner = 0; corner < 4; ++corner) {
     const Tensor r = floor(row) + corner / 2, q = floor(column) + corner % 2;
-    const Tensor share = (1 - abs(row - r)) * (1 - abs(column - q));
+    const Tensor weight = (1 - abs(row - r)) * (1 - abs(column - q));
     const Tensor inside =
         (r >= 0) & (r <= Tensor(height - 1).astype(r.dtype())) & (q >= 0) & (q <= Tensor(width - 1).astype(q.dtype()));
     const Tensor at = where(inside, r * Tensor(width).astype(r.dtype()) + q, 0).astype(i64);
     Shape places = at.shape();
     places[2] = x.dim(2);
-    const Tensor part = take_along_axis(x, broadcast_to(at, places), 3) * where(inside, share, 0);
+    const Tensor part = take_along_axis(x, broadcast_to(at, places), 3) * where(inside, weight, 0);
     sum = sum.defined() ? sum + part : part;
   }
   return sum;
@@ -134,7 +134,7 @@ Values deform_conv_rule(const Call& c) {
     c.reject("its operands' channels do not fit");
   const DType d = x.dtype();
   const Tensor moved = reshape(offset, {n, sets, taps, 2, places});
-  // Where a tap looks without an offset: [taps, places].
+  // The positions of taps without an offset: [taps, places].
   const auto grid = [&](size_t axis) {
     const Tensor tap = iota({taps}, 0), place = iota({places}, 0);
     const Tensor k = axis == 0 ? tap / int64_t(windows.kernel[1]) : remainder(tap, int64_t(windows.kernel[1]));
@@ -148,7 +148,7 @@ Values deform_conv_rule(const Call& c) {
     return reshape(by + grid(axis), {n, sets, 1, places * taps});
   };
   Tensor seen =
-      between_pixels(reshape(x, {n, sets, x.dim(1) / sets, x.dim(2) * x.dim(3)}), x.dim(2), x.dim(3), at(0), at(1));
+      interpolated(reshape(x, {n, sets, x.dim(1) / sets, x.dim(2) * x.dim(3)}), x.dim(2), x.dim(3), at(0), at(1));
   if (c.has(4)) seen = seen * reshape(c.x(4), {n, sets, 1, places * taps});
   const Tensor columns = reshape(seen, {n, groups, w.dim(1) * taps, places});
   const Tensor rows = reshape(w, {groups, w.dim(0) / groups, w.dim(1) * taps});

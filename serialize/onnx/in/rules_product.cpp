@@ -25,8 +25,8 @@ Values matmul_rule(const Call& c) {
   return {matmul(c.x(0), c.x(1))};
 }
 
-// A last axis of one element, under a kernel of one, as some exporters write convolutions over time, is left out: kernels
-// run along the last axis, and are several times as fast where that is the long one.
+// A last axis of one element, under a kernel of one, as some exporters write convolutions over time, is removed:
+// kernels run along the last axis, and are several times as fast if that is the long one.
 Tensor over_fewer_axes(const Tensor& x, const Tensor& w, const Windows& windows, ConvOptions o) {
   const auto is = [](Dim d, int64_t n) { return !d.is_open() && d.plain() == n; };
   if (x.ndim() < 4 || !is(x.dim(-1), 1) || !is(w.dim(-1), 1) || !is(windows.lo.back(), 0) || !is(windows.hi.back(), 0))
@@ -53,7 +53,7 @@ Values conv_rule(const Call& c) {
   return {c.has(2) ? y + along_channels(c.x(2), y.ndim()) : y};
 }
 
-// ONNX gives either the paddings, which are cut off, or the sizes that must come out.
+// ONNX gives either the paddings, which are cut off, or the sizes of the result.
 SpacePadding transposed_padding(const Call& c, const Shape& x, const ConvTransposeOptions& o, const Shape& kernel) {
   const size_t n = x.size() - 2;
   const Dims pads = c.integers("pads", Dims(2 * n, 0)), sizes = c.integers("output_shape");
@@ -88,7 +88,7 @@ Values conv_transpose_rule(const Call& c) {
   if (o.strides.size() != n || o.dilation.size() != n || o.output_padding.size() != n)
     c.reject("an attribute does not have an entry for each axis of space");
   const SpacePadding p = transposed_padding(c, x.shape(), o, w.shape());
-  // The whole result first, for a padding beyond the stride may be cut off or added at either end.
+  // The uncropped result first, for a padding beyond the stride may be cut off or added at either end.
   Dims grow = o.output_padding;
   o.output_padding = {};
   Tensor y = conv_transpose(x, w, o);

@@ -1,4 +1,4 @@
-// Quantised operators, as the arithmetic that they stand for: integers are turned into numbers, and back.
+// Quantised operators, as the arithmetic that they represent: integers are converted to numbers, and back.
 #include <cmath>
 
 #include "rill/serialize/onnx/in/interpreter.h"
@@ -8,8 +8,9 @@
 namespace rill::onnx_import {
 namespace {
 
-// A scale or zero point so that it meets `x`: one number, one for each place along `axis`, or one for each block there.
-Tensor spread(const Call& c, const Tensor& v, const Tensor& x, int64_t axis, int64_t block) {
+// A scale or zero point shaped to broadcast with `x`: one number, one for each index along `axis`, or one for each
+// block.
+Tensor broadcastable(const Call& c, const Tensor& v, const Tensor& x, int64_t axis, int64_t block) {
   if (v.ndim() == 0 || (v.ndim() == 1 && v.size() == 1)) return reshape(v, {});
   if (v.ndim() == 1) return along_channels(v, x.ndim(), axis_of(c, axis, x.ndim()));
   axis = axis_of(c, axis, x.ndim());
@@ -32,7 +33,7 @@ Limits limits_of(const NarrowFormat& f) {
 
 // round(steps) + zero, within limits.
 Tensor stepped_within(const Tensor& steps, const Tensor& zero, DType to, const Limits& l) {
-  // f32 holds all that does not end at a limit of 16 bits.
+  // f32 holds everything that does not end at a limit of 16 bits.
   const DType d = size_of(to) <= 2 ? f32 : f64;
   return clip(round(steps).astype(d) + zero.astype(d), l.low, l.high).astype(to);
 }
@@ -49,9 +50,9 @@ Values quantize_rule(const Call& c) {
   const DType to = c.has(2) ? c.x(2).dtype() : c.dtype("output_dtype", u8);
   if (!is_integer(to) && !narrow) c.reject("gives integers, or floating numbers of 8 bits or less");
   const DType precision = c.dtype("precision", promote(x.dtype(), c.x(1).dtype()));
-  const Tensor zero = c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, to);
+  const Tensor zero = c.has(2) ? broadcastable(c, c.x(2), x, axis, block) : full({}, 0, to);
   const Tensor wide = is_floating(x.dtype()) ? x.astype(precision) : x.astype(f32);
-  const Tensor scale = spread(c, c.x(1), x, axis, block);
+  const Tensor scale = broadcastable(c, c.x(1), x, axis, block);
   if (!narrow) return {quantised(wide, scale, zero, to)};
   Value y(is_integer(to) ? quantised_within(wide, scale, zero, to, limits_of(*narrow))
                          : narrowed(wide / scale.astype(wide.dtype()) + zero.astype(wide.dtype()), *narrow,
@@ -59,8 +60,8 @@ Values quantize_rule(const Call& c) {
   y.narrow = narrow->number;
   return {y};
 }
-// The operands of DequantizeLinear, where they are bytes with one scale, or one for each place along an axis.
-std::shared_ptr<const Bytes> bytes_behind(const Call& c) {
+// The operands of DequantizeLinear, if they are bytes with one scale, or one for each index along an axis.
+std::shared_ptr<const Bytes> operand_bytes(const Call& c) {
   const Tensor x = c.x(0), scale = c.x(1);
   if ((x.dtype() != u8 && x.dtype() != i8) || scale.dtype() != f32 || scale.ndim() > 1 || c.in[0].narrow != 0 ||
       x.ndim() == 0)
@@ -75,13 +76,13 @@ Values dequantize_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   const DType to = c.dtype("output_dtype", c.x(1).dtype());
-  if (const auto bytes = bytes_behind(c); bytes && to == f32) {
+  if (const auto bytes = operand_bytes(c); bytes && to == f32) {
     Value y(imported::all_constant(c.in) && x.ndim() > 1 ? Tensor() : restored(*bytes));
     y.bytes = bytes;
     return {y};
   }
-  const Tensor scale = spread(c, c.x(1), x, axis, block);
-  const Tensor y = restored(x, scale, c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, x.dtype()));
+  const Tensor scale = broadcastable(c, c.x(1), x, axis, block);
+  const Tensor y = restored(x, scale, c.has(2) ? broadcastable(c, c.x(2), x, axis, block) : full({}, 0, x.dtype()));
   return {y.astype(to)};
 }
 
@@ -90,7 +91,7 @@ Values dynamic_quantize_rule(const Call& c) {
   return {b.values, b.scale, b.zero};
 }
 
-// The zero points of a left operand are one a row, of a right one one a column.
+// Zero points of a left operand are one for each row, of a right one one for each column.
 Tensor for_rows(const Tensor& v) { return v.ndim() == 1 && v.size() != 1 ? expand_dims(v, -1) : v; }
 Centred left(const Call& c, size_t i, size_t zero) {
   return centred(c, i, zero, [](const Tensor& z, const Tensor&) { return for_rows(z); });
@@ -111,7 +112,7 @@ Values qlinear_matmul_rule(const Call& c) {
 Tensor for_outputs(const Tensor& v, int ndim, int64_t axis) {
   return v.size() == 1 ? reshape(v, {}) : along_channels(v, ndim, axis);
 }
-// Of operand 0 and of operand `weights`, with their zero points.
+// Operand 0 and operand `weights`, with their zero points.
 Tensor integer_conv(const Call& c, size_t weights, size_t x_zero, size_t w_zero) {
   const Tensor x = c.x(0), w = c.x(weights);
   if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
@@ -129,7 +130,7 @@ Values conv_integer_rule(const Call& c) { return {integer_conv(c, 1, 2, 3).astyp
 Values qlinear_conv_rule(const Call& c) {
   Tensor y = integer_conv(c, 3, 2, 5).astype(f64);
   if (c.has(8)) y = y + along_channels(c.x(8).astype(f64), y.ndim());
-  // Rules know the scales: one factor, made once, and no quotient for each number.
+  // If the scales are known: one factor, computed once, and no quotient for each number.
   const Tensor factor =
       reshape(c.x(1), {}).astype(f64) * for_outputs(c.x(4), y.ndim(), 1).astype(f64) / reshape(c.x(6), {}).astype(f64);
   return {stepped(y * factor, reshape(c.x(7), {}))};
@@ -144,7 +145,7 @@ Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType
   return quantised_within(x, scale, zero, to, limits_of(to));
 }
 Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
-  const DType d = size_of(x.dtype()) <= 2 ? f32 : f64;  // where differences of two are exact
+  const DType d = size_of(x.dtype()) <= 2 ? f32 : f64;  // which holds differences of two exactly
   return (x.astype(d) - zero.astype(d)).astype(scale.dtype()) * scale;
 }
 Bytes bytes_of(const Tensor& x) {

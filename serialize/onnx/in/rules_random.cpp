@@ -1,4 +1,4 @@
-// Random numbers, from rill's generator: those of a seed that a file names come from a key of that seed.
+// Random numbers, from rill's generator: those with a seed in the file come from a key of that seed.
 #include "rill/serialize/onnx/in/interpreter.h"
 
 namespace rill::onnx_import {
@@ -35,7 +35,7 @@ Values bernoulli_rule(const Call& c) {
   const Tensor p = c.x();
   return {random::bernoulli(p, p.shape(), {.key = key_of(c)}).astype(c.dtype("dtype", p.dtype()))};
 }
-// [batch, classes] of logarithms to [batch, sample_size] of classes.
+// [batch, classes] log probabilities to [batch, sample_size] classes.
 Values multinomial_rule(const Call& c) {
   const Tensor drawn = random::categorical(c.x(), {c.integer("sample_size", 1)}, {.key = key_of(c)});
   return {transpose(drawn).astype(c.dtype("dtype", i32))};

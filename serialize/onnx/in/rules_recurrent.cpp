@@ -21,8 +21,8 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Activation = std::function<Tensor(const Tensor&)>;
 
-// An activation as the file names it. The file's alphas are one list, of which each activation that takes an alpha gets
-// the next; its betas likewise.
+// An activation by its name in the file. The file's alphas are one list, of which each activation with an alpha gets
+// the next; the same for betas.
 struct NamedActivation {
   std::string name;
   double alpha = 0, beta = 0;
@@ -34,7 +34,7 @@ bool takes_alpha(const std::string& name) {
 }
 bool takes_beta(const std::string& name) { return name == "affine" || name == "scaledtanh" || name == "hardsigmoid"; }
 
-// usual.size() activations for each direction: the file's, or `usual` where it names none.
+// usual.size() activations for each direction: the file's, or `usual` if it names none.
 std::vector<NamedActivation> named_activations(const Call& c, const std::vector<std::string>& usual,
                                                int64_t directions) {
   const std::vector<std::string> names = c.strings("activations");
@@ -70,14 +70,14 @@ Activation activation_of(const Call& c, const NamedActivation& f) {
   c.reject("an unknown activation, '" + name + "'");
 }
 
-// A dense copy of x. The transposed weights are copied once, so that no step reads them by strides.
+// A dense copy of x. The transposed weights are copied once, so that no step reads them with strides.
 Tensor copied(const Tensor& x) {
   static const Op& copy = *find_stored_op("copy");
   return apply1(copy, {&x}, {}, Where::current());
 }
 
-// What steps compute with: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden], undefined where
-// it is part of what is projected. Of two directions together these and the states have them as the first axis.
+// The weights of the steps: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden], undefined if
+// it is part of the projection. For two directions together these and the states have them as the first axis.
 struct Weights {
   int64_t direction = 0;
   Tensor r, r_bias, peepholes;
@@ -89,13 +89,13 @@ struct Recurrence {
   int64_t gates, hidden, directions;
   bool batch_first;
   Tensor x;             // [steps, batch, in]
-  Tensor bias, r_bias;  // [directions, gates hidden], which x W and h R are summed with
+  Tensor bias, r_bias;  // [directions, gates hidden], the biases of x W and h R
   Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn
-  bool by_bytes = false;               // W and R are integers, and what meets them is rounded to bytes
+  bool by_bytes = false;               // W and R are integers, and their operands are rounded to bytes
 
   // `adds_all`: a step only sums x W, h R and the two biases, so that both biases are added to x W before the scan. Not
-  // so in a GRU, whose reset gate may scale h R and its bias.
+  // in a GRU, whose reset gate may scale h R and its bias.
   Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual, bool adds_all)
       : c(call), gates(gates), by_bytes(call.node.op_type() == "DynamicQuantizeLSTM") {
     if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
@@ -150,7 +150,7 @@ struct Recurrence {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
   }
-  // Of one direction; of both together, where none is given.
+  // Of one direction; of both together without `d`.
   Weights weights(std::optional<int64_t> d) const {
     const auto of = [&](const Tensor& t) { return d ? t(*d) : expand_dims(t, 1); };
     std::optional<EagerScope> now;
@@ -183,11 +183,11 @@ struct Recurrence {
     now.reset();
     return product(x, w, 8, d) + bias(d);
   }
-  // Both directions' along axis 1, each from the step that it begins with.
-  static Tensor meeting(const Tensor& forth, const Tensor& back) { return stack({forth, reverse(back, 0)}, 1); }
+  // Both directions along axis 1, each from its first step.
+  static Tensor both_directions(const Tensor& forth, const Tensor& back) { return stack({forth, reverse(back, 0)}, 1); }
 
-  // Runs `step(state, projected row)` over time: the state is h, or h and c; gives the last state and all h. `times`:
-  // which step each row is of.
+  // Runs `step(state, projected row)` over time: the state is h, or h and c; returns the last state and all h. `times`:
+  // the step of each row.
   template <class F>
   std::pair<Tensors, Tensor> over_time(bool back, const Tensors& state, const Tensor& rows, const Tensor& times,
                                        F step) const {
@@ -195,7 +195,7 @@ struct Recurrence {
         [&](const Tensors& s, const std::pair<Tensor, Tensor>& row) {
           Tensors next = step(s, row.first);
           Tensor y = next[0];
-          if (lengths.defined()) {  // beyond a sequence's end its state stays, and its output is 0
+          if (lengths.defined()) {  // after a sequence's end its state stays, and its output is 0
             const Tensor runs = expand_dims(less(expand_dims(row.second, -1), lengths.astype(i64)), -1);
             for (size_t i = 0; i < next.size(); ++i) next[i] = where(runs, next[i], s[i]);
             y = where(runs, y, zeros_like(y));
@@ -226,15 +226,16 @@ struct Recurrence {
   Values run_together(F step) const {
     const Weights w = weights({});
     const Tensor times = iota({x.dim(0)});
-    auto [end, y] = over_time(false, first_states({}), meeting(projected(0), projected(1)), meeting(times, times),
-                              [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
+    auto [end, y] =
+        over_time(false, first_states({}), both_directions(projected(0), projected(1)), both_directions(times, times),
+                  [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
     std::vector<Tensors> last(2);
     for (const Tensor& s : end)
       for (int64_t d : {0, 1}) last[size_t(d)].push_back(s(d));
     return results({y(all, 0), reverse(y(all, 1), 0)}, last);
   }
 
-  // Y, Y_h and, of an LSTM, Y_c, of what each direction gave.
+  // Y, Y_h and, for an LSTM, Y_c, from the results of each direction.
   Values results(const Tensors& all, const std::vector<Tensors>& last) const {
     const Tensor y = stack(all, 1);  // [steps, directions, batch, hidden]
     Values out = {batch_first ? transpose(y, {2, 0, 1, 3}) : y};
@@ -263,7 +264,7 @@ Values lstm_rule(const Call& c) {
   const bool coupled = c.flag("input_forget");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
     const Tensor sums = row + r.product(s[0], w.r, 10, w.direction);
-    // Gate i, which may look at the cell.
+    // Gate i, which may have a peephole to the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
       return w.f[0](r.clipped(c.has(7) ? sum + cell * gate(w.peepholes, peephole, h) : sum));
@@ -275,8 +276,8 @@ Values lstm_rule(const Call& c) {
   });
 }
 
-// com.microsoft's: W and R are integers, [directions, in, gates hidden], with scales and zero points, one number a direction
-// or one a column; what meets them is rounded to bytes, over the range of the whole operand.
+// com.microsoft's: W and R are integers, [directions, in, gates hidden], with scales and zero points, one number for
+// each direction or each column; their operands are rounded to bytes, over the range of the entire operand.
 Values dynamic_lstm_rule(const Call& c) {
   Call turned = c;
   for (size_t i : {1, 2}) {

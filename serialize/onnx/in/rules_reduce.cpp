@@ -8,8 +8,8 @@
 namespace rill::onnx_import {
 namespace {
 
-// The axes of a reduction: an attribute before opset 18 (ReduceSum: 13), an operand since. None: all of them, or, where
-// the file says so, nothing is reduced.
+// The axes of a reduction: an attribute before opset 18 (ReduceSum: 13), an operand since. None: all of them or, if the
+// file says so, nothing is reduced.
 template <class F>
 Values reduced(const Call& c, F f) {
   const Tensor x = c.x();
@@ -17,7 +17,7 @@ Values reduced(const Call& c, F f) {
   if (axes.empty() && c.flag("noop_with_empty_axes")) return {f(x, ReduceOptions{}, true)};
   return {f(x, ReduceOptions{.axis = axes, .keepdims = c.flag("keepdims", true)}, false).astype(x.dtype())};
 }
-// What each element is made into first, and what folds them.
+// The map of each element before the fold, and the fold.
 using Map = Tensor (*)(const Tensor&);
 using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
 template <Map before, Fold fold, Map after>
@@ -33,7 +33,7 @@ Tensor squared(const Tensor& x) { return square(x); }
 Tensor root(const Tensor& x) { return sqrt(x); }
 Tensor logarithm(const Tensor& x) { return log(x); }
 
-// How many elements become one.
+// The number of elements that become one.
 Dim reduced_size(const Tensor& x, const ReduceOptions& options) {
   if (options.axis.empty()) return x.size();
   Dim n = 1;
@@ -41,14 +41,14 @@ Dim reduced_size(const Tensor& x, const ReduceOptions& options) {
   return n;
 }
 
-// Of no elements at all, ONNX gives the dtype's smallest (or largest) number.
+// For no elements, ONNX returns the dtype's smallest (or largest) number.
 template <bool largest>
 Values extreme(const Call& c) {
   return reduced(c, [](const Tensor& x, const ReduceOptions& options, bool each) {
     if (each) return x;
     const DType d = x.dtype();
     const Tensor y = is_bool(d) ? x.astype(u8) : x;
-    const Dim n = reduced_size(y, options);  // (a trace of sizes that are open refuses 0 where it took others)
+    const Dim n = reduced_size(y, options);  // (a trace of open sizes rejects 0 if it was made for others)
     if (n.hint() != 0 || n != 0) return (largest ? max(y, options) : min(y, options)).astype(d);
     Tensor limit;
     if (is_bool(d)) limit = full({}, largest ? 0 : 1, u8);

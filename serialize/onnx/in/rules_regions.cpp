@@ -1,4 +1,4 @@
-// RoiAlign: regions of a picture, each read at places between its pixels.
+// RoiAlign: regions of an image, each sampled between its pixels.
 #include <algorithm>
 #include <cmath>
 
@@ -7,8 +7,8 @@
 namespace rill::onnx_import {
 namespace {
 
-// Where along an axis of `size` pixels places [regions, points] lie: the pixel before and the one behind, how far it is
-// to that, and whether the place is outside.
+// Points [regions, points] along an axis of `size` pixels: the pixels before and after each, its distance to the first,
+// and whether it is outside.
 struct Between {
   Tensor low, high, part, outside;
   Between(const Tensor& at, Dim size) {
@@ -41,20 +41,20 @@ struct Regions {
       if (n < 1 || n > 1 << 16) c.reject("an impossible size of the result");
     if (centred) boxes = boxes - 0.5;
   }
-  // How long regions are along an axis, 0 the height: [regions, 1].
+  // The lengths of regions along an axis, 0 being the height: [regions, 1].
   Tensor length(int axis) const {
     const Tensor n = boxes(all, slice(3 - axis, 4 - axis)) - boxes(all, slice(1 - axis, 2 - axis));
     return centred ? n : maximum(n, 1);
   }
-  // Places [regions, out * points] of so many points in each cell.
-  Tensor places(int axis, int64_t points) const {
+  // Points [regions, out * points], so many in each cell.
+  Tensor sample_points(int axis, int64_t points) const {
     const int64_t n = out[axis] * points;
     const Tensor at = (iota({1, n}, 1).astype(x.dtype()) + 0.5) / double(points);
     return boxes(all, slice(1 - axis, 2 - axis)) + at * (length(axis) / double(out[axis]));
   }
   // [regions, channels, height, width], from so many points in each cell.
   Tensor read(int64_t rows, int64_t columns) const {
-    const Between y(places(0, rows), x.dim(2)), z(places(1, columns), x.dim(3));
+    const Between y(sample_points(0, rows), x.dim(2)), z(sample_points(1, columns), x.dim(3));
     GatherAttrs attrs;
     attrs.axes = {0, 2, 3};
     const auto pixel = [&](const Tensor& row, const Tensor& column) {
@@ -65,7 +65,7 @@ struct Regions {
     const Tensor outside = expand_dims(expand_dims(y.outside, 2) | expand_dims(z.outside, 1), 3);
     Tensor corners[] = {pixel(y.low, z.low) * (1 - down) * (1 - right), pixel(y.low, z.high) * (1 - down) * right,
                         pixel(y.high, z.low) * down * (1 - right), pixel(y.high, z.high) * down * right};
-    const bool largest = c.text("mode", "avg") == "max";  // of the weighted corners, as ONNX has it
+    const bool largest = c.text("mode", "avg") == "max";  // of the weighted corners, as in ONNX
     Tensor v = corners[0];
     for (int i = 1; i < 4; ++i) v = largest ? maximum(v, corners[i]) : v + corners[i];
     v = where(outside, 0, v);

@@ -1,5 +1,5 @@
-// Resize and Upsample, axis by axis: the elements that make one of the result are gathered and weighted; nearest
-// neighbours are picked. So both are differentiable, whatever the mode, and take memory in proportion to the result.
+// Resize and Upsample, axis by axis: the elements that each result is a sum of are gathered and weighted; nearest
+// neighbours are gathered. So both are differentiable in every mode, and take memory in proportion to the result.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -11,11 +11,11 @@
 namespace rill::onnx_import {
 namespace {
 
-// An axis of the source and of the result. Their sizes may be open; all that follows from them is computed as tensors, so
-// that one trace resizes pictures of every size. Where no size is open these are constants of the trace.
+// An axis of the source and of the result. Their sizes may be open; everything that follows from them is computed as
+// tensors, so that one trace resizes images of every size. Without open sizes these are constants of the trace.
 struct AxisResize {
   Dim in, out;
-  std::optional<double> scale = {};  // none: that of the sizes
+  std::optional<double> scale = {};  // none: the ratio of the sizes
   double first = 0, last = 1;        // tf_crop_and_resize's part of the source
 
   bool is_open() const { return in.is_open() || out.is_open(); }
@@ -26,12 +26,12 @@ struct AxisResize {
   Tensor in_size() const { return Tensor(in).astype(f64); }
   Tensor out_size() const { return Tensor(out).astype(f64); }
   Tensor factor() const { return scale ? Tensor(*scale).astype(f64) : out_size() / in_size(); }
-  // Where it has to be known here.
+  // For code that needs the number now.
   double number() const { return scale ? *scale : double(int64_t(out)) / double(int64_t(in)); }
 };
 
-// Where in the source each place of the result lies.
-Tensor source_places(const Call& c, const std::string& mode, const AxisResize& a) {
+// The coordinates in the source of each element of the result.
+Tensor source_coordinates(const Call& c, const std::string& mode, const AxisResize& a) {
   const Tensor y = iota({a.out}, 0, f64), scale = a.factor(), size = a.in_size();
   const Tensor length = scale * size, most = size - 1.0, one = equal(length, 1.0);
   const auto unless_one = [&](const Tensor& otherwise, const Tensor& of_one) { return where(one, of_one, otherwise); };
@@ -49,7 +49,7 @@ Tensor source_places(const Call& c, const std::string& mode, const AxisResize& a
   c.reject("an unknown coordinate_transformation_mode, '" + mode + "'");
 }
 
-// Before opset 11 nobody says it, and ONNX's own examples round down where they enlarge, and up where they shrink.
+// Before opset 11 it is unspecified; ONNX's own examples round down when enlarging, and up when shrinking.
 std::string nearest_mode(const Call& c, const AxisResize& a) {
   if (c.opset < 11) return a.number() < 1 ? "ceil" : "floor";
   return c.text("nearest_mode", "round_prefer_floor");
@@ -60,17 +60,17 @@ Tensor nearest(const std::string& mode, const Tensor& x) {
   if (mode == "round_prefer_ceil") return floor(x + 0.5);
   return ceil(x - 0.5);
 }
-Tensor within_source(const Tensor& places, const AxisResize& a) {
-  return maximum(minimum(places, a.in_size() - 1.0), 0.0).astype(i64);
+Tensor within_source(const Tensor& positions, const AxisResize& a) {
+  return maximum(minimum(positions, a.in_size() - 1.0), 0.0).astype(i64);
 }
 
-// The source goes on as its edges do.
-imported::TapTensors taps_of(const Call& c, const Tensor& places, const AxisResize& a) {
+// The source continues as its edges do.
+imported::TapTensors taps_of(const Call& c, const Tensor& positions, const AxisResize& a) {
   const bool cubic = c.text("mode", "nearest") == "cubic";
   const double shrink = c.flag("antialias") ? std::min(a.number(), 1.0) : 1.0;
   const auto reach = int64_t(std::ceil((cubic ? 2 : 1) / shrink));
-  // From floor(x) - reach + 1 to floor(x) + reach: those beyond are as far away as the filter reaches.
-  const Tensor x = expand_dims(places, 1);
+  // From floor(x) - reach + 1 to floor(x) + reach: taps beyond are out of the filter's reach.
+  const Tensor x = expand_dims(positions, 1);
   const Tensor at = floor(x) + (iota({2 * reach}, 0, f64) + double(1 - reach));
   const Tensor d = (at - x) * shrink;
   Tensor w = cubic ? imported::cubic_weights(d, c.real("cubic_coeff_a", -0.75)) : imported::linear_weights(d);
@@ -80,7 +80,7 @@ imported::TapTensors taps_of(const Call& c, const Tensor& places, const AxisResi
   return {2 * reach, within_source(at, a), w / where(equal(total, 0.0), ones_like(total), total)};
 }
 
-// How often each element is repeated, where that is all that a resize does: 0 where it does something else.
+// How often each element is repeated, if that is all that a resize does; else 0.
 int64_t repeats(const Call& c, const AxisResize& a, const std::string& mode, const std::string& coordinates) {
   const double k = a.scale.value_or(0);
   if (mode != "nearest" || k < 1 || k > 64 || k != std::floor(k)) return 0;
@@ -94,24 +94,24 @@ Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a
   const std::string mode = c.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "cubic") c.reject("an unknown mode, '" + mode + "'");
   if (const int64_t k = repeats(c, a, mode, coordinates)) return repeat(x, k, Axis(axis));
-  Tensor places, outside;
+  Tensor positions, outside;
   imported::TapTensors taps;
   {
     std::optional<EagerScope> constant;
     if (!a.is_open()) constant.emplace();
-    const Tensor at = source_places(c, coordinates, a);
+    const Tensor at = source_coordinates(c, coordinates, a);
     outside = logical_or(less(at, 0.0), greater(at, a.in_size() - 1.0));
-    if (mode == "nearest") places = within_source(nearest(nearest_mode(c, a), at), a);
+    if (mode == "nearest") positions = within_source(nearest(nearest_mode(c, a), at), a);
     else taps = taps_of(c, at, a);
   }
-  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : imported::weighted(x, axis, taps);
+  Tensor y = mode == "nearest" ? take(x, positions, Axis(axis)) : imported::weighted(x, axis, taps);
   if (coordinates == "tf_crop_and_resize")
     y = where(along_channels(outside, x.ndim(), axis), full({}, Tensor(c.real("extrapolation_value", 0)), y.dtype()),
               y);
   return y;
 }
 
-// floor(n * scale): of an open size, where the scale is a small fraction.
+// floor(n * scale): for an open size, if the scale is a small fraction.
 Dim scaled(Dim n, double scale) {
   for (int64_t q = 1; n.is_open() && q <= 64; ++q) {
     const double p = std::round(scale * double(q)), fraction = p / double(q);
@@ -120,7 +120,7 @@ Dim scaled(Dim n, double scale) {
   return int64_t(std::floor(double(int64_t(n)) * scale + 1e-9));
 }
 
-// Scales and sizes of the axes that are named, or of all.
+// Scales and sizes of the named axes, or of all.
 std::vector<AxisResize> plan(const Call& c, const Tensor& x, const Dims& axes, size_t scales_at, size_t sizes_at) {
   std::vector<AxisResize> all;
   const bool by_size = c.has(sizes_at) && (c.in[sizes_at].kind == Value::Kind::sizes || c.x(sizes_at).size() != 0);
@@ -160,7 +160,7 @@ Values resize_by(const Call& c, size_t scales_at, size_t sizes_at, const std::st
   Tensor y = x;
   for (size_t i = 0; i < steps.size(); ++i)
     if (!steps[i].does_nothing()) y = resized(c, y, axis_of(c, axes[i], x.ndim()), steps[i], coordinates);
-  if (is_integer(x.dtype()) && is_floating(y.dtype())) {  // cubic weights go beyond what they weigh
+  if (is_integer(x.dtype()) && is_floating(y.dtype())) {  // cubic weights overshoot
     const IntegerInfo range = iinfo(x.dtype());
     y = clip(round(y), double(range.min), double(range.max));
   }
@@ -173,23 +173,23 @@ Values resize_rule(const Call& c) {
 }
 Values upsample_rule(const Call& c) { return resize_by(c, 1, SIZE_MAX, "asymmetric"); }
 
-// [n, c, h, w] read at places in [-1, 1] of each axis of space: [n, h', w', 2], the last axis x before y.
+// [n, c, h, w] sampled at points in [-1, 1] for each axis of space: [n, h', w', 2], the last axis x before y.
 struct Sampler {
   const Call& c;
   Tensor x;  // [n, c, space...]
   bool corners;
   std::string outside;
 
-  // The element of each place, given as whole numbers [n, points] for each axis of space.
-  Tensor at(const std::vector<Tensor>& places) const {
+  // The element of each point, given as integers [n, points] for each axis of space.
+  Tensor at(const std::vector<Tensor>& positions) const {
     const int64_t n = x.ndim() - 2;
     Tensor inside;
     GatherAttrs attrs;
-    std::vector<Tensor> indices = {iota(places[0].shape(), 0)};
+    std::vector<Tensor> indices = {iota(positions[0].shape(), 0)};
     attrs.axes = {0};
     for (int64_t i = 0; i < n; ++i) {
       const Tensor last = Tensor(x.dim(i + 2) - 1).astype(f64);
-      const Tensor& p = places[size_t(i)];
+      const Tensor& p = positions[size_t(i)];
       const Tensor here = logical_and(greater_equal(p, 0.0), less_equal(p, last));
       inside = inside.defined() ? logical_and(inside, here) : here;
       indices.push_back(clip(within(p, i), 0.0, last).astype(i64));
@@ -198,7 +198,7 @@ struct Sampler {
     const Tensor y = gather(x, indices, attrs);  // [n, points, c]
     return outside == "zeros" ? where(expand_dims(inside, -1), y, zeros_like(y)) : y;
   }
-  // Mirrored back into the source where that is asked for.
+  // Reflected back into the source if requested.
   Tensor within(const Tensor& p, int64_t i) const {
     if (outside != "reflection") return p;
     const double size = double(int64_t(x.dim(i + 2)));
@@ -209,10 +209,10 @@ struct Sampler {
   }
 };
 
-// For each combination of taps along the axes of space: the element there times the product of the weights.
+// The sum over each combination of taps along the axes of space: the element times the product of the weights.
 template <class Weight>
-Tensor tapped(const Sampler& s, const std::vector<Tensor>& places, int64_t first, int64_t last, Weight weight) {
-  const size_t n = places.size();
+Tensor tapped(const Sampler& s, const std::vector<Tensor>& positions, int64_t first, int64_t last, Weight weight) {
+  const size_t n = positions.size();
   const int64_t taps = last - first + 1;
   int64_t all = 1;
   for (size_t i = 0; i < n; ++i) all *= taps;
@@ -224,7 +224,7 @@ Tensor tapped(const Sampler& s, const std::vector<Tensor>& places, int64_t first
     for (size_t i = 0; i < n; ++i) {
       const int64_t tap = first + rest % taps;
       rest /= taps;
-      const Tensor base = floor(places[i]), here = base + double(tap), part = weight(here - places[i]);
+      const Tensor base = floor(positions[i]), here = base + double(tap), part = weight(here - positions[i]);
       at.push_back(here);
       w = w.defined() ? w * part : part;
     }
@@ -241,21 +241,21 @@ Values grid_sample_rule(const Call& c) {
   std::string mode = c.text("mode", c.opset < 20 ? "bilinear" : "linear");
   if (mode.starts_with("bi")) mode = mode.substr(2);
   const Sampler s{c, x, c.flag("align_corners"), c.text("padding_mode", "zeros")};
-  std::vector<Tensor> places;
+  std::vector<Tensor> positions;
   const Tensor points = reshape(grid, {grid.dim(0), -1, n}).astype(f64);
   for (int64_t i = 0; i < n; ++i) {
     const Tensor p = points(all, all, n - 1 - i), size = Tensor(x.dim(i + 2)).astype(f64);
     const Tensor position = s.corners ? (p + 1.0) / 2.0 * (size - 1.0) : ((p + 1.0) * size - 1.0) / 2.0;
-    places.push_back(mode == "cubic" ? position : s.within(position, i));
+    positions.push_back(mode == "cubic" ? position : s.within(position, i));
   }
   Tensor y;
   if (mode == "nearest") {
-    for (Tensor& p : places) p = round(p);
-    y = s.at(places);
+    for (Tensor& p : positions) p = round(p);
+    y = s.at(positions);
   } else if (mode == "linear") {
-    y = tapped(s, places, 0, 1, [](const Tensor& d) { return maximum(1.0 - abs(d), 0.0); });
+    y = tapped(s, positions, 0, 1, [](const Tensor& d) { return maximum(1.0 - abs(d), 0.0); });
   } else {
-    y = tapped(s, places, -1, 2, [](const Tensor& given) {
+    y = tapped(s, positions, -1, 2, [](const Tensor& given) {
       const Tensor d = abs(given), near = (1.25 * d - 2.25) * d * d + 1.0;
       const Tensor far = ((d - 5.0) * d + 8.0) * d * -0.75 + 3.0;
       return where(less_equal(d, 1.0), near, where(less(d, 2.0), far, zeros_like(d)));
@@ -266,7 +266,7 @@ Values grid_sample_rule(const Call& c) {
   return {reshape(swapaxes(y, 1, 2), shape)};
 }
 
-// The places in [-1, 1] that affine maps [n, d, d + 1] send a grid to.
+// The points in [-1, 1] to which affine maps [n, d, d + 1] send a grid.
 Values affine_grid_rule(const Call& c) {
   const Tensor theta = c.x(0);
   const Dims size = c.dims(1);

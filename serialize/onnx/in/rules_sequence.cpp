@@ -1,12 +1,12 @@
-// Sequences and optionals. How many tensors a sequence has is known when the model is traced.
+// Sequences and optionals. The number of tensors in a sequence is known when the model is traced.
 #include "rill/ops/apply.h"
 #include "rill/serialize/onnx/in/interpreter.h"
 
 namespace rill::onnx_import {
 namespace {
 
-// Operand i as a place among `count` tensors, from the back where it is negative; behind all of them, too, where `end`.
-size_t place_in(const Call& c, size_t operand, size_t count, bool end = false) {
+// Operand i as an index among `count` tensors, from the back if it is negative; `count` itself is valid if `end`.
+size_t index_in(const Call& c, size_t operand, size_t count, bool end = false) {
   const int64_t at = c.dim(operand), n = int64_t(count);
   if (at < -n || at >= n + end) c.reject("the index lies outside of the sequence");
   return size_t(at < 0 ? at + n : at);
@@ -18,17 +18,17 @@ Values empty_rule(const Call& c) {
   v.item_dtype = c.dtype("dtype", f32);
   return {v};
 }
-Values at_rule(const Call& c) { return {c.list(0)[place_in(c, 1, c.list(0).size())]}; }
+Values at_rule(const Call& c) { return {c.list(0)[index_in(c, 1, c.list(0).size())]}; }
 Values insert_rule(const Call& c) {
   std::vector<Tensor> items = c.list(0);
-  const size_t at = c.has(2) ? place_in(c, 2, items.size(), true) : items.size();
+  const size_t at = c.has(2) ? index_in(c, 2, items.size(), true) : items.size();
   items.insert(items.begin() + std::ptrdiff_t(at), c.x(1));
   return {Value::list(std::move(items))};
 }
 Values erase_rule(const Call& c) {
   std::vector<Tensor> items = c.list(0);
   if (items.empty()) c.reject("the sequence is empty");
-  items.erase(items.begin() + std::ptrdiff_t(c.has(1) ? place_in(c, 1, items.size()) : items.size() - 1));
+  items.erase(items.begin() + std::ptrdiff_t(c.has(1) ? index_in(c, 1, items.size()) : items.size() - 1));
   return {Value::list(std::move(items))};
 }
 Values length_rule(const Call& c) {

@@ -1,4 +1,4 @@
-// Operators that move elements without looking at them.
+// Operators that move elements without reading them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +41,7 @@ Values unsqueeze_rule(const Call& c) { return {expand_dims(c.x(), c.either(1, "a
 
 Values concat_rule(const Call& c) { return {concat(c.tensors(), c.integer("axis", 1))}; }
 
-// `parts` of equal size, but the last where the axis does not divide.
+// `parts` of equal size, except the last if the axis does not divide.
 Dims equal_parts(Dim size, int64_t parts) {
   const Dim each = (size + (parts - 1)) / parts;
   Dims sizes;
@@ -59,10 +59,9 @@ Values split_rule(const Call& c) {
   return {out.begin(), out.end()};
 }
 
-// Where a place that may be negative lies, counted from the front. Arithmetic in place of a comparison, for an open
-// place may be negative for some sizes and not for others, and one trace is to be right for both. Plain ones are
-// brought near to what sizes can be: arithmetic on open sizes has no room for INT64_MIN, and would look at the size
-// instead.
+// An index that may be negative, counted from the front. By arithmetic instead of a comparison, for an open index may
+// be negative for some sizes and not for others, and one trace must be right for both. Plain ones are clamped near the
+// range of sizes: arithmetic on open sizes cannot hold INT64_MIN, and would add a guard instead.
 Dim from_front(Dim index, Dim size) {
   constexpr int64_t far = int64_t(1) << 40;
   if (!index.is_open()) {
@@ -73,7 +72,7 @@ Dim from_front(Dim index, Dim size) {
   return index + size * negative;
 }
 
-// Ends that lie beyond the axis are cut off; INT64_MAX and INT32_MIN stand for "all of it" in many files.
+// Ends beyond the axis are clamped; INT64_MAX and INT32_MIN stand for the end of the axis in many files.
 Values slice_rule(const Call& c) {
   const Tensor x = c.x();
   const Dims starts = c.either(1, "starts"), stops = c.either(2, "ends");
@@ -93,7 +92,8 @@ Values slice_rule(const Call& c) {
     const bool back = step < 0;
     start = smaller(larger(start, 0), back ? Dim(size - 1) : size);
     stop = back ? smaller(larger(stop, -1), size) : smaller(larger(stop, 0), size);
-    if (back && stop.is_open()) stop = stop - smaller(larger(Dim(0) - stop, 0), 1) * size;  // without a test: for all
+    // Without a guard: for all sizes.
+    if (back && stop.is_open()) stop = stop - smaller(larger(Dim(0) - stop, 0), 1) * size;
     else if (back && stop == -1) stop = Dim(0) - size - 1;
     from[axis] = start, to[axis] = stop, by[axis] = step;
   }
@@ -166,7 +166,7 @@ Tensor padded(const Call& c, const Tensor& x, const std::vector<Padding>& widths
   constexpr int64_t most = int64_t(1) << 47;
   std::vector<Padding> grow = widths;
   Dims from, to;
-  for (size_t i = 0; i < widths.size(); ++i) {  // what is cut off first does not come back mirrored
+  for (size_t i = 0; i < widths.size(); ++i) {  // elements that are cut off first are not reflected
     for (const Dim d : {widths[i].lo, widths[i].hi})
       if (!d.is_open() && (d > most || d < -most)) c.reject("a padding of more than a tensor has elements");
     grow[i].lo = larger(widths[i].lo, 0), grow[i].hi = larger(widths[i].hi, 0);
@@ -233,8 +233,8 @@ Values space_to_depth_rule(const Call& c) {
   return {reshape(parts, {n, channels * (b * b), h, w})};
 }
 
-// Whether a known operand is a whole number, whatever its dtype.
-bool is_whole(const Call& c, size_t i) {
+// Whether a known operand is an integer, in any dtype.
+bool is_integral(const Call& c, size_t i) {
   if (c.in[i].kind == Value::Kind::sizes) return true;
   const double n = c.number(i);
   return n == std::floor(n) && std::abs(n) < 1e15;
@@ -242,7 +242,7 @@ bool is_whole(const Call& c, size_t i) {
 Values range_rule(const Call& c) {
   const DType dtype = c.x(0).dtype();
   if (c.knows(0) && c.knows(1) && c.knows(2) &&
-      (is_integer(dtype) || (is_whole(c, 0) && is_whole(c, 1) && is_whole(c, 2)))) {
+      (is_integer(dtype) || (is_integral(c, 0) && is_integral(c, 1) && is_integral(c, 2)))) {
     const Dim start = c.dim(0), stop = c.dim(1), step = c.dim(2);
     if (step == 0) c.reject("a step of 0");
     if (const auto all = imported::known_range(start, stop, step)) return {all->astype(dtype)};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double pi = 3.14159265358979323846;
 
-// `x` in f64, for waves cancel, and cut, or continued with zeros, to `n` points along the last axis.
+// `x` in f64, because waves cancel, cut or padded with zeros to `n` points along the last axis.
 Tensor fitted(const Tensor& given, Dim n) {
   const Tensor x = given.astype(f64);
   const Dim own = x.dim(-1);
@@ -87,7 +87,7 @@ Values window(const Call& c, double a0, double a1, double a2) {
   return {(a0 - a1 * cos(i) + a2 * cos(2.0 * i)).astype(c.dtype("output_datatype", f32))};
 }
 
-// [spectrum bins, mel bins]: triangles that are as wide as neighbours on the mel scale are far apart.
+// [spectrum bins, mel bins]: triangles as wide as the distance of neighbours on the mel scale.
 Values mel_rule(const Call& c) {
   const int64_t bands = c.dim(0), n = c.dim(1);
   const double rate = c.number(2), low = c.number(3), high = c.number(4);

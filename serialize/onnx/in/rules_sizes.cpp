@@ -34,7 +34,7 @@ MaybeIntegers slice_sizes(const Call& c) {
   if (!x || x->scalar) return {};
   const Dims starts = c.either(1, "starts"), stops = c.either(2, "ends"), steps = c.has(4) ? c.dims(4) : Dims{1};
   if (starts.size() != 1 || stops.size() != 1 || steps.size() != 1 || steps[0] == 0) return {};
-  // Where ONNX departs from numpy: a slice that goes backwards begins at element 0 at least.
+  // ONNX departs from numpy: a slice that goes backwards starts at element 0 at least.
   const int64_t step = steps[0], start = starts[0];
   const int64_t first = step < 0 ? std::max(start, -int64_t(x->dims.size())) : start;
   return Integers{imported::sliced(x->dims, first, stops[0], step)};
@@ -77,7 +77,7 @@ MaybeIntegers expand_sizes(const Call& c) {
   return x && c.knows(1) ? imported::expanded(*x, c.dims(1)) : std::nullopt;
 }
 
-// Of a vector; `empty`: what of no elements comes out, where there is something.
+// Of a vector; `empty`: the result without elements, if there is one.
 template <imported::Arithmetic f>
 MaybeIntegers fold_sizes(const Call& c, std::optional<Dim> empty) {
   const MaybeIntegers x = integers(c, 0);

@@ -27,7 +27,7 @@ size_t whole_number(const std::string& text, const std::string& what, const Sour
   return n;
 }
 
-// The file that a tensor names, which lies in the model's folder or below, however links lead there.
+// The file that a tensor names, which must be in the model's folder or below, after resolving links.
 std::string external_path(const std::string& location, const std::string& what, const Source& source) {
   namespace fs = std::filesystem;
   const fs::path given(location);
@@ -42,7 +42,7 @@ std::string external_path(const std::string& location, const std::string& what, 
   return path.string();
 }
 
-// A tensor whose elements `fill` writes, of which there must be `bytes` bytes.
+// A tensor whose elements `fill` writes, with `bytes` bytes.
 template <class Fill>
 Tensor filled(size_t bytes, DType dtype, const Shape& shape, const std::string& what, const Source& source, Fill fill) {
   const size_t expected = size_t(int64_t(shape.numel())) * size_of(dtype);
@@ -62,8 +62,7 @@ Tensor from_bytes(std::string_view bytes, DType dtype, const Shape& shape, const
                 [&](char* to) { std::memcpy(to, bytes.data(), bytes.size()); });
 }
 
-// use(file, offset, length) for elements that stand in a file of their own: `length` bytes, unless the model says how
-// many.
+// use(file, offset, length) for elements in a file of their own: `length` bytes, unless the model says how many.
 template <class Use>
 auto with_external(const TensorProto& t, size_t length, const std::string& what, const Source& source, Use use) {
   std::string location;

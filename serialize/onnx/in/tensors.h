@@ -1,5 +1,4 @@
-// ONNX's tensors and types as rill's. Nothing that a file says of sizes is believed before it is compared with the
-// bytes that are there.
+// ONNX's tensors and types as rill's. All sizes in a file are checked against the available bytes before they are used.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,13 +8,13 @@
 
 namespace rill::onnx_import {
 
-// rill's dtype for ONNX's number; false where there is none.
+// rill's dtype for ONNX's number; false if there is none.
 bool find_dtype(int32_t elem_type, DType& out);
 std::string name_of_type(int32_t elem_type);
 
-// Where errors say that something is wrong: "[import_model] 'net.onnx': tensor 'w': ...".
+// The context of errors: "[import_model] 'net.onnx': tensor 'w': ...".
 struct Source {
-  std::string path;    // of the model; external weights lie beside it
+  std::string path;    // of the model; external weights are beside it
   std::string prefix;  // "'net.onnx'"
   Where where;
   [[noreturn]] void reject(const std::string& what) const;

@@ -8,8 +8,8 @@
 namespace rill::onnx_import {
 namespace {
 
-constexpr int64_t largest = INT32_MAX;             // of an attribute, so that no product of two overflows
-constexpr int64_t most_places = int64_t(1) << 16;  // each is a slice
+constexpr int64_t largest = INT32_MAX;          // of an attribute, so that no product of two overflows
+constexpr int64_t max_taps = int64_t(1) << 16;  // each is a slice
 
 Dims all_or(const Call& c, const std::string& name, size_t n, Dim otherwise) {
   Dims given = c.integers(name);
@@ -58,7 +58,7 @@ Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
     const Dim room = in + lo + hi - reach;
     const Dim first = ceil && kind == "NOTSET" ? room + stride - 1 : room;  // below 0, no window fits
     Dim out = !first.is_open() && first < 0 ? Dim(0) : first / stride + 1;
-    if (ceil && kind == "NOTSET") {  // a last window begins inside the operand or its left padding
+    if (ceil && kind == "NOTSET") {  // a last window must begin inside the operand or its left padding
       if ((out - 1) * stride >= in + lo) out = out - 1;
     }
     w.lo.push_back(lo), w.hi.push_back(hi), w.out.push_back(out);
@@ -66,7 +66,7 @@ Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
   return w;
 }
 
-std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& outside) {
+std::vector<Tensor> window_elements(const Windows& w, const Tensor& x, const Tensor& outside) {
   const size_t n = w.kernel.size();
   std::vector<Padding> widths(2);
   int64_t places = 1;
@@ -74,12 +74,12 @@ std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& out
     const Dim reach = (w.out[i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
     widths.push_back({w.lo[i], larger(reach - w.lo[i] - x.shape()[i + 2], 0)});
     places *= w.kernel[i];
-    if (places > most_places) fail("pooling", fmt::format("a kernel of more than {} elements", most_places));
+    if (places > max_taps) fail("pooling", fmt::format("a kernel of more than {} elements", max_taps));
     if (!w.out[i].is_open() && w.out[i] < 1)
       fail("pooling", fmt::format("a window of {} does not fit axis {} of space", w.kernel[i], i));
   }
   const Tensor all = pad(x, widths, outside);
-  std::vector<Tensor> seen;
+  std::vector<Tensor> in_window;
   for (int64_t position = 0; position < places; ++position) {
     Dims from(2, 0), to = {x.dim(0), x.dim(1)}, by(2, 1);
     int64_t rest = position;
@@ -89,9 +89,9 @@ std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& out
       const Dim first = at[i] * w.dilation[i];
       from.push_back(first), to.push_back(first + (w.out[i] - 1) * w.strides[i] + 1), by.push_back(w.strides[i]);
     }
-    seen.push_back(strided_slice(all, from, to, by));
+    in_window.push_back(strided_slice(all, from, to, by));
   }
-  return seen;
+  return in_window;
 }
 
 }  // namespace rill::onnx_import

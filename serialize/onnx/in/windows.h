@@ -10,11 +10,11 @@ struct Windows {
   Dims out;  // how many
   SpacePadding padding() const;
 };
-// Of the attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode, over the sizes of `x` from its
-// third axis on. `kernel`: where it is not an attribute.
+// From the attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode, over the sizes of `x` from its
+// third axis on. `kernel`: if it is not an attribute.
 Windows windows_of(const Call& c, const Shape& x, Dims kernel = {});
-// The elements that each window sees, one tensor for each place in the kernel, shaped as the result; `outside` is what
-// lies beyond the edges.
-std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& outside);
+// The elements in each window, one tensor for each element of the kernel, shaped as the result; `outside` is the value
+// beyond the edges.
+std::vector<Tensor> window_elements(const Windows& w, const Tensor& x, const Tensor& outside);
 
 }  // namespace rill::onnx_import

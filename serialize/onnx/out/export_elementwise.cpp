@@ -109,7 +109,7 @@ struct ErrorFunction {
     outer = std::numbers::inv_sqrtpi * exp(-far * far) / (far * fraction);
   }
 };
-// Beyond 30 it has no digits left, and infinity times the 0 of its exponential would be NaN.
+// Beyond 30 it underflows, and infinity times the 0 of its exponential would be NaN.
 Tensor error_complement(const Tensor& x) {
   const Tensor a = minimum(abs(x), 30.0), near = a < 2.0;
   const ErrorFunction f(a);
@@ -141,7 +141,7 @@ Tensor inverse_error(const Tensor& x0) {
   return where(x0 == 0.0, x0, where(end | isnan(x0), edge, y));
 }
 
-// --- In f64, what onnxruntime has for f32 alone ----------------------------------------------------------------------
+// --- In f64, what onnxruntime only has for f32 -----------------------------------------------------------------------
 
 Tensor error_f64(const Tensor& x) {
   const Tensor a = minimum(abs(x), 30.0);
@@ -149,7 +149,7 @@ Tensor error_f64(const Tensor& x) {
   return where(isnan(x), x, with_sign(where(a < 2.0, f.inner, 1.0 - f.outer), x));
 }
 Tensor cosh_f64(const Tensor& x) {
-  const Tensor half = exp(abs(x) / 2.0);  // whose square alone would overflow too early
+  const Tensor half = exp(abs(x) / 2.0);  // its square alone would overflow too early
   return 0.5 * half * half + 0.5 / half / half;
 }
 Tensor sinh_f64(const Tensor& x) {
@@ -170,7 +170,7 @@ Tensor atanh_f64(const Tensor& x) {
   const Tensor a = abs(x);
   return where(isnan(x), x, with_sign(0.5 * precise_log1p(2.0 * a / (1.0 - a)), x));
 }
-// From the angle in f32, what is left to turn.
+// Starts from the angle in f32, and adds the angle that remains.
 Tensor atan_f64(const Tensor& x) {
   const Tensor first = astype(atan(astype(x, f32)), f64), s = sin(first), c = cos(first);
   const Tensor rest = (x * c - s) / (c + x * s);
@@ -189,7 +189,7 @@ Values write_f64_apart(Call& c) {
   return c.e.composed(c.in, c.specs, [](In in) { return Tensors{in_f64_form(in[0])}; });
 }
 
-// --- Whole numbers ---------------------------------------------------------------------------------------------------
+// --- Integers --------------------------------------------------------------------------------------------------------
 
 Tensors greatest_divisor(const Tensor& x, const Tensor& y) {
   const auto [divisor, rest] = while_loop([](const Tensor&, const Tensor& b) { return any(b != 0); },
@@ -201,7 +201,7 @@ Tensors greatest_divisor(const Tensor& x, const Tensor& y) {
   return {divisor};
 }
 
-// By squaring; wraps. A negative exponent gives 0, but for 1 and -1.
+// By squaring; wraps. A negative exponent gives 0, except for 1 and -1.
 Tensor integer_power(const Tensor& base, const Tensor& exponent) {
   const auto [left, square, power] =
       while_loop([](const Tensor& n, const Tensor&, const Tensor&) { return any(n > 0); },
@@ -214,14 +214,14 @@ Tensor integer_power(const Tensor& base, const Tensor& exponent) {
   return where((exponent >= 0) | unit, power, 0);
 }
 
-// x / y toward zero, and what is left; both 0 where y is 0. ONNX leaves a division by 0 open, and runtimes stop there.
-// Each half is written where it is asked for: what nobody reads would be a result of a frozen graph.
+// x / y toward zero, and the remainder; both 0 if y is 0. ONNX leaves division by 0 undefined, and runtimes abort
+// there. Each of the two is only written if something reads it: an unread one would be a result of a frozen graph.
 class Division {
  public:
   Division(Call& c, const Value& x, const Value& y) : e_(c.e), x_(x), y_(y), zero_(e_.number(0, y.dtype)) {
     const Value one = e_.number(1, y.dtype);
     by_zero_ = e_.op("Equal", {y, zero_}, {}, DType::boolean);
-    Value unsafe = by_zero_, back;  // the lowest number by -1 does not fit
+    Value unsafe = by_zero_, back;  // the lowest integer by -1 overflows
     if (is_signed(y.dtype)) {
       back = e_.op("Equal", {y, e_.number(-1, y.dtype)}, {}, DType::boolean);
       unsafe = e_.op("Or", {by_zero_, back});
@@ -241,7 +241,7 @@ class Division {
   Value by_zero_, times_;
 };
 
-// Where the rest and the divisor have different signs.
+// Where the remainder and the divisor have different signs.
 Value differ(Call& c, const Value& rest, const Value& y) {
   Exporter& e = c.e;
   const Value zero = e.number(0, y.dtype);
@@ -278,7 +278,7 @@ Values write_floor_divide(Call& c) {
   return {e.op("Where", {by_zero, quotient, nearest}, {}, y.dtype)};
 }
 
-// BitShift takes unsigned numbers and leaves far shifts open.
+// BitShift takes unsigned integers and leaves shifts by too many bits undefined.
 DType unsigned_of(DType d) { return d == DType::i32 || d == DType::u32 ? DType::u32 : DType::u64; }
 struct Shift {
   Call& c;
@@ -359,7 +359,7 @@ Values write_sign(Call& c) {
   if (!is_floating(sign.dtype)) return {sign};
   return {c.e.op("Where", {c.e.op("IsNaN", c.in, {}, DType::boolean), c.in[0], sign}, {}, sign.dtype)};
 }
-// The formats negate no unsigned numbers; by now those are of 64 bits, whose negative has the bits of i64's.
+// The formats do not negate unsigned integers; those are u64 here, whose negative has the bits of i64's.
 Values write_negative(Call& c) {
   if (c.in[0].dtype != DType::u64) return {c.e.op("Neg", c.in)};
   return {c.e.cast(c.e.op("Neg", {c.e.cast(c.in[0], DType::i64)}), DType::u64)};
@@ -391,7 +391,7 @@ Tensor next_after(const Tensor& x, const Tensor& y) {
   return where((x == y), y, where(isnan(x) | isnan(y), x + y, moved));
 }
 
-// As the kernels': by the smaller of the sigmoid and what it lacks to 1.
+// As in the kernels: by the smaller of the sigmoid and 1 minus it.
 Tensor sigmoid_slope(const Tensor& x) {
   const Tensor s = sigmoid(-abs(x));
   return s * (1 - s);

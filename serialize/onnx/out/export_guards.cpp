@@ -1,6 +1,6 @@
-// Whether a trace is right for every size that its signature leaves open, which a model has to be. Its guards say what
-// the code found when it looked at a number behind an open size: each is proved to hold for all sizes, or the model is
-// refused. Start at Exporter::check_guards.
+// Whether a trace is right for every size that its signature leaves open, as a model must be. Its guards record the
+// outcomes of comparisons with concrete sizes: each is proved to hold for all sizes, or the model is refused. Start at
+// Exporter::check_guards.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,13 +14,13 @@ namespace rill::onnx_out {
 
 namespace {
 
-// Not 1: products of batches look whether a size is 1, to repeat it, and what ONNX does with a size of 1 is the same.
+// Not 1: batched products compare sizes with 1 to broadcast them, which ONNX does in the same way.
 constexpr int64_t always_tried[] = {2, 3, 5, 6, 7, 16, 33, 10007};
 
-// What the code itself compared has to come out the same for every size. Inside of rill's functions, whose guards have
-// the place of their call or come after the `traced` ones, from rules that write nodes, sizes of 0 and 1 are looked for
-// in order to say that there is nothing to index, or to repeat, which the operators do by themselves; and where two
-// sizes differ that must agree, they throw.
+// The user's own comparisons must have the same outcome for every size. Those inside rill's functions, whose guards
+// have the location of their call or come after the `traced` ones, from rules that write nodes, compare with 0 and 1 to
+// see whether there is something to index or to broadcast, which the operators do by themselves; and they throw if two
+// sizes differ that must agree.
 const DimTable::Guard* first_unproved(const DimTable& dims, size_t traced) {
   GuardProof of_all(dims, 0), of_several(dims, 2);
   for (size_t i = 0; i < dims.guards().size(); ++i) {
@@ -46,15 +46,14 @@ void Exporter::refuse_sizes(const std::string& reason) const {
        where_);
 }
 
-// A trace whose code looked at the number behind an open size may be right for some sizes only, which a model cannot
-// say.
+// A trace that looked at the value of an open size may only be right for some sizes, which a model cannot express.
 void Exporter::check_guards() const {
   if (!dims_) return;
   if (const DimTable::Guard* g = first_unproved(*dims_, traced_guards_)) refuse_sizes(NotOpen(*dims_, *g).what());
 }
 
-// That shapes are for other sizes what the trace says is what rules of shapes promise (tests/trace/test_infer_sizes.cpp). It
-// is looked at all the same, which runs nothing else.
+// Rules of shapes promise that shapes are right for other sizes too (tests/trace/test_infer_sizes.cpp). It is verified
+// here all the same, which runs nothing else.
 void Exporter::try_sizes() const {
   if (!dims_ || dims_->guards().empty()) return;
   std::vector<int64_t> traced;

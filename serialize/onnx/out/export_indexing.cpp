@@ -1,5 +1,5 @@
-// gather, scatter and sorting. ONNX's GatherND and ScatterND index the first axes, so the axes that are indexed come
-// first here, and those that are taken whole last.
+// gather, scatter and sorting. ONNX's GatherND and ScatterND index the first axes, so the indexed axes are moved to the
+// front, and those that are copied in full to the back.
 #include <algorithm>
 #include <limits>
 
@@ -20,11 +20,11 @@ using In = std::span<const Tensor>;
 struct Places {
   Call& c;
   const GatherAttrs& a;
-  Dims whole;                     // axes of x that are taken whole
+  Dims whole;                     // axes of x that are copied in full
   std::vector<int64_t> to_front;  // x's axes, indexed ones first
-  Shape shape;                    // of the places
-  Value at;                       // [places..., indexed axes]
-  Value valid;                    // whether each place is one of x's, where it `skips`
+  Shape shape;                    // of the indices
+  Value at;                       // [indices..., indexed axes]
+  Value valid;                    // whether each index is in bounds, if out-of-bounds indices are skipped
 
   Places(Call& call, const GatherAttrs& attrs, size_t first) : c(call), a(attrs) {
     whole = gather_slice_axes(a, int64_t(c.rank()));
@@ -64,7 +64,7 @@ struct Places {
     at = parts.size() == 1 ? parts[0] : e.op("Concat", parts, {{"axis", int64_t(-1)}});
   }
 
-  // `at` with index `value` wherever a place is not one of x's; [places..., indexed axes] again.
+  // `at` with index `value` wherever an index is out of bounds; [indices..., indexed axes] again.
   Value instead(const Value& value) const {
     Exporter& e = c.e;
     Shape column = shape;
@@ -72,7 +72,7 @@ struct Places {
     return e.op("Where", {e.reshaped(e.op("Expand", {valid, e.sizes(shape)}), column), at, value}, {}, DType::i64);
   }
 
-  // Between [places..., whole axes] and gather's order: the first `a.at` whole axes before the places.
+  // Between [indices..., full axes] and gather's order: the first `a.at` full axes before the indices.
   std::vector<int64_t> out_order() const {
     const int64_t n = int64_t(shape.size());
     std::vector<int64_t> order;
@@ -106,8 +106,8 @@ Values write_gather(Call& c) {
   return {e.transposed(y, p.out_order())};
 }
 
-// Where it `skips`, x has one more row while it is written, which takes what is left out.
-// Bools are combined as 0 and 1: their sum is the larger, their product the smaller.
+// If out-of-bounds indices are skipped, x gets one more row meanwhile, which receives their updates. Bools are combined
+// as 0 and 1: their sum is the larger, their product the smaller.
 Values write_scatter(Call& c) {
   Exporter& e = c.e;
   const ScatterAttrs& s = c.attrs<ScatterAttrs>();
@@ -126,7 +126,7 @@ Values write_scatter(Call& c) {
     at = p.instead(e.size(n));
   }
   Value updates = e.transposed(c.in[1], Places::inverse(p.out_order()));
-  if (p.shape.empty()) {  // TensorFlow takes a vector for a place each of its numbers
+  if (p.shape.empty()) {  // TensorFlow would take a vector as one index
     Shape slice{1};
     for (int64_t axis : p.whole) slice.push_back(c.specs[0].shape[size_t(axis)]);
     at = e.reshaped(at, Shape{1, int64_t(p.to_front.size() - p.whole.size())});
@@ -159,7 +159,7 @@ Values write_sort(Call& c) {
   return {top(c, p.axis, c.e.size(c.specs[0].shape[size_t(p.axis)]), p.descending)[result]};
 }
 
-// How many elements stand before each value, by comparing it with all.
+// The number of elements before each value, by comparing it with all.
 Tensors before(In in, AttrsView attrs) {
   Tensor a = in[0], v = expand_dims(in[1], -1);
   if (a.dtype() == DType::boolean) a = astype(a, i32), v = astype(v, i32);

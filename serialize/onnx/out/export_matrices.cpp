@@ -1,6 +1,6 @@
-// Linear algebra, of which ONNX has the determinant alone; and Fourier transforms, with complex numbers as ONNX has
-// them: pairs of real ones along one more axis, the last, which DFT takes and gives. What makes such numbers of real
-// ones, transforms them and makes real ones of them can be written; what else computes with them has no operators.
+// Linear algebra, of which ONNX only has the determinant; and Fourier transforms, with complex numbers as in ONNX:
+// pairs of real ones along one more axis, the last, which DFT takes and returns. Creating such numbers from real ones,
+// transforming them and making real ones of them can be written; other ops on them have no operators.
 #include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/params/fft_params.h"
 #include "rill/ops/apply.h"
@@ -89,7 +89,7 @@ Values write_cast(Call& c) {
   return {pair(c.e, re, c.e.op("Mul", {re, c.e.number(0, real)}))};
 }
 
-// DFT divides by n on the way back alone.
+// DFT only divides by n in the inverse.
 Value scaled(Call& c, const Value& v, Dim n, bool inverse, int64_t halves) {
   const int64_t more = halves - (inverse ? 2 : 0);
   if (more == 0) return v;
@@ -112,7 +112,7 @@ Values write_rfft(Call& c) {
   const RealFftParams& p = c.attrs<RealFftParams>();
   return {scaled(c, dft(c, with_last_axis(c.e, c.in[0]), p.axis, false, true), p.n, false, p.halves)};
 }
-// The other half is the conjugate of this one, without its first element and, of an even n, its last.
+// The other half is the conjugate of this one, without its first element and, for an even n, its last.
 Values write_irfft(Call& c) {
   const RealFftParams& p = c.attrs<RealFftParams>();
   const ExactDims sizes;

@@ -16,16 +16,16 @@ namespace rill {
 
 namespace {
 
-constexpr size_t most_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
-constexpr size_t least_outside = 1024;                                      // smaller weights stay in the model
+constexpr size_t max_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
+constexpr size_t min_external_bytes = 1024;                                // smaller weights stay in the model
 
-// Moves the weights to `file`, which stands beside the model under this name.
+// Moves the weights to `file`, which is beside the model under this name.
 void move_weights(onnx::ModelProto& model, FileWriter& file, const std::string& name) {
   constexpr size_t alignment = 4096;  // so that a runtime can map each weight
   size_t at = 0;
   for (onnx::TensorProto& t : *model.mutable_graph()->mutable_initializer()) {
     const size_t bytes = t.raw_data().size();
-    if (bytes < least_outside) continue;
+    if (bytes < min_external_bytes) continue;
     const size_t gap = (alignment - at % alignment) % alignment;
     file.write(std::string(gap, '\0'));
     auto note = [&](const char* key, std::string value) {
@@ -43,14 +43,14 @@ void move_weights(onnx::ModelProto& model, FileWriter& file, const std::string& 
   }
 }
 
-// Beside the model: "model.onnx.data", or, where an older model reads that, "model.onnx.1.data" and so on. So the old
-// model keeps its weights until the new one takes its name.
+// Beside the model: "model.onnx.data" or, if an older model uses that, "model.onnx.1.data" and so on. So the old model
+// keeps its weights until the new one replaces it.
 std::string name_beside(const std::string& path) {
   std::string name = path + ".data";
   for (int i = 1; std::filesystem::exists(name); ++i) name = fmt::format("{}.{}.data", path, i);
   return name;
 }
-// Removes the files of weights beside the model that have such a name, but its own.
+// Removes the files of weights beside the model with such a name, except its own.
 void remove_older(const std::string& path, const std::string& own) {
   const std::filesystem::path model(path), folder = model.has_parent_path() ? model.parent_path() : ".";
   const std::string start = model.filename().string();
@@ -82,12 +82,12 @@ void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& val
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
   std::string beside;
-  if (options.external_data || weight_bytes(model) > most_bytes - rest) {
+  if (options.external_data || weight_bytes(model) > max_bytes - rest) {
     beside = name_beside(path);
     weights.emplace(beside, "export_model", where);
     move_weights(model, *weights, beside.substr(beside.find_last_of('/') + 1));
   }
-  if (model.ByteSizeLong() > most_bytes)
+  if (model.ByteSizeLong() > max_bytes)
     fail("export_model", fmt::format("'{}' would be larger than 2 GB without its weights", path), where);
   FileWriter file(path, "export_model", where);
   file.write(bytes_of(model));

@@ -1,4 +1,4 @@
-// softmax, norms, losses, attention and their gradients. What has a standard operator is that; the rest is composed of
+// softmax, norms, losses, attention and their gradients. Those with a standard operator use it; the rest is composed of
 // rill's functions by the formulas of the records.
 #include <limits>
 
@@ -36,7 +36,7 @@ Tensors log_softmax_gradient(In in, AttrsView attrs) {
 struct Norm {
   Axes axes;
   Shape parameters;
-  bool by_channel, nothing;  // `nothing`: every element is by itself
+  bool by_channel, nothing;  // `nothing`: each element is normalised by itself
 
   Norm(const Tensor& x, int64_t axis, bool channels) : by_channel(channels) {
     std::vector<int64_t> shared;
@@ -50,7 +50,7 @@ struct Norm {
     nothing = shared.empty();
   }
   Tensor averaged(const Tensor& t) const { return nothing ? t : mean(t, axes, true); }
-  // batch_norm's statistics have the axis of the channels alone.
+  // batch_norm's statistics only have the axis of the channels.
   Tensor stored(const Tensor& t) const { return nothing || !by_channel ? t : squeeze(t, axes); }
   Tensor spread(const Tensor& t) const { return nothing || !by_channel ? t : expand_dims(t, axes); }
 };
@@ -64,7 +64,7 @@ Tensors normalised(In in, AttrsView attrs) {
   return {y, norm.stored(average), norm.stored(variance)};
 }
 
-// r (w - mean(w) - d r mean(w d r)) with w = g scale, d = x - mean, r = 1 / sqrt(variance + epsilon), and what comes
+// r (w - mean(w) - d r mean(w d r)) with w = g scale, d = x - mean, r = 1 / sqrt(variance + epsilon), and the terms
 // from the statistics.
 template <bool by_channel>
 Tensors norm_gradients(In in, AttrsView attrs) {
@@ -81,7 +81,7 @@ Tensors norm_gradients(In in, AttrsView attrs) {
   return {dx, to_parameter(g * h), to_parameter(g)};
 }
 
-// The standard operator gives no variance, so it serves where nobody reads that.
+// The standard operator has no variance output, so it is only used if nothing reads that.
 Values write_layer_norm(Call& c) {
   const NormParams& p = c.attrs<NormParams>();
   if (!c.read[2] && !c.read[1] && p.axis < int64_t(c.rank()))
@@ -112,12 +112,12 @@ Tensors sparse_loss(In in, AttrsView) {
   return {lse.rest - chosen, lse.top, lse.rest};
 }
 // logits, labels, top, rest, and the cotangents of the loss and of lse.
-Tensor share(In in) { return exp((in[0] - column(in[2])) - column(in[3])); }
+Tensor probabilities(In in) { return exp((in[0] - column(in[2])) - column(in[3])); }
 Tensors dense_loss_gradient(In in, AttrsView) {
-  return {column(in[4] * sum(in[1], -1) + in[5]) * share(in) - column(in[4]) * in[1]};
+  return {column(in[4] * sum(in[1], -1) + in[5]) * probabilities(in) - column(in[4]) * in[1]};
 }
 Tensors sparse_loss_gradient(In in, AttrsView) {
-  return {column(in[4] + in[5]) * share(in) - column(in[4]) * one_hot_rows(in[1], in[0])};
+  return {column(in[4] + in[5]) * probabilities(in) - column(in[4]) * one_hot_rows(in[1], in[0])};
 }
 
 // --- Attention -------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ Tensor masked_scores(const Tensor& q, const Tensor& k, const Tensor& mask, const
   return where(j <= i + (keys - queries), scores, -inf);
 }
 
-// The result, and log(sum(exp(scores))) in two parts; all are 0 where a query sees no key.
+// The result, and log(sum(exp(scores))) in two parts; all are 0 if a query attends to no key.
 Tensors attend(const Tensor& q, const Tensor& k0, const Tensor& v0, const Tensor& mask, const AttentionParams& p) {
   const Tensor k = repeated(k0, q), v = repeated(v0, q);
   const Tensor scores = masked_scores(q, k, mask, p);

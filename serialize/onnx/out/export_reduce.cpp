@@ -25,7 +25,7 @@ Value reduced(Call& c, std::string_view type, const Value& x, bool keepdims) {
 Value reduced(Call& c, std::string_view type, const Value& x) {
   return reduced(c, type, x, c.attrs<ReduceParams>().keepdims);
 }
-// Sums and products of integers and bools are of 64 bits; u64 has the bits of i64.
+// Sums and products of integers and bools have 64 bits; u64 has the bits of i64.
 DType added_up_in(DType d) { return d == DType::u64 || d == DType::boolean ? DType::i64 : d; }
 
 template <const char* type>
@@ -51,7 +51,7 @@ Value truth(Call& c) {
 Values write_all(Call& c) { return {c.e.cast(reduced(c, "ReduceProd", truth(c)), DType::boolean)}; }
 Values write_any(Call& c) { return {c.e.cast(reduced(c, "ReduceSum", truth(c)), DType::boolean)}; }
 
-// Of numbers divided by the largest, so that squares neither overflow nor vanish.
+// The numbers are divided by the largest first, so that squares neither overflow nor underflow.
 Values write_norm(Call& c) {
   Exporter& e = c.e;
   const DType d = is_half(c.out().dtype) ? DType::f32 : c.out().dtype;
@@ -88,7 +88,7 @@ Values write_cumsum(Call& c) {
                  {{"exclusive", int64_t(p.exclusive)}, {"reverse", int64_t(p.reverse)}})};
 }
 
-// A loop over the axis: `step` gives the next value from the one so far and a row of each operand.
+// A loop over the axis: `step` returns the next value from the one so far and a row of each operand.
 template <class Step>
 Tensor along_axis(const std::vector<Tensor>& operands, const CumulativeParams& p, const Tensor& first, Step step) {
   std::vector<Tensor> rows;
@@ -141,7 +141,7 @@ Tensors recur(In in, AttrsView attrs) {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
-// dot_general as MatMul where its axes are those of matrices, else as Einsum.
+// dot_general as MatMul if its axes are those of matrices, else as Einsum.
 struct Contraction {
   Call& c;
   const ContractionParams& p;

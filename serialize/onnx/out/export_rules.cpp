@@ -1,5 +1,5 @@
-// Finding a record's rule, and what rules of both formats share. Start at rule_of; the rules are in the other files of
-// this folder and of ../tensorflow.
+// Finds a record's rule; and code that rules of both formats share. Start at rule_of; the rules are in the other files
+// of this folder and of ../tensorflow.
 #include "rill/serialize/onnx/out/export_rules.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace rill::onnx_out {
 
 namespace {
 
-// A record whose ONNX operator takes the same operands and means the same.
+// A record whose ONNX operator has the same operands and semantics.
 Values standard(Call& c) { return {c.e.op(c.node.op->exported.onnx, c.in, {}, c.in[0].dtype)}; }
 
 const std::unordered_map<std::string_view, Rule>& all_rules() {

@@ -26,35 +26,35 @@ struct Call {
 
 struct Rule {
   std::string_view op;
-  // Either says which nodes, or what it is in terms of rill's functions, or why it cannot be written.
+  // Either appends nodes, or composes it from rill's functions, or says why it cannot be exported.
   Values (*direct)(Call& c) = nullptr;
   Tensors (*composite)(std::span<const Tensor> in, AttrsView attrs) = nullptr;
   std::string_view refusal = "";
-  // It only moves elements, of any dtype. Else operands of half precision and narrow integers are widened, as rill's
-  // own kernels widen them, and results rounded once.
+  // Whether it only moves elements, of any dtype. Otherwise operands of half precision and narrow integers are widened,
+  // as in rill's own kernels, and results rounded once.
   bool moves = false;
 };
 
-// Null where there is none.
+// Null if there is none.
 const Rule* rule_of(const Op& op);
 
-// --- What rules for both formats share ---
+// --- Shared by rules of both formats ---
 using Order = std::vector<int64_t>;  // of axes
 Order inverse(const Order& order);
 Shape permuted(const Shape& s, const Order& order);
-// Whether an operand or the result has no elements: no runtime ever sees a convolution of nothing.
+// Whether an operand or the result has no elements: runtimes are not trusted with an empty convolution.
 bool is_empty(const Call& c);
 // Zeros of the result's shape.
 Values zeros_of(Call& c, DType dtype);
 std::vector<DType> dtypes_of(std::span<const Spec> specs);
-// A loop's attributes; refuses one that keeps what its gradient needs.
+// A loop's attributes; refuses one that keeps values for its gradient.
 const WhileAttrs& plain_while(Call& c);
 const ScanAttrs& plain_scan(Call& c);
-// Of a record some of whose operands or results are complex: pairs of real numbers along one more axis, the last. Null
-// where there is none.
+// For a record with complex operands or results: pairs of real numbers along one more axis, the last. Null if there is
+// none.
 const Rule* pair_rule_of(const Op& op);
 
-// Pools over whole axes whose size is open, which attributes of windows cannot say: as reductions, in either format.
+// Pools over entire axes of open size, which attributes of windows cannot express: as reductions, in either format.
 namespace whole_pool {
 bool is(const Call& c);
 Values max(Call& c);

@@ -12,7 +12,7 @@ namespace {
 using In = std::span<const Tensor>;
 
 Values pass(Call& c) { return {c.in[0]}; }
-// By the attributes: the output's own sizes may be known by no other expression than this node.
+// By the attributes: there may be no other expression of the output's own sizes than this node.
 Values write_reshape(Call& c) {
   Dims shape = c.attrs<ShapeAttrs>().shape;
   for (size_t i = 0; i < shape.size(); ++i)
@@ -25,7 +25,7 @@ Values write_transpose(Call& c) {
   return {c.e.transposed(c.in[0], {axes.begin(), axes.end()})};
 }
 
-// Only the axes that are not taken whole.
+// Only the axes that are not taken in full.
 Value sliced(Call& c, const Value& x, const SliceAttrs& a) {
   Dims starts, stops, steps;
   std::vector<int64_t> axes;
@@ -48,18 +48,18 @@ Values write_slice(Call& c) {
   return {y};
 }
 
-// The numbers 0, 1, 2, ... in the shape of a tensor of so many elements, i64.
-Value places(Call& c, const Value& x) {
+// The row-major index of each element of a tensor, i64.
+Value flat_indices(Call& c, const Value& x) {
   Exporter& e = c.e;
   const Value n = e.op("Size", {x}, {}, DType::i64);
   const Value counts = e.op("Range", {e.number(0, DType::i64), n, e.number(1, DType::i64)});
   return e.op("Reshape", {counts, e.op("Shape", {x}, {}, DType::i64)}, {{"allowzero", int64_t(1)}});
 }
-// The places that the slice takes, of all elements in a row.
+// The indices of the slice's elements in the flattened tensor.
 Values write_update_slice(Call& c) {
   Exporter& e = c.e;
   const Value all = e.ints({-1});
-  const Value at = e.op("Reshape", {sliced(c, places(c, c.in[0]), c.attrs<SliceAttrs>()), all});
+  const Value at = e.op("Reshape", {sliced(c, flat_indices(c, c.in[0]), c.attrs<SliceAttrs>()), all});
   const Value flat = e.op("Reshape", {c.in[0], all}), value = e.op("Reshape", {c.in[1], all});
   const Value y = e.op("ScatterElements", {flat, at, value}, {{"axis", int64_t(0)}});
   return {e.reshaped(y, c.specs[0].shape)};
@@ -70,7 +70,7 @@ int64_t field(Call& c, std::string_view name) {
     if (key == name) return std::get<int64_t>(value);
   return 0;
 }
-// Of the last two axes in one row, every (columns + 1)th element.
+// Every (columns + 1)th element of the last two axes, flattened.
 Values write_diagonal(Call& c) {
   Exporter& e = c.e;
   const int64_t axis1 = field(c, "axis1"), axis2 = field(c, "axis2"), offset = field(c, "offset");
@@ -100,7 +100,7 @@ Value fill_number(Call& c, const FillValue& v, DType dtype) {
   return e.constant(astype(full({}, int64_t(v.whole), {.dtype = i64}), dtype));
 }
 
-// New elements between neighbours: each with `interior` behind it, less those behind the last.
+// Interior padding: `interior` new elements after each element, except the last.
 Values write_pad(Call& c) {
   Exporter& e = c.e;
   const PadAttrs& a = c.attrs<PadAttrs>();
@@ -140,7 +140,7 @@ Values write_full(Call& c) {
   return {c.e.op("Expand", {fill_number(c, a.value, a.dtype), c.e.sizes(a.shape)})};
 }
 
-// start + step * i: whole numbers in i64, others in f64, rounded once.
+// start + step * i: integers in i64, others in f64, rounded once.
 Values write_iota(Call& c) {
   Exporter& e = c.e;
   const IotaAttrs& a = c.attrs<IotaAttrs>();

@@ -37,7 +37,7 @@ Values write_match(Call& c) {
   return {c.e.op("RegexFullMatch", c.in, {{"pattern", c.attrs<RegexParams>().pattern}}, DType::boolean)};
 }
 
-// Of vectors alone, by the operator's definition.
+// Only for vectors, by the operator's definition.
 Values write_letters(Call& c) {
   const Letters how = c.attrs<LettersParams>().how;
   if (how != Letters::lower && how != Letters::upper)
@@ -50,7 +50,7 @@ Values write_letters(Call& c) {
   return {c.e.reshaped(y, c.out().shape)};
 }
 
-// Compared with every key: ONNX has no operator that finds what is given as an operand.
+// Compares with every key: ONNX has no operator that searches in an operand.
 Tensors find_key(std::span<const Tensor> in, AttrsView) {
   const Tensor& keys = in[1];
   if (keys.shape()[0] == 0) return {zeros_like(strings::length(in[0])) - 1};

@@ -1,4 +1,4 @@
-// Convolution and pooling. ONNX has [batch, channels, space...] alone, with weights [out, in / groups, space...]; other
+// Convolution and pooling. ONNX only has [batch, channels, space...], with weights [out, in / groups, space...]; other
 // layouts are transposed around the operator.
 #include <limits>
 
@@ -38,7 +38,7 @@ std::vector<int64_t> plain(const Call& c, const Dims& dims) {
   }
   return out;
 }
-// Padding as the attribute `pads`; where it depends on an open size (as "SAME" with strides does), x is padded ahead.
+// Padding as the attribute `pads`; if it depends on an open size (as "SAME" with strides does), x is padded first.
 std::vector<int64_t> padded(Call& c, Value& x, Dims lo, const Dims& hi, double fill = 0) {
   bool open = false;
   for (size_t i = 0; i < lo.size(); ++i) open |= lo[i].is_open() || hi[i].is_open();
@@ -68,8 +68,8 @@ Values write_conv(Call& c) {
   return {c.e.transposed(y, inverse(order))};
 }
 
-// Its padding is the zero point. Runtimes take one zero point for all weights: of several, that times the sums of the
-// windows is taken off, which are the convolution with ones.
+// Its padding is the zero point. Runtimes accept one zero point for all weights: for several, that times the sums of
+// the windows is subtracted, which are the convolution with ones.
 Values write_byte_conv(Call& c) {
   if (is_empty(c)) return zeros_of(c, DType::i32);
   Exporter& e = c.e;
@@ -100,7 +100,7 @@ Values write_byte_conv(Call& c) {
   return {e.transposed(y, inverse(order))};
 }
 
-// Cut to [lo, lo + size) along the axes of space, with zeros where it is shorter.
+// Cropped to [lo, lo + size) along the axes of space, and padded with zeros if it is shorter.
 Value cut(Call& c, const Value& x, const Shape& shape, const Dims& lo, const Dims& size) {
   Exporter& e = c.e;
   Dims none(shape.size(), 0), behind(shape.size(), 0), starts, stops;
@@ -122,7 +122,7 @@ Value cut(Call& c, const Value& x, const Shape& shape, const Dims& lo, const Dim
   return e.op("Slice", {y, e.sizes(starts), e.sizes(stops), e.ints(axes)});
 }
 
-// What g spreads over without padding, and of that the input's part.
+// The transposed convolution of g without padding, cropped to the input.
 Values write_conv_grad_input(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   const ConvParams& p = c.attrs<ConvParams>();
@@ -169,7 +169,7 @@ Values write_conv_grad_weight(Call& c) {
 
 // --- Pooling ---------------------------------------------------------------------------------------------------------
 
-// x is padded where the pads depend on open sizes.
+// x is padded if the pads depend on open sizes.
 Attributes pool_attributes(Call& c, Value& x, double fill) {
   const PoolParams& p = c.attrs<PoolParams>();
   return {{"kernel_shape", plain(c, p.window)},
@@ -183,30 +183,31 @@ bool has_open(const Dims& dims) {
 }
 struct Pooled {
   Order order;
-  Shape shape;      // of x with the padding that goes ahead
-  bool ahead;       // whether any does
-  Value y, places;  // both [batch, channels, space...]; places count the elements of `shape`
+  Shape shape;       // of x with the padding that is added first
+  bool pads_first;   // whether any padding is added first
+  Value y, indices;  // both [batch, channels, space...]; indices refer to `shape`
   Pooled(Call& c, bool with_places)
       : order(activation_order(c.attrs<PoolParams>().layout, c.rank())), shape(permuted(c.specs[0].shape, order)) {
     const PoolParams& p = c.attrs<PoolParams>();
-    ahead = has_open(p.pads_lo) || has_open(p.pads_hi);
+    pads_first = has_open(p.pads_lo) || has_open(p.pads_hi);
     Value x = c.e.transposed(c.in[0], order);
     const Attributes a = pool_attributes(c, x, -std::numeric_limits<double>::infinity());
     if (!with_places) {
       y = c.e.op("MaxPool", {x}, a);
       return;
     }
-    for (size_t i = 0; ahead && i < p.pads_lo.size(); ++i) shape[i + 2] = shape[i + 2] + p.pads_lo[i] + p.pads_hi[i];
+    for (size_t i = 0; pads_first && i < p.pads_lo.size(); ++i)
+      shape[i + 2] = shape[i + 2] + p.pads_lo[i] + p.pads_hi[i];
     const Values both = c.e.ops("MaxPool", {x}, a, {x.dtype, DType::i64});
-    y = both[0], places = both[1];
+    y = both[0], indices = both[1];
   }
 };
 
 Values write_max_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   if (whole_pool::is(c)) return whole_pool::max(c);
-  const bool whole = is_integer(c.in[0].dtype);  // which the operator has in 8 bits alone; in f64 all of 32 fit
-  if (whole) c.in[0] = c.e.cast(c.in[0], DType::f64);
+  const bool is_integral = is_integer(c.in[0].dtype);  // the operator only has 8-bit integers; f64 holds all of 32 bits
+  if (is_integral) c.in[0] = c.e.cast(c.in[0], DType::f64);
   const Pooled pool(c, false);
   return {c.e.transposed(pool.y, inverse(pool.order))};
 }
@@ -216,9 +217,9 @@ Values write_max_pool_pick(Call& c) {
   Exporter& e = c.e;
   const Pooled pool(c, true);
   Value t = e.transposed(c.in[1], pool.order);
-  if (pool.ahead) padded(c, t, c.attrs<PoolParams>().pads_lo, c.attrs<PoolParams>().pads_hi);
+  if (pool.pads_first) padded(c, t, c.attrs<PoolParams>().pads_lo, c.attrs<PoolParams>().pads_hi);
   const Value flat = e.op("Reshape", {t, e.ints({-1})});
-  return {e.transposed(e.op("Gather", {flat, pool.places}, {{"axis", int64_t(0)}}), inverse(pool.order))};
+  return {e.transposed(e.op("Gather", {flat, pool.indices}, {{"axis", int64_t(0)}}), inverse(pool.order))};
 }
 Values write_max_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
@@ -227,24 +228,24 @@ Values write_max_pool_grad(Call& c) {
   const Pooled pool(c, true);
   auto flat = [&](const Value& v) { return e.op("Reshape", {v, e.ints({-1})}); };
   const Value none = flat(e.op("Expand", {e.number(0, c.in[0].dtype), e.sizes(pool.shape)}));
-  const Value sums = e.op("ScatterElements", {none, flat(pool.places), flat(e.transposed(c.in[1], pool.order))},
+  const Value sums = e.op("ScatterElements", {none, flat(pool.indices), flat(e.transposed(c.in[1], pool.order))},
                           {{"axis", int64_t(0)}, {"reduction", std::string("add")}});
   Value dx = e.reshaped(sums, pool.shape);
-  if (pool.ahead) {
+  if (pool.pads_first) {
     const Shape x = permuted(c.specs[0].shape, pool.order);
     dx = cut(c, dx, pool.shape, c.attrs<PoolParams>().pads_lo, Dims(x.begin() + 2, x.end()));
   }
   return {e.transposed(dx, inverse(pool.order))};
 }
 
-// Where x is padded ahead, so is a tensor of ones, which counts the elements of each window.
+// If x is padded first, so is a tensor of ones, which counts the elements of each window.
 Values write_avg_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   if (whole_pool::is(c)) return whole_pool::avg(c);
   Exporter& e = c.e;
   const PoolParams& p = c.attrs<PoolParams>();
   const Order order = activation_order(p.layout, c.rank());
-  const bool ahead = has_open(p.pads_lo) || has_open(p.pads_hi);
+  const bool pads_first = has_open(p.pads_lo) || has_open(p.pads_hi);
   auto pooled = [&](Value x) {
     Attributes a = pool_attributes(c, x, 0);
     a.push_back({"count_include_pad", int64_t(p.count_include_pad)});
@@ -252,14 +253,14 @@ Values write_avg_pool(Call& c) {
   };
   const Value x = e.transposed(c.in[0], order);
   Value y = pooled(x);
-  if (ahead && !p.count_include_pad) {
+  if (pads_first && !p.count_include_pad) {
     const Value shape = e.op("Shape", {x}, {}, DType::i64);
     y = e.op("Div", {y, pooled(e.op("Expand", {e.number(1, x.dtype), shape}))});
   }
   return {e.transposed(y, inverse(order))};
 }
-// g divided by how many elements each window counts, spread over the windows: the transpose of a convolution with ones,
-// each channel by itself (as a batch of one channel).
+// g divided by the element count of each window, distributed over the windows: the transpose of a convolution with
+// ones, each channel by itself (as a batch of one channel).
 Values write_avg_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.in[0].dtype);
   if (whole_pool::is(c)) return whole_pool::avg_grad(c);
@@ -298,7 +299,7 @@ Values write_avg_pool_grad(Call& c) {
 bool is_same_size(Dim a, Dim b) {
   return a.is_open() ? b.is_open() && a.number() == b.number() : !b.is_open() && a.plain() == b.plain();
 }
-// The axes that are pooled whole; along the others windows have one element.
+// The axes that are pooled entirely; along the others windows have one element.
 Axes pooled_axes(const PoolParams& p) {
   Axes axes;
   for (size_t i = 0; i < p.window.size(); ++i)
@@ -309,7 +310,7 @@ Values composed_pool(Call& c, Tensor (*f)(In in, const PoolParams& p)) {
   const PoolParams& p = c.attrs<PoolParams>();
   return c.e.composed(c.in, c.specs, [&](In in) { return Tensors{f(in, p)}; });
 }
-// With the axes that are pooled as one, behind the others.
+// The pooled axes flattened to one, after the others.
 Tensor flattened(const Tensor& x, const PoolParams& p) {
   const Axes axes = pooled_axes(p);
   Axes last;
@@ -342,9 +343,9 @@ bool is(const Call& c) {
   for (size_t i = 0; i < p.window.size(); ++i) {
     if (p.pads_lo[i].is_open() || p.pads_hi[i].is_open() || p.pads_lo[i] != 0 || p.pads_hi[i] != 0) return false;
     const Dim in = p.sizes.empty() ? c.specs[0].shape[space_axis(p.layout, i)] : p.sizes[i];
-    const bool whole = is_same_size(p.window[i], in);
-    if (!whole && !(is_same_size(p.window[i], 1) && is_same_size(p.strides[i], 1))) return false;
-    open |= whole && in.is_open();
+    const bool is_integral = is_same_size(p.window[i], in);
+    if (!is_integral && !(is_same_size(p.window[i], 1) && is_same_size(p.strides[i], 1))) return false;
+    open |= is_integral && in.is_open();
   }
   return open;
 }

@@ -1,5 +1,5 @@
 // The walk over a traced graph: its inputs, weights, nodes and results. Nodes are written in order; one that only a
-// size names is written when that size is asked for.
+// size refers to is written when that size is needed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ onnx::ModelProto Exporter::run() {
   return std::move(model_);
 }
 
-// The names asked for are the results' alone, and before anything else takes them: who runs the model asks by them.
+// The requested names are reserved for the results, before anything else uses them: callers of the model use them.
 void Exporter::reserve_outputs() {
   for (const std::string& name : options_.outputs) {
     auto is_name = [&](const GraphInput& in) { return graph_.nodes()[size_t(in.node)].name == name; };
@@ -217,9 +217,9 @@ const Value& Exporter::value(Frame& f, ValueId v) {
 }
 
 namespace {
-// Results without elements, whatever the open sizes are, of what a model can hold. onnxruntime's Expand would not make
-// some of them.
-bool gives_nothing(const Graph& g, const Node& n, const Rule* rule) {
+// Whether the results have no elements for any open sizes, of a dtype that a model can have. onnxruntime's Expand does
+// not support some of them.
+bool is_always_empty(const Graph& g, const Node& n, const Rule* rule) {
   const auto is_empty = [](const Spec& s) {
     const bool open = std::any_of(s.shape.begin(), s.shape.end(), [](Dim d) { return d.is_open(); });
     return !open && s.shape.numel() == 0 && !is_complex(s.dtype);
@@ -247,7 +247,7 @@ void Exporter::write_node(Frame& f, size_t i) {
     if (is_complex(n.constant.dtype()))
       refuse(n, "its numbers are complex, of which a model holds none. make them of real ones with complex()");
     f.values[i] = {n.name.empty() ? constant(n.constant) : named_constant(n.constant, n.name)};
-  } else if (gives_nothing(f.graph, n, find_rule(*n.op))) {
+  } else if (is_always_empty(f.graph, n, find_rule(*n.op))) {
     const EagerScope eager;
     for (const Spec& s : n.outputs) f.values[i].push_back(constant(zeros(s.shape, {s.dtype, {}})));
   } else if (auto m = f.idioms.find(int32_t(i)); m != f.idioms.end()) {
@@ -263,7 +263,7 @@ void Exporter::write_node(Frame& f, size_t i) {
 
 namespace {
 
-// What rill's kernels compute in, and every runtime can: see Rule::moves.
+// The dtype in which rill's kernels compute, and which every runtime supports: see Rule::moves.
 DType widened(DType d) {
   switch (d) {
     case DType::f16:
@@ -277,7 +277,7 @@ DType widened(DType d) {
   }
 }
 
-// A node without operands and open sizes: a constant, where that is small.
+// A node without operands and open sizes: a constant, if that is small.
 bool is_small_constant(const Node& n) {
   constexpr int64_t most = 4096;
   if (!n.inputs.empty() || n.op->graphs || n.op->effect || n.outputs.size() != 1) return false;

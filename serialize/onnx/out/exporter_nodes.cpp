@@ -1,4 +1,4 @@
-// What rules append to a graph: nodes, initializers, sizes that are computed, names.
+// Used by rules to append to a graph: nodes, initializers, computed sizes, names.
 #include "rill/serialize/onnx/out/exporter.h"
 
 #include <fmt/format.h>
@@ -116,7 +116,7 @@ Value Exporter::transposed(const Value& v, const std::vector<int64_t>& axes) {
 }
 
 Value Exporter::reshaped(const Value& v, std::span<const Dim> shape) {
-  bool rest = false;  // one size is what is left, beside which a 0 has no meaning
+  bool rest = false;  // one size is -1, beside which a 0 would be ambiguous
   for (Dim d : shape) rest |= !d.is_open() && d.plain() == -1;
   return op("Reshape", {v, sizes(shape)}, rest ? Attributes{} : Attributes{{"allowzero", int64_t(1)}});
 }
@@ -194,7 +194,7 @@ bool Exporter::can_write(Dim d) const {
         if (e.kind != DimTable::Kind::place) return;
         const auto frame = frames_.find(e.place.trace);
         can = frame != frames_.end() && !frame->second->values[size_t(e.place.node)].empty();
-        const Scope* s = now_;  // which sees what is around it, not what is inside a loop
+        const Scope* s = now_;  // which sees the scopes around it, not those inside a loop
         while (can && s && s != &frame->second->scope) s = s->outer;
         can = can && s != nullptr;
       });
@@ -208,7 +208,7 @@ const Value* Exporter::written_size(Dim d) const {
 }
 
 Value Exporter::open_size(Dim d) {
-  if (!dims_ || !dims_->knows(d)) return ints({d.hint()});  // of a trace that is over
+  if (!dims_ || !dims_->knows(d)) return ints({d.hint()});  // of a trace that has ended
   dims_->visit_parts(
       d, [this](Dim part) { return written_size(part) != nullptr; },
       [this](Dim part, const DimTable::Expression& e) { write_size(part, e); });

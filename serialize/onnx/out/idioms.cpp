@@ -12,7 +12,8 @@ namespace rill::onnx_out {
 
 namespace {
 
-// Stands for the function's number in its trace: f32 and wider formats hold it apart from every number in a function.
+// Stands for the function's number in its trace: exact in f32 and wider formats, and different from all numbers in the
+// functions.
 constexpr double probe = 0.337890625;
 
 // The function's trace for an operand of this kind.
@@ -30,7 +31,7 @@ bool has_same_bytes(const Tensor& a, const Tensor& b) {
   return std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
 }
 
-// Holds a pattern beside a graph, and what its operand and its number are there.
+// Compares a pattern with a graph, and finds its operand and its number there.
 struct Matcher {
   const Graph &pattern, &graph;
   std::optional<ValueId> x = {};
@@ -63,7 +64,7 @@ struct Matcher {
   }
 };
 
-// Traces of the idioms, by what they were traced for.
+// Traces of the idioms, by the operand's kind.
 class Patterns {
  public:
   const Graph& of(const Idiom& idiom, DType dtype, const Shape& shape) {
@@ -80,7 +81,7 @@ std::optional<IdiomMatch> match(const Idiom& idiom, const Graph& g, int32_t root
   const Spec& out = g.nodes()[size_t(root)].outputs[0];
   const Graph& any = patterns.of(idiom, out.dtype, {2, 3});
   if (any.nodes()[size_t(any.outputs[0].node)].op != g.nodes()[size_t(root)].op) return {};
-  Shape shape = out.shape;  // a size that is open is none that the trace may count with, so any number will do
+  Shape shape = out.shape;  // the trace cannot depend on an open size, so any number will do
   for (Dim& d : shape)
     if (d.is_open()) d = 2;
   if (!idiom.elementwise && shape.empty()) return {};
@@ -146,14 +147,15 @@ std::span<const Idiom> idioms() {
   return all;
 }
 
-// The first of the list that a node ends counts: hard_swish is hard_sigmoid times its operand, and ends at another node.
+// The first one in the list that a node ends is used: hard_swish is hard_sigmoid times its operand, and ends at another
+// node.
 std::map<int32_t, IdiomMatch> find_idioms(const Graph& g, std::span<const Idiom> idioms) {
   std::map<int32_t, IdiomMatch> found;
   Patterns patterns;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
     if (n.kind != Node::Kind::op || n.outputs.size() != 1) continue;
-    const DType d = n.outputs[0].dtype;  // in f64 runtimes lack some of the operators
+    const DType d = n.outputs[0].dtype;  // runtimes lack some of the operators in f64
     if (d != DType::f32 && d != DType::f16 && d != DType::bf16) continue;
     for (const Idiom& idiom : idioms)
       if (const auto m = match(idiom, g, int32_t(i), patterns)) {

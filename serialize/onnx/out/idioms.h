@@ -1,7 +1,7 @@
-// Idioms: what rill computes by several records and a format by one operator or a few, such as exact gelu, silu and
-// rms_norm. The pattern is rill's own function, traced: where a graph holds that trace, the operator is written instead,
-// so that a change of the function changes the pattern with it. The records round to the last digit even far out, where
-// a runtime's operator may not (docs/onnx.md). Start at find_idioms.
+// Idioms: functions that rill computes by several records and a format by one operator or a few, such as exact gelu,
+// silu and rms_norm. The pattern is rill's own function, traced: if a graph contains that trace, the operator is
+// written instead, so the pattern follows changes of the function. The records round to the last digit even for large
+// arguments, where a runtime's operator may not (docs/onnx.md). Start at find_idioms.
 #pragma once
 #include <map>
 #include <span>
@@ -12,21 +12,21 @@ namespace rill::onnx_out {
 
 struct Idiom {
   std::string_view name;
-  // `p`: a number of the function's, such as a slope; the trace holds it as a constant. Not every function has one.
+  // `p`: a number of the function, such as a slope; the trace has it as a constant. Not every function has one.
   Tensor (*function)(const Tensor& x, double p);
   // `x` is f32.
   Value (*write)(Exporter& e, const Value& x, double p);
-  // Whether only the kind of operand matters, and not its sizes.
+  // Whether only the dtype of the operand matters, and not its sizes.
   bool elementwise = true;
 };
 
 // ONNX's.
 std::span<const Idiom> idioms();
 
-// x sigmoid(x), by the words that all formats have.
+// x sigmoid(x), by operators that all formats have.
 Value write_silu(Exporter& e, const Value& x, double p);
 
-// By the node whose result the idiom's is.
+// By the node whose result is the idiom's.
 std::map<int32_t, IdiomMatch> find_idioms(const Graph& g, std::span<const Idiom> idioms);
 
 }  // namespace rill::onnx_out

@@ -1,5 +1,5 @@
-// See opsets.h. The versions are those of the changelog of ONNX's operators; what has none here, and no attribute or
-// dtype that does, is in opset 13 as it is in the newest.
+// See opsets.h. The versions are those of the changelog of ONNX's operators; operators that are not listed here, nor
+// with a listed attribute or dtype, are the same in opset 13 as in the newest.
 #include "rill/serialize/onnx/out/opsets.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace rill::onnx_out {
 
 namespace {
 
-// Operators that came later, or of which the form that is written did.
+// Operators that were added later, or whose written form was.
 const std::unordered_map<std::string_view, int64_t> operators = {
     {"BatchNormalization", 15},
     {"BitCast", 26},
@@ -47,7 +47,7 @@ const std::unordered_map<std::string_view, int64_t> operators = {
     {"Where", 16},
 };
 
-// Attributes that came later than their operator.
+// Attributes that were added after their operator.
 const std::unordered_map<std::string_view, int64_t> attributes = {
     {"AveragePool.dilations", 19}, {"Cast.saturate", 19}, {"Reshape.allowzero", 14}, {"ScatterElements.reduction", 18},
     {"ScatterND.reduction", 18},   {"Shape.end", 15},     {"Shape.start", 15},       {"Split.num_outputs", 18},

@@ -1,5 +1,5 @@
-// Which version of ONNX's operator set a model is written for: the lowest in which all of its nodes mean what the
-// exporter writes, so that runtimes of years ago take it. Start at opset_for.
+// The version of ONNX's operator set for which a model is written: the lowest in which all of its nodes mean what the
+// exporter writes, so that old runtimes accept it. Start at opset_for.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace rill::onnx_out {
 
 inline constexpr int64_t oldest_opset = 13, newest_opset = 28;
 
-// What a model needs at least, and for the sake of what.
+// The lowest version that a model needs, and for which operator or dtype.
 struct OpsetNeed {
   int64_t opset = oldest_opset;
   std::string what;
@@ -24,7 +24,7 @@ struct OpsetNeed {
 // the model is newer, which it names.
 int64_t opset_for(const onnx::ModelProto& model, OpsetNeed need, int64_t asked, const Where& where);
 
-// The version of the file's format that came with an opset.
+// The version of the file format that came with an opset.
 int64_t ir_version_of(int64_t opset);
 
 }  // namespace rill::onnx_out

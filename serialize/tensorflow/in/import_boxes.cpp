@@ -1,4 +1,4 @@
-// Picking boxes around things in pictures, on the host: how many there are depends on values.
+// Non-maximum suppression, on the host: the number of boxes depends on values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::vector<int64_t> picked(const Call& c, const Tensor& boxes, const Tensor& sc
   return imported::best_boxes(int64_t(all.size()), both, s.data(), most, limit, least);
 }
 
-// Boxes, scores, how many, and where the versions have them: the overlap that is allowed, the least score. Gives the
-// indices, the scores (V5), how many there are (V4, V5).
+// Boxes, scores, the number, and in some versions the allowed overlap and the least score. Returns the indices, the
+// scores (V5), and their number (V4, V5).
 Values suppression_rule(const Call& c) {
   const std::string& op = c.node.op();
   const bool first = op == "NonMaxSuppression", pads = c.flag("pad_to_max_output_size");
@@ -47,7 +47,7 @@ Values suppression_rule(const Call& c) {
   return {at.astype(i32), own, valid};
 }
 
-// Of each image and each class, then the best of all classes.
+// For each image and each class, then the best of all classes.
 Values combined_rule(const Call& c) {
   const Tensor boxes = c.known(0), scores = c.known(1);
   if (boxes.ndim() != 4 || scores.ndim() != 3 || int64_t(boxes.dim(3)) != 4 || boxes.dim(0) != scores.dim(0) ||

@@ -1,7 +1,7 @@
 // Variables, functions, choices, loops, and the TensorLists that loops carry.
 //
-// A loop becomes while_loop: what its body hands on as it is stays outside, TensorLists are carried as their rows. A
-// list whose rows nobody has written yet gets its shape from a step that is run for nothing but that.
+// A loop becomes while_loop: values that its body returns unchanged stay outside, TensorLists are carried as their
+// rows. A list without rows gets its shape from a step that is only run for that.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Values assign_rule(const Call& c) {
   Slot& slot = slot_of(c);
   const Tensor value = c.x(1);
   if (slot.variable) slot.variable->assign(value);
-  else if (!slot.value.defined()) slot.value = value;  // as it is restored
+  else if (!slot.value.defined()) slot.value = value;  // while it is restored
   else c.reject("assigns a variable that cannot change. import the model with {.trainable = true}");
   return {};
 }
@@ -50,7 +50,7 @@ Values assign_sub_rule(const Call& c) {
   slot.variable->assign(slot.variable->value() - c.x(1));
   return {};
 }
-// The same of TensorFlow 1's variables, which are given again.
+// The same for TensorFlow 1's variables, which are returned again.
 template <Rule rule>
 Values on_reference(const Call& c) {
   rule(c);
@@ -75,7 +75,7 @@ Values restore_rule(const Call& c) {
   for (const std::string& key : names.to_vector<std::string>()) out.emplace_back(c.program.outside->restored(key));
   return out;
 }
-// What is done while a program of TensorFlow's runs, and gives nothing.
+// Has an effect while a program of TensorFlow runs, and returns nothing.
 Values nothing_rule(const Call&) { return {}; }
 
 // --- Functions and choices -------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ Values get_rule(const Call& c) {
   if (!list.rows.defined()) c.reject("reads a list that nothing has been written to");
   return {take(list.rows, c.x(1), 0)};
 }
-// Lists grow as they are written where they say so: a TensorArray of a size that is not known before.
+// Whether lists grow as they are written: a TensorArray whose size is not known before.
 bool grows(const Call& c) { return c.flag("resize_if_index_out_of_bounds"); }
 void grow(List& list, Dim length) {
   if (list.rows.defined() && length != list.length) {
@@ -168,7 +168,7 @@ Values stack_rule(const Call& c) {
   return {no_rows(list, row)};
 }
 
-// A list without a length: rows are put behind the last one, and taken from there.
+// A list without a length: rows are pushed and popped at its end.
 Values empty_list_rule(const Call& c) { return {Value::of(List{0, c.dtype("element_dtype"), {}})}; }
 Values push_rule(const Call& c) {
   List list = list_of(c);
@@ -203,7 +203,8 @@ Values gather_list_rule(const Call& c) {
   if (!list.rows.defined()) c.reject("reads a list that nothing has been written to");
   return {take(list.rows, c.x(1), 0)};
 }
-// Rows of operand 0 put where operand 1 says, in a new list that is as long as it must be, or as operand 3 says.
+// Rows of operand 0 placed at the indices of operand 1, in a new list that is as long as necessary, or as operand 3
+// says.
 Values scatter_list_rule(const Call& c) {
   const Tensor rows = c.x(0), at = c.known(1);
   int64_t length = c.has(3) ? int64_t(c.dim(3)) : -1;
@@ -219,7 +220,7 @@ Values scatter_list_rule(const Call& c) {
   return {Value::of(
       List{shape[0], rows.dtype(), scatter(zeros(shape, rows.dtype()), {at}, rows, first, ScatterMode::set)})};
 }
-// The rows' first axes joined, and how long each was.
+// The rows' first axes joined, and the length of each.
 Values concat_list_rule(const Call& c) {
   const List& list = list_of(c);
   if (!list.rows.defined() || list.rows.ndim() < 2) c.reject("joins rows that have no first axis");
@@ -240,7 +241,7 @@ Values element_shape_rule(const Call& c) {
 struct Loop {
   const Call& c;
   std::string condition, body;
-  std::vector<bool> constant;  // handed on by the body as they are
+  std::vector<bool> constant;  // returned unchanged by the body
   Values now;
 
   explicit Loop(const Call& call)
@@ -263,7 +264,7 @@ struct Loop {
   }
   bool is_carried(size_t i) const { return !constant[i]; }
 
-  // What while_loop carries: tensors, and the rows of lists.
+  // The values that while_loop carries: tensors, and the rows of lists.
   Tensors carried(const Values& values) const {
     Tensors out;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -289,7 +290,7 @@ struct Loop {
     }
     return out;
   }
-  // Gives lists that grow all of their length: where each step writes at a counter, and the number of steps is known.
+  // Gives growing lists their full length, if each step writes at a counter and the number of steps is known.
   void grow_lists() {
     const std::optional<Dim> count = steps();
     for (size_t i = 0; i < now.size(); ++i) {
@@ -322,8 +323,9 @@ struct Loop {
       now[i] = Value::of(list);
     }
   }
-  // How many steps there are, where the condition says so: that counters, which begin at known numbers and grow by a
-  // known one, are below limits that do not change. Throws where that is all it says, and a counter does not grow.
+  // The number of steps, if the condition determines it: that counters, which start at known numbers and grow by a
+  // known one, are below limits that do not change. Throws if the condition says only that, and a counter does not
+  // grow.
   std::optional<Dim> steps() const {
     const Body& test = c.program.functions.at(condition);
     const Body& step = c.program.functions.at(body);
@@ -359,7 +361,7 @@ struct Loop {
     }
     return least;
   }
-  // Whether nothing that is carried has a part in a value of the condition.
+  // Whether a value of the condition depends on nothing that is carried.
   bool is_unchanging(const Body& test, const std::string& name) const {
     const auto& arguments = test.function->signature().input_arg();
     std::vector<std::string> waiting{name};
@@ -381,7 +383,7 @@ struct Loop {
     auto from = f.function->ret().find(f.function->signature().output_arg(i).name());
     return from == f.function->ret().end() ? "" : from->second;
   }
-  // The node that gives a value, and the argument that it is: through what only passes it on.
+  // The node that computes a value, and the argument that it is, looking through nodes that only pass it on.
   static const proto::NodeDef* source(const Body& f, std::string& name) {
     for (int i = 0; i < 8; ++i) {
       auto node = f.nodes.find(name.substr(0, name.find(':')));
@@ -397,7 +399,7 @@ struct Loop {
       if (f.function->signature().input_arg(i).name() == name) return size_t(i);
     return {};
   }
-  // The known number that a step adds to what is carried there.
+  // The known number that a step adds to this carried value.
   std::optional<int64_t> growth(const Body& step, size_t i) const {
     std::string name = result(step, int(i));
     const proto::NodeDef* n = source(step, name);
@@ -427,7 +429,7 @@ struct Loop {
 
 Values while_rule(const Call& c) {
   Loop loop(c);
-  if (!EnclosingTrace::now()) {  // step by step, so that what is carried may grow
+  if (!EnclosingTrace::now()) {  // step by step, so that carried values may grow
     Values state = loop.now;
     while (truth(loop.goes_on(state))) state = run_function(c, loop.body, state);
     return state;
@@ -437,7 +439,7 @@ Values while_rule(const Call& c) {
   auto step = [&](const Tensors& state) { return loop.carried(run_function(c, loop.body, loop.values(state))); };
   const Tensors first = loop.carried(loop.now);
   return imported::fitting(c, [&] {
-    if (const std::optional<Dim> steps = loop.steps()) {  // whose gradient needs no bound
+    if (const std::optional<Dim> steps = loop.steps()) {  // its gradient needs no bound
       const auto [last, rows] =
           scan([&](const Tensors& state, const Tensor&) { return std::pair(step(state), Tensors()); }, first,
                iota({*steps}), {});

@@ -31,7 +31,7 @@ namespace {
      return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) { return function(x, axes, keep); })}; \
    }}
 
-// In the operand's dtype, which TensorFlow keeps; no axes leave everything as it is.
+// In the operand's dtype, which TensorFlow keeps; no axes leave everything unchanged.
 template <class F>
 Tensor folded(const Call& c, F f) {
   Tensor x = c.x(0);
@@ -42,7 +42,7 @@ Tensor folded(const Call& c, F f) {
 template <bool largest>
 Values extreme_rule(const Call& c) {
   return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
-    // (A trace of sizes that are open is asked for a guard only where one is 0: that of others refuses 0 by itself.)
+    // (Open sizes only get a guard if one is 0: a trace of others rejects 0 by itself.)
     const bool is_empty = std::ranges::any_of(x.shape(), [](Dim n) { return n.hint() == 0 && n == 0; });
     if (!is_empty) return largest ? max(x, axes, keep) : min(x, axes, keep);
     const Tensor none = sum(x, axes, keep);
@@ -55,7 +55,7 @@ Values euclidean_rule(const Call& c) {
       c, [](const Tensor& x, const Axes& axes, bool keep) { return norm(x, {.axis = axes, .keepdims = keep}); })};
 }
 
-// TensorFlow passes over NaN, which `other` stands for: less, or more, than every number.
+// TensorFlow ignores NaN, which `other` replaces: less, or more, than every number.
 Values arg_rule(const Call& c, Tensor (*extreme_index)(const Tensor&, std::optional<Axis>, bool, Where), double other) {
   Tensor x = c.x(0);
   if (is_floating(x.dtype())) x = where(isnan(x), other, x);
@@ -85,7 +85,7 @@ DType bits_of(DType d) {
     default: return u64;
   }
 }
-// Between dtypes of different sizes the last axis is the parts of an element, the lowest first.
+// Between dtypes of different sizes the last axis has the parts of an element, the lowest first.
 Values bitcast_rule(const Call& c) {
   Tensor x = c.x();
   const DType to = c.dtype("type");
@@ -112,7 +112,7 @@ Values cumulated_rule(const Call& c, bool products) {
 Values cumsum_rule(const Call& c) { return cumulated_rule(c, false); }
 Values cumprod_rule(const Call& c) { return cumulated_rule(c, true); }
 
-// Without its own element where that is asked for: then the first is that of none.
+// Without its own element if exclusive: then the first is that of no elements.
 Values cumlogsumexp_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t axis = axis_of(c, int64_t(c.dim(1)), x.ndim());
@@ -126,7 +126,7 @@ Values cumlogsumexp_rule(const Call& c) {
   return {pad(rest, widths, full({}, -std::numeric_limits<double>::infinity(), x.dtype()))};
 }
 
-// Texts are compared once they are known.
+// Strings are compared once they are known.
 template <bool equals>
 Values equal_rule(const Call& c) {
   if (c.x(0).dtype() == string) {
@@ -141,7 +141,7 @@ Values cast_rule(const Call& c) {
   const DType to = c.dtype("DstT");
   return {x.astype(to)};
 }
-// Of texts: one behind the other.
+// Strings are concatenated.
 Values add_rule(const Call& c) {
   if (c.x(0).dtype() == string) return {strings::add(c.known(0), c.known(1))};
   return {c.x(0) + c.x(1)};
@@ -153,7 +153,7 @@ Values add_n_rule(const Call& c) {
 }
 Values select_rule(const Call& c) {
   const Tensor which = c.x(0), yes = c.x(1), no = c.x(2);
-  // Select's condition of one axis chooses rows.
+  // Select's condition of one axis selects rows.
   if (c.node.op() == "Select" && which.ndim() == 1 && yes.ndim() > 1) {
     Shape rows{which.dim(0)};
     while (int64_t(rows.size()) < yes.ndim()) rows.push_back(1);
@@ -162,7 +162,7 @@ Values select_rule(const Call& c) {
   return {where(which, yes, no)};
 }
 
-// The derivative of igamma by a, which no public function gives. It has no derivatives itself, and says so.
+// The derivative of igamma by a, which no public function has. It has no derivatives itself, and says so.
 Tensor slope_of_igamma(const Tensor& a, const Tensor& x) {
   const Where where = Where::current();
   const Tensor slope = apply1(*find_op("igamma_by_a"), {&a, &x}, {}, where);
@@ -289,7 +289,7 @@ const RuleTable& elementwise_rules() {
       BINARY("BitwiseXor", bitwise_xor(x, y)),
       BINARY("LeftShift", left_shift(x, y)),
       BINARY("RightShift", right_shift(x, y)),
-      // The gradients that TensorFlow writes: y, and the cotangent of it.
+      // The gradients that TensorFlow writes: y, and its cotangent.
       BINARY("TanhGrad", y * (1 - x * x)),
       BINARY("SigmoidGrad", y * x * (1 - x)),
       BINARY("RsqrtGrad", -0.5 * y * x * x * x),

@@ -1,5 +1,5 @@
-// The derivatives that TensorFlow writes into graphs as operators of their own. Those of elementwise functions are
-// formulas; all others are what rill's own derivative of the forward operator's rule gives (`back`).
+// Derivatives that TensorFlow writes into graphs as operators of their own. Those of elementwise functions are
+// formulas; all others are computed by rill's own derivative of the forward operator's rule (`back`).
 #include <cmath>
 
 #include "rill/autodiff/transforms.h"
@@ -8,7 +8,7 @@
 namespace rill::tensorflow_in {
 namespace {
 
-// What comes back to operand `k` of another operator with these operands and this node's attributes, for `g`.
+// The cotangent of operand `k` of another operator with these operands and this node's attributes, for `g`.
 Tensor back(const Call& c, const char* op, const Values& in, size_t k, const Tensor& g) {
   const Rule rule = find_rule(op);
   const auto forward = [&](const Tensor& x) {
@@ -19,13 +19,13 @@ Tensor back(const Call& c, const char* op, const Values& in, size_t k, const Ten
   };
   return vjp(forward, as_tensor(in[k], op)).second(g);
 }
-// Something of the shape that operand i says, where the operator is linear and nothing else is known of it.
+// A tensor of the shape that operand i says, if the operator is linear and nothing else is known of it.
 Tensor any_of_shape(const Call& c, size_t i, DType dtype) {
   const Dims d = c.dims(i);
   return zeros(Shape(d.begin(), d.end()), dtype);
 }
 
-// --- By operand: x or the shape of it, then what the forward operator was given, then the cotangent ------------------
+// --- By operand: x or its shape, then the forward operator's other operands, then the cotangent ----------------------
 
 // f(x, rest...) with operands (x, result, g).
 template <const char* op>
@@ -129,7 +129,7 @@ Values bias_back(const Call& c) {
   return {sum(g, Axes(axes)).astype(g.dtype())};
 }
 
-// Which axes of two shapes that were broadcast have to be added up.
+// The axes of two broadcast shapes that have to be summed.
 Values broadcast_back(const Call& c) {
   const Dims a = c.dims(0), b = c.dims(1);
   const size_t n = std::max(a.size(), b.size());

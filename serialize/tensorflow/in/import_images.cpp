@@ -13,7 +13,7 @@ namespace {
 
 using imported::Taps;
 
-// --- Resizing: TensorFlow computes places in f32 ---------------------------------------------------------------------
+// --- Resizing: TensorFlow computes coordinates in f32 ----------------------------------------------------------------
 
 struct AxisResize {
   int64_t in, out;
@@ -45,8 +45,8 @@ Taps linear_taps(const AxisResize& a) {
   }
   return taps;
 }
-// Weights are those of the nearest of 1024 places between two pixels. With half_pixel_centers what lies beyond the
-// edges does not count.
+// Weights are those of the nearest of 1024 positions between two pixels. With half_pixel_centers pixels beyond the
+// edges do not count.
 Taps cubic_taps(const AxisResize& a) {
   Taps taps{4};
   for (int64_t i = 0; i < a.out; ++i) {
@@ -63,7 +63,7 @@ Taps cubic_taps(const AxisResize& a) {
   }
   return taps;
 }
-// The mean of what a pixel of the result covers.
+// The mean of the area that a pixel of the result covers.
 Taps area_taps(const AxisResize& a) {
   const float scale = a.scale();
   Taps taps{int64_t(std::ceil(scale)) + 1};
@@ -99,7 +99,7 @@ Values nearest_rule(const Call& c) {
   return {y};
 }
 
-// The kernels of ScaleAndTranslate: how far they reach, and their weights at distances up to there.
+// The kernels of ScaleAndTranslate: their radius, and their weights at distances up to it.
 struct Kernel {
   double reach;
   double (*weight)(double x, double reach);
@@ -130,7 +130,7 @@ Kernel kernel_of(const Call& c) {
   if (found == all.end()) c.reject(fmt::format("an unknown kernel, '{}'", name));
   return found->second;
 }
-// Pixel i of the result is made of those around (i + 1/2 - translation) / scale; of none where that lies outside.
+// Pixel i of the result is a sum of those around (i + 1/2 - translation) / scale; of none if that is outside.
 Taps spans(const Kernel& k, const AxisResize& a, float scale, float translation, bool antialias) {
   const float back = 1 / scale, stretch = antialias ? std::max(back, 1.f) : 1.f;
   const float reach = float(k.reach) * stretch;
@@ -164,7 +164,7 @@ Values scale_and_translate_rule(const Call& c) {
 
 // --- Crops -----------------------------------------------------------------------------------------------------------
 
-// The element of x [batch, h, w, channels] at whole numbers [n, rows, 1] and [n, 1, columns], of image `of` [n].
+// The elements of x [batch, h, w, channels] at integers [n, rows, 1] and [n, 1, columns], of image `of` [n].
 Tensor picked(const Tensor& x, const Tensor& of, const Tensor& row, const Tensor& column) {
   GatherAttrs attrs;
   attrs.axes = {0, 1, 2};
@@ -256,7 +256,7 @@ Values patches_rule(const Call& c) {
                   .padding = v.padding(),
                   .dilation = c.attribute("rates") ? v.space("rates") : Dims()})};
 }
-// The largest of what each window of x plus the filter [height, width, channels] has; beyond the edges lies nothing.
+// The maximum of each window of x plus the filter [height, width, channels]; there is nothing beyond the edges.
 Values dilation_rule(const Call& c) {
   const Tensor x = c.x(0), filter = c.x(1);
   const Windows v(c, x);

@@ -1,5 +1,5 @@
-// Linear algebra, and diagonals. TensorFlow reads one triangle of what should be Hermitian; which of the unit vectors
-// that span a space its decompositions give, and in which order Eig gives values, it leaves open: here they are rill's.
+// Linear algebra, and diagonals. TensorFlow reads one triangle of a Hermitian matrix; its choice of the unit vectors
+// that span a space, and the order of Eig's values, are unspecified: here they are rill's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Tensor from_lower(const Tensor& x) {
   const Tensor below = tril(x, -1), on = linalg::diagonal(x);
   return with_diagonal(below + adjoint_of(below), is_complex(x.dtype()) ? real(on).astype(x.dtype()) : on, 0);
 }
-// What is not computed where attributes do not ask for it.
+// A result that is not computed because the attributes do not ask for it.
 Tensor nothing(const Tensor& x, DType dtype) { return zeros({0}, {dtype, x.device()}); }
 
 // --- Solving ---------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ Values triangular_rule(const Call& c) {
   return {linalg::triangular_solve(c.x(0), c.x(1),
                                    {.lower = c.flag("lower", true), .transpose = adjoint, .conjugate = adjoint})};
 }
-// `fast`: by the normal equations of what has independent columns, or rows.
+// `fast`: by the normal equations, for independent columns, or rows.
 Values least_squares_rule(const Call& c) {
   const Tensor a = c.x(0), b = c.x(1);
   if (!c.flag("fast", true)) return {linalg::lstsq(a, b).solution};
@@ -90,13 +90,13 @@ Values eigen_rule(const Call& c) {
 
 // --- Diagonals -------------------------------------------------------------------------------------------------------
 
-// The diagonals that operands or the first version's lack of them ask for: from `low` to `high`, in rows of which the
-// highest is first, and shorter ones are at either end of theirs.
+// The diagonals that operands, or the first version's lack of them, ask for: from `low` to `high`, in rows of which the
+// highest is first, and shorter ones are aligned left or right.
 struct Diagonals {
   int64_t low = 0, high = 0;
   bool above_left = true, below_left = true;
 
-  // `k`: which operand says so.
+  // `k`: the operand that says so.
   Diagonals(const Call& c, size_t k) {
     if (!c.has(k)) return;
     const Dims both = c.dims(k);
@@ -109,9 +109,9 @@ struct Diagonals {
     above_left = align.starts_with("LEFT"), below_left = align.ends_with("LEFT");
   }
   bool one() const { return low == high; }
-  // Whether the row of diagonal d begins with its elements.
+  // Whether the row of diagonal d is aligned left.
   bool left(int64_t d) const { return d == 0 || (d > 0 ? above_left : below_left); }
-  // The elements of diagonal d, `length` of them, in what has them as rows.
+  // The elements of diagonal d, `length` of them, from a tensor that has them as rows.
   Tensor row(const Tensor& rows, int64_t d, Dim length) const {
     if (one()) return rows;
     const Tensor r = rows(ellipsis, high - d, slice(none));
@@ -166,7 +166,7 @@ Values diagonal_rule(const Call& c) {
 // --- Three diagonals: above the main one, it, and below
 // ---------------------------------------------------------------
 
-// Elements of the last axis moved by one, with 0 where there was none.
+// Elements of the last axis shifted by one, with 0 where there was none.
 Tensor moved(const Tensor& x, int64_t axis, bool up) {
   const Dim n = x.dim(int(axis));
   std::vector<Padding> widths(size_t(x.ndim()));

@@ -11,7 +11,7 @@ Tensor turned(const Tensor& x, bool transposed, bool adjoint) {
   const Tensor y = transposed || adjoint ? swapaxes(x, -1, -2) : x;
   return adjoint && is_complex(x.dtype()) ? conj(y) : y;
 }
-// BatchMatMulV3 says what the product's dtype is, which may be wider than the operands'.
+// BatchMatMulV3 has the product's dtype, which may be wider than the operands'.
 Values product_rule(const Call& c) {
   Tensor x = turned(c.x(0), c.flag("transpose_a"), c.flag("adj_x")),
          y = turned(c.x(1), c.flag("transpose_b"), c.flag("adj_y"));
@@ -51,7 +51,7 @@ Values depthwise_rule(const Call& c) {
                 .groups = w.dim(2),
                 .layout = v.layout})};
 }
-// The gradient of a convolution by its input, which transposed convolutions are.
+// The gradient of a convolution by its input, which is a transposed convolution.
 Values conv_back_rule(const Call& c) {
   const Tensor w = c.x(1), g = c.x(2);
   const Windows v(c, g);
@@ -89,15 +89,15 @@ Values avg_pool_rule(const Call& c) {
   return {avg_pool(x, v.space("ksize"), {.strides = v.space("strides"), .padding = v.padding(), .layout = v.layout})};
 }
 
-// Of which the operands say the sizes.
+// The operands have the sizes.
 Values max_pool_by_operands_rule(const Call& c) {
   const Tensor x = c.x(0);
   const Windows v(c, x);
   return {max_pool(x, v.space(c.dims(1), "ksize"),
                    {.strides = v.space(c.dims(2), "strides"), .padding = v.padding(), .layout = v.layout})};
 }
-// And where each came from: in the flattened image, or in all of them.
-Values max_pool_places_rule(const Call& c) {
+// And the index of each maximum: in the flattened image, or in the flattened batch.
+Values max_pool_argmax_rule(const Call& c) {
   const Tensor x = c.x();
   const Windows v(c, x);
   const IndexedPool y =
@@ -168,7 +168,7 @@ const RuleTable& neural_rules() {
       {"MaxPool", max_pool_rule},
       {"MaxPool3D", max_pool_rule},
       {"MaxPoolV2", max_pool_by_operands_rule},
-      {"MaxPoolWithArgmax", max_pool_places_rule},
+      {"MaxPoolWithArgmax", max_pool_argmax_rule},
       {"AvgPool", avg_pool_rule},
       {"AvgPool3D", avg_pool_rule},
       {"FusedBatchNorm", batch_norm_rule},

@@ -1,4 +1,4 @@
-// Operators that put elements into another order, pick them, or move channels into space.
+// Operators that permute elements, select them, or move channels into space.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ DType dtype_or(const Call& c, const char* name, DType otherwise) {
 
 // --- Order -----------------------------------------------------------------------------------------------------------
 
-// The first version says with bools which axes.
+// The first version has bools for the axes.
 Values reverse_rule(const Call& c) {
   const std::vector<double> flags = c.numbers(1);
   std::vector<int64_t> axes;
@@ -29,7 +29,7 @@ Values roll_rule(const Call& c) {
   for (size_t i = 0; i < by.size(); ++i) x = roll(x, Axes{int64_t(by[i])}, Axes{axis_of(c, axes[i], x.ndim())});
   return {x};
 }
-// The first elements of each row, so many as operand 1 says, turned round.
+// Reverses the first elements of each row, as many as operand 1 says.
 Values reverse_sequence_rule(const Call& c) {
   const Tensor x = c.x(0), lengths = c.x(1).astype(i64);
   const int64_t along = axis_of(c, c.integer("seq_dim", 0), x.ndim()),
@@ -41,7 +41,7 @@ Values reverse_sequence_rule(const Call& c) {
   return {take_along_axis(x, where(i < n, n - 1 - i, i), along)};
 }
 Values inverse_permutation_rule(const Call& c) { return {argsort(c.x()).astype(c.x().dtype())}; }
-// Of places in the flattened tensor of these sizes: rows of places along each axis.
+// Indices into the flattened tensor of these sizes to rows of indices along each axis.
 Values unravel_rule(const Call& c) {
   const Tensor at = c.x(0);
   Tensor rest = at;
@@ -87,8 +87,8 @@ Values blocks_rule(const Call& c) {
   const Tensor y = f(first ? moveaxis(x, 1, -1) : x, block, Where::current());
   return {first ? moveaxis(y, -1, 1) : y};
 }
-// Where each letter of a layout went in another.
-std::vector<int64_t> places_of_letters(const Call& c) {
+// The index of each letter of one layout in the other.
+std::vector<int64_t> letter_indices(const Call& c) {
   const std::string from = c.text("src_format", "NHWC"), to = c.text("dst_format", "NCHW");
   std::vector<int64_t> all;
   for (char letter : to) {
@@ -99,17 +99,17 @@ std::vector<int64_t> places_of_letters(const Call& c) {
   return all;
 }
 Values format_axis_rule(const Call& c) {
-  const std::vector<int64_t> from = places_of_letters(c);
+  const std::vector<int64_t> from = letter_indices(c);
   std::vector<int64_t> to(from.size());
   for (size_t i = 0; i < from.size(); ++i) to[size_t(from[i])] = int64_t(i);
   const Tensor x = c.x().astype(i64), n = tensor(int64_t(from.size()));
   return {take(tensor(to, Shape{int64_t(to.size())}), where(x < 0, x + n, x), 0).astype(c.x().dtype())};
 }
 Values format_sizes_rule(const Call& c) {
-  std::vector<int64_t> at = places_of_letters(c);
+  std::vector<int64_t> at = letter_indices(c);
   const Tensor x = c.x();
   if (x.ndim() < 1 || x.ndim() > 2) c.reject("takes a vector, or rows of pairs");
-  if (int64_t(x.dim(0)) + 2 == int64_t(at.size())) {  // of space alone
+  if (int64_t(x.dim(0)) + 2 == int64_t(at.size())) {  // only the axes of space
     const std::string from = c.text("src_format", "NHWC");
     std::vector<int64_t> space;
     for (int64_t i : at)
@@ -141,7 +141,7 @@ Values offsets_rule(const Call& c) {
   }
   return out;
 }
-// x with a part of it, as StridedSlice reads it, replaced.
+// x with a part of it, as StridedSlice selects it, replaced.
 Values update_slice_rule(const Call& c) {
   const Tensor x = c.x(0);
   Shape shape = x.shape();
@@ -187,7 +187,7 @@ const RuleTable& order_rules() {
       {"TensorScatterSub", subtract_rule},
       {"ScatterNdNonAliasingAdd", [](const Call& c) { return find_rule("TensorScatterAdd")(c); }},
       {"ParallelConcat", [](const Call& c) -> Values { return {concat(c.tensors(), 0)}; }},
-      // What passes its operand on.
+      // Operators that return their operand.
       {"PlaceholderWithDefault", first_rule},
       {"GuaranteeConst", first_rule},
       {"DeepCopy", first_rule},

@@ -1,5 +1,5 @@
-// Numbers rounded to as few as fit some bits, and still floating: what quantisation-aware training puts into networks.
-// The gradient is that of the clipping.
+// Fake quantisation: floats rounded to as many values as some bits can represent, as quantisation-aware training puts
+// it into networks. The gradient is that of the clipping.
 #include <cmath>
 
 #include "rill/serialize/tensorflow/in/interpreter.h"
@@ -7,7 +7,7 @@
 namespace rill::tensorflow_in {
 namespace {
 
-// y, with the gradient that x has: what is added is 0.
+// y, with the gradient of x: the added difference is 0.
 Tensor straight_through(const Tensor& y, const Tensor& x) { return stop_gradient(y) + (x - stop_gradient(x)); }
 int64_t bits_of(const Call& c, int64_t bits) {
   if (bits < 2 || bits > 32) c.reject("takes 2 to 32 bits");

@@ -1,5 +1,5 @@
-// Random numbers, from rill's generator: the distributions are TensorFlow's, the numbers are not. Operators that are
-// given a seed draw the same numbers for the same seed.
+// Random numbers, from rill's generator: the distributions are TensorFlow's, the numbers are not. Operators with a seed
+// draw the same numbers for the same seed.
 #include "rill/ops/random.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ Shape shape_of(const Call& c, size_t i = 0) {
 }
 DType drawn(const Call& c) { return c.attribute("dtype") ? c.dtype("dtype") : c.attribute("T") ? c.dtype("T") : f32; }
 using MaybeKey = std::optional<random::Key>;
-// Of a seed of two integers, or of a key [1] and a counter.
+// From a seed of two integers, or from a key [1] and a counter.
 MaybeKey no_key(const Call&) { return {}; }
 MaybeKey key_of_seed(const Call& c) { return random::Key(reshape(c.x(1), {2}).astype(u64)); }
 MaybeKey key_of_counter(const Call& c) {
@@ -45,18 +45,18 @@ Values integer_rule(const Call& c) {
   return {random::randint(low, high, shape_of(c), {.dtype = c.x(n - 2).dtype(), .key = key(c)})};
 }
 Values shuffle_rule(const Call& c) { return {random::shuffle(c.x())}; }
-// [batch, classes] of logarithms to [batch, n] of classes.
+// [batch, classes] log probabilities to [batch, n] classes.
 template <KeyOf key>
 Values classes_rule(const Call& c) {
   const Dim n = c.dim(1);
   if (!n.is_open() && (n < 0 || n > 1 << 28)) c.reject("an impossible number of samples");
   Call seeded(c.program, c.body, c.node);
   seeded.in = c.in;
-  if (!seeded.in.empty()) seeded.in.erase(seeded.in.begin());  // the seed stands one further back
+  if (!seeded.in.empty()) seeded.in.erase(seeded.in.begin());  // the seed is one operand further back
   const DType d = c.attribute("output_dtype") ? c.dtype("output_dtype") : i64;
   return {matrix_transpose(random::categorical(c.x(0), {n}, {.key = key(seeded)})).astype(d)};
 }
-// What the seed says stays in the key.
+// The key keeps the seed.
 Values key_counter_rule(const Call& c) {
   const Tensor seed = reshape(c.x(), {2}).astype(u64);
   return {slice_axis(seed, 0, 0, 1), concat({slice_axis(seed, 0, 1, 2), zeros({1}, u64)}, 0)};

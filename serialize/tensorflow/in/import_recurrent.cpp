@@ -9,7 +9,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// What an LSTM computes with, beside x [batch, in], the cell's state and the last result, each [batch, hidden].
+// The weights of an LSTM, beside x [batch, in], the cell's state and the last result, each [batch, hidden].
 struct Lstm {
   Tensor w, wci, wcf, wco, b;  // [in + hidden, 4 hidden], three of [hidden], [4 hidden]
   double forget_bias, clip_to;
@@ -48,7 +48,7 @@ struct Lstm {
 Values values_of(const Tensors& t) { return {t.begin(), t.end()}; }
 
 Values lstm_cell_rule(const Call& c) { return values_of(Lstm(c, 3, true).step(c.x(0), c.x(1), c.x(2))); }
-// Over x [steps, batch, in], of which the first `steps` are computed; the rest gives zeros.
+// Over x [steps, batch, in], of which the first `steps` are computed; the rest is zeros.
 template <bool first_version>
 Values lstm_rule(const Call& c) {
   const Tensor x = c.x(1);

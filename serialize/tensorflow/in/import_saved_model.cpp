@@ -24,7 +24,7 @@ namespace rill {
 namespace tensorflow_in {
 namespace {
 
-// --- What stands outside of the graph --------------------------------------------------------------------------------
+// --- Values from outside of the graph --------------------------------------------------------------------------------
 
 class Imported final : public Outside {
  public:
@@ -37,7 +37,7 @@ class Imported final : public Outside {
     auto shared = node.attr().find("shared_name");
     const std::string name =
         shared == node.attr().end() || shared->second.s().empty() ? node.name() : shared->second.s();
-    // Nodes of the graph are variables of their own; those in functions are known by the name that they share.
+    // Nodes of the graph are variables of their own; those in functions are identified by the name that they share.
     auto main = program.main.nodes.find(node.name());
     const bool own = main != program.main.nodes.end() && main->second == &node;
     Slot*& slot = by_name_[own ? "node " + node.name() : "shared " + name];
@@ -81,7 +81,7 @@ struct Signature {
 
 std::string node_of(const std::string& value) { return value.substr(0, value.find(':')); }
 
-// Which operators the results need that nobody knows, with their nodes.
+// Finds unknown operators that the results need, with their nodes.
 class Check {
  public:
   explicit Check(const Program& program) : program_(program) {}
@@ -196,7 +196,7 @@ Signature read_signature(const proto::SignatureDef& s, Model::Impl& impl) {
   return signature;
 }
 
-// Placeholders, and what no node reads.
+// Placeholders, and values that no node reads.
 Signature guess_signature(const proto::GraphDef& graph, const ImportOptions& options, Model::Impl& impl) {
   Signature signature;
   std::set<std::string> read;
@@ -225,8 +225,8 @@ Signature guess_signature(const proto::GraphDef& graph, const ImportOptions& opt
 
 // --- Weights ---------------------------------------------------------------------------------------------------------
 
-// Which object each VarHandleOp that a function is called with stands for, by the nodes' names. Names of variables say
-// nothing: several objects may have one.
+// The object of each VarHandleOp that is an argument of a function, by the nodes' names. Names of variables are not
+// unique.
 std::map<std::string, int> objects_of_nodes(const proto::GraphDef& graph, const proto::SavedObjectGraph& saved) {
   std::map<std::string, int> objects;
   for (const proto::NodeDef& n : graph.node()) {
@@ -246,13 +246,13 @@ std::map<std::string, int> objects_of_nodes(const proto::GraphDef& graph, const 
   return objects;
 }
 
-// What the checkpoint calls the variables among the model's objects: those that are reached by the same path from the
-// model are one.
+// The checkpoint's names of the variables among the model's objects: objects that are reached by the same path from the
+// model are the same.
 std::map<int, std::string> entries_of_objects(const proto::SavedObjectGraph& saved, const BundleReader& file) {
   const ObjectGraph stored(file);
   std::map<int, std::string> entries;
   std::set<int> seen;
-  std::vector<std::pair<int, int>> waiting{{0, ObjectGraph::root}};  // an object in both
+  std::vector<std::pair<int, int>> waiting{{0, ObjectGraph::root}};  // pairs of objects in both graphs
   while (!waiting.empty()) {
     const auto [a, b] = waiting.back();
     waiting.pop_back();
@@ -266,7 +266,7 @@ std::map<int, std::string> entries_of_objects(const proto::SavedObjectGraph& sav
   return entries;
 }
 
-// Keras's variables inside a tf.Module: what the graph restores are copies of them.
+// Keras's variables inside a tf.Module: the graph restores copies of them.
 void restore_by_objects(Imported& m, const proto::SavedObjectGraph& saved, const Check& check) {
   const std::map<int, std::string> entries = entries_of_objects(saved, *m.bundle);
   const std::map<std::string, int> objects = objects_of_nodes(m.program.graph, saved);
@@ -295,7 +295,7 @@ void restore(Imported& m, const proto::MetaGraphDef& meta, const Check& check, c
   m.bundle.reset();
 }
 
-// What the file says of variables, by their names: whether they are trained.
+// The file's variables by their names: whether they are trainable.
 std::map<std::string, bool> known_variables(const proto::MetaGraphDef& meta) {
   std::map<std::string, bool> known;
   for (const proto::SavedObject& o : meta.object_graph_def().nodes())
@@ -309,7 +309,7 @@ std::map<std::string, bool> known_variables(const proto::MetaGraphDef& meta) {
   return known;
 }
 
-// Keras saves "dense/kernel" as "dense/kernel_1" where it has a copy of that name.
+// Keras saves "dense/kernel" as "dense/kernel_1" if it has a copy of that name.
 std::string plain_name(const std::string& name, const std::map<std::string, bool>& known) {
   const size_t end = name.find_last_not_of("0123456789");
   if (known.contains(name) || end == std::string::npos || end + 1 == name.size() || name[end] != '_') return name;
@@ -333,7 +333,7 @@ void make_variables(Imported& m, Model::Impl& impl, const Check& check, const st
   }
 }
 
-// Of a graph whose weights are constants. What resizing is done by is none: its rule must know the numbers.
+// For a graph whose weights are constants. The sizes of a resize are none: its rule must know the numbers.
 void make_weights(Imported& m, Model::Impl& impl, const ImportOptions& options) {
   if (!options.trainable) return;
   std::set<std::string> fixed;
@@ -377,11 +377,11 @@ Check checked(const Imported& m, const Signature& signature, const std::string& 
   return check;
 }
 
-// The folder itself, or its last version.
+// The folder itself, or that of its newest version.
 std::filesystem::path model_folder(const std::string& folder) {
   std::filesystem::path last;
   long highest = -1;
-  std::error_code unreadable;  // whoever reads the file says so
+  std::error_code unreadable;  // reading the file will report it
   if (std::filesystem::exists(std::filesystem::path(folder) / "saved_model.pb", unreadable)) return folder;
   for (std::filesystem::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
        at.increment(unreadable)) {
@@ -428,7 +428,7 @@ std::vector<FunctionInfo> saved_model_signatures(const std::string& folder, cons
   return all;
 }
 
-// The prefix of its checkpoint, which may be empty.
+// The prefix of its checkpoint, which may not exist.
 static std::string variables_in(const std::filesystem::path& model) {
   const std::filesystem::path folder = model / "variables";
   std::error_code none;

@@ -1,5 +1,5 @@
-// Segments of rows, counts, places among sorted numbers, and parts whose sizes depend on values: where those are not
-// known, the model is run op by op.
+// Segments of rows, counts, searches in sorted numbers, and parts whose sizes depend on values: if those are not known,
+// the model is run op by op.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 
 using Fold = Tensor (*)(const Tensor&, const Tensor&, Dim, Where);
 
-// What segments without rows give, where it is not what rill's function gives.
+// The result for segments without rows, if it is not that of rill's function.
 enum class Empty : uint8_t { as_it_is, zero, least, most };
-// `ids` stand for the first axes of `rows`; those below 0 or from `count` on are passed over.
+// `ids` are for the first axes of `rows`; those below 0 or from `count` on are ignored.
 Tensor in_segments(const Call& c, Tensor rows, Tensor ids, Dim count, Fold fold, Empty empty) {
   if (rows.ndim() < ids.ndim()) c.reject("there are more ids than rows");
   if (!count.is_open() && (count < 0 || count > (int64_t(1) << 40))) c.reject("an impossible number of segments");
@@ -58,7 +58,7 @@ template <Fold fold, Empty empty>
 Values sorted_rule(const Call& c) {
   return {in_segments(c, c.x(0), c.x(1), segments_of(c, 1), fold, empty)};
 }
-// Of rows that operand 1 names.
+// Of the rows that operand 1 selects.
 enum class Scaled : uint8_t { sum, mean, root };
 template <Scaled scaled>
 Values sparse_rule(const Call& c) {
@@ -99,7 +99,7 @@ Values histogram_rule(const Call& c) {
   return {y.astype(c.attribute("dtype") ? c.dtype("dtype") : i32)};
 }
 
-// --- Among sorted numbers --------------------------------------------------------------------------------------------
+// --- In sorted numbers -----------------------------------------------------------------------------------------------
 
 template <bool right>
 Values bound_rule(const Call& c) {
@@ -112,8 +112,8 @@ Values bucketize_rule(const Call& c) {
   const Tensor x = c.x(), sorted = tensor(edges, Shape{int64_t(edges.size())});
   return {searchsorted(sorted.astype(promote(x.dtype(), f32)), x.astype(promote(x.dtype(), f32)), true).astype(i32)};
 }
-// The place of the target among the predictions: how many are larger. None of a row with NaN or infinities is said to
-// be.
+// The rank of the target among the predictions: how many are larger. No target of a row with NaN or infinities is in
+// the top.
 Values in_top_rule(const Call& c) {
   const Tensor x = c.x(0), targets = c.x(1).astype(i64), k = c.has(2) ? c.x(2) : tensor(c.integer("k", 1));
   const Tensor inside = (targets >= 0) & (targets < Tensor(x.dim(-1)).astype(i64));
@@ -129,7 +129,7 @@ Values nth_rule(const Call& c) {
 // --- Parts whose sizes depend on values ------------------------------------------------------------------------------
 
 DType index_type(const Call& c, const char* attribute) { return c.attribute(attribute) ? c.dtype(attribute) : i32; }
-// Each value once, as they first came; where each stands among those; how many there are of each.
+// The distinct values in the order of their first occurrence; the index of each element among those; the counts.
 Values unique_rule(const Call& c) {
   const Tensor x = c.known(0);
   std::optional<int64_t> axis;
@@ -143,7 +143,7 @@ Values unique_rule(const Call& c) {
   const DType to = index_type(c, "out_idx");
   return {u.values, u.inverse.astype(to), u.counts.astype(to)};
 }
-// What is in x alone, in its order, and where it stands there.
+// The elements of x that are not in y, in order, and their indices.
 Values difference_rule(const Call& c) {
   const Tensor x = c.known(0), at = flatnonzero(isin(x, c.known(1), {.invert = true}));
   return {take(x, at, 0), at.astype(index_type(c, "out_idx"))};
@@ -166,7 +166,7 @@ Values partition_rule(const Call& c) {
   }
   return out;
 }
-// Rows put where indices say; of those that name one place, the last.
+// Rows placed at indices; for equal indices, the last row.
 Values stitch_rule(const Call& c) {
   const size_t n = c.count() / 2;
   if (n == 0) c.reject("stitches nothing");

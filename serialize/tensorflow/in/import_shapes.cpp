@@ -1,4 +1,4 @@
-// Operators that move elements or make them.
+// Operators that move elements or create them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,20 +64,20 @@ Values tile_rule(const Call& c) {
 
 // --- Parts -----------------------------------------------------------------------------------------------------------
 
-// What the masks of a StridedSlice say of each entry.
+// What the masks of a StridedSlice mean for each entry.
 Values strided_slice_rule(const Call& c) {
   const Tensor x = c.x(0);
   const Strided s(c);
   const Values& parts = c.in[0].parts;
   const bool of_parts = !parts.empty() && s.is_known_slice() && s.steps[0] != 0;
   if (of_parts && s.shrink_mask) return {parts[size_t(axis_of(c, int64_t(s.begin.known[0]), int64_t(parts.size())))]};
-  int64_t own = 0;  // entries that stand for axes of x
+  int64_t own = 0;  // entries that index axes of x
   for (size_t i = 0; i < s.size(); ++i) own += !((s.ellipsis_mask | s.new_axis_mask) >> i & 1);
   if (own > x.ndim()) c.reject("it has more entries than its operand axes");
   Dims starts, stops, steps;
-  std::vector<int64_t> added, dropped;             // axes of the result with all axes kept and added
-  std::vector<std::pair<int64_t, Tensor>> picked;  // axes from which the trace says which one stays
-  int64_t at = 0;                                  // in that result
+  std::vector<int64_t> added, dropped;               // axes of the result with all axes kept and added
+  std::vector<std::pair<int64_t, Tensor>> selected;  // axes of which the trace computes the index that stays
+  int64_t at = 0;                                    // in that result
   auto whole = [&](int64_t n) {
     for (; n > 0; --n, ++at) starts.push_back(0), stops.push_back(slice_max), steps.push_back(1);
   };
@@ -93,7 +93,7 @@ Values strided_slice_rule(const Call& c) {
       if (has(s.shrink_mask)) {
         const Dim given = s.begin.known[i], first = !given.is_open() && given < 0 ? given + n : given;
         const bool knows = s.begin.knows(i);
-        if (!knows) picked.emplace_back(at, reshape(s.begin.unknown[i], {1}));
+        if (!knows) selected.emplace_back(at, reshape(s.begin.unknown[i], {1}));
         starts.push_back(knows ? first : Dim(0)), stops.push_back(knows ? Dim(first + 1) : Dim(slice_max));
         steps.push_back(1);
         dropped.push_back(at);
@@ -108,7 +108,7 @@ Values strided_slice_rule(const Call& c) {
   whole(x.ndim() - int64_t(starts.size()));
   Tensor y = strided_slice(x, starts, stops, steps);
   if (!added.empty()) y = expand_dims(y, Axes(added));
-  for (const auto& [axis, index] : picked) y = take(y, index, axis);
+  for (const auto& [axis, index] : selected) y = take(y, index, axis);
   Value out = dropped.empty() ? y : squeeze(y, Axes(dropped));
   if (of_parts) out.parts = s.of(parts);
   return {out};
@@ -194,7 +194,7 @@ Values gather_rule(const Call& c) {
   a.axes = {axis};
   a.at = axis - batch;
   for (int64_t i = 0; i < batch; ++i) a.batch_axes.push_back(i), a.batch_dims.push_back(i);
-  const Tensor y = gather(x, {at}, a);  // the places come after the axes between: batch first is TensorFlow's order
+  const Tensor y = gather(x, {at}, a);  // the indices' axes come after the axes between: TensorFlow has the batch first
   if (axis == batch) return {y};
   std::vector<int64_t> from, to;
   for (int64_t i = 0; i < batch; ++i) from.push_back(axis - batch + i), to.push_back(i);
@@ -203,7 +203,7 @@ Values gather_rule(const Call& c) {
 Values gather_nd_rule(const Call& c) {
   const Tensor x = c.x(0), at = c.x(1);
   if (at.ndim() == 0 || at.dim(-1) != 0) return {gather_nd(x, at)};
-  Shape shape(at.shape().begin(), at.shape().end() - 1);  // places without a number are all of x
+  Shape shape(at.shape().begin(), at.shape().end() - 1);  // empty indices select all of x
   for (Dim d : x.shape()) shape.push_back(d);
   return {broadcast_to(x, shape)};
 }
@@ -238,11 +238,12 @@ Values one_hot_rule(const Call& c) {
   const Tensor at = c.x(0), on = c.x(2), off = c.x(3);
   const Dim depth = c.dim(1);
   const int64_t axis = c.integer("axis", -1);
-  const Tensor y = where(equal(expand_dims(at.astype(i64), -1), iota({depth})), on, off);  // u8 holds not every place
+  // U8 does not hold every index.
+  const Tensor y = where(equal(expand_dims(at.astype(i64), -1), iota({depth})), on, off);
   return {axis == -1 ? y : moveaxis(y, -1, axis)};
 }
 
-// The numbers of a matrix, row by row, which may have been packed from rows with open sizes in them.
+// The numbers of a matrix, row by row, which may have been packed from rows with open sizes.
 Dims numbers_of(const Call& c, size_t i) {
   if (c.knows(i) || i >= c.count() || c.in[i].parts.empty()) return c.dims(i);
   Dims all;

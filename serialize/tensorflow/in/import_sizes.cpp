@@ -12,8 +12,8 @@ using imported::integers;
 using imported::Integers;
 using imported::MaybeIntegers;
 
-// Whether the numbers that a node gives count something, as sizes do: then C++'s quotient is the rounded one, and stays
-// the same expression as that of other sizes. `left`: nodes that may still be looked at.
+// Whether a node's numbers are counts, as sizes are: then C++'s quotient is the rounded one, and stays the same
+// expression as for other sizes. `left`: nodes that may still be visited.
 bool is_count(const Call& c, const std::string& input, int& left) {
   auto found = c.body.nodes.find(input.substr(0, input.find(':')));
   if (found == c.body.nodes.end() || --left < 0) return false;
@@ -57,7 +57,7 @@ MaybeIntegers negated_sizes(const Call& c) {
 MaybeIntegers same_sizes(const Call& c) { return integers(c, 0); }
 MaybeIntegers cast_sizes(const Call& c) {
   const DType to = c.dtype("DstT");
-  return to == i32 || to == i64 ? integers(c, 0) : std::nullopt;  // others hold not every size
+  return to == i32 || to == i64 ? integers(c, 0) : std::nullopt;  // other dtypes do not hold every size
 }
 
 MaybeIntegers pack_sizes(const Call& c) { return imported::joined(c, 0, c.count(), true); }
@@ -101,12 +101,12 @@ MaybeIntegers reshape_sizes(const Call& c) {
   return imported::reshaped(*x, to->dims);
 }
 
-// `empty`: what of no elements comes out, where there is something.
+// `empty`: the result without elements, if there is one.
 template <imported::Arithmetic f>
 MaybeIntegers fold_sizes(const Call& c, std::optional<Dim> empty) {
   const MaybeIntegers x = integers(c, 0);
   if (!x || c.flag("keep_dims") || !c.knows(1)) return {};
-  if (c.dims(1).empty()) return x;  // no axes: nothing is folded
+  if (c.dims(1).empty()) return x;  // no axes: nothing is reduced
   if (!empty && x->dims.empty()) return {};
   return imported::folded(*x, f, empty ? *empty : x->dims[0]);
 }

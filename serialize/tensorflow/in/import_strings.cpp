@@ -1,4 +1,4 @@
-// tf.strings: computed by the host, once the strings are known.
+// tf.strings: computed on the host, once the strings are known.
 #include "rill/ops/strings.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ Values reduce_join_rule(const Call& c) {
   const bool keep = c.flag("keep_dims");
   const Dims axes = c.dims(1);
   if (axes.empty()) return {x};
-  // The axes become one, of which the first that is named runs fastest.
+  // The axes become one, of which the first one named varies fastest.
   std::vector<int64_t> order, joined;
   for (Dim a : axes) joined.insert(joined.begin(), axis_of(c, a, x.ndim()));
   Shape shape, kept = x.shape();
@@ -56,7 +56,7 @@ Values reduce_join_rule(const Call& c) {
   x = strings::reduce_join(reshape(transpose(x, Axes(order)), shape), Axis(-1), separator);
   return {keep ? reshape(x, kept) : x};
 }
-// As a SparseTensor: where values stand, those, and the size of the table that holds them.
+// As a SparseTensor: the indices of the values, the values, and the shape.
 Values sparse_of(const Ragged& rows) {
   std::vector<int64_t> sizes{int64_t(rows.row_splits.at(0).size()) - 1};
   for (const Tensor& splits : rows.row_splits) {
@@ -69,7 +69,7 @@ Values sparse_of(const Ragged& rows) {
 Values split_texts_rule(const Call& c) {
   return sparse_of(strings::split(c.known(0), text_of(c, 1), c.integer("maxsplit", -1)));
 }
-// TensorFlow 1's: each byte of the delimiter is one, and without any, each byte is a part.
+// TensorFlow 1's: each byte of the delimiter is one; without any, each byte is a part.
 Values split_at_bytes_rule(const Call& c) {
   const std::string delimiters = text_of(c, 1);
   const bool skips_empty = c.flag("skip_empty", true);
@@ -106,7 +106,7 @@ Values ngrams_rule(const Call& c) {
   const Ragged rows = strings::ngrams(Ragged{texts, {splits.astype(i64)}}, c.integers("ngram_widths"), options);
   return {rows.values, rows.row_splits[0].astype(splits.dtype())};
 }
-// Where rows end, the outermost first, then the values.
+// The ends of rows, the outermost first, then the values.
 Values sparse_rule(const Call& c) {
   if (c.count() < 2) c.reject("has no rows");
   Ragged rows{c.known(c.count() - 1), {}};
@@ -124,7 +124,7 @@ Values sparse_rule(const Call& c) {
   if (count != int64_t(rows.values.dim(0))) c.reject("its rows do not end where the values do");
   return sparse_of(rows);
 }
-// With an encoding, of all letters. ASCII's are the same in both, and need no tables of Unicode.
+// With an encoding, for all letters. ASCII's are the same in both, and need no Unicode tables.
 template <Tensor (*of_ascii)(const Tensor&, Where), Tensor (*of_all)(const Tensor&, Where)>
 Values letters_rule(const Call& c) {
   const Tensor x = c.known(0);
@@ -159,7 +159,7 @@ Values static_replace_rule(const Call& c) {
       strings::regex_replace(c.known(0), c.text("pattern", ""), c.text("rewrite", ""), c.flag("replace_global", true))};
 }
 
-// Of dense operands [rows, n]: each combination of a row's values, as a SparseTensor that lists all.
+// For dense operands [rows, n]: each combination of a row's values, as a SparseTensor that lists all.
 Values sparse_cross_rule(const Call& c) {
   if (c.integer("N", 0) != 0 || !c.flag("hashed_output")) c.reject("it is understood of dense operands, hashed");
   if (c.count() == 0) c.reject("there is nothing to cross");

@@ -11,7 +11,8 @@
 namespace rill::tensorflow_in {
 namespace {
 
-// The bytes of `n` elements from a list, of which the last stands for all that are left out; zeros where it is empty.
+// The bytes of `n` elements from a list, whose last element is repeated for those that are left out; zeros if it is
+// empty.
 template <class T, class List>
 std::string from_list(const List& list, int64_t n, const std::string& what) {
   if (int64_t(list.size()) > n)
@@ -65,9 +66,9 @@ Tensor read_tensor(const proto::TensorProto& p, const std::string& what) {
     shape.push_back(d.size());
     n *= d.size();
   }
-  // One number may stand for many; who asks for more than this many from nothing means harm.
-  constexpr int64_t most_repeated = int64_t(1) << 28;
-  if (p.tensor_content().empty() && n > most_repeated)
+  // One number may be repeated; more than this many from nothing would be an attack.
+  constexpr int64_t max_repeated = int64_t(1) << 28;
+  if (p.tensor_content().empty() && n > max_repeated)
     imported::fail_import(fmt::format("{}: {} elements of one number", what, n));
   const EagerScope eager;
   if (dtype == DType::string) {

@@ -15,7 +15,7 @@
 namespace rill::tensorflow_in {
 namespace {
 
-// Functions that call each other without an end would run out of stack.
+// Functions that call each other endlessly would overflow the stack.
 thread_local int depth = 0;
 struct Deeper {
   explicit Deeper(const std::string& name) {
@@ -27,7 +27,7 @@ struct Deeper {
   ~Deeper() { --depth; }
 };
 
-// Operators that more decides about than their operands, or that give what is no tensor.
+// Operators whose results depend on more than their operands, or are no tensors.
 bool depends_on_more(const std::string& op) {
   static const std::set<std::string> ops = {"Const",
                                             "If",
@@ -63,7 +63,7 @@ bool takes_references(const std::string& op) {
   return ops.contains(op);
 }
 
-// What comes before a node. Of a Merge that is not its operands, of which one is run as a branch.
+// The nodes that must run before a node. For a Merge these are not its operands, one of which is run as a branch.
 std::vector<std::string> needed_by(const Body& body, const proto::NodeDef& node) {
   if (!is_merge(node)) return {node.input().begin(), node.input().end()};
   Choice choice = choice_of(body, node);
@@ -142,7 +142,7 @@ Value Run::value(const std::string& name) {
   const Values& all = *find(r.node);
   size_t i = r.index;
   if (auto node = body_.nodes.find(r.node); !r.result.empty() && node != body_.nodes.end())
-    i = place_of(node->second->op(), r.result, r.index);
+    i = result_index(node->second->op(), r.result, r.index);
   if (i >= all.size())
     imported::fail_import(fmt::format("'{}': {} of {} gives {} values", name, r.node, body_.name, all.size()));
   return all[i];
@@ -154,7 +154,7 @@ const Values* Run::find(const std::string& node) const {
   return outer_ ? outer_->find(node) : nullptr;
 }
 
-// Without recursion, for a graph may be a chain of any length.
+// Not recursive, for a graph may be a chain of any length.
 void Run::finish(const std::string& wanted) {
   std::vector<std::string> waiting{wanted};
   std::set<std::string> begun;
@@ -226,8 +226,8 @@ Values run_function(const Call& c, const std::string& name, const Values& argume
   return out;
 }
 
-size_t place_of(const std::string& op, const std::string& name, size_t index) {
-  // Operators with several named results that rill does not write; of all others but those the name says nothing.
+size_t result_index(const std::string& op, const std::string& name, size_t index) {
+  // Operators with several named results that rill does not write; for all others except those the name is irrelevant.
   static const std::unordered_map<std::string, std::vector<std::string_view>> results = {
       {"Eig", {"e", "v"}},
       {"FusedBatchNormV3",

@@ -1,12 +1,12 @@
 // Running TensorFlow's nodes by rill's public functions. An operator is a rule: a function from a Call (the node with
-// its operands and attributes) to values. Rules stand in tables, one a family (import_*.cpp); find_rule() joins them.
-// Nodes are run when somebody asks for their value (Run::value), each once, after those that come first by control
+// its operands and attributes) to values. Each family of rules has a table (import_*.cpp); find_rule() joins them.
+// Nodes are run when their value is needed (Run::value), each once, after those that must come first by control
 // dependencies.
 //
-// Inside `function` the interpreter runs once a trace. What depends on constants alone is computed at once and leaves
-// nothing in the trace; sizes that a signature leaves open are carried as Dims (Kind::sizes), so that Shape ->
-// StridedSlice -> Pack -> Reshape keeps one trace for every size. A rule that has to know the elements of a value that
-// the trace computes calls needs_values(): the model is then run op by op.
+// Inside `function` the interpreter runs once for each trace. Values that depend only on constants are computed at once
+// and leave nothing in the trace; sizes that a signature leaves open are carried as Dims (Kind::sizes), so that Shape
+// -> StridedSlice -> Pack -> Reshape keeps one trace for every size. A rule that has to know the elements of a value
+// that the trace computes calls needs_values(): the model is then run op by op.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,16 +24,16 @@ namespace rill::tensorflow_in {
 
 using imported::axis_of;
 
-// A variable of the graph: until it is restored, without a value.
+// A variable of the graph; it has no value until it is restored.
 struct Slot {
   std::string name;
-  const proto::NodeDef* node;        // that stands for it first
+  const proto::NodeDef* node;        // the first one that stands for it
   Tensor value;                      // as it was restored
   std::optional<Variable> variable;  // once the model is made
-  std::optional<bool> trainable;     // where the model's objects say so
+  std::optional<bool> trainable;     // if the model's objects say so
 };
 
-// A TensorList: rows that are stacked. The first one that is written says of which shape rows are, where that is open.
+// A TensorList: stacked rows. The first row that is written determines the shape of rows if that is open.
 struct List {
   Dim length = 0;
   DType dtype = DType::f32;
@@ -51,7 +51,7 @@ struct Value {
 
   Kind kind = Kind::absent;
   Tensor tensor;
-  bool constant = false;  // depends on the file and on sizes alone
+  bool constant = false;  // depends only on the file and on sizes
   Dims dims;              // of Kind::sizes
   bool scalar = false;
   DType dtype = DType::i64;
@@ -61,14 +61,14 @@ struct Value {
 };
 using Values = std::vector<Value>;
 
-// Nodes that see each other by their names: a graph's, or a function's.
+// Nodes that refer to each other by name: a graph's, or a function's.
 struct Body {
   std::string name;
   std::unordered_map<std::string, const proto::NodeDef*> nodes;
   const proto::FunctionDef* function = nullptr;
 };
 
-// What TensorFlow gives values that stand outside of the graph.
+// TensorFlow's values from outside of the graph.
 class Outside {
  public:
   virtual Slot* variable(const proto::NodeDef& node) = 0;  // of a VarHandleOp
@@ -85,7 +85,7 @@ struct Program {
   std::map<std::string, Body> functions;
   Outside* outside = nullptr;
 };
-// Fills `main` and `functions`. Throws where two nodes have one name.
+// Fills `main` and `functions`. Throws if two nodes have the same name.
 void index(Program& program);
 
 class Call;
@@ -94,13 +94,13 @@ class Call;
 class Run {
  public:
   Run(const Program& program, const Body& body) : program_(program), body_(body) {}
-  // A branch of a choice that Switch and Merge make: what stands before the choice is known to `outer`.
+  // A branch of a choice made by Switch and Merge: values from before the choice are known to `outer`.
   Run(const Run& outer, std::string condition, bool taken)
       : program_(outer.program_), body_(outer.body_), outer_(&outer), condition_(std::move(condition)), taken_(taken) {}
   void set(const std::string& name, Value v) { done_[name] = {std::move(v)}; }
   // The value of "node", "node:1", "node:result:0" or an argument.
   Value value(const std::string& name);
-  // Runs the node for what it does.
+  // Runs the node for its effect.
   void effect(const std::string& node) { finish(node); }
 
  private:
@@ -108,14 +108,14 @@ class Run {
   void run(const proto::NodeDef& node);
   Values run_switch(const Call& c) const;
   Values run_merge(const Call& c);
-  // What a node gave, here or before the choice; null where it has not been run.
+  // The results of a node, here or before the choice; null if it has not run.
   const Values* find(const std::string& node) const;
 
   const Program& program_;
   const Body& body_;
   const Run* outer_ = nullptr;
-  std::string condition_;  // of a branch: what its Switches ask
-  bool taken_ = false;     // and which of their results it is
+  std::string condition_;  // of a branch: the condition of its Switches
+  bool taken_ = false;     // and which of their results is read
   std::unordered_map<std::string, Values> done_;
 };
 
@@ -137,18 +137,18 @@ class Call : public imported::NodeCall<Call, Value, proto::NodeDef> {
   std::vector<std::string> functions(const std::string& name) const;
 };
 
-// TensorFlow 1's choices: of each value that a branch reads, a Switch gives one of two results, and Merge takes what the
-// branch that ran gives. (switches.cpp)
+// TensorFlow 1's choices: for each value that a branch reads, a Switch produces one of two results, and Merge returns
+// the result of the branch that ran. (switches.cpp)
 bool is_switch(const proto::NodeDef& node);
 bool is_merge(const proto::NodeDef& node);
-// What a Merge chooses by, what its Switches pass on, and which of its operands comes from either branch.
+// The condition of a Merge, the values that its Switches pass on, and the operand from each branch.
 struct Choice {
   std::string condition;
   std::vector<std::string> passed;
-  int operand[2] = {-1, -1};  // where the condition is false, and true
+  int operand[2] = {-1, -1};  // if the condition is false, and true
 };
 Choice choice_of(const Body& body, const proto::NodeDef& merge);
-// Of a variable of TensorFlow 1, which stands for its value wherever a tensor is wanted.
+// For a variable of TensorFlow 1, which is its value wherever a tensor is needed.
 bool is_reference(const Slot& slot);
 Value value_of(const Call& c, const Slot& slot);
 
@@ -169,19 +169,19 @@ const RuleTable& box_rules();
 const RuleTable& random_rules();
 const RuleTable& string_rules();
 const RuleTable& control_rules();
-// Null where there is none.
+// Null if there is none.
 Rule find_rule(const std::string& op);
-// Of integers, some of which are open sizes: gives nothing where the general rule has to do.
+// For integers, some of which are open sizes: returns false if the general rule has to do it.
 bool run_on_sizes(const Call& c, Values& out);
 
-// Which of an operator's results "node:name:index" is.
-size_t place_of(const std::string& op, const std::string& name, size_t index);
+// The index of an operator's result "node:name:index".
+size_t result_index(const std::string& op, const std::string& name, size_t index);
 
 Values run_function(const Call& c, const std::string& name, const Values& arguments);
 Tensor as_tensor(const Value& v, const std::string& what);
-// What a TensorProto says. Throws, naming `what`, where it is not sound.
+// The value of a TensorProto. Throws, naming `what`, if it is not valid.
 Tensor read_tensor(const proto::TensorProto& p, const std::string& what);
 DType dtype_of(proto::DataType type, const std::string& what);
-double lowest(DType dtype);  // finite number of a floating dtype
+double lowest(DType dtype);  // the lowest finite number of a floating dtype
 
 }  // namespace rill::tensorflow_in

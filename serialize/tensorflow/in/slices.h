@@ -1,4 +1,4 @@
-// What StridedSlice and Slice say, of which the trace may compute a part.
+// The operands of StridedSlice and Slice, some of which the trace may compute.
 #pragma once
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 
 namespace rill::tensorflow_in {
 
-// A vector of integers, of which the trace computes some: a loop's counter among numbers.
+// A vector of integers, some of which the trace computes: a loop's counter among numbers.
 struct Entries {
-  Dims known;                   // 0 where it is not
-  std::vector<Tensor> unknown;  // undefined where it is
+  Dims known;                   // 0 if unknown
+  std::vector<Tensor> unknown;  // undefined if known
   Entries(const Call& c, size_t i) {
     if (c.knows(i)) {
       known = c.dims(i);
@@ -31,7 +31,7 @@ struct Entries {
     }
   }
   bool knows(size_t k) const { return !unknown[k].defined(); }
-  // The number there, which must be known; `i`: the operand.
+  // The number at that index, which must be known; `i`: the operand.
   Dim at(const Call& c, size_t i, size_t k) const {
     if (!knows(k)) c.needs_values(fmt::format("operand {}", i));
     return known[k];
@@ -55,11 +55,11 @@ struct Strided {
       c.reject("begin, end and strides have different lengths");
   }
   size_t size() const { return begin.known.size(); }
-  // Whether it is of the first axis alone, and known.
+  // Whether it only slices the first axis, by known numbers.
   bool is_known_slice() const {
     return size() == 1 && !ellipsis_mask && !new_axis_mask && begin.knows(0) && (shrink_mask || end.knows(0));
   }
-  // What such a slice that keeps its axis takes of a list. Its step is not 0.
+  // Applies such a slice, which keeps its axis, to a list. Its step is not 0.
   template <class List>
   List of(const List& x) const {
     const int64_t step = steps[0];

@@ -1,5 +1,5 @@
-// Choices as TensorFlow 1 has them, and as freezing a graph makes them of If: Switch and Merge, paired and run as one
-// branch or the other. Start at choice_of() and Run::run_merge().
+// Choices of TensorFlow 1, and those that freezing a graph makes of If: Switch and Merge, paired and run as one branch
+// or the other. Start at choice_of() and Run::run_merge().
 #include <fmt/format.h>
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace rill::tensorflow_in {
 namespace {
 
-// A value's name without ":0", by which values are known to be the same.
+// A value's name without ":0", so that names of the same value are equal.
 std::string plain_value(const std::string& value) {
   return value.ends_with(":0") ? value.substr(0, value.size() - 2) : value;
 }
@@ -19,7 +19,7 @@ std::string node_behind(const std::string& value) {
   return value.substr(start, value.find(':') - start);
 }
 
-// What a Switch asks, before it was passed on under other names.
+// The condition of a Switch, before it was passed on under other names.
 std::string condition_of(const Body& body, const proto::NodeDef& node) {
   std::string value = plain_value(node.input(1));
   for (int i = 0; i < 100; ++i) {
@@ -30,8 +30,7 @@ std::string condition_of(const Body& body, const proto::NodeDef& node) {
   return value;
 }
 
-// Walks back from an operand of a Merge to the Switches that it is paired with: those of choices in between come in
-// pairs with their own Merge.
+// Walks back from an operand of a Merge to the Switches that it is paired with: nested choices have pairs of their own.
 class Pairing {
  public:
   Pairing(const Body& body, const proto::NodeDef& merge) : body_(body), merge_(merge) {}
@@ -45,7 +44,7 @@ class Pairing {
       const std::optional<bool> side = side_of(operands[size_t(i)]);
       if (side) take(*side, i);
     }
-    // A constant that waits for nothing is the other branch's.
+    // A constant without dependencies belongs to the other branch.
     for (int side = 0; side < 2; ++side)
       if (choice_.operand[side] < 0 && choice_.operand[1 - side] >= 0)
         choice_.operand[side] = 1 - choice_.operand[1 - side];
@@ -62,11 +61,11 @@ class Pairing {
     choice_.operand[side] = operand;
   }
 
-  // Which result of its Switches an operand comes from; nothing where it comes from none.
+  // The result of its Switches that an operand comes from; nothing if there is none.
   std::optional<bool> side_of(const std::string& operand) {
     std::optional<bool> side;
     std::set<std::pair<std::string, int>> seen;
-    std::vector<std::pair<std::string, int>> waiting{{operand, 0}};  // with how many choices lie in between
+    std::vector<std::pair<std::string, int>> waiting{{operand, 0}};  // with the number of nested choices between
     while (!waiting.empty()) {
       const auto [value, inside] = waiting.back();
       waiting.pop_back();
@@ -106,7 +105,7 @@ bool is_switch(const proto::NodeDef& node) { return node.op() == "Switch" || nod
 bool is_merge(const proto::NodeDef& node) { return node.op() == "Merge" || node.op() == "RefMerge"; }
 Choice choice_of(const Body& body, const proto::NodeDef& merge) { return Pairing(body, merge).run(); }
 
-// Inside of a branch, and where the condition is known, one result is there; elsewhere (before an Assert) both are.
+// Inside a branch, and if the condition is known, one result exists; elsewhere (before an Assert) both do.
 Values Run::run_switch(const Call& c) const {
   if (c.count() < 2) c.reject("has no condition");
   Values out{c.in[0], c.in[0]};
@@ -118,7 +117,7 @@ Values Run::run_switch(const Call& c) const {
   return out;
 }
 
-// The result of the branch that is chosen, and which operand that was.
+// The result of the chosen branch, and its operand index.
 Values Run::run_merge(const Call& c) {
   const Choice choice = choice_of(body_, c.node);
   std::vector<std::string> operands;

@@ -1,4 +1,4 @@
-// What the attributes of TensorFlow's convolutions and pools say of their windows.
+// The windows in the attributes of TensorFlow's convolutions and pools.
 #pragma once
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace rill::tensorflow_in {
 
-// Attributes of a window have an entry for each axis of the operand; here those of space alone.
+// Attributes of a window have an entry for each axis of the operand; here only those of space.
 struct Windows {
   const Call& c;
   Layout layout;

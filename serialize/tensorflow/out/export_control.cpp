@@ -20,7 +20,7 @@ std::vector<DType> dtypes_of(const Values& values) {
 
 // --- Choices ---------------------------------------------------------------------------------------------------------
 
-// A function for each graph, which all take the operands and then what any of them reads from around.
+// A function for each graph, all of which take the operands and then the captured values of any of them.
 struct Branches {
   std::vector<std::string> names;
   Values operands;
@@ -68,7 +68,7 @@ Values write_switch(Call& c) {
   const Branches b(c);
   proto::AttrValue list;
   for (const std::string& name : b.names) list.mutable_list()->add_func()->set_name(name);
-  // An index that does not fit i32 is one of no branch, as -1 is.
+  // An index that does not fit i32 is out of range, as -1 is.
   GraphWriter& w = writer(c);
   const Value wide = c.e.cast(c.in[0], DType::i64), most = c.e.number(double(b.names.size()), DType::i64);
   const Value fits = w.bools(
@@ -79,7 +79,7 @@ Values write_switch(Call& c) {
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
 
-// StatelessWhile: what it carries, the last `lists` of which are TensorLists. Both functions get all of that.
+// StatelessWhile: its carried values, the last `lists` of which are TensorLists. Both functions get all of them.
 using Inner = std::function<Values(const Values& arguments)>;
 Values write_loop(Call& c, const Values& first, size_t lists, const Inner& go_on, const Inner& step) {
   GraphWriter& w = writer(c);
@@ -124,7 +124,7 @@ void append(Values& to, const Values& from, size_t first = 0) {
   to.insert(to.end(), from.begin() + long(first), from.end());
 }
 
-// Carried: the steps that are done and their limit, whether to go on, and what the record carries.
+// Carried: the number of steps done and its limit, whether to continue, and the record's values.
 Values write_while(Call& c) {
   GraphWriter& w = writer(c);
   const WhileAttrs& a = plain_while(c);
@@ -147,8 +147,8 @@ Values write_while(Call& c) {
   return {all.begin() + 3, all.begin() + 3 + long(carried)};
 }
 
-// What result `k` of the loop has in each row. TensorFlow stacks no rows at all only where it knows all sizes: those
-// that no operator outside of the loop gives are -1.
+// The shape of result `k` of the loop in each row. TensorFlow only stacks zero rows if it knows all sizes: those that
+// no operator outside of the loop computes are -1.
 Value row_shape(Call& c, size_t k) {
   Dims sizes;
   for (Dim d : Dims(c.node.outputs[k].shape.begin() + 1, c.node.outputs[k].shape.end()))
@@ -156,7 +156,7 @@ Value row_shape(Call& c, size_t k) {
   return c.e.cast(c.e.sizes(sizes), DType::i32);
 }
 
-// Carried: the row's number, how many there are, and then the record's; results of the rows are TensorLists.
+// Carried: the row's index, the number of rows, and then the record's values; results of the rows are TensorLists.
 Values write_scan(Call& c) {
   GraphWriter& w = writer(c);
   const ScanAttrs& a = plain_scan(c);

@@ -12,7 +12,7 @@ namespace {
 // The operator that the record names, of f32 or f64 by now; the result has their dtype.
 Values write_named(Call& c) { return {writer(c).node(c.node.op->exported.tensorflow, c.in)}; }
 Values write_test(Call& c) { return {writer(c).bools(c.node.op->exported.tensorflow, c.in)}; }
-// Betainc takes operands of one shape, to which SelectV2 brings each beside the others.
+// Betainc takes operands of one shape, to which SelectV2 broadcasts each.
 Values write_betainc(Call& c) {
   GraphWriter& w = writer(c);
   const Value yes = w.constant(Tensor(true));

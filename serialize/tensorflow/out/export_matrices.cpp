@@ -1,5 +1,5 @@
-// Linear algebra. TensorFlow's kernels read one triangle of a Hermitian matrix, where rill takes (x + H(x)) / 2, and
-// leave the signs of vectors as they come, where rill makes the largest element of each positive.
+// Linear algebra. TensorFlow's kernels read one triangle of a Hermitian matrix, where rill uses (x + H(x)) / 2, and do
+// not normalise the signs of vectors, where rill makes the largest element of each positive.
 #include <limits>
 
 #include "rill/devices/params/matrix_params.h"
@@ -21,7 +21,8 @@ Value hermitian(Call& c) {
 // -1 for each column whose largest element is negative, else 1: [..., 1, n].
 Tensor column_signs(const Tensor& v) {
   for (Dim d : v.shape())
-    if (!d.is_open() && d == 0) return ones({v.shape().back()}, {v.dtype(), v.device()});  // of which none is largest
+    // There is no largest element.
+    if (!d.is_open() && d == 0) return ones({v.shape().back()}, {v.dtype(), v.device()});
   const Tensor largest = take_along_axis(v, argmax(abs(v), -2, true), -2);
   return astype(where(largest < 0, -1, 1), v.dtype());
 }
@@ -68,7 +69,7 @@ Values decomposed(Call& c, bool vectors, bool full) {
                          {d, d, d});
 }
 Values write_svdvals(Call& c) { return {decomposed(c, false, false)[0]}; }
-// TensorFlow gives v, whose transpose is vh. Columns of u without a singular value keep a sign of their own, and so do
+// TensorFlow returns v, whose transpose is vh. Columns of u without a singular value keep their own sign, and so do
 // rows of vh.
 Values write_svd(Call& c) {
   const Values y = decomposed(c, true, c.attrs<FactorParams>().full);
@@ -95,7 +96,7 @@ Values write_eigh(Call& c) {
   return {y[0], v[0]};
 }
 
-// 1 / s of the singular values above rtol * the largest, 0 of others.
+// 1 / s for the singular values above rtol * the largest, 0 for others.
 Tensor inverse_values(const Tensor& x, const linalg::Svd& y, AttrsView attrs) {
   const Dim m = x.shape()[x.shape().size() - 2], n = x.shape().back();
   const double asked = attrs.as<PinvParams>().rtol, epsilon = x.dtype() == DType::f64

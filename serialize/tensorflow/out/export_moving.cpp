@@ -62,11 +62,11 @@ Values top(Call& c, int64_t axis, const Value& k, bool largest) {
   Value x = c.in[0];
   if (x.dtype == DType::boolean) x = c.e.cast(x, DType::i32);
   x = c.e.transposed(x, order);
-  // The smallest are the largest of what falls where they rise.
-  const char* turn = is_floating(x.dtype) ? "Neg" : "Invert";
-  if (!largest) x = w.node(turn, {x});
+  // The smallest are the largest of the negated numbers.
+  const char* negation = is_floating(x.dtype) ? "Neg" : "Invert";
+  if (!largest) x = w.node(negation, {x});
   Values y = w.nodes("TopKV2", {x, k}, {{"sorted", flag_attr(true)}}, {x.dtype, DType::i64});
-  if (!largest) y[0] = w.node(turn, {y[0]});
+  if (!largest) y[0] = w.node(negation, {y[0]});
   return {c.e.transposed(y[0], back), c.e.transposed(y[1], back)};
 }
 Values write_topk(Call& c) {
@@ -81,7 +81,7 @@ Values write_sort(Call& c) {
 
 // --- Padding ---------------------------------------------------------------------------------------------------------
 
-// ONNX's rule, after what negative padding takes away.
+// ONNX's rule, after negative padding has been cut off.
 Values write_pad(Call& c) {
   const PadAttrs& a = c.attrs<PadAttrs>();
   auto cut_off = [&](Dim d) { return !c.e.is_never_negative(d); };  // or may be

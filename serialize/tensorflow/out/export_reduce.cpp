@@ -14,8 +14,8 @@ namespace {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
-// [batch, left, sum] times [batch, sum, right] as one of TensorFlow's operators, which transpose the last two axes on
-// the way; any other product is ONNX's rule, an Einsum.
+// [batch, left, sum] times [batch, sum, right] as one of TensorFlow's operators, which can transpose the last two axes
+// of their operands; any other product is ONNX's rule, an Einsum.
 struct Matrices {
   bool fits = false, turn_left = false, turn_right = false;
   explicit Matrices(const Call& c) {
@@ -50,7 +50,7 @@ Values write_product(Call& c) {
 
 // --- Softmax and norms -----------------------------------------------------------------------------------------------
 
-// Along the last axis alone.
+// Only along the last axis.
 template <const char* name>
 Values write_softmax(Call& c) {
   std::vector<int64_t> swapped(c.rank());
@@ -60,7 +60,7 @@ Values write_softmax(Call& c) {
 }
 constexpr char softmax_name[] = "Softmax", log_softmax_name[] = "LogSoftmax";
 
-// (x - mean) / sqrt(variance + epsilon) * scale + offset, where nobody reads the statistics.
+// (x - mean) / sqrt(variance + epsilon) * scale + offset, if nothing reads the statistics.
 Values write_layer_norm(Call& c) {
   const NormParams& p = c.attrs<NormParams>();
   GraphWriter& w = writer(c);

@@ -1,5 +1,5 @@
 // The files of a SavedModel: saved_model.pb with the graph, its signatures and its saver, and the variables in a
-// bundle, as a checkpoint has them. And frozen graphs. Start at write_saved_model.
+// bundle, as in a checkpoint. And frozen graphs. Start at write_saved_model.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,9 +16,9 @@ namespace rill {
 namespace tensorflow_out {
 namespace {
 
-constexpr size_t most_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
+constexpr size_t max_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
 
-// An operator outside of the functions, called `wanted` or alike.
+// An operator outside of the functions, called `wanted` or with a number appended.
 proto::NodeDef& add(ModelParts& model, const char* op, const std::string& wanted,
                     const std::vector<std::string>& inputs) {
   proto::NodeDef& n = *model.graph.add_node();
@@ -75,7 +75,7 @@ proto::SaverDef add_saver(ModelParts& model) {
   return saver;
 }
 
-// By these TensorFlow finds the variables of the graph.
+// The collections by which TensorFlow finds the variables of the graph.
 void list_variables(ModelParts& model, proto::MetaGraphDef& meta) {
   auto& collections = *meta.mutable_collection_def();
   for (const Weight& w : model.weights) {
@@ -99,12 +99,12 @@ void list_variables(ModelParts& model, proto::MetaGraphDef& meta) {
 }
 
 void describe(proto::GraphDef& graph) {
-  graph.mutable_versions()->set_producer(987);  // of TensorFlow 2.8, which had all that is written here
+  graph.mutable_versions()->set_producer(987);  // of TensorFlow 2.8, which had all operators that are written here
   graph.mutable_versions()->set_min_consumer(12);
 }
 
 void require_size(const google::protobuf::MessageLite& m, const std::string& path, const Where& where) {
-  if (m.ByteSizeLong() > most_bytes)
+  if (m.ByteSizeLong() > max_bytes)
     fail(
         "export_model",
         fmt::format("'{}' would be larger than 2 GB. captured tensors are constants of the graph: make them Variables, "

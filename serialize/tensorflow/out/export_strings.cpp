@@ -88,7 +88,7 @@ Values write_bucket(Call& c) {
                          {{"num_buckets", number_attr(c.attrs<BucketParams>().buckets)}}, DType::i64)};
 }
 
-// Of rows of one element each, so that there is one combination for each.
+// For rows of one element each, so that there is one combination for each.
 Values write_cross(Call& c) {
   const CrossParams& p = c.attrs<CrossParams>();
   const Value to = c.e.sizes(c.out().shape);

@@ -1,6 +1,6 @@
-// Convolution and pooling. TensorFlow's kernels for CPUs have [batch, space..., channels] and weights [space..., in /
-// groups, out] alone, and two or three axes of space: others are transposed, and a single axis of space gets one of
-// size 1 before it. Padding is "SAME" where it is TensorFlow's, else an operator before a "VALID" one.
+// Convolution and pooling. TensorFlow's kernels for CPUs only support [batch, space..., channels], weights [space...,
+// in / groups, out] and two or three axes of space: others are transposed, and a single axis of space gets one of size
+// 1 before it. Padding is "SAME" if it equals TensorFlow's, else an operator before a "VALID" one.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -38,11 +38,11 @@ Order weight_order(Layout l, size_t rank) {
   return order;
 }
 
-// A window's rule with its operands in TensorFlow's order, of two or three axes of space.
+// A window's rule with its operands in TensorFlow's order, with two or three axes of space.
 struct Windows {
   Call& c;
   GraphWriter& w;
-  size_t space;          // axes of space as the record has them
+  size_t space;          // axes of space of the record
   Dims strides, lo, hi;  // by axis of space
   Layout layout;
 
@@ -72,7 +72,7 @@ struct Windows {
     const Value y = space == 1 ? w.node("Squeeze", {v}, {{"squeeze_dims", numbers_attr({0})}}) : v;
     return c.e.transposed(y, inverse(weight_order(layout, space + 2)));
   }
-  // A number for each axis of space as an attribute for all four or five.
+  // A number for each axis of space as an attribute for all four or five axes.
   proto::AttrValue attribute(const Dims& d) const {
     std::vector<int64_t> all{1};
     if (space == 1) all.push_back(1);
@@ -92,24 +92,24 @@ struct Windows {
   std::string op(const char* two, const char* three) const { return space == 3 ? three : two; }
 
   // [batch, 1?, space..., channels], with `first` and `last` for batch and channels.
-  Dims spread(const Dims& d, Dim first, Dim last, Dim one) const {
+  Dims all_axes(const Dims& d, Dim first, Dim last, Dim one) const {
     Dims all{first};
     if (space == 1) all.push_back(one);
     for (Dim n : d) all.push_back(n);
     all.push_back(last);
     return all;
   }
-  // `x`, an activation, with the padding around it, none of which is negative.
+  // `x`, an activation, padded; no padding is negative.
   Value padded(const Value& x, double fill) const {
     if (!pads()) return x;
-    Dims widths = spread(lo, 0, 0, 0);
-    for (Dim d : spread(hi, 0, 0, 0)) widths.push_back(d);
+    Dims widths = all_axes(lo, 0, 0, 0);
+    for (Dim d : all_axes(hi, 0, 0, 0)) widths.push_back(d);
     return c.e.op("Pad", {x, c.e.sizes(widths), std::isinf(fill) ? lowest(x.dtype) : c.e.number(fill, x.dtype)});
   }
-  // `y`, an activation with padding around axes of space of these sizes, without it.
+  // `y`, an activation whose padded axes of space are around these sizes, without the padding.
   Value cropped(const Value& y, const Dims& sizes) const {
     if (!pads()) return y;
-    return w.node("Slice", {y, c.e.sizes(spread(lo, 0, 0, 0)), c.e.sizes(spread(sizes, -1, -1, 1))});
+    return w.node("Slice", {y, c.e.sizes(all_axes(lo, 0, 0, 0)), c.e.sizes(all_axes(sizes, -1, -1, 1))});
   }
   Value lowest(DType d) const {
     const EagerScope eager;
@@ -122,7 +122,7 @@ struct Windows {
       if (lo[i].is_open() || hi[i].is_open() || lo[i] != 0 || hi[i] != 0) return true;
     return false;
   }
-  // Whether the padding is what TensorFlow's "SAME" is, for an input of these sizes and windows that reach so far.
+  // Whether the padding equals TensorFlow's "SAME" for an input of these sizes and windows of this reach.
   bool is_same(const Shape& x, const Dims& reach) const {
     for (size_t i = 0; i < space; ++i) {
       const Dim n = x[i + 1];
@@ -141,7 +141,7 @@ struct Windows {
 
 // --- Convolution -----------------------------------------------------------------------------------------------------
 
-// The distance between a kernel's elements is 1 from here on: the elements between them are zeros.
+// A convolution without dilation: the elements between the kernel's are zeros.
 struct Convolution : Windows {
   const ConvParams& p;
   Shape window;  // [space..., in / groups, out]
@@ -179,16 +179,16 @@ struct Convolution : Windows {
   NodeAttributes attributes(const char* padding) const {
     return {{"strides", attribute(strides)}, {"padding", text_attr(padding)}};
   }
-  // Of `v`, part `k` of `n` elements along an axis.
+  // Part `k` of `v`, of `n` elements along an axis.
   Value part(const Value& v, int64_t axis, int64_t n, int64_t k) const {
     return p.groups == 1 ? v : w.cut(v, axis, c.e.ints({k * n}), c.e.ints({k * n + n}));
   }
   int64_t last() const { return space == 3 ? 4 : 3; }
 };
 
-// One node for all groups: the operator that TensorFlow has where each input channel is a group, which wants one stride
-// for both axes; else Conv2D, which sees from the shapes how many groups there are. (Of that it has no gradients, but
-// by oneDNN, so that those are written group by group.)
+// One node for all groups: the depthwise operator if each input channel is a group, which requires equal strides for
+// both axes; else Conv2D, which infers the number of groups from the shapes. (That has no gradients except by oneDNN,
+// so those are written group by group.)
 Value grouped(const Convolution& v, const Value& x, const Value& kernel, const NodeAttributes& attributes) {
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
   const auto stride = [&](size_t i) { return v.space == 1 && i == 0 ? Dim(1) : v.p.strides[i - size_t(v.space == 1)]; };
@@ -220,7 +220,7 @@ Values write_conv(Call& c) {
   return {v.activation_back(v.w.joined(parts, v.last()))};
 }
 
-// The gradient by the padded input, and of that the input's part.
+// The gradient by the padded input, cropped to the input.
 Values write_conv_grad_input(Call& c) {
   if (is_empty(c)) return zeros_of(c, c.out().dtype);
   const Convolution v(c, c.specs[1].shape);
@@ -228,7 +228,7 @@ Values write_conv_grad_input(Call& c) {
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
   Dims sizes;
   for (size_t i = 0; i < v.space; ++i) sizes.push_back(v.p.sizes[i] + v.lo[i] + v.hi[i]);
-  const Value shape = c.e.cast(c.e.sizes(v.spread(sizes, c.specs[0].shape[0], in, 1)), DType::i32);
+  const Value shape = c.e.cast(c.e.sizes(v.all_axes(sizes, c.specs[0].shape[0], in, 1)), DType::i32);
   Values parts;
   for (int64_t k = 0; k < v.p.groups; ++k)
     parts.push_back(v.w.node(v.op("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
@@ -243,7 +243,7 @@ Values write_conv_grad_weight(Call& c) {
   const Convolution v(c, c.out().shape);
   const Value x = v.padded(v.activation(c.in[0]), 0), g = v.activation(c.in[1]);
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
-  const Value shape = c.e.cast(c.e.sizes(v.spread(v.reach, 1, in, 1)), DType::i32);
+  const Value shape = c.e.cast(c.e.sizes(v.all_axes(v.reach, 1, in, 1)), DType::i32);
   // [1?, space..., in, out]: without the batch that spread() puts first, and with the results last.
   const Value filter =
       v.w.joined({v.w.cut(shape, 0, c.e.ints({1}), c.e.ints({v.space == 3 ? 5 : 4})), v.w.i32s({out})}, 0);
@@ -308,7 +308,7 @@ Values write_max_pool_grad(Call& c) {
 }
 
 // The fraction of each window that is not padding, for an input of this shape.
-Value shares(const Pool& v, const Shape& x, DType dtype) {
+Value unpadded_fraction(const Pool& v, const Shape& x, DType dtype) {
   Dims one{1};
   if (v.space == 1) one.push_back(1);
   for (size_t i = 0; i < v.space; ++i) one.push_back(x[i + 1]);
@@ -326,7 +326,8 @@ Values write_avg_pool(Call& c) {
     return {v.activation_back(v.w.node(op, {x}, v.attributes("SAME")))};
   Value y = v.w.node(op, {v.padded(x, 0)}, v.attributes("VALID"));
   if (v.pads() && !v.p.count_include_pad)
-    y = v.w.node("RealDiv", {y, shares(v, permuted(c.specs[0].shape, activation_order(v.layout, c.rank())), y.dtype)});
+    y = v.w.node("RealDiv",
+                 {y, unpadded_fraction(v, permuted(c.specs[0].shape, activation_order(v.layout, c.rank())), y.dtype)});
   return {v.activation_back(y)};
 }
 Values write_avg_pool_grad(Call& c) {
@@ -339,12 +340,12 @@ Values write_avg_pool_grad(Call& c) {
   for (Dim d : v.p.sizes) x.push_back(d);
   x.push_back(given.back());
   if (v.pads() && !v.p.count_include_pad) {
-    const Value share = shares(v, x, g.dtype), none = v.w.bools("Equal", {share, c.e.number(0, g.dtype)});
+    const Value share = unpadded_fraction(v, x, g.dtype), none = v.w.bools("Equal", {share, c.e.number(0, g.dtype)});
     g = v.w.node("RealDiv", {g, v.w.select(none, c.e.number(1, g.dtype), share)});
   }
   Dims sizes;
   for (size_t i = 0; i < v.space; ++i) sizes.push_back(v.p.sizes[i] + v.lo[i] + v.hi[i]);
-  const Value shape = c.e.cast(c.e.sizes(v.spread(sizes, given[0], given.back(), 1)), DType::i32);
+  const Value shape = c.e.cast(c.e.sizes(v.all_axes(sizes, given[0], given.back(), 1)), DType::i32);
   const Value dx = v.w.node(v.op("AvgPoolGrad", "AvgPool3DGrad"), {shape, g}, v.attributes("VALID"), g.dtype);
   return {v.activation_back(v.cropped(dx, v.p.sizes))};
 }

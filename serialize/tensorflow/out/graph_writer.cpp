@@ -192,7 +192,7 @@ Value GraphWriter::joined(const Values& in, int64_t axis) {
 }
 
 Value GraphWriter::cut(const Value& v, int64_t axis, const Value& start, const Value& stop) {
-  const int64_t others = (int64_t(1) << axis) - 1;  // which are taken whole
+  const int64_t others = (int64_t(1) << axis) - 1;  // axes that are taken in full
   const Value none = ints(std::vector<int64_t>(size_t(axis), 0)), one = ints(std::vector<int64_t>(size_t(axis) + 1, 1));
   auto at = [&](const Value& x) { return axis == 0 ? x : joined({none, x}, 0); };
   return node("StridedSlice", {v, at(start), at(stop), one},

@@ -1,6 +1,6 @@
-// Writing TensorFlow's nodes: the walk, open sizes and composites are those of ONNX's Exporter; this says what nodes,
-// constants and control flow are in a GraphDef. A record's rule is looked for in rules.h first, and then among those of
-// ONNX, whose operators are put into TensorFlow's by ops(). Start at GraphWriter::write_signature.
+// Writing TensorFlow's nodes: the walk, open sizes and composites are those of ONNX's Exporter; this class writes
+// nodes, constants and control flow of a GraphDef. A record's rule is looked up in rules.h first, and then among those
+// of ONNX, whose operators are translated to TensorFlow's by ops(). Start at GraphWriter::write_signature.
 #pragma once
 #include <map>
 #include <memory>
@@ -34,7 +34,7 @@ proto::AttrValue numbers_attr(const std::vector<int64_t>& values);
 proto::AttrValue function_attr(const std::string& name);
 proto::AttrValue shape_attr(const Shape& shape);
 
-// --- What the signatures of one model share --------------------------------------------------------------------------
+// --- Shared by the signatures of a model -----------------------------------------------------------------------------
 
 // A Variable in the graph.
 struct Weight {
@@ -53,12 +53,12 @@ struct ModelParts {
   std::map<const VariableState*, std::string> handles;  // names of the nodes that stand for Variables
   std::map<const VariableState*, size_t> known;         // weights that are written
 
-  // `wanted`, or with a number behind it where that is taken.
+  // `wanted`, or with a number appended if it is taken.
   std::string fresh(const std::string& wanted);
 };
 
-// Gives the Variables that these graphs read their names, before anything else takes them: by these, TensorFlow knows
-// them. Results' names, which whoever runs a graph asks by, are left to these.
+// Gives the Variables that these graphs read their names, before anything else uses them: TensorFlow identifies them by
+// these. Names of results, which callers use, are reserved for those.
 void name_variables(ModelParts& model, std::span<const Graph* const> graphs, const VariableValues& variables,
                     std::span<const std::string> results);
 
@@ -68,16 +68,16 @@ class GraphWriter final : public onnx_out::Exporter {
  public:
   GraphWriter(ModelParts& model, const FunctionCore::OpenGraph& traced, const VariableValues& values,
               const ExportOptions& options, const Where& where);
-  // `first`: of the model, so that its results may have the names that they are asked for by.
+  // `first`: the first of the model, whose results may have the requested names.
   proto::SignatureDef write_signature(bool first);
 
-  // ONNX's operators, as its rules write them, by TensorFlow's.
+  // Translates ONNX's operators, as its rules write them, to TensorFlow's.
   Values ops(std::string_view type, const Values& in, const onnx_out::Attributes& attributes,
              const std::vector<DType>& out) override;
   Value constant(const Tensor& t) override;
   Value named_constant(const Tensor& t, const std::string& name) override { return plain_constant(t, name); }
 
-  // TensorFlow's own. Attributes of dtypes are added.
+  // TensorFlow's own operators. Attributes of dtypes are added.
   Values nodes(std::string_view op, const Values& in, const NodeAttributes& attributes, const std::vector<DType>& out);
   Value node(std::string_view op, const Values& in, const NodeAttributes& attributes = {},
              std::optional<DType> out = {}) {
@@ -94,19 +94,19 @@ class GraphWriter final : public onnx_out::Exporter {
   // The only element of a vector.
   Value scalar(const Value& v) { return node("Squeeze", {v}); }
 
-  // A function of the library, while it is written: what it reads of the graphs around it becomes an argument.
+  // A function of the library, while it is written: values of the graphs around it become arguments.
   struct Function {
     proto::FunctionDef proto;
     Scope scope;
-    Values captured;  // as the graph around has them; arguments after the given ones
+    Values captured;  // as in the graph around it; arguments after the given ones
     explicit Function(Scope* outer) { scope.outer = outer; }
   };
   std::unique_ptr<Function> open_function(const std::string& name);
   Value argument(Function& f, const std::string& name, DType dtype);
-  // Adds arguments that it has no use for, so that two functions take the same.
+  // Adds unused arguments, so that two functions take the same ones.
   void pad_arguments(Function& f, const Values& unused);
-  // Names its results, of which those from `first_list` to `end_list` are TensorLists, and puts it into the library;
-  // gives its name.
+  // Names its results, of which those from `first_list` to `end_list` are TensorLists, and adds it to the library;
+  // returns its name.
   std::string close_function(Function& f, const Values& results, size_t first_list = 0, size_t end_list = 0);
 
  protected:
@@ -120,7 +120,7 @@ class GraphWriter final : public onnx_out::Exporter {
     google::protobuf::RepeatedPtrField<proto::NodeDef>* nodes = nullptr;
     Function* function = nullptr;
     std::map<std::string, Value> constants;                 // by dtype, shape and bytes
-    std::unordered_map<std::string, std::string> captured;  // arguments by what they stand for
+    std::unordered_map<std::string, std::string> captured;  // arguments by the values that they stand for
   };
   Body& here() { return bodies_.at(now_); }
   // `v` as the graph that is being written sees it.
@@ -136,7 +136,7 @@ class GraphWriter final : public onnx_out::Exporter {
   std::unordered_map<std::string, Scope*> owners_;  // of values
 };
 
-// A name as TensorFlow's nodes may have them.
+// A name that is valid for TensorFlow's nodes.
 std::string node_name(std::string_view wanted);
 
 inline GraphWriter& writer(Call& c) { return static_cast<GraphWriter&>(c.e); }

@@ -1,4 +1,4 @@
-// The records that TensorFlow says in other words than ONNX, by family; see GraphWriter::find_rule.
+// The records that are written differently for TensorFlow than for ONNX, by family; see GraphWriter::find_rule.
 #pragma once
 #include <span>
 
@@ -6,7 +6,7 @@
 
 namespace rill::tensorflow_out {
 
-// Null where ONNX's rule, put into TensorFlow's operators, is right.
+// Null if ONNX's rule, translated to TensorFlow's operators, is right.
 const onnx_out::Rule* rule_of(const Op& op);
 
 std::span<const onnx_out::Rule> elementwise_rules(), matrix_rules(), moving_rules(), reduce_rules(), window_rules(),

@@ -1,5 +1,5 @@
-// ONNX's operators by TensorFlow's: those that the rules of serialize/onnx/export_*.cpp use, for records that have no
-// rule of their own here. Start at GraphWriter::ops.
+// ONNX's operators by TensorFlow's: those that the rules of serialize/onnx/export_*.cpp use, for records without a rule
+// of their own here. Start at GraphWriter::ops.
 #include <unordered_map>
 
 #include "rill/ops/apply.h"
@@ -43,7 +43,7 @@ Value shifted(const Standard& s) {
   return s.w.node(s.text("direction") == "LEFT" ? "LeftShift" : "RightShift",
                   {s.in[0], s.w.cast(s.in[1], s.in[0].dtype)});
 }
-// TensorFlow's has kernels for some dtypes alone, and takes no unsigned numbers.
+// TensorFlow's only has kernels for some dtypes, and no unsigned ones.
 Value sign(const Standard& s) {
   const DType d = s.in[0].dtype;
   if (d == DType::u64) return s.w.cast(s.w.bools("NotEqual", {s.in[0], s.w.number(0, d)}), d);
@@ -63,7 +63,7 @@ Value size_of(const Standard& s) { return s.w.node("Size", s.in, {}, DType::i64)
 Value squeezed(const Standard& s) { return s.w.node("Squeeze", {s.in[0]}); }
 Value concatenated(const Standard& s) { return s.w.joined(s.in, s.integer("axis", 0)); }
 Value transposed(const Standard& s) { return s.w.node("Transpose", {s.in[0], s.w.i32s(s.integers("perm"))}); }
-// All before, then all behind, as pairs.
+// All before, then all after, as pairs.
 Value padded(const Standard& s) {
   const Value pairs = s.w.node("Transpose", {s.w.node("Reshape", {s.in[1], s.w.ints({2, -1})}), s.w.i32s({1, 0})});
   const Value fill = s.in.size() > 2 && !s.in[2].name.empty() ? s.in[2] : s.w.number(0, s.in[0].dtype);
@@ -72,7 +72,7 @@ Value padded(const Standard& s) {
 
 // --- Indices ---------------------------------------------------------------------------------------------------------
 
-// A negative one counts from the back, which TensorFlow's operators do not know.
+// A negative index counts from the back, which TensorFlow's operators do not support.
 Value from_front(const Standard& s, const Value& index, const Value& sizes) {
   const Value negative = s.w.bools("Less", {index, s.w.number(0, index.dtype)});
   return s.w.select(negative, s.w.node("AddV2", {index, sizes}), index);
@@ -83,7 +83,7 @@ Value gathered(const Standard& s) {
   const Value n = s.w.scalar(s.w.cut(shape, 0, s.w.ints({axis}), s.w.ints({axis + 1})));
   return s.w.node("GatherV2", {s.in[0], from_front(s, s.in[1], n), s.w.scalar(s.w.i32s({axis}))});
 }
-// The sizes of the axes that places are in, and of the others.
+// The sizes of the indexed axes, and of the others.
 struct Indexed {
   Value sizes, others, at;
   explicit Indexed(const Standard& s) {
@@ -118,7 +118,7 @@ Value scattered(const Standard& s) {
                                         : "TensorScatterUpdate";
   return s.w.node(op, {s.in[0], to.at, s.in[2]});
 }
-// Of vectors alone.
+// Only for vectors.
 Value scattered_elements(const Standard& s) {
   const Value at = s.w.node("ExpandDims", {s.in[1], s.w.scalar(s.w.i32s({1}))});
   return s.w.node("TensorScatterUpdate", {s.in[0], at, s.in[2]});
