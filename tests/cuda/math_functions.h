@@ -16,7 +16,7 @@
 // Outside of (-23.0001, -2.2637), and in f32 of (-10.001, -2.264); between them, where lgamma has its zeros, the errors are
 // "larger", and are taken to be as many ulps of 1.
 #define RILL_MATH_OF_LGAMMA(F) F(lgamma, 4, 6)
-// Where |x| < 8; beyond, the documentation allows 5e-12 in f64 and 2.2e-6 in f32, which these do not take.
+// Where |x| < 8; beyond, the result is off by up to 5e-12 in f64 and 2.2e-6 in f32.
 #define RILL_MATH_OF_BESSEL(F) F(j0, 7, 9) F(j1, 7, 9) F(y0, 7, 9) F(y1, 7, 9)
 // Exact ones: wrapped because a long double is a double on a GPU.
 #define RILL_EXACT_OF_ONE(F) F(floor) F(ceil) F(round) F(rint) F(nearbyint) F(trunc) F(sqrt) F(fabs) F(logb)
