@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/cost_dims.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/settings.h"
 
 namespace rill {
 
@@ -127,7 +126,7 @@ namespace {
 
 // Once for each op and line.
 void report_loop(const Op& op, Dim rows, const Where& where) {
-  static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "vmap");
+  static const bool log = settings::logs("vmap");
   if (!log) return;
   static ForkMutex mutex;
   static std::set<std::pair<const Op*, std::string>> reported;

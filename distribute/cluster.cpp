@@ -15,6 +15,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scopes.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::distribute {
 namespace {
@@ -215,8 +216,8 @@ Tensor Cluster::run_on(const std::string& name, const Callback<Tensor()>& f, Whe
     result = f().to(Device()).contiguous();
     spec[0] = int64_t(result.dtype()), spec[1] = int64_t(result.shape().size());
     for (size_t d = 0; d < result.shape().size(); ++d) spec[2 + d] = result.shape()[d];
-    static const char* const wanted = std::getenv("RILL_LOG");
-    if (wanted && std::string_view(wanted).find("placement") != std::string_view::npos)
+    static const bool logs = settings::logs("placement");
+    if (logs)
       std::fprintf(stderr, "rill: %s: %s on %s\n", place_of(where).c_str(), to_string(result.spec()).c_str(),
                    name.c_str());
   }

@@ -15,7 +15,8 @@ struct Mail::Head {
 };
 
 namespace {
-constexpr size_t inbox_size = 8;  // so that a note that comes while others are read finds a place
+constexpr size_t inbox_size = 8;   // so that a note that comes while others are read finds a place
+constexpr size_t most_closed = 4;  // of them that may wait to be opened again
 }  // namespace
 
 Mail::Mail(const Mpi& mpi, void* channel) : mpi_(mpi), channel_(channel) {
@@ -28,6 +29,7 @@ Mail::Mail(const Mpi& mpi, void* channel) : mpi_(mpi), channel_(channel) {
 Mail::~Mail() = default;
 
 void Mail::tell(int rank, NoteKind kind, int32_t number, uint64_t hash, std::span<const char> text) {
+  if (!sending_.empty()) is_sent();
   if (spare_.empty()) spare_.push_back(std::make_unique_for_overwrite<char[]>(sizeof(Head) + most));
   const Head head{kind, number, hash};
   const size_t length = std::min(text.size(), most);
@@ -43,14 +45,23 @@ void Mail::tell(int rank, NoteKind kind, int32_t number, uint64_t hash, std::spa
 bool Mail::hear(int& from, Note& note) {
   Letter& letter = inbox_[next_];
   int bytes = 0;
-  if (!mpi_.heard(letter.request, &from, &bytes)) return false;
+  if (!mpi_.heard(letter.request, &from, &bytes)) {
+    if (closed_ > 0) open_next();  // while there is nothing else to do
+    return false;
+  }
   Head head;
   std::memcpy(&head, letter.bytes.get(), sizeof(Head));
   note.kind = head.kind, note.number = head.number, note.hash = head.hash;
   note.text.assign(letter.bytes.get() + sizeof(Head), size_t(bytes) - sizeof(Head));
-  mpi_.listen_again(letter.request);
   next_ = (next_ + 1) % inbox_.size();
+  if (++closed_ == most_closed) open_next();
   return true;
+}
+
+// Letters come in the order in which they were opened.
+void Mail::open_next() {
+  mpi_.listen_again(inbox_[(next_ + inbox_.size() - closed_) % inbox_.size()].request);
+  --closed_;
 }
 
 bool Mail::is_sent() {
@@ -66,6 +77,7 @@ bool Mail::is_sent() {
 }
 
 void Mail::stop() {
+  while (closed_ > 0) open_next();  // so that all are alike
   for (Letter& letter : inbox_) mpi_.stop_listening(letter.request);
   inbox_.clear();
 }

@@ -38,12 +38,14 @@ class Mail {
   void tell(int rank, NoteKind kind, int32_t number, uint64_t hash, std::span<const char> text);
   // Whether one has come; then it is in `note`, and who sent it in `from`.
   bool hear(int& from, Note& note);
-  // Lets go of what MPI has sent; whether that is all.
+  // Lets go of what MPI has sent; whether that is all. MPI sends on while notes are heard.
   bool is_sent();
   // After the last note of all.
   void stop();
 
  private:
+  void open_next();
+
   struct Head;
   struct Letter {
     std::unique_ptr<char[]> bytes;
@@ -53,7 +55,8 @@ class Mail {
   void* channel_;
   std::vector<Letter> inbox_, sending_;
   std::vector<std::unique_ptr<char[]>> spare_;
-  size_t next_ = 0;  // of the inbox: where the next one comes
+  size_t next_ = 0;    // of the inbox: where the next one comes
+  size_t closed_ = 0;  // before it: those read, where none can come
 };
 
 }  // namespace rill::distribute

@@ -14,79 +14,33 @@
 
 #include "rill/devices/cuda/open.h"
 #include "rill/devices/exchange.h"
-#include "rill/devices/modules.h"
+#include "rill/distribute/started.h"
 
 namespace rill::distribute {
 
-// --- The plug-in -----------------------------------------------------------------------------------------------------
-
-const Mpi& Mpi::get() {
-  static const Mpi only = [] {
-    Mpi m;
-    ModuleFunctions mpi("librill_mpi.so", "rill_mpi_version", RILL_VERSION,
-                        "this rill has no librill_mpi: it was built without the feature mpi (Open MPI or MPICH)");
-    mpi.find(m.begin, "rill_mpi_begin"), mpi.find(m.end, "rill_mpi_end"), mpi.find(m.abort, "rill_mpi_abort");
-    mpi.find(m.group, "rill_mpi_group"), mpi.find(m.send, "rill_mpi_send"), mpi.find(m.receive, "rill_mpi_receive");
-    mpi.find(m.broadcast, "rill_mpi_broadcast"), mpi.find(m.gather, "rill_mpi_gather"),
-        mpi.find(m.scatter, "rill_mpi_scatter");
-    mpi.find(m.all_gather, "rill_mpi_all_gather"), mpi.find(m.all_gather_blocks, "rill_mpi_all_gather_blocks");
-    mpi.find(m.all_to_all_blocks, "rill_mpi_all_to_all_blocks"), mpi.find(m.test, "rill_mpi_test");
-    mpi.find(m.tell, "rill_mpi_tell"), mpi.find(m.listen, "rill_mpi_listen"), mpi.find(m.heard, "rill_mpi_heard");
-    mpi.find(m.window, "rill_mpi_window"), mpi.find(m.window_run, "rill_mpi_window_run");
-    mpi.find(m.window_end, "rill_mpi_window_end");
-    mpi.find(m.listen_again, "rill_mpi_listen_again"), mpi.find(m.stop_listening, "rill_mpi_stop_listening");
-    m.why = mpi.why();
-    return m;
-  }();
-  return only;
-}
-
 namespace {
-
-// How many ranks the launcher of this process has started, by what it says to MPI; 1 where nobody has.
-int ranks_started() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"})
-    if (const char* text = std::getenv(name)) return std::max(1, std::atoi(text));
-  const char* tasks = std::getenv("SLURM_NTASKS");
-  return std::getenv("PMIX_RANK") && tasks ? std::max(1, std::atoi(tasks)) : 1;
-}
-
-// Whether each rank of this machine has a core, by what the launcher says of how many there are here.
-bool has_core_each() {
-  static const bool has = [] {
-    int ranks = ranks_started();
-    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-      if (const char* text = std::getenv(name)) ranks = std::atoi(text);
-    return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
-  }();
-  return has;
-}
-
 World* world = nullptr;  // the one of the Session that lives
-
 }  // namespace
 
 World* World::now() { return world; }
-
-World* World::now_or_alone(const Where& where) {
-  if (!world && ranks_started() > 1)
-    fail("distribute",
-         "the program was started as one of several ranks, and has no Session. make a distribute::Session first, and "
-         "keep it until main() ends",
-         where);
-  return world;
-}
 
 // --- Calls in words and as hashes ------------------------------------------------------------------------------------
 
 std::string Call::what() const { return fmt::format("{} of {}{}{}", op, to_string(spec), detail, among); }
 
 namespace {
-// FNV-1a.
-void mix(uint64_t& h, uint64_t value) { h = (h ^ value) * 1099511628211u; }
+// FNV-1a, of 8 bytes at once.
+void mix(uint64_t& h, uint64_t value) {
+  h = (h ^ value) * 1099511628211u;
+  h ^= h >> 32;
+}
 void mix(uint64_t& h, std::string_view text) {
-  for (const char c : text) mix(h, uint64_t(uint8_t(c)));
   mix(h, uint64_t(text.size()));
+  for (; !text.empty(); text.remove_prefix(std::min<size_t>(text.size(), 8))) {
+    uint64_t some = 0;
+    std::memcpy(&some, text.data(), std::min<size_t>(text.size(), 8));
+    mix(h, some);
+  }
 }
 }  // namespace
 
@@ -95,7 +49,7 @@ uint64_t Call::hash_of(std::string_view name) const {
   mix(h, name), mix(h, uint64_t(spec.dtype)), mix(h, detail), mix(h, among);
   for (const Dim d : spec.shape) mix(h, uint64_t(int64_t(d)));
   mix(h, uint64_t(spec.shape.size()));
-  return h ^ h >> 32;
+  return h;
 }
 
 std::string World::Said::text() const {
@@ -143,7 +97,6 @@ void World::take(int rank, Note& note) {
 
 void World::progress() {
   for (int from; mail_->hear(from, arriving_);) take(from, arriving_);
-  mail_->is_sent();
   if (moving_.empty()) return;
   for (const Held& h : moving_) h.moving->go_on();
   std::erase_if(moving_, [this](Held& h) {
@@ -340,8 +293,21 @@ void World::agree_with(int rank, const Call& call, std::span<const char> mine, s
 // The next call of a rank, which must be this one. `expected`: its hash and round.
 void World::hear(const Call& call, int rank, uint64_t expected, std::span<char> out) {
   Peer& p = peer(rank);
+  const auto take_text = [&](const Note& note) {
+    if (!out.empty()) std::memcpy(out.data(), note.text.data(), std::min(out.size(), note.text.size()));
+  };
   constexpr int soon = 500;  // polls without a look at the clock
-  for (int i = 0; i < soon && p.calls.empty(); ++i) progress();
+  for (int i = 0; i < soon && p.calls.empty(); ++i) {
+    if (!moving_.empty()) {
+      progress();
+      continue;
+    }
+    int from = 0;
+    if (!mail_->hear(from, arriving_)) continue;
+    if (from == rank && arriving_.kind == NoteKind::call && arriving_.hash + uint64_t(arriving_.number) == expected)
+      return take_text(arriving_);
+    take(from, arriving_);
+  }
   const auto done = [&] { return !p.calls.empty() || is_bad_news(); };
   if (!done()) wait(call, done, [&] { return std::vector<int>{rank}; });
   if (p.calls.empty()) fail_by_news(call);
@@ -351,7 +317,7 @@ void World::hear(const Call& call, int rank, uint64_t expected, std::span<char> 
     ask(rank, patience);
     fail_mismatch(call, p.said ? *p.said : Said{rank, Said::Does::call, 0, "something else", "nobody knows where"});
   }
-  if (!out.empty()) std::memcpy(out.data(), note.text.data(), std::min(out.size(), note.text.size()));
+  take_text(note);
   p.calls.pop_front();
 }
 

@@ -80,24 +80,23 @@ void query_versions(Nvrtc& n) {
 }
 
 Nvrtc load(const char* file) {
-  Nvrtc n;
-  SharedLibrary library("NVRTC of the CUDA Toolkit", "RILL_NVRTC", {file});
-#define RILL_FIND(name) library.find(n.name, #name);
-  RILL_FIND(nvrtcVersion)
-  RILL_FIND(nvrtcGetNumSupportedArchs)
-  RILL_FIND(nvrtcGetSupportedArchs)
-  RILL_FIND(nvrtcCreateProgram)
-  RILL_FIND(nvrtcCompileProgram)
-  RILL_FIND(nvrtcGetProgramLogSize)
-  RILL_FIND(nvrtcGetProgramLog)
-  RILL_FIND(nvrtcGetCUBINSize)
-  RILL_FIND(nvrtcGetCUBIN)
-  RILL_FIND(nvrtcGetPTXSize)
-  RILL_FIND(nvrtcGetPTX)
-  RILL_FIND(nvrtcDestroyProgram)
-  RILL_FIND(nvrtcGetErrorString)
+  auto n = functions_of<Nvrtc>({"NVRTC of the CUDA Toolkit", "RILL_NVRTC", {file}}, [](Nvrtc& l, SharedLibrary& from) {
+#define RILL_FIND(name) from.find(l.name, #name);
+    RILL_FIND(nvrtcVersion)
+    RILL_FIND(nvrtcGetNumSupportedArchs)
+    RILL_FIND(nvrtcGetSupportedArchs)
+    RILL_FIND(nvrtcCreateProgram)
+    RILL_FIND(nvrtcCompileProgram)
+    RILL_FIND(nvrtcGetProgramLogSize)
+    RILL_FIND(nvrtcGetProgramLog)
+    RILL_FIND(nvrtcGetCUBINSize)
+    RILL_FIND(nvrtcGetCUBIN)
+    RILL_FIND(nvrtcGetPTXSize)
+    RILL_FIND(nvrtcGetPTX)
+    RILL_FIND(nvrtcDestroyProgram)
+    RILL_FIND(nvrtcGetErrorString)
 #undef RILL_FIND
-  n.missing = library.missing();
+  });
   if (n.missing.empty()) query_versions(n);
   if (n.missing.empty()) open_builtins(n);
   return n;

@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <string>
 
 #include "rill/devices/cuda/entry.h"
 #include "rill/devices/cuda/shared_library.h"
 #include "rill/devices/modules.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::cuda {
 
@@ -42,10 +41,7 @@ Entry find_entry() {
 }
 #endif
 
-bool is_off() {
-  const char* wanted = std::getenv("RILL_CUDA");
-  return wanted && std::strcmp(wanted, "off") == 0;
-}
+bool is_off() { return !settings::is_on("RILL_CUDA", true); }
 void* open_libcuda() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); }
 
 }  // namespace
@@ -88,7 +84,7 @@ int count_gpus(std::string& why_none) {
 std::string no_nccl_reason() {
   if (is_off()) return "RILL_CUDA is off";
   if (!open_libcuda()) return "NVIDIA's driver, libcuda.so.1, is not installed";
-  return SharedLibrary("NCCL", "RILL_NCCL", {"libnccl.so.2"}).missing();
+  return nccl_library().missing();
 }
 
 bool has_kernel(const Op& op, DType dtype) {

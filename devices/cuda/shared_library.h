@@ -3,23 +3,27 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
+
+#include "rill/tensor/settings.h"
 
 namespace rill::cuda {
 
 class SharedLibrary {
  public:
   // The file that the environment's `variable` names, else the first of `files` that there is, as the loader finds
-  // them. Where there is none, or it lacks a function, missing() says so of `what`.
+  // them. Where there is none, or it lacks a function, missing() says so of `what`. "none" is no file, on purpose.
   SharedLibrary(const char* what, const char* variable, std::initializer_list<const char*> files) : what_(what) {
-    if (const char* own = std::getenv(variable)) library_ = dlopen(own, RTLD_NOW | RTLD_LOCAL);
+    const std::string own = settings::text(variable);
+    if (!own.empty()) library_ = dlopen(own.c_str(), RTLD_NOW | RTLD_LOCAL);
     else
       for (const char* file : files)
         if ((library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL))) break;
-    if (!library_) missing_ = fmt::format("{} is not found: {}", what, dlerror());
+    if (library_) return;
+    missing_ = fmt::format("{} is not found: {}", what, dlerror());
+    if (!own.empty() && own != "none") settings::report(variable, missing_);
   }
   template <class F>
   void find(F& function, const char* name) {
@@ -35,5 +39,17 @@ class SharedLibrary {
   void* library_ = nullptr;
   std::string missing_;
 };
+
+// What `find_all(functions, library)` finds one by one, and why they are `missing`.
+template <class Functions, class FindAll>
+Functions functions_of(SharedLibrary library, const FindAll& find_all) {
+  Functions f;
+  find_all(f, library);
+  f.missing = library.missing();
+  return f;
+}
+
+// Twice asked for: whether there is one, and for its functions.
+inline SharedLibrary nccl_library() { return {"NCCL", "RILL_NCCL", {"libnccl.so.2"}}; }
 
 }  // namespace rill::cuda

@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <vector>
+
+#include "rill/tensor/settings.h"
 
 namespace rill::kernel {
 
@@ -64,6 +67,13 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+// A home that cannot be written is no fault; a folder that somebody chose is. /dev/null keeps nothing on purpose.
+void report_unusable(const std::string& folder) {
+  const int error = errno;
+  if (folder == settings::text("RILL_CACHE_DIR") && folder != "/dev/null")
+    settings::report("RILL_CACHE_DIR", fmt::format("kernels cannot be kept there: {}", std::strerror(error)));
+}
+
 }  // namespace
 
 DiskCache::DiskCache(std::string folder, int64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}
@@ -73,7 +83,7 @@ std::string DiskCache::default_folder() {
     const char* v = std::getenv(name);
     return std::string(v ? v : "");
   };
-  if (std::string own = variable("RILL_CACHE_DIR"); !own.empty()) return own;
+  if (std::string own = settings::text("RILL_CACHE_DIR"); !own.empty()) return own;
   if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty() && cache[0] == '/') return cache + "/rill";
   if (std::string home = variable("HOME"); !home.empty() && home[0] == '/') return home + "/.cache/rill";
   return "";
@@ -108,7 +118,7 @@ void DiskCache::store(std::string_view key, std::string_view value) {
   const std::string draft = fmt::format("{}.{}.{}.draft", path, getpid(), count++);
   {
     const Descriptor file{open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-    if (file.fd < 0) return;
+    if (file.fd < 0) return report_unusable(folder_);
     Header h;
     h.key_bytes = key.size();
     h.value_bytes = value.size();

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <list>
 #include <memory>
@@ -31,6 +30,7 @@
 #include "rill/devices/modules.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::kernel {
 
@@ -39,11 +39,6 @@ extern const char* const llvm_version;  // of this build, from Meson; "" where i
 namespace {
 
 std::string version() { return fmt::format(RILL_VERSION " LLVM {}", llvm_version); }
-
-bool environment_has(const char* name, const char* word) {
-  const char* value = std::getenv(name);
-  return value && std::strstr(value, word);
-}
 
 // --- The compiler's library ------------------------------------------------------------------------------------------
 
@@ -69,8 +64,7 @@ const Library& library() {
   static const Library found = [] {
     Library l;
     struct stat s{};
-    const char* jit = std::getenv("RILL_JIT");
-    if (jit && std::strcmp(jit, "off") == 0) l.reason = jit_is_off;
+    if (settings::jit() == "off") l.reason = jit_is_off;
     else if (*llvm_version == '\0') l.reason = "this build has no LLVM";
     else if (l.path = library_path(s); l.path.empty()) l.reason = "librill_llvm.so is not installed";
     l.stamp = fmt::format("{} {} {}.{}", version(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
@@ -115,15 +109,16 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
   const std::lock_guard hold(compiling);
   if (ending) throw Error("[kernel] the program is ending");
   static const LlvmCompile compile_object = open_library();
-  const char* dump = std::getenv("RILL_DUMP");
+  const std::string dump = settings::text("RILL_DUMP");
   std::string object, text;
   compiling_thread = std::this_thread::get_id();
-  const bool good = compile_object(k, wanted_processor(), dump != nullptr, object, text);
+  const bool good = compile_object(k, wanted_processor(), !dump.empty(), object, text);
   compiling_thread = std::thread::id();
   if (!good) throw Error(fmt::format("[kernel] LLVM: {}\n{}", text, to_string(k)));
-  if (dump) {
-    std::ofstream(fmt::format("{}/{}.ll", dump, name)) << text;
-    std::ofstream(fmt::format("{}/{}.o", dump, name), std::ios::binary) << object;
+  if (!dump.empty()) {
+    std::ofstream ll(fmt::format("{}/{}.ll", dump, name)), o(fmt::format("{}/{}.o", dump, name), std::ios::binary);
+    if (!(ll << text).flush() || !(o << object).flush())
+      settings::report("RILL_DUMP", "nothing can be written there. it must be a folder");
   }
   return object;
 }
@@ -251,7 +246,7 @@ Compiled compile(const Kernel& k) {
   const auto start = std::chrono::steady_clock::now();
   if (!library().reason.empty()) throw Error("[kernel] kernels cannot be compiled: " + library().reason);
   throw_if_stopped();
-  static const bool logs = environment_has("RILL_LOG", "kernels");
+  static const bool logs = settings::logs("kernels");
   const std::string text = to_string(k);
   const std::shared_ptr<Entry> entry = table().entry_for(text);
   Compiled c;

@@ -94,6 +94,20 @@ TEST_CASE("numbers of the C library are off by no more than their record allows"
     }
 }
 
+TEST_CASE("Bessel functions far out, where CUDA's have the digits of f32 alone, are the CPU's") {
+  const WithDevice here(host);
+  const Tensor near = linspace(7.9, 30, 400, true, {.dtype = f64});
+  const Tensor far = tensor({24.999999, 25., 40.5, 1e3, 12345.678, 1e9, 1e15, 1e300, 1.7e308}, f64);
+  for (const char* name : {"j0", "j1", "y0", "y1"})
+    for (const Tensor& x : {near, far, -near, -far, full({1}, HUGE_VAL, f64), full({1}, -HUGE_VAL, f64)}) {
+      const Op& op = *find_op(name);
+      INFO(name);
+      const Tensor want = run(op, {x}, {})[0], got = on_gpu(op, {x}, {})->at(0);
+      CHECK(allclose(got * sqrt(abs(x)), want * sqrt(abs(x)), {.rtol = 0, .atol = 4e-15, .equal_nan = true}));
+      CHECK(mismatch(op, got, want, Tensor(), lost_digits(op, want)) == "");
+    }
+}
+
 namespace {
 
 // A function's results on the GPU, eager and traced, have the same bits; and those of the CPU, but for sums over other

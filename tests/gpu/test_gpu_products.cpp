@@ -334,7 +334,8 @@ TEST_CASE("where cuBLASLt does not start, kernels of our own serve") {
 }
 
 TEST_CASE("child: TF32", "[.]") {
-  const bool allowed = std::getenv("RILL_TF32") != nullptr;
+  const char* wanted = std::getenv("RILL_TF32");
+  const bool allowed = wanted && std::string_view(wanted) == "on";
   const float more = 1 + 0x1p-12f;  // of which TF32 keeps 1
   const auto product = [&](DType d) {
     const Tensor x = full({64, 64}, more, {.device = gpu}).astype(d), y = ones({64, 64}, {.device = gpu}).astype(d);
@@ -347,11 +348,23 @@ TEST_CASE("child: TF32", "[.]") {
 TEST_CASE("products of f32 are exact unless TF32 is allowed") {
   const char* library = std::getenv("RILL_CUBLASLT");
   if (library && std::string(library) == "none") return skip_case("our own kernels compute in f32");
-  for (const char* settings : {"", "RILL_TF32=on"}) {
+  for (const char* settings : {"", "RILL_TF32=off", "RILL_TF32=on", "RILL_TF32=yes"}) {
     std::string out;
     INFO(settings);
     const int status = child(settings, "child: TF32", out);
     INFO(out);
     CHECK(status == 0);
+    CHECK(has(out, "rill: RILL_TF32=yes: there is no such value") == has(settings, "yes"));
+  }
+}
+
+TEST_CASE("a library that is named and is not there is reported, and one that is to be none is not") {
+  for (const char* settings : {"RILL_CUBLASLT=/none/libcublasLt.so", "RILL_CUBLASLT=none"}) {
+    std::string out;
+    CHECK(child(settings, "child: TF32", out) == 0);
+    INFO(out);
+    CHECK(has(out, "rill: RILL_CUBLASLT=/none/libcublasLt.so: cuBLASLt is not found: /none/") ==
+          has(settings, "/none/"));
+    CHECK(has(out, "rill: RILL_") == has(settings, "/none/"));
   }
 }

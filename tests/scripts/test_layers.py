@@ -121,6 +121,19 @@ for layer in LEFT:
             if re.search(r"(\.|->)exclusive\(\)", text.read()) and file != "tensor/lent_memory.cpp":
                 faults.append(f"{file}: ask may_write() of tensor/lent_memory.h, for exclusive() knows nothing of lent memory")
 
+# The environment's RILL_ variables are read by tensor/settings.h, and docs/performance.md has a row of each.
+with open(f"{ROOT}/docs/performance.md", encoding="utf-8") as text:
+    documented = set(re.findall(r"`(RILL_\w+)`", "".join(re.findall(r"^\| `RILL_.*$", text.read(), re.M))))
+for layer in LEFT:
+    for file in files(layer, ".h", ".cpp"):
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            code = text.read()
+        if found := re.search(r'getenv\("RILL_\w+', code):
+            faults.append(f"{file}: {found[0]}\" is read past tensor/settings.h, which reports wrong values")
+        for name in re.findall(r'"(RILL_[A-Z0-9_]+)"', code):
+            if name not in documented:
+                faults.append(f"{file}: docs/performance.md has no row of {name}")
+
 # Numbers are the same in every locale: no function that takes the locale's decimal point, in or out.
 LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|sto(?:d|f|ld)|atof|s?scanf)\(|printf\([^;]*%[-+ #0-9.*]*[aefgAEFG]|\{:[^}]*L\}")
 for layer in LEFT:

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
 #include "rill/tensor/fork_condition.h"
+#include "rill/tensor/settings.h"
 #include "rill/tensor/text.h"
 #include "rill/trace/call/inner_call.h"
 #include "rill/trace/fusion/byte_tails.h"
@@ -131,9 +131,8 @@ struct EndWithMain {
 
 std::atomic<jit::Mode>& mode_now() {
   static std::atomic<jit::Mode> mode = [] {
-    const char* text = std::getenv("RILL_JIT");
-    if (text && std::strcmp(text, "off") == 0) return jit::Mode::off;
-    return text && std::strcmp(text, "wait") == 0 ? jit::Mode::wait : jit::Mode::tiered;
+    const std::string_view wanted = settings::jit();
+    return wanted == "off" ? jit::Mode::off : wanted == "wait" ? jit::Mode::wait : jit::Mode::tiered;
   }();
   return mode;
 }
@@ -202,9 +201,8 @@ void Tiers::compile() {
     if (eager_.plan().arena_bytes > (1 << 20)) release_cached_memory(eager_.graph().nodes()[0].outputs[0].device);
   }
   done_.store(true, std::memory_order_release);
-  static const char* const wanted = std::getenv("RILL_LOG");
-  if (wanted && std::strstr(wanted, "kernels"))
-    std::fputs(describe("", fmt::format("rill: {}: ", eager_.graph().name)).c_str(), stderr);
+  static const bool log = settings::logs("kernels");
+  if (log) std::fputs(describe("", fmt::format("rill: {}: ", eager_.graph().name)).c_str(), stderr);
 }
 
 std::string Tiers::state() const {

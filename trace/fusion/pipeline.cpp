@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "rill/devices/fused.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/ops/op.h"
+#include "rill/tensor/settings.h"
 #include "rill/trace/fusion/byte_tails.h"
 #include "rill/trace/fusion/channels_last.h"
 #include "rill/trace/fusion/epilogues.h"
@@ -54,7 +53,7 @@ void log_pass(const Pass& pass, const Graph& before, const Graph& after, double 
 }
 
 Graph run_passes(std::span<const Pass> passes, Graph g) {
-  static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "passes");
+  static const bool log = settings::logs("passes");
   for (const Pass& pass : passes) {
     auto start = std::chrono::steady_clock::now();
     Graph next = pass.run(g);

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "rill/tensor/error.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::cuda {
 
@@ -18,8 +17,7 @@ thread_local Capture* making = nullptr;
 thread_local const Gpu* making_on = nullptr;
 
 bool is_on() {
-  static const char* const wanted = std::getenv("RILL_CUDA_GRAPHS");
-  static const bool on = !wanted || std::string_view(wanted) != "off";
+  static const bool on = settings::is_on("RILL_CUDA_GRAPHS", true);
   return on;
 }
 

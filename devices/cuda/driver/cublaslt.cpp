@@ -8,23 +8,14 @@
 
 namespace rill::cuda::lt {
 
-namespace {
-
-Library load() {
-  Library l;
-  SharedLibrary library("cuBLASLt", "RILL_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
-#define RILL_CALL(name, parameters) library.find(l.name, #name);
-  RILL_CUBLASLT_CALLS(RILL_CALL)
-#undef RILL_CALL
-  l.missing = library.missing();
-  return l;
-}
-
-}  // namespace
-
 const Library& library() {
-  static const Library& loaded = *new Library(load());  // never destroyed, as in nvrtc.cpp
-  return loaded;
+  static const Library& opened = *new Library(functions_of<Library>(
+      {"cuBLASLt", "RILL_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"}}, [](Library& l, SharedLibrary& from) {
+#define RILL_CALL(name, parameters) from.find(l.name, #name);
+        RILL_CUBLASLT_CALLS(RILL_CALL)
+#undef RILL_CALL
+      }));  // never destroyed, as in nvrtc.cpp
+  return opened;
 }
 
 void require(int status, const char* call) {

@@ -7,23 +7,14 @@
 
 namespace rill::cuda::dnn {
 
-namespace {
-
-Library load() {
-  Library l;
-  SharedLibrary library("cuDNN", "RILL_CUDNN", {"libcudnn.so.9"});
-#define RILL_CALL(result, name, parameters) library.find(l.name, #name);
-  RILL_CUDNN_CALLS(RILL_CALL)
-#undef RILL_CALL
-  l.missing = library.missing();
-  return l;
-}
-
-}  // namespace
-
 const Library& library() {
-  static const Library& loaded = *new Library(load());  // never destroyed, as in nvrtc.cpp
-  return loaded;
+  static const Library& opened = *new Library(
+      functions_of<Library>({"cuDNN", "RILL_CUDNN", {"libcudnn.so.9"}}, [](Library& l, SharedLibrary& from) {
+#define RILL_CALL(result, name, parameters) from.find(l.name, #name);
+        RILL_CUDNN_CALLS(RILL_CALL)
+#undef RILL_CALL
+      }));  // never destroyed, as in nvrtc.cpp
+  return opened;
 }
 
 std::string failure(int status, const char* call) {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::cuda::dnn {
 
@@ -22,8 +21,7 @@ namespace {
 constexpr size_t most_workspace = size_t(256) << 20;
 
 bool logs() {
-  static const char* const wanted = std::getenv("RILL_LOG");
-  static const bool on = wanted && std::strstr(wanted, "cudnn");
+  static const bool on = settings::logs("cudnn");
   return on;
 }
 

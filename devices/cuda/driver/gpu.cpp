@@ -17,6 +17,7 @@
 #include "rill/devices/params/gather_layout.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/later_errors.h"
+#include "rill/tensor/settings.h"
 
 namespace rill::cuda {
 
@@ -104,8 +105,7 @@ void Gpu::open() {
 }
 
 bool allows_tf32() {
-  static const char* const wanted = std::getenv("RILL_TF32");
-  static const bool on = wanted && std::strcmp(wanted, "on") == 0;
+  static const bool on = settings::is_on("RILL_TF32", false);
   return on;
 }
 

@@ -4,23 +4,14 @@
 
 namespace rill::cuda::nccl {
 
-namespace {
-
-Library load_nccl() {
-  Library l;
-  SharedLibrary library("NCCL", "RILL_NCCL", {"libnccl.so.2"});
-#define RILL_CALL(result, name, parameters) library.find(l.name, #name);
-  RILL_NCCL_CALLS(RILL_CALL)
-#undef RILL_CALL
-  l.missing = library.missing();
-  return l;
-}
-
-}  // namespace
-
 const Library& library() {
-  static const Library& loaded = *new Library(load_nccl());  // never destroyed, as in nvrtc.cpp
-  return loaded;
+  static const Library& opened =
+      *new Library(functions_of<Library>(nccl_library(), [](Library& l, SharedLibrary& from) {
+#define RILL_CALL(result, name, parameters) from.find(l.name, #name);
+        RILL_NCCL_CALLS(RILL_CALL)
+#undef RILL_CALL
+      }));  // never destroyed, as in nvrtc.cpp
+  return opened;
 }
 
 }  // namespace rill::cuda::nccl
