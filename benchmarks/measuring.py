@@ -187,7 +187,7 @@ BUSY = {"busy_tiny": "train_tiny", "busy_mlp": "train_mlp", "busy_lstm": "lstm_s
 
 
 def beside_busy_programs(name, build, workers, peers):
-    """Another row while loops take cores. Nobody looks for a quiet machine here: it is not one."""
+    """Another row while loops take cores, as means. Nobody looks for a quiet machine here: it is not one."""
     row, count = BUSY.get(name), 1
     pin = "import os\nos.sched_setaffinity(0, {0})\n"  # one busy core: the other is ours
     if not row:
@@ -197,7 +197,7 @@ def beside_busy_programs(name, build, workers, peers):
     try:
         answers = [("ours", "rill", ours(build, row))]
         for peer in ("onnxruntime",) if name in BUSY_NETWORKS else ("torch", "jax") if peers else ():
-            answers += [("peers", a["peer"], a) for a in workers[peer].ask(row)]
+            answers += [("peers", a["peer"], a) for a in workers[peer].ask(f"{row} mean")]
         return answers
     finally:
         for other in others:

@@ -20,9 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
 os.environ.setdefault("MKL_NUM_THREADS", str(THREADS))
 
 
-def median_us(call, finish=lambda result: None, calls_per_run=1):
+def median_us(call, finish=lambda result: None, calls_per_run=1, average=statistics.median):
     """Median time of one call, in microseconds, over batches of at least a millisecond.
 
+    Beside busy programs a batch either runs undisturbed or waits for a core, so that a median of such short ones leaves out
+    all waiting; `average` is then the mean, which Google Benchmark takes of our rows as well.
     `finish(result)` waits until the last result of a batch exists (JAX returns before it does). A `call` that does
     several pieces of work says how many in `calls_per_run`.
     """
@@ -39,7 +41,7 @@ def median_us(call, finish=lambda result: None, calls_per_run=1):
     end = now() + SECONDS
     while now() < end or len(samples) < 5:
         samples.append(_time(call, finish, batch))
-    return statistics.median(samples) / batch / calls_per_run * 1e6
+    return average(samples) / batch / calls_per_run * 1e6
 
 
 def _time(call, finish, batch):
@@ -55,11 +57,13 @@ def serve(rows, finish=lambda result: None):
 
     `rows` maps a row's name to a function that prepares it and returns {peer: call} or {peer: (call, calls_per_run)}.
     Each answer is a JSON line {"row", "peer", "median_us"} for every way this library has to do the work; an empty line
-    ends the row.
+    ends the row. "ROW mean" asks for the mean in its place.
     """
     prepared = {}  # only the row asked for last is kept, so that the big ones do not add up
     names = sys.argv[1:]
-    for name in names or (line.strip() for line in sys.stdin):
+    for line in names or sys.stdin:
+        name, *how = line.split()
+        average = statistics.mean if how else statistics.median
         if name not in prepared:
             prepared.clear()
             if name in rows:
@@ -67,7 +71,7 @@ def serve(rows, finish=lambda result: None):
         for peer, call in prepared.get(name, {}).items():
             call, per_run = call if isinstance(call, tuple) else (call, 1)
             try:
-                answer = {"row": name, "peer": peer, "median_us": median_us(call, finish, per_run)}
+                answer = {"row": name, "peer": peer, "median_us": median_us(call, finish, per_run, average)}
             except Exception as error:  # a peer that cannot do a row says so and goes on
                 answer = {"row": name, "peer": peer, "error": f"{type(error).__name__}: {error}"[:300]}
             print(json.dumps(answer), flush=True)

@@ -72,14 +72,34 @@ const std::vector<Case> cases = {
     {40, 1, 1, 16, 24, 3, 3, {1, 1}, {1, 1}, 1, 1, 1},
     {33, 1, 1, 6, 1, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
 };
-// Small ones that conv_direct.h has kernels for, of a pixel and of each channel by itself. Channels that fill no vector,
-// one, several; windows that no image fills, that lie outside, that skip pixels.
+// Small ones that conv_direct.h has kernels for, of a pixel, of each pixel and of each channel by itself. Channels that
+// fill no vector, one, several; windows that no image fills, that lie outside, that skip pixels.
 const std::vector<Case> direct = {
-    {1, 1, 1, 40, 50, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},       {1, 1, 1, 130, 70, 1, 1, {2, 3}, {1, 1}, 0, 0, 1},
-    {2, 9, 7, 40, 40, 3, 5, {2, 1}, {1, 2}, 2, 3, 40},      {2, 3, 2, 17, 17, 5, 5, {1, 1}, {1, 1}, 4, 4, 17},
-    {1, 25, 5, 64, 64, 3, 3, {1, 1}, {1, 1}, 1, 1, 64},     {3, 9, 11, 131, 131, 3, 3, {3, 2}, {1, 1}, 1, 1, 131},
-    {1, 12, 20, 56, 56, 5, 5, {1, 1}, {1, 1}, 2, 2, 56},    {2, 4, 4, 16, 16, 2, 2, {3, 3}, {1, 1}, 6, 5, 16},
-    {1, 10, 11, 104, 104, 3, 3, {1, 1}, {2, 3}, 3, 0, 104}, {1, 2, 9, 32, 32, 1, 7, {1, 1}, {1, 1}, 3, 3, 32},
+    {1, 1, 1, 40, 50, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
+    {1, 1, 1, 130, 70, 1, 1, {2, 3}, {1, 1}, 0, 0, 1},
+    {2, 9, 7, 40, 40, 3, 5, {2, 1}, {1, 2}, 2, 3, 40},
+    {2, 3, 2, 17, 17, 5, 5, {1, 1}, {1, 1}, 4, 4, 17},
+    {1, 25, 5, 64, 64, 3, 3, {1, 1}, {1, 1}, 1, 1, 64},
+    {3, 9, 11, 131, 131, 3, 3, {3, 2}, {1, 1}, 1, 1, 131},
+    {1, 12, 20, 56, 56, 5, 5, {1, 1}, {1, 1}, 2, 2, 56},
+    {2, 4, 4, 16, 16, 2, 2, {3, 3}, {1, 1}, 6, 5, 16},
+    {1, 10, 11, 104, 104, 3, 3, {1, 1}, {2, 3}, 3, 0, 104},
+    {1, 2, 9, 32, 32, 1, 7, {1, 1}, {1, 1}, 3, 3, 32},
+    // Three taps that move by one pixel: rows of one tile and of several, and each way to pad them.
+    {1, 4, 1, 32, 32, 3, 3, {1, 1}, {1, 1}, 1, 1, 32},
+    {2, 5, 3, 64, 64, 3, 3, {1, 1}, {1, 1}, 0, 0, 64},
+    {1, 3, 8, 48, 48, 2, 3, {2, 1}, {1, 1}, 1, 1, 48},
+    {1, 16, 9, 33, 33, 3, 3, {1, 1}, {1, 1}, 1, 0, 33},
+    {1, 20, 17, 16, 16, 3, 3, {1, 1}, {1, 1}, 0, 1, 16},
+    {1, 12, 20, 32, 32, 3, 3, {1, 1}, {1, 1}, 2, 1, 32},
+    {1, 3, 6, 32, 32, 3, 3, {1, 1}, {1, 1}, 1, 2, 32},
+    {1, 8, 14, 96, 96, 3, 3, {1, 1}, {2, 1}, 1, 1, 96},
+    // Each pixel by itself.
+    {1, 25, 5, 64, 64, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
+    {3, 9, 7, 40, 50, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
+    {6, 2, 3, 130, 130, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
+    {2, 2, 3, 300, 64, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
+    {4, 1, 1, 64, 70, 1, 1, {1, 1}, {1, 1}, 0, 0, 1},
 };
 
 // The three records on one case and device, all as NHWC and HWIO.
@@ -151,6 +171,14 @@ TEST_CASE("a pixel's and a channel's convolution is added up in one order, whate
       const auto f = function("conv", body);
       f(x), jit::wait();
       CHECK(same(f(x), (y + bias) * full - 2));
+      for (const bool has_bias : {false, true}) {
+        const auto layer = function("layer", [&](const Tensor& x) {
+          const Tensor y = run(k, x, transpose(turned, {2, 3, 1, 0}), Tensor(), Layout::nhwc).y;
+          return relu(has_bias ? y + bias : y);
+        });
+        layer(x), jit::wait();
+        CHECK(same(layer(x), relu(has_bias ? y + bias : y)));
+      }
       if (k.groups == 1) continue;
       set_deterministic(true);
       CHECK(same(y, run(k, x, w, Tensor(), Layout::nhwc).y));

@@ -124,6 +124,26 @@ TEST_CASE("NaN, infinities and signs of zero pass through a tail") {
   CHECK(kernels([](const Inputs& v) { return v[3] - matmul(v[4], v[1]) * -1.0f; }, in) == 1);
 }
 
+TEST_CASE("relu in the kernel of a small convolution: NaN, infinities and signs of zero behind every kind of tail") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  Tensor odd = zeros({64});
+  for (int64_t i = 0; i < 64; ++i)
+    odd = std::move(odd).at(i).set(std::array<float, 6>{nan, inf, -inf, -0.0f, 0.0f, 1.0f}[size_t(i) % 6]);
+  const Tensor full = broadcast_to(odd, {1, 9, 9, 64}) * 1;
+  const Inputs pixels{normal({1, 9, 9, 64}), normal({1, 1, 64, 64}), odd, full},
+      channels{normal({1, 9, 9, 64}), normal({3, 3, 1, 64}), odd, full};
+  const auto each = [&](const Inputs& in, int64_t groups) {
+    const auto conv_of = [=](const Inputs& v) { return conv(v[0], v[1], {.padding = "SAME", .groups = groups}); };
+    CHECK(kernels([&](const Inputs& v) { return relu(conv_of(v) + v[2]); }, in) == 1);
+    CHECK(kernels([&](const Inputs& v) { return relu(conv_of(v) * v[2]); }, in) == 1);
+    CHECK(kernels([&](const Inputs& v) { return relu(v[2] - conv_of(v)); }, in) == 1);
+    CHECK(kernels([&](const Inputs& v) { return relu(conv_of(v) + v[3]); }, in) == 1);
+    CHECK(kernels([&](const Inputs& v) { return relu(conv_of(v) * v[2] + v[3]); }, in) == 1);
+    CHECK(kernels([&](const Inputs& v) { return relu(conv_of(v)); }, in) == 1);
+  };
+  each(pixels, 1), each(channels, 64);
+}
+
 TEST_CASE("a convolution with bias, residual and activation is one kernel") {
   const int before = num_threads();
   for (int threads : {1, 2, 3}) {

@@ -1,6 +1,6 @@
 // Finds chains of elementwise ops after a product and runs them as its epilogue; start at Chain. Steps with an operand
-// become oneDNN's binary post-ops, which round as our own ops do. An activation runs in place with the op's own kernel:
-// oneDNN's relu loses NaN, and its tanh has other bits.
+// become oneDNN's binary post-ops, which round as our own ops do. An activation runs in place with the op's own kernel,
+// but relu, which rill's own products have: oneDNN's loses NaN, and its tanh gives other bits.
 #include "rill/trace/fusion/epilogues.h"
 
 #include "rill/devices/params/contraction_tail.h"
@@ -10,7 +10,7 @@
 
 namespace rill {
 
-extern const Op add_op, negative_op;
+extern const Op add_op, negative_op, relu_op;
 
 namespace {
 
@@ -85,11 +85,16 @@ void run_epilogue(const KernelArgs& args) {
     copy_elements(t, copy);
     in.push_back(&copy);
   }
-  std::vector<TailStep> steps = p.steps;
+  SmallVec<TailStep, most_steps + 1> steps(p.steps.begin(), p.steps.end());
   for (size_t i = 0; i < steps.size(); ++i)
     if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].broadcast = TailStep::Broadcast::in_place;
   const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
-  if (!p.product->cpu_with_tail(dense, steps)) run_steps(p, args);
+  if (p.activation == &relu_op) {
+    steps.push_back({TailStep::Kind::relu, TailStep::Broadcast::scalar});
+    if (p.product->cpu_with_tail(dense, {steps.data(), steps.size()})) return;
+    steps.pop_back();
+  }
+  if (!p.product->cpu_with_tail(dense, {steps.data(), steps.size()})) run_in_turn(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});

@@ -479,6 +479,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
     return false;
   const Way way = way_of(args, ConvResult::forward);
   if (way != Way::onednn) return way == Way::direct && conv_direct(args, steps);
+  if (!steps.empty() && steps.back().kind == TailStep::Kind::relu) return false;  // oneDNN's loses NaN
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, Factors(a, b, out, ConvResult::forward));
   q.tail = steps;

@@ -139,7 +139,9 @@ struct ChannelTile {
   float* y;
   int64_t pixel, x_row, x_tap, w_row, channels;  // steps: from pixel to pixel, from tap to tap down and across
   int64_t down, across;
-  size_t last;  // lanes of the last vector
+  size_t last;        // lanes of the last vector
+  const float* bias;  // of the channels, for the tiles of threes: null where there is another tail, or none
+  bool relu;
 };
 
 HWY_INLINE const float* hidden(const float* p) {
@@ -213,9 +215,102 @@ struct Inside {
   }
 };
 
+// What the tiles of a row of the result share; its channels begin at 0.
+ChannelTile tile_of_row(const ConvChannels& c, int64_t row) {
+  const int64_t image = row / c.out[0], line = row - image * c.out[0];
+  const TapRange down(c, 0, line);
+  ChannelTile t{};
+  t.pixel = c.stride[1] * c.channels, t.x_row = c.dilation[0] * c.in[1] * c.channels;
+  t.x_tap = c.dilation[1] * c.channels, t.w_row = c.window[1] * c.channels, t.channels = c.channels;
+  t.x = c.x, t.w = c.w + down.first * t.w_row;
+  t.down = down.end - down.first;
+  if (t.down > 0)
+    t.x += (image * c.in[0] + line * c.stride[0] - c.lo[0] + down.first * c.dilation[0]) * c.in[1] * c.channels;
+  return t;
+}
+
+template <class V>
+HWY_INLINE V relu_of(V x) {  // NaN stays
+  const hn::DFromV<V> d;
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+}
+
+// --- A window of three taps that moves by one pixel ---
+
+constexpr int most_threes = 8, vectors_of_threes = many_registers ? 2 : 1;
+
+// P neighbouring pixels, each number read once for the three that it counts for. What is left of the first and right of
+// the last may lie outside. Each sum is in the order of channel_tile's.
+template <int P, int V>
+HWY_NOINLINE void tile_of_threes(const ChannelTile& t, bool left_inside, bool right_inside) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[P][V];
+  RILL_UNROLL for (int p = 0; p < P; ++p) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[p][v] = hn::Zero(d); }
+  const float *row = t.x, *weights = t.w;
+  for (int64_t y = 0; y < t.down; ++y, row += t.x_row, weights += t.w_row) {
+    hn::Vec<decltype(d)> weight[3][V];
+    RILL_UNROLL for (int i = 0; i < 3; ++i) {
+      RILL_UNROLL for (int v = 0; v < V; ++v) weight[i][v] = hn::LoadU(d, weights + i * t.channels + v * lanes);
+    }
+    const float* x = hidden(row);
+    const auto meet = [&]<int Q>(std::integral_constant<int, Q>) HWY_ATTR {
+      RILL_UNROLL for (int v = 0; v < V; ++v) {
+        const auto number = hn::LoadU(d, x + v * lanes);
+        RILL_UNROLL for (int i = 0; i < 3; ++i) {
+          if (Q - i >= 0 && Q - i < P) sum[Q - i][v] = hn::MulAdd(number, weight[i][v], sum[Q - i][v]);
+        }
+      }
+    };
+    if (left_inside) meet(std::integral_constant<int, 0>());
+    [&]<int... Q>(std::integer_sequence<int, Q...>) HWY_ATTR {
+      ((x += t.pixel, meet(std::integral_constant<int, Q + 1>())), ...);
+    }(std::make_integer_sequence<int, P>());
+    x += t.pixel;
+    if (right_inside) meet(std::integral_constant<int, P + 1>());
+  }
+  if (t.bias) {
+    RILL_UNROLL for (int v = 0; v < V; ++v) {
+      const auto bias = hn::LoadU(d, t.bias + v * lanes);
+      RILL_UNROLL for (int p = 0; p < P; ++p) sum[p][v] = hn::Add(sum[p][v], bias);
+    }
+  }
+  if (t.relu) {
+    RILL_UNROLL for (int p = 0; p < P; ++p) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[p][v] = relu_of(sum[p][v]); }
+  }
+  RILL_UNROLL for (int p = 0; p < P; ++p) {
+    RILL_UNROLL for (int v = 0; v < V; ++v) hn::StoreU(sum[p][v], d, t.y + p * t.channels + v * lanes);
+  }
+}
+
+bool moves_by_one(const ConvChannels& c) {
+  return c.window[1] == 3 && c.stride[1] == 1 && c.dilation[1] == 1 && c.lo[1] <= 1 && c.out[1] - c.lo[1] < c.in[1];
+}
+
+// As channels_of_row.
+template <int V>
+void threes_of_row(const ConvChannels& c, ChannelTile t, int64_t channel, float* y) {
+  using Run = void (*)(const ChannelTile&, bool, bool);
+  constexpr Run of[most_threes] = {tile_of_threes<1, V>, tile_of_threes<2, V>, tile_of_threes<3, V>,
+                                   tile_of_threes<4, V>, tile_of_threes<5, V>, tile_of_threes<6, V>,
+                                   tile_of_threes<7, V>, tile_of_threes<8, V>};
+  t.w += channel;
+  if (t.bias) t.bias += channel;
+  const float* const x = t.x + channel - c.lo[1] * c.channels;
+  for (int64_t i = 0, left = (c.out[1] + most_threes - 1) / most_threes; left > 0; --left) {
+    const int64_t rest = c.out[1] - i, pixels = left == 1 ? rest : (rest + left - 1) / left;
+    t.x = x + i * c.channels, t.y = y + channel + i * c.channels;
+    of[pixels - 1](t, i >= c.lo[1], i + pixels + 1 - c.lo[1] < c.in[1]);
+    i += pixels;
+  }
+}
+
+// --- Any window ---
+
 // A row of the result without what follows, in `y`: the channels from `channel` on that fill V vectors.
 template <int V, bool Whole>
-void channels_of_row(const ConvChannels& c, const Inside& inside, int64_t row, int64_t channel, size_t last, float* y) {
+void channels_of_row(const ConvChannels& c, const Inside& inside, ChannelTile t, int64_t channel, size_t last,
+                     float* y) {
   constexpr int together = many_registers && V < 4 ? 8 : V == 1 ? 8 : 4;  // pixels
   using Run = void (*)(const ChannelTile&);
   constexpr Run one[] = {channel_tile<1, V, 0, Whole>, channel_tile<1, V, 1, Whole>, channel_tile<1, V, 2, Whole>,
@@ -223,16 +318,9 @@ void channels_of_row(const ConvChannels& c, const Inside& inside, int64_t row, i
   constexpr Run any = channel_tile<together, V, 0, Whole>, three = channel_tile<together, V, 3, Whole>,
                 five = channel_tile<together, V, 5, Whole>, pair_of_three = channel_tile<2, V, 3, Whole>,
                 pair_of_five = channel_tile<2, V, 5, Whole>;
-  const int64_t image = row / c.out[0], line = row % c.out[0], window = c.window[1];
-  const TapRange down(c, 0, line);
-  ChannelTile t{};
-  t.pixel = c.stride[1] * c.channels, t.x_row = c.dilation[0] * c.in[1] * c.channels;
-  t.x_tap = c.dilation[1] * c.channels, t.w_row = window * c.channels, t.channels = c.channels;
-  t.down = down.end - down.first, t.last = last;
-  const float* x = c.x + channel;
-  if (t.down > 0)
-    x += (image * c.in[0] + line * c.stride[0] - c.lo[0] + down.first * c.dilation[0]) * c.in[1] * c.channels;
-  const float* const w = c.w + down.first * t.w_row + channel;
+  const int64_t window = c.window[1];
+  const float *const x = t.x + channel, *const w = t.w + channel;
+  t.last = last;
   y += channel;
   const auto border = [&](int64_t i) {
     const TapRange range(c, 1, i);
@@ -256,8 +344,8 @@ void channels_of_row(const ConvChannels& c, const Inside& inside, int64_t row, i
   for (; i < c.out[1]; ++i) border(i);
 }
 
-// A step on a row of `pixels` whose numbers are in `y`: its operand's are at t, `pixel` apart.
-template <TailStep::Kind kind>
+// A step on a row of `pixels` whose numbers are in `y`, and relu behind it: its operand's are at t, `pixel` apart.
+template <TailStep::Kind kind, bool relu>
 void take_step(float* y, int64_t pixels, int64_t channels, const float* t, int64_t pixel, bool one) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = int64_t(hn::Lanes(d));
@@ -274,8 +362,18 @@ void take_step(float* y, int64_t pixels, int64_t channels, const float* t, int64
     auto by = one ? hn::Set(d, *t) : load_up_to(d, from, n);
     for (int64_t i = 0; i < pixels; ++i, to += channels, from += pixel) {
       if (pixel > 0) by = load_up_to(d, from, n);
-      store_up_to(d, taken(load_up_to(d, to, n), by), to, n);
+      const auto x = taken(load_up_to(d, to, n), by);
+      store_up_to(d, relu ? relu_of(x) : x, to, n);
     }
+  }
+}
+
+void take_relu(float* y, int64_t size) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  for (int64_t i = 0; i < size; i += lanes) {
+    const size_t n = size_t(std::min(lanes, size - i));
+    store_up_to(d, relu_of(load_up_to(d, y + i, n)), y + i, n);
   }
 }
 
@@ -285,37 +383,58 @@ void finish_row(const ConvChannels& c, int64_t row, float* y) {
   using Kind = TailStep::Kind;
   static_assert(int(Kind::add) == 0 && int(Kind::subtract) == 1 && int(Kind::subtract_from) == 2 &&
                 int(Kind::multiply) == 3);
-  constexpr Step take[] = {take_step<Kind::add>, take_step<Kind::subtract>, take_step<Kind::subtract_from>,
-                           take_step<Kind::multiply>};
-  for (size_t s = 0; s < c.tail.steps.size(); ++s) {
+  constexpr Step take[2][4] = {{take_step<Kind::add, false>, take_step<Kind::subtract, false>,
+                                take_step<Kind::subtract_from, false>, take_step<Kind::multiply, false>},
+                               {take_step<Kind::add, true>, take_step<Kind::subtract, true>,
+                                take_step<Kind::subtract_from, true>, take_step<Kind::multiply, true>}};
+  const size_t steps = c.tail.steps.size();
+  for (size_t s = 0; s < steps; ++s) {
     const TailStep step = c.tail.steps[s];
+    if (step.kind == Kind::relu) return take_relu(y, c.out[1] * c.channels);
+    const bool relu = s + 1 < steps && c.tail.steps[s + 1].kind == Kind::relu;
     const float* const t = static_cast<const float*>(c.tail.operands[s]);
     const bool one = step.broadcast == TailStep::Broadcast::scalar,
                whole = !one && step.broadcast != TailStep::Broadcast::row;
-    take[int(step.kind)](y, c.out[1], c.channels, whole ? t + row * c.out[1] * c.channels : t, whole ? c.channels : 0,
-                         one);
+    take[relu][int(step.kind)](y, c.out[1], c.channels, whole ? t + row * c.out[1] * c.channels : t,
+                               whole ? c.channels : 0, one);
+    if (relu) return;
   }
+}
+
+// The bias of a tail that has no more than that and relu, else null: the tiles of threes add it themselves.
+const float* bias_of(const GemmTail& tail) {
+  const auto& steps = tail.steps;
+  const bool plain = steps.size() == 1 || (steps.size() == 2 && steps[1].kind == TailStep::Kind::relu);
+  const bool has = plain && steps[0].kind == TailStep::Kind::add && steps[0].broadcast == TailStep::Broadcast::row;
+  return has ? static_cast<const float*>(tail.operands[0]) : nullptr;
 }
 
 void channels(const ConvChannels& c, int64_t begin, int64_t end) {
   const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<float>())), size = c.out[1] * c.channels;
   const Inside inside(c);
+  constexpr int wide = vectors_of_threes;
+  const bool by_one = moves_by_one(c);
+  const float* const bias = by_one && c.channels % (wide * lanes) == 0 ? bias_of(c.tail) : nullptr;
   Ref<Buffer> sums;  // where the result's memory holds an operand
   for (const TailStep& step : c.tail.steps)
     if (step.broadcast == TailStep::Broadcast::in_place && !sums)
       sums = allocate(Device(), size_t(size) * sizeof(float));
   for (int64_t row = begin; row < end; ++row) {
     float* const y = sums ? static_cast<float*>(sums->data) : c.y + row * size;
+    ChannelTile t = tile_of_row(c, row);
+    t.bias = bias, t.relu = bias && c.tail.steps.size() > 1;
     int64_t channel = 0;
+    for (; by_one && channel + wide * lanes <= c.channels; channel += wide * lanes)
+      threes_of_row<wide>(c, t, channel, y);
     if constexpr (tile_vectors == 4)
       for (; channel + 4 * lanes <= c.channels; channel += 4 * lanes)
-        channels_of_row<4, true>(c, inside, row, channel, size_t(lanes), y);
+        channels_of_row<4, true>(c, inside, t, channel, size_t(lanes), y);
     for (; channel + 2 * lanes <= c.channels; channel += 2 * lanes)
-      channels_of_row<2, true>(c, inside, row, channel, size_t(lanes), y);
+      channels_of_row<2, true>(c, inside, t, channel, size_t(lanes), y);
     for (; channel + lanes <= c.channels; channel += lanes)
-      channels_of_row<1, true>(c, inside, row, channel, size_t(lanes), y);
-    if (channel < c.channels) channels_of_row<1, false>(c, inside, row, channel, size_t(c.channels - channel), y);
-    finish_row(c, row, y);
+      channels_of_row<1, true>(c, inside, t, channel, size_t(lanes), y);
+    if (channel < c.channels) channels_of_row<1, false>(c, inside, t, channel, size_t(c.channels - channel), y);
+    if (!bias) finish_row(c, row, y);
     if (sums) std::copy_n(y, size, c.y + row * size);
   }
 }

@@ -257,13 +257,9 @@ bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> ste
                a.contract.stride, b.contract.stride, b.free.stride};
   if (g.k == 0 || is_small(g) || is_column(g) || is_dots(g)) return false;
   SmallVec<const void*, 8> operands;
-  for (size_t i = 0; i < steps.size(); ++i) operands.push_back(args.input(int(i) + 2).rep()->data);
+  const GemmTail tail = tail_of(args, steps, operands);
   const PackedMatrices packed = packed_matrices(args, 1, g, b);
-  gemm_blocked(GemmProduct<float>{g,
-                                  a.as<float>(),
-                                  b.as<float>(),
-                                  args.out_data<float>(),
-                                  {steps, operands.data()},
+  gemm_blocked(GemmProduct<float>{g, a.as<float>(), b.as<float>(), args.out_data<float>(), tail,
                                   packed ? static_cast<const float*>(packed->buffer->data) : nullptr});
   return true;
 }

@@ -38,11 +38,16 @@ void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
 void gemm_dots(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
 
-// The steps that follow a product, each with its operand.
+// The steps that follow a product, each but relu with its operand.
 struct GemmTail {
   std::span<const TailStep> steps;
   const void* const* operands = nullptr;
 };
+// The operands of `steps` as a kernel's arguments have them, behind the product's two; `operands` is room for them.
+inline GemmTail tail_of(const KernelArgs& args, std::span<const TailStep> steps, SmallVec<const void*, 8>& operands) {
+  for (size_t i = 2; i < args.in.size(); ++i) operands.push_back(args.input(int(i)).rep()->data);
+  return {steps, operands.data()};
+}
 template <class T>
 struct GemmProduct {
   Gemm g;

@@ -103,6 +103,11 @@ constexpr Tiles<T> tiles;
 
 // --- The tail --------------------------------------------------------------------------------------------------------
 
+template <class D>
+HWY_INLINE hn::Vec<D> relu_of(D d, hn::Vec<D> x) {  // NaN stays
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+}
+
 // V vectors of a row of C from element `at` on, of which `last` lanes of the last count: the sums `from`, then each
 // step.
 template <int V, class T>
@@ -116,6 +121,10 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
   RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = load(from, v);
   for (size_t s = 0; s < tail.steps.size(); ++s) {
     const TailStep step = tail.steps[s];
+    if (step.kind == TailStep::Kind::relu) {
+      RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = relu_of(d, x[v]);
+      break;
+    }
     const T* p = static_cast<const T*>(tail.operands[s]);
     hn::Vec<decltype(d)> t[V];
     if (step.broadcast == TailStep::Broadcast::scalar) {
@@ -141,6 +150,7 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
         RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = hn::Mul(x[v], t[v]);
         break;
       }
+      case TailStep::Kind::relu: break;  // above
     }
   }
   RILL_UNROLL for (int v = 0; v < V; ++v) {
@@ -149,11 +159,32 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
   }
 }
 
+// The usual tail of a layer, a bias and perhaps relu, on rows of whole strips: `bias` is read once.
+template <bool relu, class T>
+void add_bias(const T* bias, const T* from, int64_t from_m, T* to, int64_t to_m, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t lanes = vector_lanes<T>;
+  hn::Vec<decltype(d)> b[tile_vectors];
+  RILL_UNROLL for (int v = 0; v < tile_vectors; ++v) b[v] = hn::LoadU(d, bias + v * lanes);
+  for (int64_t r = 0; r < rows; ++r, from += from_m, to += to_m) {
+    RILL_UNROLL for (int v = 0; v < tile_vectors; ++v) {
+      const auto x = hn::Add(hn::LoadU(d, from + v * lanes), b[v]);
+      hn::StoreU(relu ? relu_of(d, x) : x, d, to + v * lanes);
+    }
+  }
+}
+inline bool is_bias(const TailStep& s) { return s.kind == TailStep::Kind::add && s.broadcast == TailStep::Broadcast::row; }
+
 // A tile of C that begins in row i, column j; `c` is all of C, whose rows have n elements.
 template <class T>
 void finish(const GemmTail& tail, const T* from, int64_t from_m, T* c, int64_t n, int64_t i, int64_t j, int64_t rows,
             int64_t columns) {
   constexpr int64_t lanes = vector_lanes<T>;
+  const size_t steps = tail.steps.size();
+  const bool relu = tail.steps[steps - 1].kind == TailStep::Kind::relu;
+  if (columns == strip_width<T> && steps == (relu ? 2 : 1) && is_bias(tail.steps[0]))
+    return (relu ? add_bias<true, T> : add_bias<false, T>)(static_cast<const T*>(tail.operands[0]) + j, from, from_m,
+                                                           c + i * n + j, n, rows);
   for (int64_t r = 0; r < rows; ++r, from += from_m) {
     const int64_t at = (i + r) * n + j;
     if (columns == strip_width<T>) {

@@ -106,8 +106,12 @@ struct Recurrence {
     const std::string kind = c.text("direction", "forward");
     if (directions != (kind == "bidirectional" ? 2 : 1)) c.reject("its weights are not those of its directions");
     const Tensor biases = c.x_or(3, zeros({directions, 2 * gates * hidden}, x.dtype()));
-    bias = biases(all, slice(0, gates * hidden)), r_bias = biases(all, slice(gates * hidden, none));
-    if (adds_all) bias = bias + std::exchange(r_bias, Tensor());
+    {
+      std::optional<EagerScope> now;  // constants are prepared once, not in every call
+      if (!biases.is_symbolic()) now.emplace();
+      bias = biases(all, slice(0, gates * hidden)), r_bias = biases(all, slice(gates * hidden, none));
+      if (adds_all) bias = bias + std::exchange(r_bias, Tensor());
+    }
     if (c.has(4)) lengths = c.x(4);
     check_lengths();
     named = named_activations(c, usual, directions);
@@ -154,7 +158,7 @@ struct Recurrence {
   Weights weights(std::optional<int64_t> d) const {
     const auto of = [&](const Tensor& t) { return d ? t(*d) : expand_dims(t, 1); };
     std::optional<EagerScope> now;
-    if (by_bytes && !c.x(2).is_symbolic()) now.emplace();
+    if (!c.x(2).is_symbolic()) now.emplace();
     const Tensor r = d ? c.x(2)(*d) : c.x(2);
     Weights w{0, copied(swapaxes(r, -1, -2)), {}, {}, {}};
     now.reset();
