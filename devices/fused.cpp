@@ -2,6 +2,7 @@
 #include "rill/devices/fused.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rill/devices/axes.h"
 #include "rill/devices/kernel/schedule.h"
@@ -120,17 +121,28 @@ void FusedKernel::complete(std::span<const Spec* const> operands) {
   });
 }
 
+FusedKernel::~FusedKernel() {
+  for (const StridedLayout* s = strided.load(std::memory_order_acquire); s;) delete std::exchange(s, s->next);
+}
+
+// A loop's first step may begin with operands that are broadcast, and the others go on with dense ones.
 const FusedLayout& FusedKernel::layout_of(Operands in, FusedLayout& room) const {
-  const StridedLayout* known = strided.load(std::memory_order_acquire);
-  bool fits = known;
-  for (size_t k = 0; fits && k < in.size(); ++k) fits = in[k]->strides() == known->strides[k];
-  if (fits) return known->layout;
+  constexpr int most = 4;
+  const StridedLayout* const first = strided.load(std::memory_order_acquire);
+  int known = 0;
+  for (const StridedLayout* s = first; s; s = s->next, ++known) {
+    bool fits = true;
+    for (size_t k = 0; fits && k < in.size(); ++k) fits = in[k]->strides() == s->strides[k];
+    if (fits) return s->layout;
+  }
   room = make_layout(*this, [&](int operand, int axis) { return in[size_t(operand)]->strides()[size_t(axis)]; });
-  if (known) return room;
+  if (known == most) return room;
   auto made = std::make_unique<StridedLayout>();
   for (const Tensor* t : in) made->strides.push_back(t->strides());
   made->layout = room;
-  if (strided.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return made.release()->layout;
+  made->next = first;
+  const StridedLayout* expected = first;
+  if (strided.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) return made.release()->layout;
   return room;
 }
 

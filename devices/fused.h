@@ -48,12 +48,13 @@ class Grain {
 struct StridedLayout {
   std::vector<Strides> strides;  // by operand
   FusedLayout layout;
+  const StridedLayout* next = nullptr;
 };
 
 struct FusedKernel {
   FusedKernel() = default;
   FusedKernel(const FusedKernel&) = delete;
-  ~FusedKernel() { delete strided.load(std::memory_order_acquire); }
+  ~FusedKernel();
 
   // A kernel input: operand `operand` of the node, whose axis for axis i of the space is axes[i]; -1 where it does not
   // move. A counter has no operand (-1); its value moves by steps[i] along axis i. With `random`, the operand is a key,
@@ -98,9 +99,9 @@ struct FusedKernel {
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
   mutable Grain grain;
-  FusedLayout layout;  // where all operands are dense
-  mutable std::atomic<const StridedLayout*> strided{nullptr};
-  kernel::Compiled code;  // without a function, the interpreter runs it
+  FusedLayout layout;                                          // where all operands are dense
+  mutable std::atomic<const StridedLayout*> strided{nullptr};  // the first few that came
+  kernel::Compiled code;                                       // without a function, the interpreter runs it
 
   // Fills what follows from the rest: sums_rows, layout, scratch_slots, a first grain. `operands`: the node's input
   // specs.

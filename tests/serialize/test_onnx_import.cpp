@@ -257,6 +257,12 @@ TEST_CASE("a normalisation behind a convolution is part of weights that are cons
   CHECK(!multiplies(m));
 }
 
+TEST_CASE("recurrent weights that are constants are turned when the model is traced, not in every call") {
+  const auto copies = [](const Model& model) { return has(to_string(model.graph({{"x", ones({2, 1, 1})}})), "copy"); };
+  CHECK(copies(read("affine")));  // of Variables
+  CHECK(!copies(read("affine", {.trainable = false})));
+}
+
 TEST_CASE("loops and branches are the graph's own") {
   const Model m = read("control");
   CHECK(close(run(m, tensor({1.f, 2.f})), tensor({64.f, 128.f})));

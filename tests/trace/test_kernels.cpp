@@ -122,6 +122,26 @@ Spec of(const Shape& s, DType d = f32) { return {s, d, false, {}}; }
 
 }  // namespace
 
+TEST_CASE(
+    "a fused kernel keeps the few layouts that its operands come in: those of a loop's first step and of the others") {
+  const Graph g = fused_graph([](const V& v) { return tanh(v[0]) * v[1]; }, {of({2, 3, 8}), of({2, 3, 8})});
+  const FusedKernel& f = *g.nodes()[size_t(g.outputs[0].node)].attrs.as<FusedParams>().fused;
+  const Tensor dense = ones({2, 3, 8}), wide = ones({2, 3, 16})(ellipsis, slice(0, 8)), once = ones({1, 1, 8}),
+               all_same = broadcast_to(once, {2, 3, 8}), taller = ones({2, 9, 8})(all, slice(0, 9, 3));
+  FusedLayout room;
+  const auto is_kept = [&](const Tensor& x, const Tensor& y) {
+    const Tensor* const in[] = {&x, &y};
+    return &f.layout_of(in, room) != &room;
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    CHECK(is_kept(all_same, wide));  // the first step
+    CHECK(is_kept(dense, wide));
+    CHECK(is_kept(wide, dense));
+    CHECK(is_kept(wide, wide));
+    CHECK(!is_kept(taller, dense));  // no more than four
+  }
+}
+
 TEST_CASE("golden: an elementwise chain, in f32 and f16") {
   auto chain = [](const V& v) { return bench::chain(v[0], v[1], v[2]); };
   for (DType d : {f32, f16}) {

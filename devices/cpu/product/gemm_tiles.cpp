@@ -90,6 +90,9 @@ void strip(int64_t m, int64_t width, const T* a, int64_t a_m, int64_t a_k, const
   rows.template operator()<1>();
 }
 
+// One row alone has few sums: each would wait for its last addition if there were not as many as these.
+constexpr int row_vectors = 8;
+
 template <class T>
 void small(const Gemm& g, const T* a, const T* b, T* c) {
   alignas(64) T packed[small_gemm_pack];
@@ -100,7 +103,12 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
     b_k = g.n;
   }
   const int64_t width = tile_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>())), strips = (g.n + width - 1) / width;
+  const int64_t row_width = row_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>()));
   const auto part = [&](int64_t i, int64_t end, int64_t j, int64_t last) {
+    for (; g.m == 1 && j + row_width <= last; j += row_width)
+      for (int64_t k = 0; k == 0 || k < g.k; k += gemm_block_k)
+        small_tile<1, row_vectors, false>(a + k * g.a_k, g.a_m, g.a_k, b + k * b_k + j, b_k, c + j, g.n,
+                                          std::min(gemm_block_k, g.k - k), size_t(0), k > 0);
     for (; j < last; j += width)
       for (int64_t k = 0; k == 0 || k < g.k; k += gemm_block_k)
         strip(end - i, std::min(width, last - j), a + i * g.a_m + k * g.a_k, g.a_m, g.a_k, b + k * b_k + j, b_k,
