@@ -69,6 +69,8 @@ class Batch {
   format::FieldNode next_node();
   // Unpacked where the batch is compressed.
   std::string_view next_buffer();
+  // How many buffers of texts the next column of views has.
+  int64_t next_count();
   // Passes over a column's, whose type must be one that is known by its number of buffers.
   void skip(const format::Field& field);
   const Source& source() const { return source_; }
@@ -80,7 +82,7 @@ class Batch {
   std::string_view body_;
   const Source& source_;
   int64_t rows_;
-  uint32_t nodes_ = 0, buffers_ = 0;
+  uint32_t nodes_ = 0, buffers_ = 0, counts_ = 0;
   std::deque<std::string> unpacked_;
 };
 

@@ -25,6 +25,10 @@ def column(kind, n):
         a = pa.array(random.integers(0, 2, n).astype(bool))
     elif kind in ("string", "large_string"):
         a = pa.array(texts(n), getattr(pa, kind)())
+    elif kind == "string_view":  # some texts longer than the 12 bytes that a view holds itself
+        a = pa.array([t * 3 for t in texts(n)], pa.string_view())
+    elif kind == "binary_view":
+        a = pa.array([random.bytes(random.integers(0, 30)) for _ in range(n)], pa.binary_view())
     elif kind == "binary":
         a = pa.array([random.bytes(random.integers(0, 9)) for _ in range(n)], pa.binary())
     elif kind == "fixed":
@@ -45,6 +49,7 @@ def column(kind, n):
 
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "bool", "string", "large_string", "binary", "fixed",
+         "string_view", "binary_view",
          "dictionary", "lists", "grids"]
 
 
