@@ -31,7 +31,7 @@ std::string shown_number(double x, DType dtype) {
 struct Statistics {
   DType dtype = DType::string;
   rill::Shape row;
-  int64_t finite = 0, missing = 0, odd = 0, longest = 0;
+  int64_t finite = 0, missing = 0, nans = 0, infinite = 0, longest = 0;
   double least = INFINITY, most = -INFINITY, sum = 0;
   bool whole = true;
 
@@ -46,7 +46,7 @@ struct Statistics {
     if (x.size() == 0 || rill::is_complex(x.dtype())) return;
     for (const double v : x.astype(rill::f64).to_vector<double>()) {
       if (!std::isfinite(v)) {
-        ++odd;
+        ++(std::isnan(v) ? nans : infinite);
         continue;
       }
       ++finite;
@@ -59,8 +59,9 @@ struct Statistics {
     const std::string lacks = missing ? red(fmt::format("{} missing", count_text(missing))) : "";
     if (dtype == DType::string)
       return {"", "", longest ? fmt::format("up to {}", bytes_text(double(longest))) : "", lacks};
-    const std::string infinite = odd ? red(fmt::format("{} not finite", count_text(odd))) : "";
-    const std::string both = lacks.empty() || infinite.empty() ? lacks + infinite : lacks + ", " + infinite;
+    const int64_t odd = nans + infinite;
+    const std::string others = odd ? red(fmt::format("{} not finite", count_text(odd))) : "";
+    const std::string both = lacks.empty() || others.empty() ? lacks + others : lacks + ", " + others;
     if (finite == 0) return {"", "", "", both};
     return {shown_number(least, dtype), shown_number(most, dtype), fmt::format("{:.4g}", sum / double(finite)), both};
   }
@@ -122,8 +123,12 @@ class TableReport {
  public:
   explicit TableReport(bool has_masks) : has_masks_(has_masks) {}
 
-  void add(const rill::Table& t) {
+  // The columns, of a table that may have no rows.
+  void begin(const rill::Table& t) {
     if (names.empty()) start(t);
+  }
+  void add(const rill::Table& t) {
+    begin(t);
     rows += t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0));
     for (size_t k = 0; k < columns_.size(); ++k) {
       const size_t c = columns_[k];
@@ -167,8 +172,8 @@ void finish_csv(TableReport& report, const CsvColumns& columns) {
     Statistics& s = report.all[i];
     if (s.dtype == DType::string) continue;
     const DType found = columns.dtypes.at(report.names[i]);
-    s.missing = std::exchange(s.odd, 0);
-    const bool fits = rill::is_floating(found) || (s.whole && s.missing == 0);
+    s.missing = std::exchange(s.nans, 0);
+    const bool fits = rill::is_floating(found) || (s.whole && s.missing == 0 && s.infinite == 0);
     s.dtype = fits ? found : DType::f64;
   }
 }
@@ -235,6 +240,7 @@ void show_table(const std::string& path, const DataSettings& s) {
     finish_csv(report, columns);
     rows = rill::data::csv(path, csv_options(path), rill::Where());
   }
+  if (report.rows == 0 && !is_parquet(path)) report.begin(read_table(path));
   print_statistics(report.names, report.all, s.stats);
   print("{} rows\n", count_text(report.rows));
   if (s.head > 0) print_first(rows, s.head);

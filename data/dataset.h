@@ -87,7 +87,11 @@ class Dataset {
  public:
   using Element = T;
   explicit Dataset(StagePtr stage) : stage_(std::move(stage)) {}
-  const StagePtr& stage() const { return stage_; }
+  // Copies share the recipe; a move is a copy, so that what was moved from is whole.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
+  const StagePtr& stage() const& { return stage_; }
+  StagePtr stage() const&& { return stage_; }
 
   // --- Of each element ---
 

@@ -40,12 +40,16 @@ class Column {
   Column(const char* name, Where where = Where::current());
   Column(const std::string& name, Where where = Where::current());
   explicit Column(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  // Copies share what the column is; a move is a copy, so that what was moved from is whole.
+  Column(const Column&) = default;
+  Column& operator=(const Column&) = default;
 
-  const std::string& name() const;  // TensorFlow's: "age_bucketized", "age_bucketized_X_job"
-  bool is_categorical() const;      // whether it gives ids, which indicator() and embedding() make numbers of
-  bool is_dense() const;            // whether TensorFlow takes it as numbers: no ids, or those of bucketized()
-  int64_t buckets() const;          // of ids. Throws where it gives none
-  int64_t width() const;            // in a Columns: of an embedding its dimension, of ids their buckets
+  const std::string& name() const&;  // TensorFlow's: "age_bucketized", "age_bucketized_X_job"
+  std::string name() const&& { return name(); }
+  bool is_categorical() const;  // whether it gives ids, which indicator() and embedding() make numbers of
+  bool is_dense() const;        // whether TensorFlow takes it as numbers: no ids, or those of bucketized()
+  int64_t buckets() const;      // of ids. Throws where it gives none
+  int64_t width() const;        // in a Columns: of an embedding its dimension, of ids their buckets
   const Node& node() const { return *node_; }  // what the library sees of it
 
  private:
@@ -131,6 +135,8 @@ std::vector<Column> shared_embeddings(const std::vector<Column>& ids, int64_t di
 class Columns {
  public:
   explicit Columns(const std::vector<Column>& columns, Where where = Where::current());
+  Columns(const Columns&) = default;  // and no move, as of a Column
+  Columns& operator=(const Columns&) = default;
 
   // f32 [rows, width]: what the columns give, side by side in the order in which they were given. (TensorFlow puts them
   // in the order of their names: sorted() does.) Columns of the table that none asks for are not looked at.
@@ -144,12 +150,13 @@ class Columns {
   }
   Table table(const std::vector<Tensor>& raw, Where where = Where::current()) const;
 
-  int64_t width() const;                                           // of the result
-  std::vector<int64_t> widths() const;                             // of each column
-  std::vector<std::string> names() const;                          // of each column
-  const std::vector<Column>& columns() const { return columns_; }  // as they were given
-  Columns sorted() const;                                          // by name, as TensorFlow has them
-  std::vector<std::string> inputs() const;                         // the raw columns, each once
+  int64_t width() const;                                            // of the result
+  std::vector<int64_t> widths() const;                              // of each column
+  std::vector<std::string> names() const;                           // of each column
+  const std::vector<Column>& columns() const& { return columns_; }  // as they were given
+  std::vector<Column> columns() const&& { return columns_; }
+  Columns sorted() const;                   // by name, as TensorFlow has them
+  std::vector<std::string> inputs() const;  // the raw columns, each once
   // What a traced function of the raw columns takes, by their names, of any number of rows.
   std::vector<ArgSpec> signature(Where where = Where::current()) const;
   // Tables of embeddings, each once.
@@ -170,8 +177,9 @@ class SequenceColumns {
  public:
   explicit SequenceColumns(const std::vector<Column>& columns, Where where = Where::current());
   Sequence operator()(const Table& table, Where where = Where::current()) const;
-  int64_t width() const { return columns_.width(); }                        // of a step
-  const Columns& columns() const { return columns_; }                       // of a step
+  int64_t width() const { return columns_.width(); }    // of a step
+  const Columns& columns() const& { return columns_; }  // of a step
+  Columns columns() const&& { return columns_; }
   std::vector<Variable> variables() const { return columns_.variables(); }  // tables of embeddings, each once
   void name_variables(VariablePaths& paths) const { columns_.name_variables(paths); }
 
@@ -192,6 +200,8 @@ class Linear {
  public:
   explicit Linear(const std::vector<Column>& columns, const LinearOptions& options = {},
                   Where where = Where::current());
+  Linear(const Linear&) = default;  // and no move, as of a Column
+  Linear& operator=(const Linear&) = default;
   Tensor operator()(const Table& table, Where where = Where::current()) const;  // [rows, units]
   std::vector<Variable> variables() const;
   const std::string& name_of_scope() const& { return name; }

@@ -40,10 +40,16 @@ class ImageFolder : public Dataset<std::pair<Tensor, int64_t>> {
   ImageFolder(Dataset<std::pair<Tensor, int64_t>> images, std::vector<std::string> classes,
               std::vector<std::string> paths)
       : Dataset(std::move(images)), classes_(std::move(classes)), paths_(std::move(paths)) {}
+  // As of a Dataset, a move is a copy.
+  ImageFolder(const ImageFolder&) = default;
+  ImageFolder& operator=(const ImageFolder&) = default;
   // The names of the classes' folders, sorted: label i is classes()[i].
-  const std::vector<std::string>& classes() const { return classes_; }
+  const std::vector<std::string>& classes() const& { return classes_; }
   // The files of this subset, by class and name.
-  const std::vector<std::string>& paths() const { return paths_; }
+  const std::vector<std::string>& paths() const& { return paths_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  std::vector<std::string> classes() const&& { return classes_; }
+  std::vector<std::string> paths() const&& { return paths_; }
 
  private:
   std::vector<std::string> classes_, paths_;

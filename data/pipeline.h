@@ -30,6 +30,7 @@ class Pipeline {
 
  private:
   void require_own(std::string_view op, const Where& where) const;
+  void require_cursor(std::string_view op, const Where& where) const;  // none where it was moved from
   bool is_of_parent() const;  // it was made before a fork(), and this is the child
   // In a child the threads that used the cursor are missing, in the middle of their work: it is not touched again.
   void leave_to_parent();

@@ -60,6 +60,10 @@ class Vocabulary {
   static Vocabulary counted(const Dataset<Tensor>& texts, const CountOptions& options = {},
                             Where where = Where::current());
 
+  // Copies share the words; a move is a copy, so that what was moved from is whole.
+  Vocabulary(const Vocabulary&) = default;
+  Vocabulary& operator=(const Vocabulary&) = default;
+
   // The id of each text or number: i64, of x's shape.
   Tensor ids(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, Where where = Where::current()) const { return ids(x, where); }  // ids
@@ -67,9 +71,10 @@ class Vocabulary {
   // The word of each id; `unknown` for an id that no word has. Throws for a vocabulary of numbers.
   Tensor words(const Tensor& ids, std::string_view unknown = "[UNK]", Where where = Where::current()) const;
 
-  int64_t size() const { return size_; }                             // of words
-  int64_t buckets() const { return size_ + unknown_; }               // of ids
-  const Tensor& keys() const { return keys_; }                       // string [size] or i64 [size], in order of the ids
+  int64_t size() const { return size_; }                // of words
+  int64_t buckets() const { return size_ + unknown_; }  // of ids
+  const Tensor& keys() const& { return keys_; }         // string [size] or i64 [size], in order of the ids
+  Tensor keys() const&& { return keys_; }
   bool has_texts() const { return keys_.dtype() == DType::string; }  // or numbers
   // The words as lines of a file, which from_file reads. Throws where a word holds an end of line.
   void write(const std::string& path, Where where = Where::current()) const;

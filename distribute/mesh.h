@@ -30,7 +30,8 @@ class Mesh {
   explicit Mesh(std::vector<MeshAxis> axes, Where where = Where::current());
 
   // In order.
-  const std::vector<MeshAxis>& axes() const { return axes_; }
+  const std::vector<MeshAxis>& axes() const& { return axes_; }
+  std::vector<MeshAxis> axes() const&& { return axes_; }
   // How many ranks there are along an axis, and where this one is. Each throws where there is no such axis.
   int64_t size(const std::string& axis, Where where = Where::current()) const;
   int64_t rank(const std::string& axis, Where where = Where::current()) const;
@@ -55,7 +56,8 @@ class Layout {
   };
   Layout(std::initializer_list<Along> axes) : axes_(axes) {}
   explicit Layout(std::vector<Along> axes) : axes_(std::move(axes)) {}
-  const std::vector<Along>& axes() const { return axes_; }
+  const std::vector<Along>& axes() const& { return axes_; }
+  std::vector<Along> axes() const&& { return axes_; }
 
  private:
   std::vector<Along> axes_;

@@ -70,7 +70,8 @@ class Pipeline {
   int64_t stages() const { return int64_t(table_.stages.size()); }
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == stages(); }
-  const PipelineTable& table() const { return table_; }
+  const PipelineTable& table() const& { return table_; }
+  PipelineTable table() const&& { return table_; }
 
   using Stage = Callback<Tensor(const Tensor& x)>;
   using Loss = Callback<Tensor(const Tensor& output, const Tensor& y)>;

@@ -64,7 +64,8 @@ class Group {
   // This rank's place among them, or -1.
   int64_t rank(Where where = Where::current()) const;
   // Which ranks of the job they are; empty where they are all.
-  const Dims& ranks() const { return ranks_; }
+  const Dims& ranks() const& { return ranks_; }
+  Dims ranks() const&& { return ranks_; }
 
  private:
   Dims ranks_;

@@ -43,11 +43,15 @@ class ShardedTensor {
   ShardedTensor(const Tensor& part, const Mesh& mesh, const Layout& layout, const std::vector<std::string>& sums = {},
                 Where where = Where::current());
 
-  const Tensor& part() const { return part_; }
-  const Mesh& mesh() const { return mesh_; }
+  const Tensor& part() const& { return part_; }
+  const Mesh& mesh() const& { return mesh_; }
   // Of each axis the axis of the mesh that it is cut along, or none.
   Layout layout() const;
-  const std::vector<std::string>& sums() const { return sums_; }
+  const std::vector<std::string>& sums() const& { return sums_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  Tensor part() const&& { return part_; }
+  Mesh mesh() const&& { return mesh_; }
+  std::vector<std::string> sums() const&& { return sums_; }
   Shape shape() const;  // of the whole
 
   // The same tensor in another layout, without sums. Throws where an axis is no multiple of the ranks along its axis of the

@@ -156,6 +156,12 @@ def is_constructor(item):
     return len(parts) > 1 and parts[-1] == parts[-2] and "= delete" not in item.text
 
 
+def copies(item):
+    """A constructor that copies or moves, which nobody looks up."""
+    name = re.escape(item.name.split("::")[-1])
+    return re.search(rf"\b{name}\((?:const {name}&|{name}&&)", item.text)
+
+
 def comment_of(item, reader, of_ops, of_types):
     parts = item.name.split("::")
     name = parts[-1]
@@ -184,7 +190,7 @@ def entries():
             if item.kind not in ("function", "type") or is_hidden(item):
                 continue
             if is_constructor(item):
-                if (owner := found.get(item.name.rpartition("::")[0])):
+                if not copies(item) and (owner := found.get(item.name.rpartition("::")[0])):
                     owner.signatures = [s for s in owner.signatures if not s.startswith("class ")]
                     owner.signatures.append(signature(item, reader))
                 continue

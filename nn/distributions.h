@@ -35,6 +35,9 @@ class Transform;
 // A distribution of any family.
 class Distribution {
  public:
+  // A move is a copy, which is cheap, so that what was moved from is whole.
+  Distribution(const Distribution&) = default;
+  Distribution& operator=(const Distribution&) = default;
   // Draws, differentiable in the parameters where reparameterised(). Counts and classes are i64, of Bernoulli bool.
   Tensor sample(const Shape& shape = {}, const SampleOptions& options = {}, Where where = Where::current()) const;
   // The logarithm of the density, or of the probability of a count, at `value`, which broadcasts against the batch
@@ -68,11 +71,14 @@ class Distribution {
   Distribution astype(DType dtype) const;
 
   // For families: the i-th parameter, and what compositions hold.
-  const Tensor& at(size_t i) const { return parameters_[i]; }
+  const Tensor& at(size_t i) const& { return parameters_[i]; }
+  Tensor at(size_t i) const&& { return parameters_[i]; }
   const Family& record() const { return *family_; }
   bool from_logits() const { return from_logits_; }
-  const Distribution& base() const { return parts_[0]; }
-  const std::vector<Transform>& transforms() const { return transforms_; }
+  const Distribution& base() const& { return parts_[0]; }
+  Distribution base() const&& { return parts_[0]; }
+  const std::vector<Transform>& transforms() const& { return transforms_; }
+  std::vector<Transform> transforms() const&&;
   int64_t folded() const { return folded_; }
   // The tensors inside, for traced functions and derivatives (rill/ops/tree.h).
   template <class W>

@@ -22,7 +22,7 @@ struct ArrowOptions {
 };
 
 // Reads a file or a stream, which may be a pipe. Integers, floats (but no bf16) and bools keep their dtype; string,
-// binary and FixedSizeBinary become `string`; FixedSizeList of one of these becomes [rows, size], and of such lists
+// binary (also large, and as views) and FixedSizeBinary become `string`; FixedSizeList of one of these becomes [rows, size], and of such lists
 // [rows, size, size]; dictionary-encoded columns become what they stand for; dates, times and durations are i64 in the
 // file's unit (days, s, ms, us or ns, since 1970 in UTC, or since midnight), as numpy's datetime64 counts. LZ4 and zstd are unpacked. Throws
 // rill::Error where the file is damaged, where a column is of another type (decimals, lists of any length, structs) or has

@@ -99,6 +99,9 @@ class Checkpoint {
  public:
   Checkpoint(std::initializer_list<std::pair<std::string, Trackable>> parts, Where where = Where::current());
   explicit Checkpoint(std::vector<std::pair<std::string, Trackable>> parts, Where where = Where::current());
+  // A move is a copy: one that was moved from would save nothing and say that it had.
+  Checkpoint(const Checkpoint&) = default;
+  Checkpoint& operator=(const Checkpoint&) = default;
 
   // The Variables that it has now, by path.
   NamedVariables variables() const;

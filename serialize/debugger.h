@@ -79,9 +79,13 @@ struct DumpOptions {
 class Dumper {
  public:
   explicit Dumper(std::string folder, DumpOptions options = {}, Where where = Where::current());
+  // Copies share the folder and its count of steps; a move is a copy, so that what was moved from is whole.
+  Dumper(const Dumper&) = default;
+  Dumper& operator=(const Dumper&) = default;
   // Whether a scope of that step would dump anything.
   bool wants(int64_t step) const;
-  const std::string& folder() const;
+  const std::string& folder() const&;
+  std::string folder() const&& { return folder(); }
 
  private:
   friend class DumpScope;
@@ -127,7 +131,8 @@ class Dumped {
       return result;
     }
   }
-  const F& function() const { return f_; }
+  const F& function() const& { return f_; }
+  F function() const&& { return f_; }
 
  private:
   F f_;
@@ -194,22 +199,30 @@ class Dump {
   explicit Dump(const std::string& folder, Where where = Where::current());
 
   // What was read.
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const& { return folder_; }
   // The graphs of traced functions, behind that of eager calls.
-  const std::vector<DumpGraph>& graphs() const { return graphs_; }
+  const std::vector<DumpGraph>& graphs() const& { return graphs_; }
   // Of all graphs, by the numbers that values and graphs have.
-  const std::vector<DumpNode>& nodes() const { return nodes_; }
+  const std::vector<DumpNode>& nodes() const& { return nodes_; }
   // In the order in which they ended.
-  const std::vector<DumpCall>& calls() const { return calls_; }
+  const std::vector<DumpCall>& calls() const& { return calls_; }
   // By call, and in it in the order in which they were computed.
-  const std::vector<DumpValue>& values() const { return values_; }
+  const std::vector<DumpValue>& values() const& { return values_; }
   // "layer1/relu:0"; of a second graph's "train_step/layer1/relu:0" where the first has one of that name.
   std::string name_of(const DumpValue& v) const;
   // The elements. Throws rill::Error where the dump has the health alone.
   Tensor tensor(const DumpValue& v, Where where = Where::current()) const;
   // The lines of a source file; none where the dump does not have it.
-  const std::vector<std::string>& source(const std::string& file) const;
-  const std::map<std::string, std::vector<std::string>>& sources() const { return sources_; }
+  const std::vector<std::string>& source(const std::string& file) const&;
+  const std::map<std::string, std::vector<std::string>>& sources() const& { return sources_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  std::string folder() const&& { return folder_; }
+  std::vector<DumpGraph> graphs() const&& { return graphs_; }
+  std::vector<DumpNode> nodes() const&& { return nodes_; }
+  std::vector<DumpCall> calls() const&& { return calls_; }
+  std::vector<DumpValue> values() const&& { return values_; }
+  std::vector<std::string> source(const std::string& file) const&& { return source(file); }
+  std::map<std::string, std::vector<std::string>> sources() const&& { return sources_; }
 
  private:
   friend class DumpReading;

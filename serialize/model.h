@@ -54,6 +54,9 @@ class Model {
  public:
   class Impl;
   explicit Model(Shared<Impl> impl);
+  // Copies are one model; a move is a copy, so that what was moved from is whole.
+  Model(const Model&) = default;
+  Model& operator=(const Model&) = default;
 
   // The graph's name in the file.
   const std::string& name() const&;

@@ -15,6 +15,11 @@ inline bool is_utf8(std::string_view text) { return from_utf8(text).has_value();
 constexpr bool is_code_point(char32_t c) { return c < 0xD800 || (c >= 0xE000 && c < 0x110000); }
 void append_utf8(std::string& text, char32_t code_point);
 
+// Whether a file begins with the mark of UTF-16, which no UTF-8 begins with, and what its readers say then.
+constexpr bool is_utf16(std::string_view file) { return file.starts_with("\xFF\xFE") || file.starts_with("\xFE\xFF"); }
+inline constexpr const char* is_utf16_text =
+    "the text is UTF-16, as spreadsheets save \"Unicode text\". save it as UTF-8 (\"CSV UTF-8\")";
+
 }  // namespace rill
 
 #pragma GCC visibility pop

@@ -21,6 +21,9 @@ class GraphRun {
   // there.
   explicit GraphRun(Graph graph, const GraphFeeds& feeds = {}, const std::vector<GraphValue>& fetches = {},
                     Where where = Where::current());
+  // Copies go on by themselves, from where they are; a move is a copy, so that what was moved from is whole.
+  GraphRun(const GraphRun&) = default;
+  GraphRun& operator=(const GraphRun&) = default;
 
   // Runs the next node that a fetch needs; false where there is none left. Throws what the node throws, and can then be
   // called again.

@@ -101,6 +101,9 @@ class Callback {
         "a callback has one of on_begin(train::Run&), before_step, step_begins, step_ends, on_step, on_epoch, on_end; "
         "of a lambda write train::each_step(f) or train::each_epoch(f)");
   }
+  // A move is a copy, so that what was moved from can be called.
+  Callback(const Callback&) = default;
+  Callback& operator=(const Callback&) = default;
   void on_begin(Run& run) const { held_->on_begin(run); }
   void before_step(Run& run) const { held_->before_step(run); }
   void step_begins(Run& run) const { held_->step_begins(run); }

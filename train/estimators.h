@@ -171,6 +171,8 @@ class Estimator {
   Estimator(Model model, ModelEstimatorOptions options, Where where = Where::current())
       : Estimator(std::unique_ptr<impl::TableBody>(std::make_unique<impl::TableBodyOf<Model>>(std::move(model))),
                   std::move(options), where) {}
+  Estimator(const Estimator&) = delete;  // its loop refers to it: keep it by std::make_unique where it has to move
+
   // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on: one that has reached
   // max_steps is not trained, and the history is empty.
   History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());

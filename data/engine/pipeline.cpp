@@ -53,7 +53,12 @@ void Pipeline::leave_to_parent() {
   if (cursor_ && is_of_parent()) (void)cursor_.release();
   forks_ = fork_count();
 }
+void Pipeline::require_cursor(std::string_view op, const Where& where) const {
+  if (!cursor_) [[unlikely]]
+    fail(op, "the iterator was moved from: another one goes on with the pass. use that one", where);
+}
 void Pipeline::require_own(std::string_view op, const Where& where) const {
+  require_cursor(op, where);
   if (is_of_parent())
     fail(op,
          "this iterator was made before fork(): its threads are in the other process. make one in this process, and "
@@ -82,6 +87,7 @@ Item Pipeline::next(const Where& where) {
 }
 
 PassStats Pipeline::stats(const Where& where) const {
+  require_cursor("Iterator.stats", where);
   if (!stats_) fail("Iterator.stats", "nothing was counted: make it by iterator({.stats = true})", where);
   return stats_->read();
 }
@@ -115,6 +121,7 @@ std::string Pipeline::save(const Where& where) const {
 
 void Pipeline::restore(std::string_view state, const Where& where) {
   const CallerScope caller(where, "Iterator.restore");
+  require_cursor("Iterator.restore", where);
   if (!state.starts_with(magic)) fail("Iterator.restore", "these bytes are no state that save() gave", where);
   const size_t end = state.size() - std::min(state.size() - magic.size(), sum_size);
   if (state.substr(end) != sum_of(state.substr(0, end)))

@@ -287,7 +287,7 @@ Column::Column(const char* name, Where where) : Column(std::string(name ? name :
 Column::Column(const std::string& name, Where where) : node_(std::make_shared<const Raw>(name, where)) {
   if (name.empty()) fail("data::features", "a raw column's name is empty", where);
 }
-const std::string& Column::name() const { return node_->name; }
+const std::string& Column::name() const& { return node_->name; }
 bool Column::is_categorical() const { return node_->buckets() > 0; }
 bool Column::is_dense() const { return !is_categorical() || as_bucketized(*this); }
 int64_t Column::buckets() const {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <numeric>
+#include <system_error>
 #include <unordered_map>
 
 #include "rill/ops/apply.h"
@@ -28,7 +30,7 @@ void require_different(const std::vector<T>& words, const Where& where) {
 
 std::vector<std::string> lines_of(const std::string& path, int64_t most, const Where& where) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(op, fmt::format("cannot read '{}'", path), where);
+  if (!file) fail(op, fmt::format("cannot read '{}': {}", path, std::system_category().message(errno)), where);
   std::vector<std::string> lines;
   for (std::string line; (most < 0 || int64_t(lines.size()) < most) && std::getline(file, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

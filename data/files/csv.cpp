@@ -14,6 +14,7 @@
 #include "rill/data/files/csv_rows.h"
 #include "rill/devices/cpu/text/marks.h"
 #include "rill/serialize/records/byte_stream.h"
+#include "rill/serialize/utf8.h"
 #include "rill/tensor/fork_mutex.h"
 
 namespace rill::data {
@@ -170,6 +171,7 @@ void CsvReader::begin() {
   while (bytes_.size() < 3 && refill()) {
   }
   if (bytes_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // the mark of UTF-8
+  if (is_utf16(bytes_)) reject(1, is_utf16_text);
   for (int64_t n = options_.skip_lines; n > 0; --n, ++line_) {
     size_t end = 0;
     while ((end = bytes_.find('\n', at_)) == bytes_.npos) {

@@ -28,9 +28,20 @@ WavFormat read_wav_format(std::string_view chunk, size_t at, const SoundFile& fi
   const bool sound = (f.kind == pcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32)) ||
                      (f.kind == floats && (f.bits == 32 || f.bits == 64));
   if (!sound) return {};  // libsndfile may know it
+  if (f.rate == 0) file.reject(at, "0 samples a second");
   if (f.channels < 1 || f.frame_bytes != f.channels * f.bits / 8)
     file.reject(at, fmt::format("frames of {} bytes for {} channels of {} bits", f.frame_bytes, f.channels, f.bits));
   return f;
+}
+
+// Whether the samples go on to the end of the file, for the program that wrote it did not know how many there would be:
+// it wrote to a pipe (ffmpeg says 2^32 - 1, arecord 2^31, sox 2^31 - 4096), or was killed before it filled the lengths in.
+// None in a file whose own length is right are none, whatever stands behind them.
+bool has_open_end(std::string_view bytes, size_t length, size_t left) {
+  constexpr size_t head = 8, unknown = 0xFFFFFFFF;
+  const size_t whole = wav_number(bytes, 4, 4);
+  if (length == 0) return whole == unknown || whole + head < bytes.size();
+  return length > left && (length == unknown || length == 0x80000000 || length == 0x7FFFF000);
 }
 
 float wav_sample(const char* at, const WavFormat& f) {
@@ -63,8 +74,7 @@ std::optional<Sound> read_wav(std::string_view bytes, const SoundFile& file) {
     const std::string_view id = bytes.substr(at, 4);
     const size_t length = wav_number(bytes, at + 4, 4), left = bytes.size() - at - 8;
     const bool is_data = id == "data";
-    // A program that wrote to a pipe did not know the length.
-    const bool open_end = is_data && (length == 0xFFFFFFFF || length == 0);
+    const bool open_end = is_data && has_open_end(bytes, length, left);
     if (length > left && !open_end)
       file.reject(at, fmt::format("a part of {} bytes, and {} are left. the file is cut", length, left));
     const std::string_view chunk = bytes.substr(at + 8, open_end ? left : length);

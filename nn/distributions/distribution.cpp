@@ -131,6 +131,7 @@ Distribution::Distribution(const Family& family, std::vector<Distribution> parts
 }
 
 std::string_view Distribution::family() const { return family_->name; }
+std::vector<Transform> Distribution::transforms() const&& { return transforms_; }  // a complete type here
 
 Shape Distribution::batch_shape() const {
   if (!parts_.empty()) {

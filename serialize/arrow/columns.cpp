@@ -18,7 +18,7 @@ namespace {
 
 // How a type's elements are stored in buffers.
 struct Layout {
-  enum class Kind : uint8_t { numbers, short_times, bits, short_texts, long_texts, fixed_texts, list, other };
+  enum class Kind : uint8_t { numbers, short_times, bits, short_texts, long_texts, views, fixed_texts, list, other };
   Kind kind = Kind::other;
   DType dtype = DType::string;
   int64_t size = 0;  // of a list, or the bytes of a text
@@ -57,6 +57,8 @@ Layout layout_of(const format::Field& f) {
     case format::Type_Binary: return {Kind::short_texts, DType::string, 0};
     case format::Type_LargeUtf8:
     case format::Type_LargeBinary: return {Kind::long_texts, DType::string, 0};
+    case format::Type_Utf8View:
+    case format::Type_BinaryView: return {Kind::views, DType::string, 0};
     case format::Type_FixedSizeBinary: return {Kind::fixed_texts, DType::string, f.type_as_FixedSizeBinary()->width()};
     case format::Type_FixedSizeList: return {Kind::list, DType::f32, f.type_as_FixedSizeList()->size()};
     // Times count units since 1970 or midnight, as numpy's datetime64 and timedelta64 do, in 64 bits or in 32.
@@ -133,6 +135,39 @@ void read_texts(Array& out, std::string_view offsets, std::string_view data, con
   }
 }
 
+// The most that a column may expand to whose rows can refer to the same bytes of a file; more is refused as an attack.
+uint64_t most_bytes(const Source& source) { return 1024 * source.file_bytes + (uint64_t(64) << 20); }
+
+// A view holds a text of up to 12 bytes; of a longer one its length, its first bytes, its buffer and the offset there.
+void read_views(Array& out, std::string_view views, Batch& batch, const format::Field& f) {
+  constexpr size_t width = 16, in_place = 12;
+  const Source& source = batch.source();
+  std::vector<std::string_view> buffers;
+  for (int64_t n = batch.next_count(); n > 0; --n) buffers.push_back(batch.next_buffer());
+  need(views, out.rows, width, f, source);
+  uint64_t total = uint64_t(out.rows) * sizeof(std::string);
+  for (int64_t i = 0; i < out.rows; ++i) {
+    const std::string_view view = views.substr(size_t(i) * width, width);
+    const auto at = [&](size_t byte) { return int64_t(little_endian<int32_t>(&view[byte])); };
+    const int64_t length = at(0), buffer = at(8), from = at(12);
+    if (!out.valid.empty() && !out.valid[size_t(i)]) {
+      out.texts.emplace_back();  // its bytes mean nothing
+    } else if (length >= 0 && size_t(length) <= in_place) {
+      out.texts.emplace_back(view.substr(4, size_t(length)));
+    } else {
+      const int64_t size =
+          buffer >= 0 && size_t(buffer) < buffers.size() ? int64_t(buffers[size_t(buffer)].size()) : -1;
+      if (length < 0 || from < 0 || from > size || length > size - from)
+        source.reject(fmt::format("{}, row {}: the text of {} bytes from byte {} of buffer {}, of which there are {}",
+                                  described(f), i, length, from, buffer, buffers.size()));
+      if (total += uint64_t(length); total > most_bytes(source))
+        source.reject(described(f) + fmt::format(": its views make more than {} bytes of the file's {}",
+                                                 most_bytes(source), source.file_bytes));
+      out.texts.emplace_back(buffers[size_t(buffer)].substr(size_t(from), size_t(length)));
+    }
+  }
+}
+
 // Rows without a value keep whatever the writer left there; sets them to 0, NaN or "".
 void blank(Array& a) {
   if (a.valid.empty()) return;
@@ -204,6 +239,7 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
       break;
     case Kind::short_texts: read_texts<int32_t>(out, first, batch.next_buffer(), f, source); break;
     case Kind::long_texts: read_texts<int64_t>(out, first, batch.next_buffer(), f, source); break;
+    case Kind::views: read_views(out, first, batch, f); break;
     default:
       need(first, out.rows, width, f, source);
       for (int64_t i = 0; i < out.rows; ++i) out.texts.emplace_back(first.substr(size_t(i * width), size_t(width)));
@@ -244,7 +280,7 @@ Array gathered(const Array& from, const std::vector<int64_t>& indices, std::stri
   const size_t each = from.bytes_of_row(), texts = from.texts_of_row();
   const bool gaps = !from.valid.empty() && !indices.empty();
   if (gaps && out.valid.empty()) out.valid.assign(indices.size(), 1);
-  const uint64_t most = 1024 * source.file_bytes + (uint64_t(64) << 20);
+  const uint64_t most = most_bytes(source);
   const uint64_t every = std::max<uint64_t>(1, each + texts * sizeof(std::string));
   if (indices.size() > most / every) refuse_growth(f, most, source);
   uint64_t total = every * indices.size();
@@ -320,6 +356,15 @@ std::string_view Batch::next_buffer() {
   return unpacked_.emplace_back(unpack(packed.substr(8), meta_.compression()->codec(), size, source_));
 }
 
+int64_t Batch::next_count() {
+  const auto* counts = meta_.variadic_counts();
+  if (!counts || counts_ >= counts->size())
+    source_.reject("a record batch does not say how many buffers its views have");
+  const int64_t n = counts->Get(counts_++), all = meta_.buffers() ? int64_t(meta_.buffers()->size()) : 0;
+  if (n < 0 || n > all) source_.reject(fmt::format("a column of views has {} buffers, of {}", n, all));
+  return n;
+}
+
 void Batch::skip(const format::Field& field) {
   next_node();
   const auto pass = [&](uint32_t n) { buffers_ += n; };
@@ -334,10 +379,10 @@ void Batch::skip(const format::Field& field) {
     case format::Type_LargeBinary: return pass(3);
     case format::Type_ListView:
     case format::Type_LargeListView: pass(3); break;
+    case format::Type_BinaryView:
+    case format::Type_Utf8View: return pass(2 + uint32_t(next_count()));
     case format::Type_Union:
     case format::Type_RunEndEncoded:
-    case format::Type_BinaryView:
-    case format::Type_Utf8View:
       source_.reject(described(field) + ": the columns behind one of that type cannot be found");
     default: pass(2);
   }

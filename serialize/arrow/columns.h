@@ -69,6 +69,8 @@ class Batch {
   format::FieldNode next_node();
   // Decompressed if the batch is compressed.
   std::string_view next_buffer();
+  // The number of text buffers of the next column of views.
+  int64_t next_count();
   // Skips the buffers of a column, whose type must be a known one.
   void skip(const format::Field& field);
   const Source& source() const { return source_; }
@@ -80,7 +82,7 @@ class Batch {
   std::string_view body_;
   const Source& source_;
   int64_t rows_;
-  uint32_t nodes_ = 0, buffers_ = 0;
+  uint32_t nodes_ = 0, buffers_ = 0, counts_ = 0;
   std::deque<std::string> unpacked_;
 };
 

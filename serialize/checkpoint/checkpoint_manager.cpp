@@ -17,11 +17,13 @@
 #include "rill/serialize/checkpoint/state_file.h"
 #include "rill/serialize/checkpoint/unlisted.h"
 #include "rill/tensor/background_thread.h"
+#include "rill/tensor/moved_from.h"
 
 namespace rill {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::string_view manager = "CheckpointManager";
 using Clock = std::chrono::steady_clock;
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -145,7 +147,7 @@ struct CheckpointManager::Impl {
   }
   std::string latest_name(const Where& where) {
     wait();
-    const CheckpointList list = read_folder(absolute_folder, "CheckpointManager", where);
+    const CheckpointList list = read_folder(absolute_folder, manager, where);
     if (is_own(list.latest)) return list.latest;
     const std::vector<std::string> own = names(list);
     return own.empty() ? "" : own.back();
@@ -253,14 +255,14 @@ struct CheckpointManager::Impl {
 
 CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string folder, CheckpointManagerOptions options,
                                      Where where) {
-  auto reject = [&](const char* what) { fail("CheckpointManager", what, where); };
+  auto reject = [&](const char* what) { fail(manager, what, where); };
   if (options.max_to_keep < 0) reject("max_to_keep is negative. give how many are kept, or 0 for all");
   if (!(options.keep_every_hours >= 0) || !(options.every_minutes >= 0) || options.every_steps < 0)
     reject("keep_every_hours, every_minutes and every_steps are 0 or more");
   if (options.prefix.empty() || options.prefix.find('/') != std::string::npos)
     reject("the prefix is the beginning of a file's name: it is not empty and has no '/'");
   impl_ = std::make_unique<Impl>(std::move(checkpoint), std::move(folder), std::move(options));
-  impl_->last_preserved = read_folder(impl_->absolute_folder, "CheckpointManager", where).last_preserved;
+  impl_->last_preserved = read_folder(impl_->absolute_folder, manager, where).last_preserved;
   if (impl_->last_preserved == 0) impl_->last_preserved = now();
 }
 
@@ -275,10 +277,10 @@ CheckpointManager::~CheckpointManager() {
   }
 }
 
-void CheckpointManager::wait(Where) { impl_->wait(); }
+void CheckpointManager::wait(Where where) { owned(impl_, manager, where).wait(); }
 
 std::string CheckpointManager::save(int64_t step, Where where) {
-  Impl& m = *impl_;
+  Impl& m = owned(impl_, manager, where);
   m.wait();
   if (step < 0) fail("save", "step " + std::to_string(step) + " is negative", where);
   const std::string name = m.options.prefix + "-" + std::to_string(step);
@@ -290,7 +292,7 @@ std::string CheckpointManager::save(int64_t step, Where where) {
 }
 
 bool CheckpointManager::is_due(int64_t step) const {
-  const Impl& m = *impl_;
+  const Impl& m = owned(impl_, manager, Where());
   const auto& o = m.options;
   const double minutes = std::chrono::duration<double>(Clock::now() - m.last_time).count() / 60;
   // For a resumed run: since the checkpoint that it was restored from.
@@ -300,7 +302,8 @@ bool CheckpointManager::is_due(int64_t step) const {
 }
 
 bool CheckpointManager::save_if_due(int64_t step, Where where) {
-  if (impl_->failed) impl_->wait();  // throws the last writer's error, even if no save is due
+  Impl& m = owned(impl_, manager, where);
+  if (m.failed) m.wait();  // throws the last writer's error, even if no save is due
   const bool due = is_due(step);
   if (due) save(step, where);
   return due;
@@ -321,7 +324,7 @@ int64_t step_of(const std::string& name) {
 }  // namespace
 
 RestoreReport CheckpointManager::restore(const RestoreOptions& options, Where where) {
-  Impl& m = *impl_;
+  Impl& m = owned(impl_, manager, where);
   const std::string name = m.latest_name(where);
   if (name.empty())
     fail("restore",
@@ -337,17 +340,21 @@ RestoreReport CheckpointManager::restore(const RestoreOptions& options, Where wh
   return report;
 }
 
-std::string CheckpointManager::latest(Where where) { return in_folder(impl_->folder, impl_->latest_name(where)); }
+std::string CheckpointManager::latest(Where where) {
+  Impl& m = owned(impl_, manager, where);
+  return in_folder(m.folder, m.latest_name(where));
+}
 
 int64_t CheckpointManager::latest_step(Where where) {
-  const std::string name = impl_->latest_name(where);
+  const std::string name = owned(impl_, manager, where).latest_name(where);
   return name.empty() ? -1 : step_of(name);
 }
 
 std::vector<std::string> CheckpointManager::all(Where where) {
-  impl_->wait();
-  std::vector<std::string> paths = impl_->names(read_folder(impl_->absolute_folder, "CheckpointManager", where));
-  for (std::string& path : paths) path = in_folder(impl_->folder, path);
+  Impl& m = owned(impl_, manager, where);
+  m.wait();
+  std::vector<std::string> paths = m.names(read_folder(m.absolute_folder, manager, where));
+  for (std::string& path : paths) path = in_folder(m.folder, path);
   return paths;
 }
 

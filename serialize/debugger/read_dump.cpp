@@ -15,6 +15,7 @@
 #include "rill/serialize/tensorflow/in/interpreter.h"
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/moved_from.h"
 
 namespace rill::debug {
 
@@ -291,6 +292,8 @@ Dump::Dump(const std::string& folder, Where where) : folder_(folder), readers_(s
 }
 
 std::string Dump::name_of(const DumpValue& v) const {
+  if (size_t(v.node) >= nodes_.size())
+    fail("Dump.name_of", "the value is none of this dump, or the dump was moved from");
   const DumpNode& n = nodes_[size_t(v.node)];
   bool twice = false;
   for (size_t g = 0; g < size_t(n.graph); ++g) twice |= graphs_[g].by_name.contains(n.name);
@@ -298,6 +301,7 @@ std::string Dump::name_of(const DumpValue& v) const {
 }
 
 Tensor Dump::tensor(const DumpValue& v, Where where) const {
+  Readers& readers = owned(readers_, "Dump.tensor", where);
   if (!v.has_tensor)
     fail("Dump.tensor",
          fmt::format("the dump has the health of '{}' alone. dump with {{.tensors = true}} for the elements",
@@ -314,7 +318,7 @@ Tensor Dump::tensor(const DumpValue& v, Where where) const {
   const std::string path = DumpReading::path_of(*this, eager ? "execution" : "graph_execution_traces");
   std::string bytes;
   proto::DebugEvent event;
-  if (!readers_->read(path, {v.place[0], v.place[1]}, bytes, where) || !parse(bytes, event))
+  if (!readers.read(path, {v.place[0], v.place[1]}, bytes, where) || !parse(bytes, event))
     fail("Dump.tensor", fmt::format("'{}' is damaged", path), where);
   const proto::Execution& x = event.execution();
   const proto::GraphExecutionTrace& t = event.graph_execution_trace();
@@ -325,7 +329,7 @@ Tensor Dump::tensor(const DumpValue& v, Where where) const {
   return tensorflow_in::read_tensor(more.has_elements() ? more.elements() : of_tensorflow, name_of(v));
 }
 
-const std::vector<std::string>& Dump::source(const std::string& file) const {
+const std::vector<std::string>& Dump::source(const std::string& file) const& {
   static const std::vector<std::string> none;
   const auto at = sources_.find(file);
   return at == sources_.end() ? none : at->second;

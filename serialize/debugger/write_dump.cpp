@@ -100,7 +100,7 @@ bool Dumper::wants(int64_t step) const {
   const std::vector<int64_t>& steps = impl_->options.steps;
   return steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end();
 }
-const std::string& Dumper::folder() const { return impl_->folder; }
+const std::string& Dumper::folder() const& { return impl_->folder; }
 
 // --- A step ----------------------------------------------------------------------------------------------------------
 

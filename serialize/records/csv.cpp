@@ -15,6 +15,7 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/records/byte_stream.h"
 #include "rill/serialize/records/csv_values.h"
+#include "rill/serialize/utf8.h"
 
 namespace rill {
 namespace {
@@ -36,6 +37,7 @@ class FieldReader {
 
   void read(std::string_view bytes) {
     if (bytes.substr(0, 3) == "\xEF\xBB\xBF") bytes.remove_prefix(3);  // the mark of UTF-8
+    if (is_utf16(bytes)) reject(is_utf16_text);
     csv_parser parser;
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) fail("read_csv", "libcsv cannot be started", where_);
     struct Free {

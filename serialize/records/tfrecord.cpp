@@ -11,6 +11,7 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/records.h"
 #include "rill/serialize/records/byte_stream.h"
+#include "rill/tensor/moved_from.h"
 
 namespace rill {
 namespace {
@@ -141,19 +142,23 @@ RecordWriter::~RecordWriter() = default;
 RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
 RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
 
-void RecordWriter::write(std::string_view bytes, Where where) { impl_->append(bytes, where); }
+void RecordWriter::write(std::string_view bytes, Where where) { owned(impl_, Impl::op, where).append(bytes, where); }
 void RecordWriter::flush(Where where) {
-  if (impl_->fd < 0) return;
-  if (impl_->packs()) impl_->pack({}, Z_SYNC_FLUSH);
-  impl_->sync(where);
+  Impl& w = owned(impl_, Impl::op, where);
+  if (w.fd < 0) return;
+  if (w.packs()) w.pack({}, Z_SYNC_FLUSH);
+  w.sync(where);
 }
-void RecordWriter::close(Where where) { impl_->end(where); }
+void RecordWriter::close(Where where) { owned(impl_, Impl::op, where).end(where); }
 
 // --- RecordReader ----------------------------------------------------------------------------------------------------
 
 struct RecordReader::Impl {
-  Impl(const std::string& path, RecordReaderOptions o, std::string_view op, const Where& where)
-      : in(path, op, where), options(o) {}
+  static constexpr std::string_view op = "RecordReader";
+  Impl(const std::string& path, RecordReaderOptions o, const Where& where) : in(path, op, where), options(o) {
+    if (o.largest < 0)
+      fail(op, "the largest record is to have " + std::to_string(o.largest) + " bytes: 0 or more", where);
+  }
   bool next(std::string& bytes, const Where& where);
   bool skip(const Where& where);
   // The length of the next record; nothing at the end, or where the file ends within one.
@@ -249,17 +254,26 @@ bool RecordReader::Impl::next(std::string& bytes, const Where& where) {
 }
 
 RecordReader::RecordReader(const std::string& path, RecordReaderOptions options, Where where)
-    : impl_(std::make_unique<Impl>(path, options, "RecordReader", where)) {}
+    : impl_(std::make_unique<Impl>(path, options, where)) {}
 RecordReader::~RecordReader() = default;
 RecordReader::RecordReader(RecordReader&&) noexcept = default;
 RecordReader& RecordReader::operator=(RecordReader&&) noexcept = default;
-bool RecordReader::next(std::string& bytes, Where where) { return impl_->next(bytes, where); }
-bool RecordReader::skip(Where where) { return impl_->skip(where); }
-RecordPlace RecordReader::place() const { return {impl_->count, impl_->in.offset()}; }
+bool RecordReader::next(std::string& bytes, Where where) { return owned(impl_, Impl::op, where).next(bytes, where); }
+bool RecordReader::skip(Where where) { return owned(impl_, Impl::op, where).skip(where); }
+RecordPlace RecordReader::place() const {
+  const Impl& r = owned(impl_, Impl::op, Where());
+  return {r.count, r.in.offset()};
+}
 void RecordReader::go_to(const RecordPlace& place, Where where) {
-  if (!impl_->known) impl_->look_at_start(where);
-  impl_->in.seek(place.offset, where);
-  impl_->count = place.number;
+  Impl& r = owned(impl_, Impl::op, where);
+  if (place.number < 0 || place.offset < 0)
+    fail(Impl::op,
+         "record " + std::to_string(place.number) + " at byte " + std::to_string(place.offset) +
+             " is no place in a file. go to one that place() gave",
+         where);
+  if (!r.known) r.look_at_start(where);
+  r.in.seek(place.offset, where);
+  r.count = place.number;
 }
 
 std::vector<std::string> read_records(const std::string& path, Where where) {

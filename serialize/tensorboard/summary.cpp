@@ -18,6 +18,7 @@
 #include "rill/serialize/utf8.h"
 #include "rill/serialize/wav_audio.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/moved_from.h"
 #include "rill/trace/graph/trace_observer.h"
 
 namespace rill::summary {
@@ -135,28 +136,31 @@ void Writer::scalar(const std::string& tag, const Tensor& value, int64_t step, W
   p.set_dtype(proto::DT_FLOAT);
   p.mutable_tensor_shape();  // present and without sizes: a scalar
   p.add_float_val(value.item<float>());
-  impl_->append(value_event(event_now(step), tag, "scalars", proto::DATA_CLASS_SCALAR, std::move(p)), where);
+  owned(impl_, op, where)
+      .append(value_event(event_now(step), tag, "scalars", proto::DATA_CLASS_SCALAR, std::move(p)), where);
 }
 
 void Writer::histogram(const std::string& tag, const Tensor& values, int64_t step, int buckets, Where where) {
   CallerScope caller(where);
   check_real("histogram", values, where);
   if (buckets < 1) fail(op, "histogram needs at least one bucket, not " + std::to_string(buckets), where);
-  impl_->queue.add(
-      [=, now = event_now(step)] {
-        return value_event(now, tag, "histograms", proto::DATA_CLASS_TENSOR, histogram_tensor(values, buckets));
-      },
-      where);
+  owned(impl_, op, where)
+      .queue.add(
+          [=, now = event_now(step)] {
+            return value_event(now, tag, "histograms", proto::DATA_CLASS_TENSOR, histogram_tensor(values, buckets));
+          },
+          where);
 }
 
 void Writer::image(const std::string& tag, const Tensor& images, int64_t step, ImageOptions options, Where where) {
   CallerScope caller(where);
   const Tensor batch = batch_of_images("image", images, where);
-  impl_->queue.add(
-      [=, now = event_now(step)] {
-        return value_event(now, tag, "images", proto::DATA_CLASS_BLOB_SEQUENCE, image_tensor(batch, options));
-      },
-      where);
+  owned(impl_, op, where)
+      .queue.add(
+          [=, now = event_now(step)] {
+            return value_event(now, tag, "images", proto::DATA_CLASS_BLOB_SEQUENCE, image_tensor(batch, options));
+          },
+          where);
 }
 
 void Writer::audio(const std::string& tag, const Tensor& clips, int64_t sample_rate, int64_t step, AudioOptions options,
@@ -173,13 +177,14 @@ void Writer::audio(const std::string& tag, const Tensor& clips, int64_t sample_r
   encode_wav({}, int(std::min<int64_t>(batch.dim(2), INT32_MAX)), sample_rate);  // throws here, and not on a thread
   proto::AudioPluginData audio;
   audio.set_encoding(proto::AudioPluginData::WAV);
-  impl_->queue.add(
-      [=, now = event_now(step), content = bytes_of(audio)] {
-        // Without a class, as TensorFlow writes it: what reads it takes the labels away and then sets the class.
-        return value_event(now, tag, "audio", proto::DATA_CLASS_UNKNOWN,
-                           audio_tensor(batch, sample_rate, options.max_clips), content);
-      },
-      where);
+  owned(impl_, op, where)
+      .queue.add(
+          [=, now = event_now(step), content = bytes_of(audio)] {
+            // Without a class, as TensorFlow writes it: what reads it takes the labels away and then sets the class.
+            return value_event(now, tag, "audio", proto::DATA_CLASS_UNKNOWN,
+                               audio_tensor(batch, sample_rate, options.max_clips), content);
+          },
+          where);
 }
 
 void Writer::pr_curve(const std::string& tag, const Tensor& labels, const Tensor& predictions, int64_t step,
@@ -199,19 +204,20 @@ void Writer::pr_curve(const std::string& tag, const Tensor& labels, const Tensor
     fail(op, "pr_curve takes predictions from 0 to 1. apply sigmoid() or softmax() first", where);
   proto::PrCurvePluginData curve;
   curve.set_num_thresholds(uint32_t(options.thresholds));
-  impl_->queue.add(
-      [=, now = event_now(step), content = bytes_of(curve)] {
-        return value_event(now, tag, "pr_curves", proto::DATA_CLASS_TENSOR,
-                           pr_curve_tensor(labels, predictions, options.weights, options.thresholds), content);
-      },
-      where);
+  owned(impl_, op, where)
+      .queue.add(
+          [=, now = event_now(step), content = bytes_of(curve)] {
+            return value_event(now, tag, "pr_curves", proto::DATA_CLASS_TENSOR,
+                               pr_curve_tensor(labels, predictions, options.weights, options.thresholds), content);
+          },
+          where);
 }
 
 void Writer::embedding(const std::string& name, const Tensor& vectors, EmbeddingOptions options, Where where) {
   CallerScope caller(where);
   check_real("embedding", vectors, where);
   if (options.sprites.defined()) options.sprites = batch_of_images("embedding", options.sprites, where);
-  write_embedding(impl_->folder, name, vectors, options, where);
+  write_embedding(owned(impl_, op, where).folder, name, vectors, options, where);
 }
 
 void Writer::hparams(const std::map<std::string, HParamValue>& values, const std::string& trial, Where where) {
@@ -235,12 +241,14 @@ void Writer::add_hparams(const std::string& tag, const std::string& content, con
   proto::TensorProto none;
   none.set_dtype(proto::DT_FLOAT);
   *none.mutable_tensor_shape() = to_proto(Shape{0});
-  impl_->append(value_event(event_now(0), tag, "hparams", proto::DATA_CLASS_TENSOR, std::move(none), content), where);
+  owned(impl_, op, where)
+      .append(value_event(event_now(0), tag, "hparams", proto::DATA_CLASS_TENSOR, std::move(none), content), where);
 }
 
 void Writer::text(const std::string& tag, const std::string& markdown, int64_t step, Where where) {
   CallerScope caller(where);
-  impl_->append(value_event(event_now(step), tag, "text", proto::DATA_CLASS_TENSOR, text_tensor(markdown)), where);
+  owned(impl_, op, where)
+      .append(value_event(event_now(step), tag, "text", proto::DATA_CLASS_TENSOR, text_tensor(markdown)), where);
 }
 
 void Writer::graph(const Graph& g, Where where) {
@@ -248,24 +256,24 @@ void Writer::graph(const Graph& g, Where where) {
   EagerScope eager;
   proto::Event event = event_now(0);
   event.set_graph_def(bytes_of(to_proto(g)));
-  impl_->append(event, where);
+  owned(impl_, op, where).append(event, where);
 }
 
 void Writer::profile(const std::string& name, const Profile& p, int64_t step, Where where) {
   CallerScope caller(where);
   graph(p.graph, where);
   EagerScope eager;
-  impl_->append(profile_event(name, p, step), where);
+  owned(impl_, op, where).append(profile_event(name, p, step), where);
 }
 
 void Writer::traces(const std::string& name, int64_t step, Where where) {
   CallerScope caller(where);
-  impl_->append(traces_event(take_traces(where), name, step), where);
+  owned(impl_, op, where).append(traces_event(take_traces(where), name, step), where);
 }
 
-void Writer::flush(Where where) { impl_->queue.flush(where); }
+void Writer::flush(Where where) { owned(impl_, op, where).queue.flush(where); }
 
-const std::string& Writer::path() const& { return impl_->queue.path(); }
+const std::string& Writer::path() const& { return owned(impl_, op, Where()).queue.path(); }
 
 // --- trace_on, trace_off, trace_export -------------------------------------------------------------------------------
 

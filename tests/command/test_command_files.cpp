@@ -100,12 +100,24 @@ TEST_CASE("inspect") {
   CHECK(has(at.rill("inspect pets").out, "1 pictures in 1 folders"));
   put_file(at / "t.csv", "a,b\n1,x\n2,y\n");
   CHECK(has(at.rill("inspect t.csv").out, "b  string\n2 rows"));
+  put_file(at / "odd.csv", "a,b\ninf,1\n,2\n-inf,3\n0.5,inf\n");
+  const std::string odd = at.rill("inspect odd.csv --stats").out;
+  INFO(odd);
+  CHECK(has(odd, "a     f64  0.5  0.5   0.5  1 missing, 2 not finite"));
+  CHECK(has(odd, "b     f64    1    3     2  1 not finite"));
+  put_file(at / "none.csv", "a,b\n");
+  CHECK(has(at.rill("inspect none.csv").out, "a  "));
+  CHECK(has(at.rill("inspect none.csv").out, "0 rows"));
+  put_file(at / "nothing.csv", "");
+  CHECK(has(at.rill("inspect nothing.csv").out, "0 rows"));
   try {
     write_arrow(at / "t.arrow", {{"a", "b"}, {ones({4}), zeros({4, 3}, i16)}});
   } catch (const Error& e) {
     return skip_case(e.what());  // a build without Arrow
   }
   CHECK(has(at.rill("inspect t.arrow").out, "a  f32\nb  i16[3]\n4 rows"));
+  write_arrow(at / "none.arrow", {{"a", "b"}, {ones({0}), zeros({0, 3}, i16)}});
+  CHECK(has(at.rill("inspect none.arrow").out, "a  f32\nb  i16[3]\n0 rows"));
   CHECK(at.rill("convert t.arrow t.npz").code == 0);
   CHECK(same_bits(load(at / "t.npz").at("b"), zeros({4, 3}, i16)));
 }

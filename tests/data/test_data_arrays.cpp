@@ -242,6 +242,26 @@ TEST_CASE("data files: WAV files as samples") {
     put_file(folder / "cut.wav", good.substr(0, n));
     CHECK(has(message_of([&] { read_audio(folder / "cut.wav"); }), "cut.wav"));
   }
+  // A file whose lengths its writer did not know, of a pipe or because it was killed, ends where it ends.
+  const auto with_lengths = [&](uint32_t whole, uint32_t samples_bytes, const std::string& behind = "") {
+    std::string bytes = good + behind;
+    for (size_t i = 0; i < 4; ++i) {
+      bytes[4 + i] = char(whole >> 8 * i & 0xFF);
+      bytes[good.size() - 8 + i] = char(samples_bytes >> 8 * i & 0xFF);
+    }
+    return decode_audio(tensor(bytes)).first.shape()[0];
+  };
+  const auto whole = uint32_t(good.size() - 8);
+  CHECK(with_lengths(0xFFFFFFFF, 0xFFFFFFFF) == 2);  // ffmpeg
+  CHECK(with_lengths(0x7FFFF024, 0x7FFFF000) == 2);  // sox
+  CHECK(with_lengths(0x80000024, 0x80000000) == 2);  // arecord
+  for (const uint32_t unfilled : {0u, 8u, 36u, 0xFFFFFFFFu}) CHECK(with_lengths(unfilled, 0) == 2);
+  // One without samples has none, though something stands behind them.
+  CHECK(with_lengths(whole + 8, 0, std::string("LIST\0\0\0\0", 8)) == 0);
+  CHECK(has(message_of([&] { with_lengths(whole, 1000); }), "the file is cut"));
+  std::string slow = good;
+  slow.replace(24, 4, 4, '\0');
+  CHECK(has(message_of([&] { decode_audio(tensor(slow)); }), "at byte 12: 0 samples a second"));
   CHECK(has(message_of([&] { data::audio({folder / "none.wav", folder / "a.wav"}).count(); }), "none.wav"));
   CHECK(data::audio({folder / "cut.wav", folder / "a.wav"}).ignore_errors({.log = false}).count() == 1);
 }

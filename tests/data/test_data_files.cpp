@@ -256,6 +256,11 @@ TEST_CASE("data files: options of CSV") {
            "a,t\n1,true\n2,0\n");
   CHECK(data::csv<std::pair<int64_t, bool>>(path).collect() ==
         std::vector<std::pair<int64_t, bool>>{{1, true}, {2, false}});
+  put_file(path, std::string("\xFF\xFE"
+                             "a\0\n\0"
+                             "1\0\n\0",
+                             10));
+  CHECK(has(message_of([&] { data::csv(path).count(); }), "line 1: the text is UTF-16"));
   put_file(path, "a\n");
   CHECK(data::csv(path).count() == 0);
   put_file(path, "");

@@ -200,7 +200,7 @@ TEST_CASE("mistakes with vocabularies are named") {
   says([] { Vocabulary({"a"})(Tensor()); }, {"undefined"});
   says([] { Vocabulary({"a"}).words(ones({2})); }, {"ids are integers"});
   says([] { Vocabulary({1}).words(tensor({0})); }, {"of numbers"});
-  says([] { Vocabulary::from_file("no/such"); }, {"no/such"});
+  says([] { Vocabulary::from_file("no/such"); }, {"cannot read 'no/such': No such file or directory"});
   const Folder folder;
   std::ofstream(folder / "twice.txt") << "a\nb\na\n";
   says([&] { Vocabulary::from_file(folder / "twice.txt"); }, {"1 and 3", "twice.txt", "'a'"});

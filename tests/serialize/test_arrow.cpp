@@ -94,6 +94,41 @@ TEST_CASE("missing values are an error, or have a mask") {
   CHECK(read_arrow(fixture("gaps.arrow"), {.columns = {"full"}}).at("full").to_vector<int64_t>()[2] == 9);
 }
 
+TEST_CASE("texts as views, short ones in place and long ones in buffers") {
+  for (const char* name : {"views.arrow", "views.arrows"}) {
+    INFO(name);
+    const Table t = read_arrow(fixture(name), {.masks = true});
+    CHECK(texts(t.at("s")) == Texts{"a", "exactly 12 b", "thirteen byte", "", "", std::string(40, 'x')});
+    CHECK(texts(t.at("b")) == Texts{std::string(20, '\xff'), "", "", "1", std::string(13, 'y'), "2"});
+    CHECK(same_bits(t.at("s.valid"), tensor({true, true, true, false, true, true})));
+    CHECK(t.at("n").to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2, 3, 4, 5});
+    // The columns behind are found where the views are not asked for.
+    CHECK(same_bits(read_arrow(fixture(name), {.columns = {"n"}}).at("n"), arange(6)));
+    CHECK(has(error_of(name), "has no value in row"));
+  }
+}
+
+TEST_CASE("views that are damaged are refused") {
+  Folder out;
+  const std::string bytes = contents(fixture("views.arrow"));
+  // The view of "thirteen byte": its length, its beginning, the number of its buffer and where it is there.
+  const size_t view = bytes.find(std::string("\x0d\0\0\0thir", 8));
+  REQUIRE(view != bytes.npos);
+  const auto error_with = [&](size_t at, const std::string& word) {
+    std::string damaged = bytes;
+    damaged.replace(view + at, word.size(), word);
+    put_file(out / "damaged.arrow", damaged);
+    return message_of([&] { read_arrow(out / "damaged.arrow", {.masks = true}); });
+  };
+  for (const auto& [at, word] : std::vector<std::pair<size_t, std::string>>{{0, std::string("\xff\xff\xff\xff", 4)},
+                                                                            {0, std::string("\xff\xff\xff\x7f", 4)},
+                                                                            {8, "\x01"},
+                                                                            {8, "\xff\xff\xff\xff"},
+                                                                            {12, "\x7f"},
+                                                                            {12, "\xff\xff\xff\xff"}})
+    CHECK(has(error_with(at, word), "the column 's', of Arrow's type Utf8View, row 2: the text of"));
+}
+
 TEST_CASE("a stream's dictionaries grow and are replaced") {
   CHECK(texts(read_arrow(fixture("delta.arrows")).at("d")) == Texts{"a", "b", "a", "b", "c", "z"});
 }
@@ -185,7 +220,7 @@ TEST_CASE("tables that Arrow cannot hold are errors") {
 
 TEST_CASE("a file that is cut anywhere is an error") {
   Folder out;
-  for (const char* name : {"kinds.arrow", "zstd.arrow", "lz4.feather"}) {
+  for (const char* name : {"kinds.arrow", "zstd.arrow", "lz4.feather", "views.arrow"}) {
     const std::string bytes = contents(fixture(name));
     for (size_t n = 0; n < bytes.size(); n += 13) {
       put_file(out / "cut.arrow", bytes.substr(0, n));

@@ -120,6 +120,15 @@ TEST_CASE("Shapes of files: no header, other separators, no last line end, a mar
                  "a\n1\n\n2\n")
             .at("a")
             .to_vector<int64_t>() == Wholes{1, 2});
+  for (const std::string& wide : {std::string("\xFF\xFE"
+                                              "a\0\n\0"
+                                              "1\0\n\0",
+                                              10),
+                                  std::string("\xFE\xFF"
+                                              "\0a\0\n\0"
+                                              "1\0\n",
+                                              10)})
+    CHECK(has(message_of([&] { table_of(wide); }), "the text is UTF-16"));
   CHECK(table_of("a,b\n'1,2',3\n", {.quote = '\''}).at("a").to_vector<std::string>() == Texts{"1,2"});
   CHECK(table_of("").names.empty());
   CHECK(table_of("a,b\n").at("b").size() == 0);

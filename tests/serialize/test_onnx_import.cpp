@@ -389,6 +389,8 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(has(message_of([&] { read("cut_far_off")({{"x", ones({3, 4})}}); }), "'cut' (Pad): a padding of more than"));
   CHECK(has(message_of([&] { read("other_kernel")({{"x", ones({1, 1, 4, 4})}}); }),
             "'conv' (Conv): attribute 'kernel_shape' is not the shape of the kernel"));
+  CHECK(has(message_of([&] { read("other_transposed_kernel")({{"x", ones({1, 1, 4, 4})}}); }),
+            "'conv' (ConvTranspose): attribute 'kernel_shape' is not the shape of the kernel"));
   CHECK(has(message_of([&] { read("missing"); }),
             "2 of its operators are missing in rill: Enigma ('third'); Mystery of com.example ('first', 'second')"));
   CHECK(has(message_of([&] { read("unordered"); }), "node 'late' (Relu) reads 'h', which no node before it"));

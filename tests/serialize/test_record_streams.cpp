@@ -128,6 +128,17 @@ TEST_CASE("Records come through a pipe") {
   CHECK(has(message_of([&] { RecordReader folder(out.path()); }), "Is a directory"));
 }
 
+TEST_CASE("Places that are none, and lengths below 0, are refused") {
+  Folder out;
+  put_file(out / "a.tfrecord", record("first"));
+  RecordReader in(out / "a.tfrecord");
+  says([&] { in.go_to({-1, 0}); }, {"[RecordReader]", "record -1 at byte 0 is no place in a file"});
+  says([&] { in.go_to({0, -5}); }, {"record 0 at byte -5 is no place"});
+  says([&] { in.go_to({1, 1000}); }, {"'" + (out / "a.tfrecord") + "'", "byte 1000, and it has 21"});
+  CHECK(rest_of(in) == Texts{"first"});
+  says([&] { RecordReader(out / "a.tfrecord", {.largest = -1}); }, {"[RecordReader]", "-1 bytes: 0 or more"});
+}
+
 TEST_CASE("An Example of more than 2 GiB is refused before memory is taken for it") {
   const Tensor large = broadcast_to(tensor({1.5f}), {1 << 28});  // of 1 GiB, had it elements of its own
   reset_peak_memory(Device());

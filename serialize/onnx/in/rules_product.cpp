@@ -87,6 +87,7 @@ Values conv_transpose_rule(const Call& c) {
                          .output_padding = c.integers("output_padding", Dims(n, 0))};
   if (o.strides.size() != n || o.dilation.size() != n || o.output_padding.size() != n)
     c.reject("an attribute does not have an entry for each axis of space");
+  check_kernel_shape(c, Dims(w.shape().begin() + 2, w.shape().end()));
   const SpacePadding p = transposed_padding(c, x.shape(), o, w.shape());
   // The uncropped result first, for a padding beyond the stride may be cut off or added at either end.
   Dims grow = o.output_padding;

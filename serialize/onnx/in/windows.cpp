@@ -27,13 +27,17 @@ SpacePadding Windows::padding() const {
   return p;
 }
 
+void check_kernel_shape(const Call& c, const Dims& kernel) {
+  if (const Dims said = c.integers("kernel_shape"); !said.empty() && said != kernel)
+    c.reject("attribute 'kernel_shape' is not the shape of the kernel");
+}
+
 Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
   if (x.size() < 3) c.reject("takes [batch, channels, space...]");
   const size_t n = x.size() - 2;
   Windows w;
   w.kernel = kernel.empty() ? c.integers("kernel_shape") : kernel;
-  if (const Dims said = c.integers("kernel_shape"); !said.empty() && !kernel.empty() && said != kernel)
-    c.reject("attribute 'kernel_shape' is not the shape of the kernel");
+  if (!kernel.empty()) check_kernel_shape(c, kernel);
   if (w.kernel.size() != n) c.reject("the kernel does not have a size for each axis of space");
   w.strides = all_or(c, "strides", n, 1);
   w.dilation = all_or(c, "dilations", n, 1);
