@@ -123,13 +123,16 @@ RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInput
   const Tensor runs = running_steps(in, x, options.time_axis, where);
   const size_t directions = options.bidirectional ? 2 : 1, layers = cells.size() / directions;
   const std::span<const Tensor> initial = in.initial;
-  Tensor h = call.in(x);
+  // Steps first, before what steps read is made: the rows of a step then lie together, in its gradients too, and what is
+  // turned is x, which has fewer columns than the gates.
+  const auto turned = [&](const Tensor& t) { return options.time_axis == 0 ? t : swapaxes(t, 0, 1); };
+  Tensor h = turned(call.in(x));
   States states;
   for (size_t i = 0; i < layers; ++i) {
     std::vector<Tensor> outputs;
     for (size_t d = 0; d < directions; ++d) {
       const Cell& cell = cells[i * directions + d];
-      const Tensor projected = cell.project(h, call), row = first_row(projected, options.time_axis);
+      const Tensor projected = cell.project(h, call), row = first_row(projected, 0);
       States first = cell.first_states(row);
       if (!initial.empty()) {
         if (initial.size() != first.size() * cells.size())
@@ -138,7 +141,7 @@ RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInput
         const std::span<const Tensor> own = initial.subspan(states.size(), first.size());
         first = begun_states(options.name, own, std::move(first), where);
       }
-      const Direction how{(d == 1) != options.reverse, options.return_sequences || i + 1 < layers, options.time_axis};
+      const Direction how{(d == 1) != options.reverse, options.return_sequences || i + 1 < layers, 0};
       const RecurrentResult r = run_direction(projected, first, cell.steps(row, call), runs, how, where);
       outputs.push_back(r.output);
       states.insert(states.end(), r.states.begin(), r.states.end());
@@ -146,7 +149,7 @@ RecurrentResult RecurrentLayers<Cell>::run(const Tensor& x, const RecurrentInput
     h = merged(outputs, where);
     if (i + 1 < layers && options.dropout > 0) h = dropout(h, options.dropout, {.training = call.training()});
   }
-  return {layer.give(h), states};
+  return {layer.give(options.return_sequences ? turned(h) : h), states};
 }
 
 template class RecurrentLayers<RNNCell>;

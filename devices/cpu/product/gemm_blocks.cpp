@@ -37,6 +37,16 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // --- A tile ----------------------------------------------------------------------------------------------------------
 
+// Asks for the cache lines of a tile, which are written or read when its sums are there.
+template <class T>
+HWY_INLINE void fetch(const T* p, int64_t row, int64_t rows, int64_t columns) {
+  constexpr int64_t line = 64 / int64_t(sizeof(T));
+  for (int64_t r = 0; r < rows; ++r, p += row) {
+    for (int64_t x = 0; x < columns; x += line) __builtin_prefetch(p + x, 1);
+    __builtin_prefetch(p + columns - 1, 1);
+  }
+}
+
 // C[R, V vectors] (+)= A[R, k] B[k, V vectors]. A's and C's rows are dense, and so are B's, of which `last` lanes of
 // the last vector count: the others are read.
 template <int R, int V, class T>
@@ -47,10 +57,7 @@ HWY_NOINLINE void tile(const T* HWY_RESTRICT a, int64_t a_m, const T* HWY_RESTRI
   constexpr int steps = 2, bases = (R + 2) / 3;  // three rows a pointer, which one index register then reaches
   hn::Vec<decltype(d)> sum[R][V];
   RILL_UNROLL for (int r = 0; r < R; ++r) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d); }
-  for (int r = 0; r < R; ++r) {
-    __builtin_prefetch(c + r * c_m, 1);
-    __builtin_prefetch(c + r * c_m + V * lanes - 1, 1);
-  }
+  fetch(c, c_m, R, V * lanes);
   const T* row[bases];
   RILL_UNROLL for (int q = 0; q < bases; ++q) row[q] = a + 3 * q * a_m;
   const auto step = [&](int i) HWY_ATTR {
@@ -251,6 +258,17 @@ struct Task {
   int64_t sums_m;  // 0: to one tile after another
 };
 
+// What the tail of a tile at row i, column j of C reads and writes beside the sums: mostly it left the caches long ago.
+template <class T>
+void fetch_tail(const Task<T>& t, int64_t i, int64_t j, int64_t rows, int64_t columns) {
+  const int64_t step = t.p.g.n, at = i * step + j;
+  if (t.sums_m == 0) fetch(t.p.c + at, step, rows, columns);
+  const GemmTail& tail = t.p.tail;
+  for (size_t s = 0; s < tail.steps.size(); ++s)
+    if (tail.steps[s].spread == TailStep::Spread::own && tail.operands[s] != t.p.c)
+      fetch(static_cast<const T*>(tail.operands[s]) + at, step, rows, columns);
+}
+
 // Rows [i, i + rows) and columns [j, j + columns) of the task.
 template <class T>
 void block(const Task<T>& t, const Operands<T>& x, int64_t i, int64_t rows, int64_t j, int64_t columns) {
@@ -262,6 +280,7 @@ void block(const Task<T>& t, const Operands<T>& x, int64_t i, int64_t rows, int6
     const auto run = [&](auto tile, int64_t r, int64_t count) {
       T* to = t.sums_m == 0 ? t.sums : t.sums + (i + r) * t.sums_m + j + y;
       const int64_t to_m = t.sums_m == 0 ? width : t.sums_m;
+      if (x.last && !t.p.tail.steps.empty()) fetch_tail(t, t.i + i + r, t.j + j + y, count, n);
       tile(x.a + r * x.a_m, x.a_m, b, b_k, to, to_m, x.k, size_t(n - (vectors - 1) * lanes), !x.first);
       if (x.last && !t.p.tail.steps.empty())
         finish(t.p.tail, to, to_m, t.p.c, t.p.g.n, t.i + i + r, t.j + j + y, count, n);

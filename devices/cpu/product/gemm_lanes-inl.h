@@ -44,10 +44,16 @@ void transposed_copy(int64_t rows, int64_t columns, const T* from, int64_t from_
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<T> d;
   constexpr int64_t lanes = hn::MaxLanes(d), square = 16 / sizeof(T);
+  constexpr int64_t steps = 64 / 16;  // that read a cache line: each fetches a part of the lines that come next
   for (; j + lanes <= columns; j += lanes) {
+    const bool more = j + 2 * lanes <= columns;
     int64_t i = 0;
     for (; i + square <= rows; i += square) {
       hn::Vec<decltype(d)> v[square];
+      if (more) {
+        const T* next = from + (j + lanes + i / square % steps * (lanes / steps)) * from_step + i;
+        RILL_UNROLL for (int r = 0; r < lanes / steps; ++r) __builtin_prefetch(next + r * from_step);
+      }
       RILL_UNROLL for (int r = 0; r < square; ++r) v[r] = load_lines(d, from + (j + r) * from_step + i, from_step);
       transpose_squares(d, v);
       RILL_UNROLL for (int r = 0; r < square; ++r) hn::StoreU(v[r], d, to + (i + r) * to_step + j);

@@ -76,6 +76,19 @@ Factor<T> dense_rows(const Matrices<const T>& m, int64_t matrix, int64_t first, 
   copy_in(from, m.row(), n, columns, T(1), space);
   return {space, padded(columns), 1};
 }
+// The same of keys or values: blocks of queries one after another mostly read the same rows, which are copied once.
+template <class T>
+struct KeptRows {
+  T* space;
+  int64_t matrix = -1, first = 0, n = 0;
+
+  Factor<T> of(const Matrices<const T>& m, int64_t i, int64_t begin, int64_t count, int64_t columns) {
+    const bool there = matrix == i && first == begin && n >= count && m.row() != columns;
+    if (there) return {space, padded(columns), 1};
+    matrix = i, first = begin, n = count;
+    return dense_rows(m, i, begin, count, columns, space);
+  }
+};
 template <class T>
 Factor<T> turned(Factor<T> f) {
   return {f.data, f.column, f.row};
@@ -101,9 +114,20 @@ void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, i
 // --- Forward ---------------------------------------------------------------------------------------------------------
 
 template <class T>
-int64_t forward_scratch(const Problem<T>& p) {
-  return (p.width + p.value_width + most_keys + 2) * block_q + (padded(p.width) + padded(p.value_width)) * most_keys;
-}
+struct ForwardScratch {
+  T *columns, *s, *o, *top, *total;
+  KeptRows<T> k, v;
+  Ref<Buffer> space;
+
+  explicit ForwardScratch(const Problem<T>& p) {
+    const int64_t lanes = p.width + most_keys + p.value_width + 2,
+                  rows = (padded(p.width) + padded(p.value_width)) * most_keys;
+    space = allocate(Device(), size_t(lanes * block_q + rows) * sizeof(T));
+    columns = static_cast<T*>(space->data), s = columns + p.width * block_q, o = s + most_keys * block_q;
+    top = o + p.value_width * block_q, total = top + block_q;
+    k.space = total + block_q, v.space = k.space + padded(p.width) * most_keys;
+  }
+};
 
 // Scores become exponentials relative to the largest so far; earlier sums are rescaled to match.
 template <class T>
@@ -149,19 +173,18 @@ bool sees_a_key(const Problem<T>& p, int64_t b, int64_t i) {
 // parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf. Where
 // they are all -inf because they overflow, the query gives NaN, as softmax does.
 template <class T>
-void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
+void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums,
+                   ForwardScratch<T>& w) {
   const int64_t n = std::min(block_q, p.queries - i0);
-  T *columns = scratch, *s = columns + p.width * block_q, *o = s + most_keys * block_q,
-    *top = o + p.value_width * block_q, *total = top + block_q, *k_rows = total + block_q,
-    *v_rows = k_rows + padded(p.width) * most_keys;
+  T *columns = w.columns, *s = w.s, *o = w.o, *top = w.top, *total = w.total;
   transpose_in(p.q.at(b) + i0 * p.q.row(), p.q.row(), n, p.width, p.scale, columns);
   std::fill(top, top + block_q, -std::numeric_limits<T>::infinity());
   std::fill(total, total + block_q, T(0));
   std::fill(o, o + p.value_width * block_q, T(0));
   for (int64_t j0 = 0, keys = 0, seen = p.seen(i0 + n); j0 < seen; j0 += keys) {
     keys = keys_at_once(seen - j0);
-    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, k_rows),
-                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, v_rows);
+    const Factor<T> k = w.k.of(p.k, b / p.group, j0, keys, p.width),
+                    v = w.v.of(p.v, b / p.group, j0, keys, p.value_width);
     scores(p, b, i0, n, j0, keys, k, columns, s);
     fold_in(n, keys, p.value_width, s, top, total, o);
     add_product(p.value_width, lanes_for<T>(n), keys, turned(v), s, block_q, o, block_q);
@@ -184,11 +207,11 @@ template <class T>
 void forward(const Problem<T>& p, const Matrices<T>& out, T* log_sums) {
   const int64_t blocks = p.blocks();
   parallel_for(p.heads * blocks, 1 + 30000 / (1 + p.work()), [&](int64_t begin, int64_t end) {
-    const Ref<Buffer> space = allocate(Device(), size_t(forward_scratch(p)) * sizeof(T));
+    ForwardScratch<T> w(p);
     for (int64_t t = begin; t < end; ++t) {
       // First, last, second, last but one, ...: under a causal mask, equal pieces are then equal work.
       const int64_t at = t % blocks, block = at % 2 ? blocks - 1 - at / 2 : at / 2;
-      forward_block(p, t / blocks, block * block_q, out, log_sums, static_cast<T*>(space->data));
+      forward_block(p, t / blocks, block * block_q, out, log_sums, w);
     }
   });
 }
@@ -206,7 +229,8 @@ struct Gradients {
 
 template <class T>
 struct GradientScratch {
-  T *columns, *g_columns, *rows, *g_rows, *k_rows, *v_rows, *p, *d, *dq, *top, *log_total, *delta;
+  T *columns, *g_columns, *rows, *g_rows, *p, *d, *dq, *top, *log_total, *delta;
+  KeptRows<T> k, v;
   Ref<Buffer> space;
 
   explicit GradientScratch(const Problem<T>& x) {
@@ -222,7 +246,8 @@ struct GradientScratch {
                              block_q,
                              block_q,
                              block_q};
-    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k_rows, &v_rows, &p, &d, &dq, &top, &log_total, &delta};
+    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k.space,   &v.space,
+                         &p,       &d,         &dq,   &top,    &log_total, &delta};
     int64_t total = 0;
     for (int64_t n : sizes) total += n;
     space = allocate(Device(), size_t(total) * sizeof(T));
@@ -250,7 +275,7 @@ void score_gradients(int64_t queries, int64_t keys, const GradientScratch<T>& w)
 // and values in [first, last), which are added to dk and dv (where not null), in rows of padded width.
 template <class T>
 void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int64_t i0, int64_t first, int64_t last,
-                    const GradientScratch<T>& w, bool to_q, T* dk, T* dv) {
+                    GradientScratch<T>& w, bool to_q, T* dk, T* dv) {
   const int64_t n = std::min(block_q, p.queries - i0);
   last = std::min(last, p.seen(i0 + n));
   if (!to_q && first >= last) return;
@@ -270,8 +295,8 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
   std::fill(w.dq, w.dq + p.width * block_q, T(0));
   for (int64_t j0 = first, keys = 0; j0 < last; j0 += keys) {
     keys = keys_at_once(last - j0);
-    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, w.k_rows),
-                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, w.v_rows);
+    const Factor<T> k = w.k.of(p.k, b / p.group, j0, keys, p.width),
+                    v = w.v.of(p.v, b / p.group, j0, keys, p.value_width);
     scores(p, b, i0, n, j0, keys, k, w.columns, w.p);
     std::fill(w.d, w.d + keys * block_q, T(0));
     add_product(keys, lanes_for<T>(n), p.value_width, v, w.g_columns, block_q, w.d, block_q);
@@ -292,7 +317,7 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
 // to_q, where that is all keys, the queries' as well.
 template <class T>
 void backward_keys(const Problem<T>& p, const Gradients<T>& out, int64_t s, int64_t first, int64_t last,
-                   const GradientScratch<T>& w, bool to_q) {
+                   GradientScratch<T>& w, bool to_q) {
   const int64_t width = padded(p.width), value_width = padded(p.value_width), n = last - first;
   const Ref<Buffer> space = allocate(Device(), size_t(n * (width + value_width)) * sizeof(T));
   T *dk = static_cast<T*>(space->data), *dv = dk + n * width;
@@ -313,20 +338,20 @@ void backward(const Problem<T>& p, const Gradients<T>& out) {
   const bool small = p.heads * blocks * p.work() < 60000;
   if (small || shared % num_threads() == 0 || shared >= 4 * num_threads()) {
     parallel_for(shared, small ? shared : 1, [&](int64_t begin, int64_t end) {
-      const GradientScratch<T> w(p);
+      GradientScratch<T> w(p);
       for (int64_t s = begin; s < end; ++s) backward_keys(p, out, s, 0, p.keys, w, true);
     });
     return;
   }
   parallel_for(p.heads * blocks, 1, [&](int64_t begin, int64_t end) {
-    const GradientScratch<T> w(p);
+    GradientScratch<T> w(p);
     for (int64_t t = begin; t < end; ++t) {
       const int64_t at = t % blocks, block = at % 2 ? blocks - 1 - at / 2 : at / 2;  // see forward()
       backward_block<T>(p, out, t / blocks, block * block_q, 0, p.keys, w, true, nullptr, nullptr);
     }
   });
   parallel_for(shared * chunks, 1, [&](int64_t begin, int64_t end) {
-    const GradientScratch<T> w(p);
+    GradientScratch<T> w(p);
     for (int64_t t = begin; t < end; ++t) {
       const int64_t at = t % chunks, chunk = at % 2 ? chunks - 1 - at / 2 : at / 2;
       backward_keys(p, out, t / chunks, chunk * block_k, std::min(p.keys, (chunk + 1) * block_k), w, false);

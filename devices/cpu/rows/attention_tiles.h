@@ -8,6 +8,7 @@
 #define RILL_DEVICES_CPU_ATTENTION_TILES_H_
 #endif
 
+#include "rill/devices/cpu/product/gemm_lanes-inl.h"
 #include "rill/devices/cpu/rows/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -84,6 +85,25 @@ void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, cons
 
 constexpr int64_t padded(int64_t n) { return (n + block_q - 1) / block_q * block_q; }
 
+#if HWY_TARGET != HWY_SCALAR
+// transpose() of rows [first, ...) as long as there are enough for a vector of columns; gives the row that comes next.
+template <class D>
+int64_t transpose_vectors(D d, const float* from, int64_t from_row, int64_t first, int64_t rows, int64_t columns,
+                          float* to, int64_t to_row, const float* factor, int64_t step) {
+  constexpr int64_t side = 4, lines = hn::MaxLanes(D());
+  for (; first + lines <= rows; first += lines)
+    for (int64_t c = 0; c + side <= columns; c += side) {
+      const float *x = from + first * from_row + c, *by = factor + c * step;
+      float* y = to + c * to_row + first;
+      hn::Vec<D> v[side];
+      RILL_UNROLL for (int i = 0; i < side; ++i) v[i] = cpu::HWY_NAMESPACE::load_lines(d, x + i * from_row, from_row);
+      transpose_squares(d, v);
+      RILL_UNROLL for (int i = 0; i < side; ++i) hn::StoreU(hn::Mul(v[i], hn::Set(d, by[i * step])), d, y + i * to_row);
+    }
+  return first;
+}
+#endif
+
 // to[c][r] = from[r][c] * factor[c * step], for `rows` x `columns` numbers of `from`.
 template <class T>
 HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64_t columns, T* to, int64_t to_row,
@@ -91,19 +111,12 @@ HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64
   int64_t rows_in_squares = 0, columns_in_squares = 0;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (std::is_same_v<T, float>) {  // squares of two doubles gain nothing
-    constexpr int64_t side = 4;
-    const hn::Full128<float> d;
-    rows_in_squares = rows / side * side, columns_in_squares = columns / side * side;
-    for (int64_t r = 0; r < rows_in_squares; r += side)
-      for (int64_t c = 0; c < columns_in_squares; c += side) {
-        const T *x = from + r * from_row + c, *by = factor + c * step;
-        T* y = to + c * to_row + r;
-        hn::Vec<decltype(d)> v[side];
-        RILL_UNROLL for (int i = 0; i < side; ++i) v[i] = hn::LoadU(d, x + i * from_row);
-        transpose_squares(d, v);
-        RILL_UNROLL for (int i = 0; i < side; ++i)
-            hn::StoreU(hn::Mul(v[i], hn::Set(d, by[i * step])), d, y + i * to_row);
-      }
+    const auto some = [&](auto d) HWY_ATTR {
+      rows_in_squares = transpose_vectors(d, from, from_row, rows_in_squares, rows, columns, to, to_row, factor, step);
+    };
+    some(hn::ScalableTag<float>());
+    some(hn::Full128<float>());
+    columns_in_squares = columns / 4 * 4;
   }
 #endif
   for (int64_t r = 0; r < rows; ++r)
