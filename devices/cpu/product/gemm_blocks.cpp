@@ -265,7 +265,7 @@ void fetch_tail(const Task<T>& t, int64_t i, int64_t j, int64_t rows, int64_t co
   if (t.sums_m == 0) fetch(t.p.c + at, step, rows, columns);
   const GemmTail& tail = t.p.tail;
   for (size_t s = 0; s < tail.steps.size(); ++s)
-    if (tail.steps[s].spread == TailStep::Spread::own && tail.operands[s] != t.p.c)
+    if (tail.steps[s].broadcast == TailStep::Broadcast::in_place && tail.operands[s] != t.p.c)
       fetch(static_cast<const T*>(tail.operands[s]) + at, step, rows, columns);
 }
 
