@@ -271,6 +271,12 @@ void World::agree(const Call& call, const Members& m, std::span<const char> mine
   const int n = m.size();
   const size_t each = mine.size();
   const uint64_t hash = call.hash();
+  if (n == 2) {
+    const int other = 1 - m.me;
+    mail_->tell(m.ranks[size_t(other)], NoteKind::call, 0, hash, mine);
+    if (each > 0) std::memcpy(all + size_t(m.me) * each, mine.data(), each);
+    return hear(call, m.ranks[size_t(other)], hash, {all + size_t(other) * each, each});
+  }
   if (carried_.size() < each * size_t(n)) carried_.resize(each * size_t(n));
   char* const held = carried_.data();  // of the members from this one on
   if (each > 0) std::memcpy(held, mine.data(), each);
