@@ -31,7 +31,7 @@ class Pipeline {
  private:
   void require_own(std::string_view op, const Where& where) const;
   bool is_of_parent() const;  // it was made before a fork(), and this is the child
-  // In a child the threads that used the cursor are missing, in the middle of their work: it is not touched again.
+  // After fork() the child lacks the threads that used the cursor, in the middle of their work: it is never used again.
   void leave_to_parent();
 
   CursorPtr open() const;
@@ -44,7 +44,7 @@ class Pipeline {
   IteratorOptions options_;
   uint64_t seed_ = 0;
   uint64_t forks_;
-  mutable std::optional<Variable> variable_;  // for checkpoints, made when the first asks
+  mutable std::optional<Variable> variable_;  // for checkpoints, made on first use
   mutable Tensor written_;                    // that it holds, unless a checkpoint was restored
 };
 
