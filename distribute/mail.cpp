@@ -15,7 +15,7 @@ struct Mail::Head {
 };
 
 namespace {
-constexpr size_t inbox_size = 8;  // so that a note that comes while others are read finds a place
+constexpr size_t inbox_size = 8;  // so that a note that arrives while others are read has a slot
 }  // namespace
 
 Mail::Mail(const Mpi& mpi, void* channel) : mpi_(mpi), channel_(channel) {
