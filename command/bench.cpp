@@ -19,7 +19,7 @@ struct BenchSettings {
   bool profile = false;
 };
 
-// Where the time of a call goes, by kernel.
+// The time of a call, by kernel.
 void print_profile(const rill::Model& model, const std::map<std::string, Tensor>& inputs) {
   std::vector<Tensor> arguments;
   for (const rill::ValueInfo& v : model.inputs())

@@ -1,4 +1,4 @@
-// What the subcommands of `rill` share: how one is added, exit codes, mistakes in the call. Each has a file of its own
+// Shared by the subcommands of `rill`: adding them, exit codes, errors in the call. Each has a file of its own
 // (show.cpp, run.cpp, ...) with a function add_NAME below; main.cpp calls them all.
 #pragma once
 #include <CLI/CLI.hpp>
@@ -21,17 +21,17 @@ class UsageError : public std::runtime_error {
 
 struct Program {
   CLI::App& app;
-  std::function<int()> chosen;  // what the subcommand that was given does; gives the exit code
+  std::function<int()> chosen;  // runs the chosen subcommand; returns the exit code
   int on_error = failed;        // the exit code of an exception
 };
 
-// A subcommand whose --help ends with `examples`, a line each.
+// A subcommand whose --help ends with `examples`, one on each line.
 CLI::App* add(Program& program, const std::string& name, const std::string& description,
               const std::vector<std::string>& examples);
 // An option that may be given several times, with one value each.
 CLI::Option* add_list(CLI::App* sub, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);
-// Checks that a number lies in [least, most]; NaN, which compares with nothing, does not.
+// Checks that a number is in [least, most]; NaN, which compares with nothing, is not.
 CLI::Validator number_in(double least, double most);
 // Runs `action` when `sub` was given.
 void on_call(Program& program, CLI::App* sub, std::function<int()> action);

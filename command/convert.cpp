@@ -19,7 +19,7 @@ struct ConvertSettings {
 
 bool is_model_name(const std::string& path) { return ends_in(path, {".onnx", ".rill", ".pb"}); }
 
-// Whether `to` is the name of a checkpoint: it ends in .index or .ckpt, or, of what is no model, it has no extension.
+// Whether `to` is the name of a checkpoint: it ends in .index or .ckpt or, unless `from` is a model, has no extension.
 // A model without one is a SavedModel.
 bool is_checkpoint_name(const std::string& to, Kind from) {
   return ends_in(to, {".index", ".ckpt"}) || (from != Kind::model && extension_of(to).empty() && !to.ends_with('/'));
@@ -63,7 +63,7 @@ void convert_tensors(const ConvertSettings& s, Kind kind) {
 }
 
 void convert_model(const ConvertSettings& s, Task task) {
-  // Of constants the importer makes more than of Variables: normalisations become part of convolutions.
+  // The importer optimizes constants more than Variables: normalisations become part of convolutions.
   const rill::Model model = read_model(s.from, task != Task::optimize);
   const bool whole = task == Task::convert && s.from.signature.empty() && s.shapes.empty();
   if (whole && model.functions().size() > 1 && ends_in(s.to, {".rill"})) {

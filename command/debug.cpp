@@ -1,4 +1,4 @@
-// rill debug: looks into dumps of values, and into models as they run. debugger.h says what a session is.
+// rill debug: inspects dumps of values, and models as they run. debugger.h describes a session.
 #include <unistd.h>
 
 #include <cstdio>
@@ -59,7 +59,7 @@ std::unique_ptr<Debugger> session_of_model(DebugSettings& s, const std::string& 
   return std::make_unique<Debugger>(run, folder, std::move(steps));
 }
 
-// Whether to go on; errors of a line are told.
+// Whether to continue; errors of a line are printed.
 bool carry_out(Debugger& debugger, const std::string& line, bool& failed_once) {
   try {
     return debugger.run_line(line);

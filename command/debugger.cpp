@@ -1,4 +1,4 @@
-// The session of `rill debug`: its words and commands, and those that look at values. Start at Debugger::run_line.
+// The session of `rill debug`: its words and commands, and those for values. Start at Debugger::run_line.
 #include "debugger.h"
 
 #include <algorithm>
@@ -253,7 +253,7 @@ bool Debugger::passes(const Value& v, const std::string& filter) const {
   throw LineError(fmt::format("there is no filter '{}'. there are has_inf_or_nan, has_nan, has_inf, all_zero", filter));
 }
 
-// A name, its end behind a '/', or both with ":1" behind it.
+// A name, its end after a '/', or either with ":1" appended.
 int Debugger::node_named(const std::string& given) const {
   const size_t colon = given.rfind(':');
   const std::string name = colon == given.npos || !is_number(given.substr(colon + 1)) ? given : given.substr(0, colon);
@@ -370,7 +370,7 @@ std::string spec_of(const debug::DumpValue& v) {
   return fmt::format("{}{}", rill::name(v.dtype), rill::to_string(v.shape));
 }
 
-// Numbers by which a value stands in a sorted list.
+// The number by which a list of values is sorted.
 double key_of(const debug::DumpValue& v, const std::string& key) {
   const debug::Health& h = v.health;
   if (key == "size") return double(h.size);

@@ -1,5 +1,5 @@
-// `rill debug`: a session at a prompt. debug.cpp has the subcommand and reads lines, debugger.cpp the commands that look
-// at values, debugger_views.cpp those that look at graphs and sources, expression.cpp what `eval` takes.
+// `rill debug`: a session at a prompt. debug.cpp has the subcommand and reads lines, debugger.cpp the commands for
+// values, debugger_views.cpp those for graphs and sources, expression.cpp the language of `eval`.
 #pragma once
 #include <rill/rill.h>
 #include <rill/serialize.h>
@@ -17,7 +17,7 @@
 
 namespace command {
 
-// A line of the session is wrong. It goes on.
+// An invalid line. The session continues.
 class LineError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,8 +26,8 @@ class LineError : public std::runtime_error {
 // The words of a line and its options: "lt -n relu --sort size" with which options take a value.
 class Words {
  public:
-  // Blanks separate words, but inside of quotes, brackets and parentheses. Throws LineError for an option that is none of
-  // `flags` and `values`, which are "-r" or "-n|--name".
+  // Blanks separate words, except inside quotes, brackets and parentheses. Throws LineError for an option that is not
+  // in `flags` and `values`, which are "-r" or "-n|--name".
   Words(const std::string& line, const std::vector<std::string>& flags, const std::vector<std::string>& values);
   bool has(const std::string& option) const { return options_.contains(option); }
   std::string value(const std::string& option, const std::string& otherwise = "") const;
@@ -51,7 +51,7 @@ const std::vector<std::pair<std::string, std::string>>& expression_functions();
 
 class Debugger {
  public:
-  // What makes a dump of a model in a folder: its call on inputs.
+  // Dumps a model's call on inputs into a folder.
   using RunModel = std::function<void(const std::string& folder)>;
   explicit Debugger(std::unique_ptr<rill::debug::Dump> dump) : dump_(std::move(dump)) { forget(); }
   Debugger(RunModel run, std::string folder, std::unique_ptr<rill::GraphRun> steps)
@@ -62,9 +62,9 @@ class Debugger {
     void (Debugger::*run)(const std::string& rest);
   };
   static const std::vector<Command>& commands();
-  // Carries out a line. False where it asks for the end. Throws LineError and rill::Error.
+  // Executes a line. False if it ends the session. Throws LineError and rill::Error.
   bool run_line(const std::string& line);
-  // What a word that is typed could become.
+  // The completions of a partial word.
   std::vector<std::string> completions(const std::string& begun, bool first) const;
   std::string greeting() const;
   const std::vector<std::string>& history() const { return history_; }
@@ -93,10 +93,10 @@ class Debugger {
 
   const rill::debug::Dump& dump() const;  // throws where the model has not run
   void forget();                          // what followed from another dump
-  // The values of the step that is looked at, numbers into values().
+  // The values of the current step, numbers into values().
   std::vector<size_t> current() const;
   bool passes(const Value& v, const std::string& filter) const;
-  // The one that a name means: "layer1/relu", "layer1/relu:1", or its end, where that is one node's alone.
+  // The value with a name: "layer1/relu", "layer1/relu:1", or its end, if that is unique.
   const Value& value_named(const std::string& name, int64_t time = 0) const;
   int node_named(const std::string& name) const;
   rill::Tensor tensor_named(const std::string& name, int64_t time = 0) const;
@@ -112,13 +112,13 @@ class Debugger {
   std::string folder_;
   std::unique_ptr<rill::GraphRun> live_;  // node by node
   std::unique_ptr<rill::debug::Dump> dump_;
-  std::optional<int64_t> step_;  // that is looked at; none: the last one
+  std::optional<int64_t> step_;  // the current one; none: the last one
   size_t at_ = 0;                // of the stepper, in current()
   std::vector<std::string> history_, source_folders_;
 };
 
-// Lines from a terminal, edited, with history and completion, where libedit is installed; else, and from a pipe, as they
-// come.
+// Lines from a terminal, edited, with history and completion, if libedit is installed; otherwise, and from a pipe,
+// unedited.
 class LineReader {
  public:
   explicit LineReader(std::function<std::vector<std::string>(const std::string&, bool)> complete);

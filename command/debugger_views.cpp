@@ -1,4 +1,4 @@
-// The commands of `rill debug` that look at graphs and sources, and the stepper.
+// The commands of `rill debug` for graphs and sources, and the stepper.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -22,7 +22,7 @@ int Debugger::operand(int graph, const std::string& input) const {
   const auto& names = dump_->graphs()[size_t(graph)].by_name;
   if (const auto at = names.find(name); at != names.end()) return at->second;
   if (graph != 0) return -1;
-  for (const debug::DumpGraph& g : dump_->graphs())  // an eager call on what a traced function gave
+  for (const debug::DumpGraph& g : dump_->graphs())  // an eager call on a traced function's result
     if (const auto at = g.by_name.find(name); at != g.by_name.end()) return at->second;
   return -1;
 }

@@ -121,7 +121,7 @@ void add_diff(Program& program) {
   sub->add_flag("--all", s->all, "list those that are equal, too");
   sub->add_flag("-q,--quiet", s->quiet, "print nothing; the exit code says it");
   on_call(program, sub, [s, &program] {
-    program.on_error = wrong_usage;  // 1 says that they differ
+    program.on_error = wrong_usage;  // 1 means that they differ
     return diff(*s);
   });
 }

@@ -1,4 +1,5 @@
-// What `eval` and the slices of `pt` take. Start at evaluate(): a parser by descent that computes as it reads.
+// The expressions of `eval` and the slices of `pt`. Start at evaluate(): a recursive descent parser that computes as it
+// reads.
 #include <fmt/format.h>
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Which kind of thing a path is, and its tensors; inputs.cpp has those of models.
+// The kind of a path, and its tensors; inputs.cpp has those of models.
 #include "files.h"
 
 #include <fmt/format.h>

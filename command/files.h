@@ -1,4 +1,4 @@
-// What the program reads: which kind of thing a path is, its tensors, and inputs for a model.
+// What the program reads: the kind of a path, its tensors, and inputs for a model.
 #pragma once
 #include <rill/rill.h>
 #include <rill/serialize.h>
@@ -27,19 +27,19 @@ bool is_event_file(const std::string& path);
 
 enum class Kind { model, tensors, checkpoint, events, records, table, idx, audio, pictures };
 
-// What `path` is, by its name and by what stands beside it. Throws rill::Error where it is missing or nothing known.
+// The kind of `path`, by its name and the files beside it. Throws rill::Error if it is missing or unknown.
 Kind kind_of(const std::string& path);
-// The prefix of the checkpoint that `path` means: itself, its index, or the latest of a folder.
+// The prefix of the checkpoint at `path`: itself, its index, or the latest of a folder.
 std::string checkpoint_prefix(const std::string& path);
-// Throws UsageError unless `count` tensors (0: it is not known how many) can be saved at `path`, as far as its name
-// and its folder tell: before the work, not after it.
+// Throws UsageError unless `count` tensors (0: unknown) can be saved at `path`, as far as its name and its folder tell:
+// before the work, not after it.
 void require_tensor_file(const std::string& path, size_t count);
 // All bytes of a file, or of the files of a folder.
 int64_t bytes_at(const std::string& path);
 
 // Whether it is called as a table is: .csv, .tsv, .arrow, .arrows, .feather or .parquet.
 bool is_table(const std::string& path);
-// A table; of an Arrow column with missing values a second column says which rows have one.
+// A table; for an Arrow column with missing values a second column says which rows have one.
 rill::Table read_table(const std::string& path);
 // The named tensors of a file of tensors or a checkpoint, the columns of a table, and the weights of a model. Tensors of
 // a file or a checkpoint that cannot be read go into `unreadable`, with the reason; without it, the first is an error.
@@ -53,14 +53,14 @@ struct ModelChoice {
 };
 // The options MODEL, --signature and --tags.
 void add_model_options(CLI::App* sub, ModelChoice& choice);
-// --signature and --tags alone.
+// Only --signature and --tags.
 void add_signature_options(CLI::App* sub, ModelChoice& choice);
 rill::Model read_model(const ModelChoice& choice, bool trainable);
 
 // "x=1,3,224,224": sizes by the name of an input; without a name, of the only one. '?' leaves a size open. Throws
 // UsageError for others.
 std::map<std::string, rill::Shape> parse_shapes(const rill::Model& model, const std::vector<std::string>& texts);
-// What the model's graph is made for: its inputs, with these shapes in place of what the file says.
+// The inputs for which the model's graph is made, with these shapes instead of those in the file.
 std::vector<rill::ArgSpec> signature_of(const rill::Model& model, const std::map<std::string, rill::Shape>& shapes);
 // The graph of a model, for sizes in `shapes` where it leaves them open.
 rill::Graph graph_of(const rill::Model& model, const std::map<std::string, rill::Shape>& shapes);
@@ -70,7 +70,7 @@ struct InputOptions {
   std::vector<std::string> files;                  // --inputs: tensors by the names of inputs
   std::vector<std::string> single;                 // --input: "x=FILE", "x=FILE[2:5]", "x=FILE:name"
   bool random = false;                             // random numbers for the others
-  bool cast = false;                               // numbers of any dtype become what the model takes
+  bool cast = false;                               // numbers of any dtype are converted to the model's
   std::map<std::string, rill::Shape> shapes = {};  // of random ones
   int64_t batch = 1;                               // their first size, where it is open
 };

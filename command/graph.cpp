@@ -25,7 +25,7 @@ std::string quoted(const std::string& path) {
   return text + "'";
 }
 
-// Graphviz lays it out. The picture stands under its own name once it is complete.
+// Graphviz draws it. The picture gets its own name once it is complete.
 void write_picture(const rill::Graph& g, const std::string& path, const std::string& format) {
   const std::string beside = fmt::format("{}.{}.dot", path, getpid()), part = fmt::format("{}.{}.part", path, getpid());
   rill::export_graph(g, beside, rill::Where());

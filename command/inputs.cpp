@@ -78,7 +78,7 @@ Tensor read_tensor(const std::string& path, const std::string& name) {
                        : fmt::format("'{}' holds no tensor '{}'. it holds {}", path, name, known));
 }
 
-// What stands in the brackets of "FILE[2:5]", of `x`.
+// The rows of `x` in the brackets of "FILE[2:5]".
 Tensor rows_of(const Tensor& x, const std::string& file, const std::string& rows) {
   if (x.ndim() == 0) throw UsageError(fmt::format("'{}' is a single number and has no rows [{}]", file, rows));
   const int64_t size = x.dim(0);
@@ -98,10 +98,10 @@ Tensor rows_of(const Tensor& x, const std::string& file, const std::string& rows
 
 struct Piece {
   Tensor x;
-  bool plain;  // of a file whose dtypes say little: text, a picture
+  bool plain;  // from a file whose dtypes mean little: text, a picture
 };
 
-// "FILE", "FILE:name", each with "[3]", "[2:5]" behind it: rows along the first axis.
+// "FILE", "FILE:name", each optionally with "[3]" or "[2:5]": rows along the first axis.
 Piece read_piece(std::string text) {
   std::optional<std::string> rows;
   std::string name;
@@ -124,7 +124,7 @@ bool is_same_kind(rill::DType a, rill::DType b) {
   return (rill::is_floating(a) && rill::is_floating(b)) || (rill::is_integer(a) && rill::is_integer(b));
 }
 
-// `x` as `dtype`. Throws where that would lose what an integer or an imaginary part says.
+// `x` as `dtype`. Throws if that would change an integer or drop an imaginary part.
 Tensor converted(const ValueInfo& v, const Tensor& x) {
   if (rill::is_complex(x.dtype()) && !rill::is_complex(v.dtype))
     throw UsageError(fmt::format("the model takes {}, and is given {}: real numbers hold no complex ones",
@@ -132,7 +132,7 @@ Tensor converted(const ValueInfo& v, const Tensor& x) {
   const Tensor y = x.astype(v.dtype);
   if (!rill::is_integer(v.dtype)) return y;
   const Tensor whole = rill::is_floating(x.dtype()) ? rill::trunc(x) : x;
-  // Of equal widths, what wraps comes back; but for its sign.
+  // With equal widths, wrapped numbers convert back; only the sign differs.
   const Tensor same = logical_and(y.astype(x.dtype()) == whole, (y < 0) == (whole < 0));
   if (!rill::all(same).item<bool>())
     throw UsageError(fmt::format("the model takes {}, and {} has numbers that {} does not hold", rill::to_string(v),
@@ -140,8 +140,8 @@ Tensor converted(const ValueInfo& v, const Tensor& x) {
   return y;
 }
 
-// `x` as `v` wants it: of its dtype where that is another width of the same kind, or with --cast, and of files whose
-// dtypes say little, any number; with an axis in front, or without the one behind, where that is all that is missing.
+// `x` converted for `v`: to its dtype if that is another width of the same kind, or with --cast, and for files whose
+// dtypes mean little, any number; with an axis added in front, or removed at the end, if only that is wrong.
 Tensor fitted(const ValueInfo& v, Tensor x, bool cast) {
   const bool number = x.dtype() != rill::string && v.dtype != rill::string;
   if (x.dtype() != v.dtype && number && (cast || is_same_kind(x.dtype(), v.dtype))) x = converted(v, x);

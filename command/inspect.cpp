@@ -1,5 +1,5 @@
-// rill inspect FILE: what is in a file of tensors or a checkpoint. Event files are in inspect_logs.cpp, tables, records,
-// audio and pictures in inspect_data.cpp.
+// rill inspect FILE: the contents of a file of tensors or a checkpoint. Event files are in inspect_logs.cpp, tables,
+// records, audio and pictures in inspect_data.cpp.
 #include "inspect.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct InspectSettings {
   DataSettings data;
 };
 
-// Smallest, largest, mean, and how many are not finite.
+// Smallest, largest, mean, and the number of non-finite elements.
 std::vector<std::string> stats_of(const Tensor& x) {
   if (x.size() == 0 || !(rill::is_floating(x.dtype()) || rill::is_integer(x.dtype()))) return {"", "", "", ""};
   const Tensor y = x.astype(rill::f64), finite = rill::isfinite(y);

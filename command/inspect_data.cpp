@@ -1,5 +1,5 @@
-// Files that pipelines read (tables, records, audio, IDX, folders of pictures): what is in them, the first elements, and
-// statistics, without more than some rows in memory. See inspect.h.
+// Files that pipelines read (tables, records, audio, IDX, folders of pictures): their contents, the first elements, and
+// statistics, with only some rows in memory. See inspect.h.
 #include <rill/data.h>
 #include <rill/rill.h>
 #include <rill/serialize.h>
@@ -27,7 +27,7 @@ std::string shown_number(double x, DType dtype) {
   return fmt::format("{:.4g}", x);
 }
 
-// What the values of a column have been so far.
+// Statistics of a column's values so far.
 struct Statistics {
   DType dtype = DType::string;
   rill::Shape row;
@@ -54,7 +54,7 @@ struct Statistics {
       whole = whole && v == std::floor(v);
     }
   }
-  // min, max, mean, and how many there are not.
+  // min, max, mean, and the number of missing values.
   std::vector<std::string> cells() const {
     const std::string lacks = missing ? red(fmt::format("{} missing", count_text(missing))) : "";
     if (dtype == DType::string)
@@ -118,7 +118,7 @@ struct CsvColumns {
   std::map<std::string, DType> dtypes;
 };
 
-// What the rows of tables are, batch by batch. Of Arrow's a column NAME.valid says which rows of NAME have a value.
+// The rows of tables, batch by batch. For Arrow a column NAME.valid says which rows of NAME have a value.
 class TableReport {
  public:
   explicit TableReport(bool has_masks) : has_masks_(has_masks) {}
@@ -166,7 +166,7 @@ class TableReport {
   std::vector<size_t> columns_;
 };
 
-// In a column of floats of a CSV file NaN stands for no value. The dtype that is told is that of all rows.
+// In a column of floats of a CSV file NaN means no value. The printed dtype is that of all rows.
 void finish_csv(TableReport& report, const CsvColumns& columns) {
   for (size_t i = 0; i < report.names.size(); ++i) {
     Statistics& s = report.all[i];
@@ -214,7 +214,7 @@ void print_first(const rill::data::Dataset<rill::Table>& rows, int64_t head) {
 
 // --- Records ---------------------------------------------------------------------------------------------------------
 
-// Of Examples: each feature with its dtype and lengths.
+// For Examples: each feature with its dtype and lengths.
 struct Feature {
   Statistics statistics;
   int64_t in = 0, shortest = INT64_MAX, longest = 0;

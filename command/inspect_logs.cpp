@@ -16,7 +16,7 @@
 namespace command {
 namespace {
 
-// What a tag has been given.
+// The values of a tag.
 struct Tag {
   std::string plugin;
   int64_t count = 0, first = 0, last = 0;

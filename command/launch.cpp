@@ -1,5 +1,5 @@
-// rill launch -n N -- PROGRAM: a program as N ranks on this machine, by mpirun, with what it takes for ranks to share it
-// well: cores divided among them, output that says whose it is.
+// rill launch -n N -- PROGRAM: runs a program as N ranks on this machine, by mpirun, and shares the machine among them:
+// cores are divided, and output is labelled by rank.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct LaunchSettings {
 
 int cores() { return std::max(1, int(std::thread::hardware_concurrency())); }
 
-// What `mpirun --version` says, "" where there is none.
+// The output of `mpirun --version`, "" if there is none.
 std::string launcher() {
   std::string text;
   if (FILE* pipe = popen("mpirun --version 2>/dev/null", "r")) {
@@ -36,7 +36,7 @@ std::string launcher() {
 
 using Setting = std::pair<std::string, std::string>;
 
-// Variables that are not set already: threads of each rank, and what Open MPI refuses unless it is told.
+// Variables that are not set already: threads of each rank, and permissions that Open MPI needs.
 std::vector<Setting> environment_of(const LaunchSettings& s, bool open_mpi) {
   std::vector<Setting> all{{"OMP_NUM_THREADS", std::to_string(std::max(1, cores() / s.ranks))}};
   if (open_mpi && geteuid() == 0)
@@ -81,7 +81,7 @@ int launch(LaunchSettings& s) {
   for (const std::string& word : call) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   flush_output();
-  execvp(words[0], words.data());  // its exit status is that of the first rank that ends badly
+  execvp(words[0], words.data());  // its exit status is that of the first rank that fails
   throw std::runtime_error(fmt::format("mpirun cannot be started: {}", std::strerror(errno)));
 }
 

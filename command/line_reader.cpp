@@ -1,5 +1,5 @@
-// Lines for `rill debug`. libedit is opened at run time, by the interface that it shares with readline, for these few
-// functions are its stable part: so the program is the same where it is missing, and nobody needs its headers.
+// Lines for `rill debug`. libedit is opened at run time, by the interface that it shares with readline, as these few
+// functions are stable: so the program is the same if it is missing, and needs no headers.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -14,7 +14,7 @@ namespace command {
 CLI::App* add(Program& program, const std::string& name, const std::string& description,
               const std::vector<std::string>& examples) {
   CLI::App* sub = program.app.add_subcommand(name, description);
-  sub->fallthrough();  // --color and --threads may stand behind it
+  sub->fallthrough();  // --color and --threads may come after it
   std::string text = "Examples:";
   for (const std::string& line : examples) text += "\n  " + line;
   sub->footer(text + "\n");
@@ -59,7 +59,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& e) {
   return fmt::format("'{}' is no command. commands are {}", *word, names);
 }
 
-// Further lines are indented: what stands in a file cannot look like another message.
+// Further lines are indented: text from a file cannot look like another message.
 void complain(const std::string& what) {
   std::fflush(stdout);
   std::string text = visible_lines(what);

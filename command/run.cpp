@@ -51,7 +51,7 @@ std::string range_of(const Tensor& x) {
                      rill::mean(y).item<double>());
 }
 
-// A line for each node as it runs: its name, what it gives, and the range of that.
+// A line for each node as it runs: its name, its result, and the range of that.
 void run_steps(const rill::Graph& g, const std::map<std::string, Tensor>& inputs) {
   const rill::GraphNames names = rill::name_graph(g);
   rill::GraphRun run(g, rill::GraphFeeds(inputs.begin(), inputs.end()), {}, rill::Where());

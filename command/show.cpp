@@ -1,4 +1,4 @@
-// rill show MODEL: what a model takes and gives, what it is made of, and how large it is.
+// rill show MODEL: a model's inputs and outputs, its contents, and its size.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ struct ShowSettings {
   bool weights = false, nodes = false, json = false;
 };
 
-// What a graph is made of, with the graphs inside its nodes.
+// The contents of a graph, including the graphs inside its nodes.
 struct Contents {
   std::map<std::string, int64_t> ops;
   int64_t nodes = 0, constants = 0, constant_bytes = 0;
@@ -126,7 +126,7 @@ std::string list_of(const std::vector<ValueInfo>& values) {
   return "(" + text + ")";
 }
 
-// Where the file has several functions: what each takes and gives.
+// If the file has several functions: the inputs and outputs of each.
 void print_functions(const ModelChoice& choice) {
   const std::vector<rill::FunctionInfo> all = rill::model_functions(choice.path, rill::Where());
   if (all.size() < 2) return;

@@ -18,7 +18,7 @@ std::string coloured(const char* code, const std::string& text) {
   return colours ? fmt::format("\033[{}m{}\033[0m", code, visible(text)) : visible(text);
 }
 
-// The length of a colour of this program that `text` begins with, else 0.
+// The length of a colour code of this program at the beginning of `text`, else 0.
 size_t colour_at(std::string_view text) {
   if (!colours) return 0;
   for (const std::string_view sequence : {"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"})
@@ -26,7 +26,7 @@ size_t colour_at(std::string_view text) {
   return 0;
 }
 
-// The code point that `text` begins with, and its length; of what is no UTF-8 the byte, of length 0.
+// The code point at the beginning of `text`, and its length; if it is not UTF-8 the byte, of length 0.
 std::pair<uint32_t, size_t> code_point_at(std::string_view text) {
   const auto first = uint8_t(text[0]);
   if (first < 0x80) return {first, 1};
@@ -46,7 +46,7 @@ std::pair<uint32_t, size_t> code_point_at(std::string_view text) {
   return {point, n};
 }
 
-// Whether a terminal does something else with it than showing it.
+// Whether a terminal would not simply display it.
 bool is_control(uint32_t point) {
   const bool line = point == 0x2028 || point == 0x2029,
              direction = point == 0x061C || point == 0x200E || point == 0x200F ||

@@ -1,4 +1,4 @@
-// What the program writes to people: text with colours where a terminal shows them, tables, and progress bars.
+// The program's output for people: text with colours if a terminal supports them, tables, and progress bars.
 #pragma once
 #include <fmt/format.h>
 
@@ -11,13 +11,13 @@
 
 namespace command {
 
-// `name`, which a file may have made of anything, on one line: control characters but for this program's colours, and
-// those that change the direction of text, as "\x1b", "\u202e"; bytes that are no UTF-8 as "\xff".
+// `name`, which may come from a file, on one line: control characters except this program's colours, and those that
+// change the direction of text, as "\x1b", "\u202e"; invalid UTF-8 as "\xff".
 std::string visible(std::string_view name);
 // The same of a text of several lines: line ends and tabs stay.
 std::string visible_lines(std::string_view text);
 
-// "auto": colours where stdout is a terminal and neither NO_COLOR nor TERM=dumb says otherwise; "always"; "never".
+// "auto": colours if stdout is a terminal and neither NO_COLOR nor TERM=dumb disables them; "always"; "never".
 void set_colours(const std::string& when);
 // `text`, made visible, in a colour.
 std::string bold(const std::string& text);
@@ -32,7 +32,7 @@ void print(fmt::format_string<A...> format, A&&... values) {
   const std::string text = visible_lines(fmt::format(format, std::forward<A>(values)...));
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
-// A remark, of one line, to stderr, which is no part of what was asked for.
+// A remark of one line, to stderr, apart from the requested output.
 void note(const std::string& text);
 // Throws where not everything has reached stdout, as on a full disk.
 void flush_output();
@@ -41,7 +41,7 @@ std::string bytes_text(double bytes);      // "98 B", "1.5 kB", "2.31 GB"
 std::string count_text(int64_t n);         // "1,234,567"
 std::string seconds_text(double seconds);  // "1.23 ms"
 
-// Rows of cells that stand below each other, two blanks apart. What is in a cell is made visible.
+// Rows of aligned cells, two blanks apart. Cells are made visible.
 class Table {
  public:
   // By column, '<' or '>': to which side its cells are moved.

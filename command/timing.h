@@ -7,7 +7,7 @@
 
 namespace command {
 
-// Seconds of each of the calls; a progress bar says how many are done.
+// Seconds of each of the calls; a progress bar shows how many are done.
 std::vector<double> time_calls(const std::function<void()>& call, int64_t count);
 // Calls until `seconds` are over, and at least three times.
 std::vector<double> time_for(const std::function<void()>& call, double seconds);

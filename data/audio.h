@@ -1,6 +1,6 @@
-// rill::audio: from samples to what a model of sounds takes, and back. Composites of rill's functions: differentiable,
-// traced, of any number of leading axes (batch, channels), f32 unless the operand is f64. Samples are the last axis; a
-// spectrogram is [..., frequencies, frames]. wav_audio.h (rill/serialize.h) reads and writes files.
+// rill::audio: from samples to the inputs of audio models, and back. Composites of rill's functions: differentiable,
+// traced, with any number of leading axes (batch, channels), f32 unless the operand is f64. Samples are the last axis;
+// a spectrogram is [..., frequencies, frames]. wav_audio.h (rill/serialize.h) reads and writes files.
 #pragma once
 #include <optional>
 #include <string>
@@ -23,8 +23,8 @@ Tensor hamming(int64_t n, bool periodic = true, Where where = Where::current());
 
 // --- Spectrograms ----------------------------------------------------------------------------------------------------
 
-// What a spectrogram is divided by: nothing, the root of the sum of the window's squares (torchaudio's `normalized`),
-// or the root of the window's length; before the power is taken.
+// The divisor of a spectrogram: 1, the root of the sum of the window's squares (torchaudio's `normalized`), or the root
+// of the window's length; before the power is taken.
 enum class Normalized : uint8_t { none, window, frame };
 
 struct SpectrogramOptions {
@@ -36,7 +36,7 @@ struct SpectrogramOptions {
   bool center = true;                 // frame k is around sample k hop. TensorFlow: false
   PadMode pad_mode = PadMode::reflect;
   bool zero_pad = false;  // with `center`: zeros instead of pad_mode, as librosa since 0.10
-  int64_t pad = 0;        // zeros at both ends before all else
+  int64_t pad = 0;        // zeros at both ends, before everything else
   Normalized normalized = Normalized::none;
 };
 // |stft(x)|^power: [..., n_fft / 2 + 1, frames].
@@ -85,14 +85,14 @@ struct DecibelOptions {
 // 10 log10(max(x, least) / reference) of powers; 20 log10 of amplitudes.
 Tensor power_to_db(const Tensor& x, const DecibelOptions& options = {}, Where where = Where::current());
 Tensor amplitude_to_db(const Tensor& x, const DecibelOptions& options = {}, Where where = Where::current());
-// What has so many dB.
+// The inverse of power_to_db().
 Tensor db_to_power(const Tensor& x, double reference = 1, Where where = Where::current());
 Tensor db_to_amplitude(const Tensor& x, double reference = 1, Where where = Where::current());
 
 struct MfccOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   int64_t coefficients = 40;
-  bool log_mels = false;  // log(mel + 1e-6) in place of decibels within 80 of the largest
+  bool log_mels = false;  // log(mel + 1e-6) instead of decibels within 80 of the largest
   MelOptions mel = {};
 };
 // The first coefficients of the orthonormal DCT-II of mel_spectrogram in decibels: [..., coefficients, frames].
@@ -106,7 +106,7 @@ struct ResampleOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   int64_t zero_crossings = 6;              // of the sinc at each side: more are sharper and slower
   double rolloff = 0.99;                   // the cutoff, as a fraction of the lower half rate
-  std::optional<double> kaiser_beta = {};  // Kaiser's window in place of Hann's
+  std::optional<double> kaiser_beta = {};  // Kaiser's window instead of Hann's
 };
 // x at another sample rate, by a windowed sinc in polyphase form (Smith, Digital Audio Resampling), as
 // torchaudio.functional.resample: ceil(n to / from) samples.

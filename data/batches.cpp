@@ -1,4 +1,4 @@
-// Batches; see batches.h. The order is not kept but drawn again from its key, where a checkpoint was restored.
+// Batches; see batches.h. After a checkpoint is restored, the order is drawn again from its key, not stored.
 #include "rill/data/batches.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Tensor Batches::next(Where where) {
              ", is that of another data set or batch size. restore what was saved with the same ones",
          where);
   if (options_.shuffle) {
-    // One draw of the generator, as another thread may draw from it too: the key that is saved is that of the order.
+    // A single draw of the generator, for another thread may draw from it too: the saved key is that of the order.
     if (done == 0) key_.assign(random::next_key());
     if (const Tensor key = key_.value(); !order_key_.defined() || !array_equal(key, order_key_))
       order_ = random::permutation(count_, {.key = random::Key(key)}), order_key_ = key;

@@ -1,5 +1,5 @@
-// Batches: goes through the rows of a data set, epoch after epoch, each in an order of its own. Where it stands is kept
-// in Variables, so that a checkpoint has it: a run that is stopped and resumed sees the batches that were to come.
+// Batches: iterates over the rows of a data set, epoch after epoch, each in its own order. Its position is kept in
+// Variables, so that checkpoints save it: a run that is stopped and resumed continues with the next batch.
 //
 //   data::Batches batches(images.dim(0), 64);
 //   for (int i = 0; i < steps; ++i) {
@@ -17,18 +17,18 @@ namespace rill::data {
 struct BatchesOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   bool shuffle = true;  // otherwise in order
-  bool partial = true;  // an epoch ends with what is left, though it be less than a batch
+  bool partial = true;  // an epoch ends with the remaining rows, even if fewer than a batch
 };
 
 class Batches {
  public:
-  // Of `count` rows, `batch` at a time. Throws unless both are above 0, and the count is not below the batch where
-  // partial ones are left out.
+  // `count` rows, `batch` at a time. Throws unless both are above 0, and the count is not below the batch if partial
+  // ones are left out.
   Batches(int64_t count, int64_t batch, const BatchesOptions& options = {}, Where where = Where::current());
   // The next rows: i64 indices. An epoch's order is drawn from the process's generator when its first batch is asked
   // for, as random::permutation does. Throws inside a traced function.
   Tensor next(Where where = Where::current());
-  // How many batches an epoch has, and how many of this one were given. 0: an epoch is about to begin.
+  // The number of batches in an epoch, and of those returned in this one. 0: an epoch is about to begin.
   int64_t per_epoch() const;
   int64_t given() const;
   // How many epochs are over.

@@ -4,10 +4,10 @@
 //   auto ds = data::from_tensors(std::pair(images, labels)).shuffle(10000).map(augment, {.threads = 4}).batch(64).prefetch(2);
 //   for (const auto& [x, y] : ds) step(x, y);
 //
-// The element's type T is known to the compiler: a Tensor, a number, a text, a pair, tuple or struct of such (anything
-// that rill/ops/tree.h walks). A mapped function takes an element, or its parts, and may give another type. Order and
-// values are the same for any number of threads, and by seed on every machine. An Iterator is one pass, whose place can
-// be saved and restored in another process. What runs the recipe stands in stage.h.
+// The element's type T is known to the compiler: a Tensor, a number, a text, or a pair, tuple or struct of those
+// (anything that rill/ops/tree.h walks). A mapped function takes an element, or its parts, and may return another type.
+// Order and values are the same for any number of threads, and with a seed on every machine. An Iterator is one pass,
+// whose position can be saved and restored in another process. The code that runs the recipe is in stage.h.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -36,7 +36,7 @@ inline constexpr bool is_dataset = false;
 template <class T>
 inline constexpr bool is_dataset<Dataset<T>> = true;
 
-// Where a function does not take the elements: the one thing that the compiler says.
+// The compiler's message if a function does not take the elements.
 #define RILL_DATA_TAKES(op)                                                                                \
   static_assert(detail::takes<F, T>(), op                                                                  \
                 "(f): f does not take this dataset's elements, nor their parts (the members of a pair or " \
@@ -60,22 +60,22 @@ class Iterator {
  public:
   Iterator(StagePtr stage, const IteratorOptions& options, const Where& where)
       : pipeline_(std::move(stage), options, where) {}
-  // The next element; nothing at the end, and ever after. What a function of the pipeline throws comes out of it once,
-  // under the stage's name and line and with the element's number; the next call goes on behind that element.
+  // The next element; nothing at the end, and ever after. Exceptions of the pipeline's functions are thrown once, under
+  // the stage's name and line and with the element's number; the next call continues after that element.
   std::optional<T> next(Where where = Where::current()) {
     Item item = pipeline_.next(where);
     if (!item) return {};
     return std::move(item.as<T>());
   }
-  // Where the pass stands, in some hundred bytes: the elements that were to come are those after restore(), also in
-  // another process, and with other numbers of threads.
+  // The position of the pass, in some hundred bytes: restore() continues with the same elements, also in another
+  // process, and with other numbers of threads.
   std::string save(Where where = Where::current()) const { return pipeline_.save(where); }
   // Throws rill::Error, and changes nothing, where the state is another pipeline's or damaged.
   void restore(std::string_view state, Where where = Where::current()) { pipeline_.restore(state, where); }
-  // What the stages have done so far, and which is slow. Of an iterator({.stats = true}); else throws.
+  // What the stages have done so far, and which is slow. For an iterator({.stats = true}); else throws.
   PassStats stats(Where where = Where::current()) const { return pipeline_.stats(where); }
-  // The state as a string variable "state", for a Checkpoint: written when the checkpoint is saved, and taken when it is
-  // restored, at the next call of next() or save().
+  // The state as a string variable "state", for a Checkpoint: written when the checkpoint is saved, and used after it
+  // is restored, at the next call of next() or save().
   void name_variables(VariablePaths& paths) const { pipeline_.name_variables(paths); }
 
  private:
@@ -95,8 +95,8 @@ class Dataset {
 
   // --- Of each element ---
 
-  // f(element), or f(part, part, ...) of a pair, tuple or struct. With {.threads = n}, n elements are worked on at once,
-  // ahead of who asks; f is then called by several threads.
+  // f(element), or f(part, part, ...) for a pair, tuple or struct. With {.threads = n}, n elements are computed at
+  // once, ahead of the consumer; f is then called by several threads.
   template <class F>
   auto map(F f, const MapOptions& options = {}, Where where = Where::current()) const {
     using R = detail::MappedBy<T, F>;
@@ -120,7 +120,7 @@ class Dataset {
     RILL_DATA_TAKES("take_while");
     return Dataset(stages::take_while(stage_, test(std::move(f)), where));
   }
-  // f(state, element) gives the next state and what comes out: {state, result}. Begins with `initial`.
+  // f(state, element) returns the next state and the output: {state, result}. Begins with `initial`.
   template <class S, class F>
   auto scan(S initial, F f, Where where = Where::current()) const {
     constexpr bool fits = requires(S& s, T& x) {
@@ -145,7 +145,7 @@ class Dataset {
       return *this;
     }
   }
-  // The elements of the dataset that f gives for each element, one dataset after the other.
+  // The elements of the datasets that f returns for each element, one dataset after the other.
   template <class F>
   auto flat_map(F f, Where where = Where::current()) const {
     using D = detail::MappedBy<T, F>;
@@ -154,7 +154,7 @@ class Dataset {
     if constexpr (detail::is_dataset<D>) return D(stages::flat_map("flat_map", stage_, recipe(std::move(f)), where));
     else return *this;
   }
-  // As flat_map(), but several datasets are open at once and give elements in turn: files that are read side by side.
+  // As flat_map(), but several datasets are open at once and yield elements in turn: files that are read in parallel.
   template <class F>
   auto interleave(F f, const InterleaveOptions& options = {}, Where where = Where::current()) const {
     using D = detail::MappedBy<T, F>;
@@ -185,13 +185,13 @@ class Dataset {
       while (std::optional<T> x = it.next(where)) initial = f(std::move(initial), *x);
     return initial;
   }
-  // The elements whose value has not come before in the pass. Keeps 16 bytes of each; a pass that is restored goes
-  // through its input from the beginning.
+  // The elements whose value has not occurred before in the pass. Keeps 16 bytes of each; a pass that is restored reads
+  // its input from the beginning.
   Dataset unique(Where where = Where::current()) const {
     return Dataset(stages::unique(stage_, [](Item& x, StateWriter& w) { detail::save_value(x.as<T>(), w); }, where));
   }
-  // Drops elements by chance so that class_of(element), an integer from 0 on, is spread as `target` says: class i in
-  // proportion to target[i].
+  // Drops elements at random so that class_of(element), an integer from 0 on, is distributed as `target` says: class i
+  // in proportion to target[i].
   template <class F>
   Dataset rejection_resample(F class_of, const std::vector<double>& target, const RejectionOptions& options = {},
                              Where where = Where::current()) const {
@@ -205,7 +205,7 @@ class Dataset {
     return Dataset<std::pair<int64_t, T>>(
         stages::zip({stages::range(start, start < 0 ? start + INT64_MAX : INT64_MAX, 1, where), stage_}, join, where));
   }
-  // Drops elements that throw on their way here, and says so on stderr.
+  // Drops elements for which an earlier stage throws, and logs that on stderr.
   Dataset ignore_errors(const IgnoreErrorsOptions& options = {}, Where where = Where::current()) const {
     return Dataset(stages::ignore_errors(stage_, options, where));
   }
@@ -225,7 +225,8 @@ class Dataset {
     return Dataset<typename detail::BatchOf<T>::type>(stages::batch(
         "padded_batch", stage_, n, options.partial, detail::joining<T>(detail::padding(options, where)), false, where));
   }
-  // Padded batches of elements of like length: length(element) says in which bucket one waits until its batch is full.
+  // Padded batches of elements of similar length: length(element) selects the bucket in which one waits until its batch
+  // is full.
   template <class F>
   auto bucket_by_length(F length, const BucketOptions& options, Where where = Where::current()) const {
     detail::check_buckets(options, where);
@@ -253,8 +254,8 @@ class Dataset {
         [size = std::move(size)](int64_t k) mutable { return int64_t(size(k)); }, options.partial,
         detail::joining<T>(detail::stacking()), where));
   }
-  // n elements that follow each other, and the next n: {0, 1, 2}, {3, 4, 5}, ...; with {.shift = 1}, {1, 2, 3} comes
-  // second. map() takes them as a vector: ds.window(3, {.shift = 1}).map([](const std::vector<Tensor>& w) { ... }).
+  // Windows of n consecutive elements: {0, 1, 2}, {3, 4, 5}, ...; with {.shift = 1}, {1, 2, 3} is the second. map()
+  // takes them as a vector: ds.window(3, {.shift = 1}).map([](const std::vector<Tensor>& w) { ... }).
   Dataset<std::vector<T>> window(int64_t n, const WindowOptions& options = {}, Where where = Where::current()) const {
     return Dataset<std::vector<T>>(stages::window(
         stage_, n, options,
@@ -298,9 +299,9 @@ class Dataset {
 
   // --- Order ---
 
-  // In random order: of all elements where the source has them at hand (from_tensors, range, list_files, and what map,
-  // take, skip, shard and zip make of them), whatever `buffer` is; else each is drawn from a buffer of so many, or of
-  // {.bytes = n}.
+  // In random order: of all elements if the source has random access (from_tensors, range, list_files, and map, take,
+  // skip, shard and zip of them), whatever `buffer` is; else each is drawn from a buffer of so many, or of {.bytes =
+  // n}.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}, Where where = Where::current()) const {
     return Dataset(stages::shuffle(stage_, buffer, options, where));
   }
@@ -332,8 +333,8 @@ class Dataset {
 
   // --- Time ---
 
-  // Keeps `depth` elements ready, made by another thread while the last one is used; without a number, as many as it
-  // takes so that nobody waits. With {.device = gpu(0)} their tensors are put there.
+  // Keeps `depth` elements ready, made by another thread while the last one is used; without a number, as many as are
+  // needed so that the consumer does not wait. With {.device = gpu(0)} their tensors are moved there.
   Dataset prefetch(int64_t depth, PrefetchOptions options = {}, Where where = Where::current()) const {
     stages::check_depth(depth, where);
     options.depth = depth;
@@ -343,17 +344,17 @@ class Dataset {
     const Dataset there = options.device ? on_device(*options.device, where) : *this;
     return Dataset(stages::prefetch(there.stage_, options, where));
   }
-  // Keeps the elements of the first whole pass, for all later ones: in memory, or with {.file = path} in a file.
+  // Keeps the elements of the first complete pass for all later ones: in memory, or with {.file = path} in a file.
   Dataset cache(const CacheOptions& options = {}, Where where = Where::current()) const {
     return Dataset(stages::cache(stage_, options, detail::codec<T>(), where));
   }
-  // Keeps elements in files of a folder, as they are first given, and reads them again in place of the work before here,
-  // also in a later program, which goes on where one was stopped. Whoever changes that work removes the folder.
+  // Stores elements in files of a folder when they are first computed, and then reads them instead of computing them,
+  // also in a later program, which continues where one was stopped. If that computation changes, remove the folder.
   Dataset snapshot(const std::string& folder, const SnapshotOptions& options = {},
                    Where where = Where::current()) const {
     return Dataset(stages::snapshot(stage_, folder, options, detail::codec<T>(), where));
   }
-  // What all stages before here are told.
+  // Options for all stages before this one.
   Dataset with_options(const PipelineOptions& options, Where where = Where::current()) const {
     return Dataset(stages::with_options(stage_, options, where));
   }
@@ -368,7 +369,7 @@ class Dataset {
   Iterator<T> iterator(const IteratorOptions& options = {}, Where where = Where::current()) const {
     return Iterator<T>(stage_, options, where);
   }
-  // How many elements there are, `endless` of those without an end; nothing where only a pass tells.
+  // The number of elements, `endless` if there is no end; nothing if it is not known without a pass.
   std::optional<int64_t> size() const { return stage_->size(); }
   // The same by a pass, where size() does not know. Throws for one without an end.
   int64_t count(Where where = Where::current()) const {
@@ -378,7 +379,7 @@ class Dataset {
     while (it.next(where)) ++n;
     return n;
   }
-  // Throws where there is none.
+  // Throws if there are none.
   T first(Where where = Where::current()) const {
     std::optional<T> x = iterator({}, where).next(where);
     if (!x) fail("Dataset.first", "there are no elements", where);
@@ -392,7 +393,7 @@ class Dataset {
     while (std::optional<T> x = it.next(where)) all.push_back(*std::move(x));
     return all;
   }
-  // All rows as one Table, of a dataset whose elements are Tables of one row: csv(files).table().
+  // All rows as one Table, for a dataset whose elements are Tables of one row: csv(files).table().
   template <class Row = T>
     requires requires(Row& r) {
       r.names;
@@ -525,7 +526,7 @@ Dataset<T> choose_from(const std::vector<Dataset<T>>& datasets, const Dataset<in
                        Where where = Where::current()) {
   return Dataset<T>(stages::choose_from(detail::stages_of(datasets), choices.stage(), where));
 }
-// Each time of one by chance, in proportion to the weights (equal where there are none).
+// Each time from one at random, in proportion to the weights (by default equal).
 template <class T>
 Dataset<T> sample_from(const std::vector<Dataset<T>>& datasets, const std::vector<double>& weights = {},
                        const SampleOptions& options = {}, Where where = Where::current()) {

@@ -1,5 +1,5 @@
-// How elements are taken apart and put together: what batch() makes of a type, rows of tensors, and what a mapped
-// function is given. An element is anything that rill/ops/tree.h walks.
+// How elements are split and joined: the batch type of an element type, rows of tensors, and the arguments of a mapped
+// function. An element is anything that rill/ops/tree.h walks.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -41,7 +41,7 @@ concept Text = std::is_convertible_v<const T&, std::string_view>;
 
 // --- Batches ---------------------------------------------------------------------------------------------------------
 
-// The type of a batch of T: numbers and texts become tensors, all else stays what it is.
+// The type of a batch of T: numbers and texts become tensors, everything else is unchanged.
 template <class T>
 struct BatchOf {
   using type = T;
@@ -189,7 +189,7 @@ typename BatchOf<T>::type join(std::span<const T* const> rows, const Joiner& how
   }
 }
 
-// The same with Ragged in place of tensors.
+// The same with Ragged instead of tensors.
 Ragged ragged_of(const std::vector<Tensor>& rows);
 std::shared_ptr<const Joiner> stacking();
 template <class T>
@@ -298,7 +298,7 @@ Codec codec() {
 
 // --- Functions of elements -------------------------------------------------------------------------------------------
 
-// What a function gives where an integer is asked for: a number, or a tensor of one element.
+// The result of a function that must return an integer: a number, or a tensor of one element.
 template <class R>
 int64_t integer_of(const R& r) {
   if constexpr (std::is_same_v<R, Tensor>) return r.template item<int64_t>();
@@ -328,7 +328,7 @@ decltype(auto) call_with(F& f, T& x) {
   if constexpr (std::is_invocable_v<F&, T&>) return std::invoke(f, x);
   else return std::apply(f, element_parts(x));
 }
-// What it gives; NotTaken where it does not take T.
+// Its result type; NotTaken if it does not take T.
 struct NotTaken {};
 template <class T, class F>
 auto mapped_by() {
@@ -337,7 +337,7 @@ auto mapped_by() {
 }
 template <class T, class F>
 using MappedBy = typename decltype(mapped_by<T, F>())::type;
-// For what f may give, and nothing else is compiled where it does not.
+// Checks the types that f may return; nothing else is compiled if it fails.
 template <class R>
 concept Integer = std::is_same_v<R, Tensor> || std::is_convertible_v<R, int64_t> || std::is_enum_v<R>;
 template <class R>

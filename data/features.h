@@ -1,4 +1,4 @@
-// Feature columns: how each raw column of a table (numbers, texts, ids) becomes numbers that a model takes.
+// Feature columns: how each raw column of a table (numbers, texts, ids) becomes numeric input of a model.
 //
 //   using namespace data::features;
 //   Columns columns({bucketized("age", {18, 30, 65}), indicator(vocabulary("job", {"cook", "nurse"}, {.unknown = 1})),
@@ -8,8 +8,8 @@
 // The functions make columns, which are values; a Columns applies them, eagerly and inside `function`. Buckets, hashes
 // and crosses are TensorFlow's (tf.feature_column), number by number.
 //
-// A raw column is [rows], or [rows, n] where each row has up to n values. A value that is missing counts nowhere: an
-// empty text, -1 among integers, and NaN among numbers where `.missing` says what stands for it.
+// A raw column is [rows], or [rows, n] if each row has up to n values. A missing value does not count: an empty text,
+// -1 among integers, and NaN among numbers if `.missing` replaces it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,8 +32,8 @@ namespace rill::data::features {
 
 // --- Columns ---------------------------------------------------------------------------------------------------------
 
-// A column: what is made of one raw column or of several. A name alone stands for the raw column of that name: a number
-// where one is expected, what it holds in crossed().
+// A column: computed from one raw column or several. A plain name is the raw column of that name: a number where one is
+// expected, its values in crossed().
 class Column {
  public:
   struct Node;
@@ -46,11 +46,11 @@ class Column {
 
   const std::string& name() const&;  // TensorFlow's: "age_bucketized", "age_bucketized_X_job"
   std::string name() const&& { return name(); }
-  bool is_categorical() const;  // whether it gives ids, which indicator() and embedding() make numbers of
-  bool is_dense() const;        // whether TensorFlow takes it as numbers: no ids, or those of bucketized()
-  int64_t buckets() const;      // of ids. Throws where it gives none
+  bool is_categorical() const;  // whether it yields ids, which indicator() and embedding() turn into numbers
+  bool is_dense() const;        // whether TensorFlow treats it as numbers: no ids, or those of bucketized()
+  int64_t buckets() const;      // the number of ids. Throws if it yields none
   int64_t width() const;        // in a Columns: of an embedding its dimension, of ids their buckets
-  const Node& node() const { return *node_; }  // what the library sees of it
+  const Node& node() const { return *node_; }  // for the library
 
  private:
   std::shared_ptr<const Node> node_;
@@ -59,7 +59,7 @@ class Column {
 struct NumericOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   Shape shape = {};                                      // of a row; default: one number
-  std::optional<double> missing = {};                    // stands for NaN
+  std::optional<double> missing = {};                    // replaces NaN
   std::function<Tensor(const Tensor&)> normalizer = {};  // of the f32 [rows, shape...]; keeps the shape
 };
 // Numbers as they are, f32.
@@ -68,8 +68,8 @@ Column numeric(const std::string& name, const NumericOptions& options = {}, Wher
 // a name, or a numeric column, which may have several numbers a row. NaN is in the last.
 Column bucketized(const Column& source, const std::vector<double>& boundaries, Where where = Where::current());
 
-// The id of each text, or whole number, in a list. What is not there is in one of `.unknown` buckets behind the list,
-// or has the id `.otherwise`; without either it counts as missing.
+// The id of each text, or integer, in a list. Others are in one of `.unknown` buckets after the list, or have the id
+// `.otherwise`; without either they count as missing.
 Column vocabulary(const std::string& name, const Words& words, const VocabularyOptions& options = {},
                   Where where = Where::current());
 Column vocabulary(const std::string& name, const Vocabulary& words, Where where = Where::current());
@@ -87,23 +87,23 @@ Column hashed(const std::string& name, int64_t buckets, const HashedOptions& opt
 
 struct IdentityOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  std::optional<int64_t> otherwise = {};  // stands for what is not in [0, buckets)
+  std::optional<int64_t> otherwise = {};  // the id of values outside [0, buckets)
 };
-// Integers in [0, buckets) are ids. Others throw where there is no `.otherwise`; what comes into a traced function
-// counts as missing there.
+// Integers in [0, buckets) are ids. Others throw without an `.otherwise`; for the arguments of a traced function they
+// count as missing.
 Column identity(const std::string& name, int64_t buckets, const IdentityOptions& options = {},
                 Where where = Where::current());
 
 struct CrossedOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   uint64_t key = 0xDECAFCAFFE;  // of the hash: TensorFlow's default
-  bool raw_last = false;        // names come behind columns in the hash, as where TensorFlow is given dense tensors
+  bool raw_last = false;        // names come after columns in the hash, as in TensorFlow with dense tensors
 };
-// One bucket for what several columns say together: of names, texts and integers as they are; of other columns their
-// ids. Of rows with several values, each combination. A row without one of them has none.
+// One bucket for the combination of several columns: of names, texts and integers as they are; of other columns their
+// ids. For rows with several values, each combination. A row that lacks one of them has none.
 Column crossed(const std::vector<Column>& columns, int64_t buckets, const CrossedOptions& options = {},
                Where where = Where::current());
-// The ids of a column, which count as much as the numbers of another raw column of as many values say.
+// The ids of a column, weighted by the numbers of another raw column with as many values.
 Column weighted(const Column& ids, const std::string& weights, Where where = Where::current());
 
 // How often, or with which weight, a row has each id: [rows, buckets].
@@ -121,28 +121,28 @@ struct EmbeddingOptions {
   std::optional<double> max_norm = {};  // a longer vector is scaled to this length as it is read
   std::string name = "";                // of the scope of its Variable; default: the column's name
 };
-// A vector for each id, which is learnt: the Variable "<name>/embedding_weights" [buckets, dimension]. A row without ids
-// gives zeros. Copies of the column share the Variable.
+// A trained vector for each id: the Variable "<name>/embedding_weights" [buckets, dimension]. A row without ids gives
+// zeros. Copies of the column share the Variable.
 Column embedding(const Column& ids, int64_t dimension, const EmbeddingOptions& options = {},
                  Where where = Where::current());
-// The same vectors for the ids of several columns, which must have as many buckets.
+// The same vectors for the ids of several columns, which must have equally many buckets.
 std::vector<Column> shared_embeddings(const std::vector<Column>& ids, int64_t dimension,
                                       const EmbeddingOptions& options = {}, Where where = Where::current());
 
 // --- Tables into tensors ---------------------------------------------------------------------------------------------
 
-// Applies columns to tables. What gives ids is taken as an indicator, a name as numeric(name).
+// Applies columns to tables. Columns of ids are used as indicators, a name as numeric(name).
 class Columns {
  public:
   explicit Columns(const std::vector<Column>& columns, Where where = Where::current());
   Columns(const Columns&) = default;  // and no move, as of a Column
   Columns& operator=(const Columns&) = default;
 
-  // f32 [rows, width]: what the columns give, side by side in the order in which they were given. (TensorFlow puts them
-  // in the order of their names: sorted() does.) Columns of the table that none asks for are not looked at.
+  // f32 [rows, width]: the columns' numbers, side by side in the order of the columns. (TensorFlow orders them by their
+  // names: sorted() does.) Columns of the table that are not used are not read.
   Tensor operator()(const Table& table, Where where = Where::current()) const;
-  // The same as a sparse matrix, for linear models: of ids what they name alone, of an indicator of 10^6 buckets one
-  // element a row. Not of embeddings.
+  // The same as a sparse matrix, for linear models: for ids only their elements, for an indicator of 10^6 buckets one
+  // element for each row. Not for embeddings.
   SparseTensor sparse(const Table& table, Where where = Where::current()) const;
   // A table by a vector of raw columns, in the order of inputs(): for functions whose arguments they are.
   Tensor operator()(const std::vector<Tensor>& raw, Where where = Where::current()) const {
@@ -157,7 +157,7 @@ class Columns {
   std::vector<Column> columns() const&& { return columns_; }
   Columns sorted() const;                   // by name, as TensorFlow has them
   std::vector<std::string> inputs() const;  // the raw columns, each once
-  // What a traced function of the raw columns takes, by their names, of any number of rows.
+  // The arguments of a traced function of the raw columns, by their names, for any number of rows.
   std::vector<ArgSpec> signature(Where where = Where::current()) const;
   // Tables of embeddings, each once.
   std::vector<Variable> variables() const;
@@ -167,7 +167,7 @@ class Columns {
   std::vector<Column> columns_;
 };
 
-// What a sequence is as a tensor.
+// A sequence as a tensor.
 struct Sequence {
   Tensor values;   // f32 [rows, steps, width]; zeros where a step is missing
   Tensor lengths;  // i64 [rows]: up to the last step that one of the columns has

@@ -1,5 +1,5 @@
-// The IDX reader. Files come from anywhere, so every size is checked against the bytes that are there before it is
-// used. Start at read_idx.
+// The IDX reader. Files may come from anywhere, so every size is checked against the available bytes before it is used.
+// Start at read_idx.
 #include "rill/data/idx.h"
 
 #include <zlib.h>
@@ -75,11 +75,11 @@ void copy_swapped(const char* from, char* to, size_t bytes, size_t size) {
     for (size_t b = 0; b < size; ++b) to[i + b] = from[i + size - 1 - b];
 }
 
-// What the head of a file says of it.
+// The header of a file.
 struct Head {
   Spec spec;
   size_t bytes;            // its own
-  uint64_t element_bytes;  // what is to follow
+  uint64_t element_bytes;  // of the data
   bool sound;              // whether a tensor can be so large
 };
 
@@ -104,7 +104,8 @@ Head read_head(const File& file, uint32_t magic, const char* what, std::string_v
   return head;
 }
 
-// All members of a gzip file (RFC 1952), each with its checksum; no more of them than `head_of` its content promises.
+// All members of a gzip file (RFC 1952), each with its checksum; no more of them than the header in its content
+// promises.
 template <class HeadOf>
 std::string unzip(const File& file, std::string& packed, HeadOf&& head_of) {
   z_stream stream = {};

@@ -55,9 +55,9 @@ class ImageFolder : public Dataset<std::pair<Tensor, int64_t>> {
   std::vector<std::string> classes_, paths_;
 };
 
-// The pictures below each folder in `folder`, read as they are asked for (needs librill_io). Of animations the first
-// frame. Throws where there is no folder or no picture; a file that cannot be read is an error when its turn comes,
-// which names it (ignore_errors() drops it).
+// The pictures below each folder in `folder`, read on demand (needs librill_io). For animations the first frame. Throws
+// if there is no folder or no picture; a file that cannot be read is an error when it is reached, which names it
+// (ignore_errors() drops it).
 ImageFolder image_folder(const std::string& folder, const ImageFolderOptions& options = {},
                          Where where = Where::current());
 

@@ -1,5 +1,5 @@
-// Item: one element of a pipeline, of whichever C++ type. Stages that do not look into elements (shuffle, prefetch,
-// take, ...) are compiled once for all types; those that do are made by Dataset<T>, which knows the type.
+// Item: one element of a pipeline, of any C++ type. Stages that do not look into elements (shuffle, prefetch, take,
+// ...) are compiled once for all types; those that do are made by Dataset<T>, which knows the type.
 #pragma once
 #include <cstddef>
 #include <new>
@@ -13,7 +13,7 @@
 namespace rill::data {
 
 namespace detail {
-// What an Item has to know of the type of its value.
+// The operations on the type of an Item's value.
 struct ItemType {
   void (*move)(void* from, void* to);  // and destroys `from`
   void (*copy)(const void* from, void* to);
@@ -58,7 +58,7 @@ class Item {
   ~Item() { clear(); }
 
   explicit operator bool() const { return type_ != nullptr; }
-  // The value. T is the type that the item was made of: Dataset<T> sees to it.
+  // The value. T is the type from which the item was made: Dataset<T> ensures that.
   template <class T>
   T& as() {
     return *static_cast<T*>(value());

@@ -1,4 +1,4 @@
-// How rows become batches, and batches rows: of tensors alone, whatever they stand in (element.h).
+// How rows become batches, and batches rows: for tensors only, whatever contains them (element.h).
 #pragma once
 #include <memory>
 
@@ -20,7 +20,7 @@ int64_t bucket_of(int64_t length, const std::vector<int64_t>& bounds);
 // The size of the tensors' first axes, which must be one.
 int64_t rows_of(const std::vector<Tensor>& tensors, const char* op);
 Tensor row_of(const Tensor& t, int64_t i);
-// Of each, the rows that worker `index` of `count` has.
+// The rows of each that belong to worker `index` of `count`.
 void cut_rows(std::vector<Tensor>& tensors, int64_t count, int64_t index);
 // Those rows of each, stacked.
 std::vector<Tensor> rows_at(const std::vector<Tensor>& tensors, const std::vector<int64_t>& indices);

@@ -1,4 +1,4 @@
-// What the transformations of a Dataset can be told. Options are given by name: ds.map(f, {.threads = 4}).
+// The options of a Dataset's transformations. Options are given by name: ds.map(f, {.threads = 4}).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,19 +14,19 @@ namespace rill::data {
 
 struct MapOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  // How many elements are worked on at once, on threads that all pipelines share. 0: as many as the machine has cores.
+  // How many elements are computed at once, on threads that all pipelines share. 0: as many as the machine has cores.
   int threads = 1;
   // With false, an element is given as soon as it is ready: a slow one holds up no others, and the order differs from
   // run to run.
   bool ordered = true;
-  // What f draws by random ops follows from this, the epoch and the element's number: it is the same for any number of
+  // The random draws of f follow from this, the epoch and the element's number: they are the same for any number of
   // threads and after restore(). Without one, each pass draws a seed from the process's generator (random::seed).
   std::optional<uint64_t> seed = {};
 };
 
 struct BatchOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  bool partial = true;  // whether the last batch may be smaller; otherwise what is left over is dropped
+  bool partial = true;  // whether the last batch may be smaller; otherwise the remaining elements are dropped
 };
 
 struct PaddedBatchOptions {
@@ -43,8 +43,8 @@ struct ShuffleOptions {
   // Without one, each pass draws a seed from the process's generator (random::seed).
   std::optional<uint64_t> seed = {};
   bool each_epoch = true;  // with false, all epochs of repeat() have one order
-  // That the elements of the buffer take, about; one is always held. Only of a shuffle() by a buffer, whose number of
-  // elements need not be said then.
+  // The memory of the buffer's elements, about; one is always held. Only for a shuffle() by a buffer, whose number of
+  // elements is then optional.
   int64_t bytes = INT64_MAX;
 };
 
@@ -67,12 +67,12 @@ struct InterleaveOptions {
 struct SampleOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   std::optional<uint64_t> seed = {};  // as in ShuffleOptions
-  bool stop_at_first_end = false;     // otherwise goes on with those that are left
+  bool stop_at_first_end = false;     // otherwise continues with the remaining ones
 };
 
 struct PrefetchOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  int64_t depth = 0;                      // how many elements are kept ready. 0: as many as it takes, 2 to 64
+  int64_t depth = 0;                      // how many elements are kept ready. 0: as many as needed, 2 to 64
   int64_t most_bytes = int64_t(1) << 28;  // that they take, about; one is always read
   MaybeDevice device = {};                // where their tensors are put
 };
@@ -80,8 +80,8 @@ struct PrefetchOptions {
 struct CacheOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   int64_t most_bytes = INT64_MAX;  // more is an error, so that a cache does not fill the memory (or the disk) unseen
-  // Where elements are kept in place of the memory: a file that later programs read as well. Whoever changes the
-  // pipeline before it removes the file.
+  // Keeps elements in a file instead of memory, which later programs read as well. If the pipeline before it changes,
+  // remove the file.
   std::string file = {};
 };
 
@@ -99,8 +99,8 @@ struct WindowOptions {
 
 struct ShardOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  // Cuts each element along its tensors' first axes in place of the sequence: of batches, each worker gets its rows. So
-  // all have equally many steps, on parts of the same batches as one alone has whole.
+  // Splits each element along its tensors' first axes instead of the sequence: for batches, each worker gets its rows.
+  // So all have equally many steps, on parts of the same batches that a single worker would have.
   bool within_batch = false;
 };
 
@@ -118,14 +118,15 @@ struct PipelineOptions {
 
 struct IgnoreErrorsOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  bool log = true;              // says on stderr what is dropped, at most a line a second
+  bool log = true;              // reports dropped elements on stderr, at most one line a second
   int64_t at_most = INT64_MAX;  // one more is an error
 };
 
 struct IteratorOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   uint64_t epoch = 0;  // shuffles with a seed order by it, as they do in repeat()
-  bool stats = false;  // counts what the stages do, for stats(): some ten nanoseconds an element and stage
+  // Collects statistics of the stages, for stats(): about ten nanoseconds for each element and stage.
+  bool stats = false;
   bool spans = false;  // counts, and keeps when each was at work: a time line for export_profile(stats(), "look.json")
 };
 

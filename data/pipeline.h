@@ -32,7 +32,7 @@ class Pipeline {
   void require_own(std::string_view op, const Where& where) const;
   void require_cursor(std::string_view op, const Where& where) const;  // none where it was moved from
   bool is_of_parent() const;  // it was made before a fork(), and this is the child
-  // In a child the threads that used the cursor are missing, in the middle of their work: it is not touched again.
+  // After fork() the child lacks the threads that used the cursor, in the middle of their work: it is never used again.
   void leave_to_parent();
 
   CursorPtr open() const;
@@ -45,7 +45,7 @@ class Pipeline {
   IteratorOptions options_;
   uint64_t seed_ = 0;
   uint64_t forks_;
-  mutable std::optional<Variable> variable_;  // for checkpoints, made when the first asks
+  mutable std::optional<Variable> variable_;  // for checkpoints, made on first use
   mutable Tensor written_;                    // that it holds, unless a checkpoint was restored
 };
 

@@ -1,4 +1,4 @@
-// Where datasets come from: tensors, numbers, functions, and files.
+// The sources of datasets: tensors, numbers, functions, and files.
 #pragma once
 #include <concepts>
 #include <iterator>
@@ -43,7 +43,7 @@ Dataset<T> from_tensors(T value, Where where = Where::current()) {
 Dataset<int64_t> range(int64_t stop, Where where = Where::current());
 Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step = 1, Where where = Where::current());
 
-// What f() gives, an optional, until it gives nothing. Each pass has a copy of f as it was given here. A pass that is
+// The results of f(), an optional, until it is empty. Each pass has its own copy of the original f. A pass that is
 // restored calls it again from the beginning.
 template <class F>
   requires std::invocable<F&>
@@ -88,7 +88,7 @@ auto from_generator(I begin, I end, Where where = Where::current()) {
 Dataset<std::vector<Tensor>> from_table(const Table& table, Where where = Where::current());
 struct FromTableOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  std::string label;  // the column that is to be told from the others
+  std::string label;  // the column to be predicted
 };
 // The rows as {a table of one row without the label, the label}: from_table(iris, {.label = "species"}).
 Dataset<std::pair<Table, Tensor>> from_table(const Table& table, const FromTableOptions& options,

@@ -1,5 +1,5 @@
-// What a pipeline is made of. A Stage is one step of the recipe, a source or a transformation: immutable, shared, and
-// free of any position. A Cursor is one pass through it: it belongs to one Iterator and is used by one thread at a time.
+// The parts of a pipeline. A Stage is one step of the recipe, a source or a transformation: immutable, shared, and
+// without a position. A Cursor is one pass through it: it belongs to one Iterator and is used by one thread at a time.
 //
 // Stages are written against these two; dataset.h gives them their C++ types. Three things make a stage a good citizen:
 //
@@ -27,14 +27,14 @@ namespace rill::data {
 // The size of a dataset that never ends.
 inline constexpr int64_t endless = INT64_MAX;
 
-// What a pass through a pipeline is opened with.
+// The settings with which a pass through a pipeline is opened.
 struct Pass {
-  uint64_t epoch = 0;  // of a repeated dataset, or as Iterator was told: shuffles order by it
-  // What stages draw from that were given no seed, and part of an iterator's state: each hands its inputs another one.
+  uint64_t epoch = 0;  // of a repeated dataset, or given to Iterator: shuffles depend on it
+  // For stages without a seed of their own, and part of an iterator's state: each stage derives those of its inputs.
   uint64_t seed = 0;
   bool repeated = false;         // a repeat() counts the epochs
   int most_threads = INT_MAX;    // that one stage may use (with_options)
-  class Stats* stats = nullptr;  // counts what the stages do, where somebody wants to know (stats.h)
+  class Stats* stats = nullptr;  // if not null, collects statistics of the stages (stats.h)
 
   Pass for_input(uint64_t which = 0) const;
   // For a dataset that is made during the pass, for element `number`: its stages are not counted by themselves.
@@ -52,10 +52,10 @@ class Cursor {
   Cursor(const Cursor&) = delete;
   // The next element; an empty item at the end, and ever after.
   virtual Item next() = 0;
-  // The next elements, n at most, as batch() stacks them, where the stage can do that at once; `count`: how many. An empty
-  // item where it cannot, or at the end.
+  // The next elements, n at most, as batch() stacks them, if the stage can do that at once; `count`: how many. An empty
+  // item if it cannot, or at the end.
   virtual Item next_stacked(int64_t n, int64_t& count);
-  // Goes past n elements, or to the end; says how many there were.
+  // Skips n elements, or to the end; returns how many there were.
   virtual int64_t skip(int64_t n);
   virtual void save(StateWriter& w) const = 0;
   virtual void restore(StateReader& r) = 0;
@@ -94,17 +94,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
   virtual Item at(int64_t i, const Pass& pass) const;
   // Elements by number, as batch() stacks them; an empty item where the stage cannot do that at once.
   virtual Item stacked(const std::vector<int64_t>& indices) const;
-  // On how many threads elements are made, at most, by this stage and those before it.
+  // The largest number of threads that compute elements in this stage and those before it.
   int threads() const;
   virtual int own_threads() const { return 1; }
-  // A pass in another order, of an indexed stage: by at(), on as many threads.
+  // A pass in another order, for an indexed stage: by at(), on so many threads.
   virtual CursorPtr open_in(std::shared_ptr<const Order> order, const Pass& pass) const;
 
   const std::string& name() const { return name_; }
   const Where& where() const { return where_; }
   const std::vector<StagePtr>& inputs() const { return inputs_; }
   const StagePtr& input() const { return inputs_[0]; }
-  // What stands behind the name where the stages are printed: "(4)".
+  // Printed after the stage's name: "(4)".
   virtual std::string details() const { return ""; }
 
  private:
@@ -116,12 +116,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
 // The stages as a tree, a line each, the last one first.
 std::string describe(const Stage& stage);
-// The stages' names, by which what was kept of another pipeline is known. Sizes and lines may have changed.
+// The stages' names, which identify the pipeline of a stored state. Sizes and lines may have changed.
 std::string names_of(const Stage& stage);
 // [NAME] with the line where the stage was made.
 [[noreturn]] void fail_in(const Stage& stage, const std::string& message);
-// Throws what is being handled again, under the stage's name and line, with the element's number and, where the element
-// that went in holds a text (a path, say), that. Out of a catch block.
+// Rethrows the current exception, under the stage's name and line, with the element's number and, if the input element
+// holds a text (a path, say), that. For use in a catch block.
 [[noreturn]] void fail_at_element(const Stage& stage, int64_t number, Item* input);
 
 }  // namespace rill::data

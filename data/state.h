@@ -1,5 +1,6 @@
-// Where a pass stands, as bytes: what Iterator::save() gives and restore() takes. Each stage writes what it needs and
-// reads it in the same order; the stages' names come first, so that another pipeline's state is refused.
+// The position of a pass, as bytes: the result of Iterator::save() and the argument of restore(). Each stage writes
+// what it needs and reads it in the same order; the stages' names come first, so that another pipeline's state is
+// refused.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,7 +22,7 @@ class StateWriter {
 // A tensor's dtype, shape and elements; one that is undefined as such.
 void save_tensor(const Tensor& t, StateWriter& w);
 
-// Throws rill::Error where the bytes are not what a StateWriter made.
+// Throws rill::Error if the bytes are not from a StateWriter.
 class StateReader {
  public:
   explicit StateReader(std::string_view bytes) : rest_(bytes) {}
@@ -37,7 +38,7 @@ class StateReader {
 
 // On the default device.
 Tensor read_tensor(StateReader& r);
-// Throws: what is read is not what was written.
+// Throws: the bytes read are not what was written.
 [[noreturn]] void fail_damaged();
 
 }  // namespace rill::data

@@ -1,4 +1,4 @@
-// What the stages of a pass do, counted: which one is slow. iterator({.stats = true}).stats() gives it.
+// Statistics of the stages of a pass: which one is slow. iterator({.stats = true}).stats() returns them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,12 +16,12 @@ struct StageStats {
   Where where;                  // the line that made it
   int depth = 0;                // 0: the last stage; its inputs: 1
   int threads = 1;              // that it may use
-  int64_t elements = 0;         // that it gave
-  double own_seconds = 0;       // in which somebody waited for this stage, and not for its inputs
+  int64_t elements = 0;         // that it returned
+  double own_seconds = 0;       // spent waiting for this stage, and not for its inputs
   double function_seconds = 0;  // in functions of the user's, on all threads
 };
 
-// A while in which somebody waited for a stage and those before it, or in which a function of its was called.
+// A time span in which a stage and those before it were waited for, or in which one of its functions ran.
 struct StageSpan {
   size_t stage = 0;  // the how manieth of PassStats::stages
   bool is_function = false;
@@ -35,7 +35,7 @@ struct PassStats {
   double seconds = 0;              // since the iterator was made
   double waiting_seconds = 0;      // of these, in next()
 
-  // Of the stage that takes longest for an element, where all run side by side: the index in `stages`.
+  // The index in `stages` of the stage that takes longest for an element, if all run in parallel.
   size_t slowest() const;
 };
 // A table, a line a stage, and what may help.

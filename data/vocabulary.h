@@ -1,4 +1,4 @@
-// Vocabulary: a list of words (or whole numbers) and their ids, for texts on their way into a model and out of it.
+// Vocabulary: a list of words (or integers) and their ids, for texts at the input and output of a model.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -18,7 +18,7 @@
 
 namespace rill::data {
 
-// What a vocabulary is made of: {"cook", "nurse"}, {10, 20}, or a vector of either.
+// The words of a vocabulary: {"cook", "nurse"}, {10, 20}, or a vector of either.
 struct Words {
   Words(std::initializer_list<std::string_view> list) : texts(list.begin(), list.end()), is_text(true) {}
   Words(std::initializer_list<int64_t> list) : numbers(list), is_text(false) {}
@@ -33,15 +33,15 @@ struct Words {
 
 struct VocabularyOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  int64_t unknown = 0;     // buckets behind the words, which what is unknown is hashed into, as TensorFlow does
-  int64_t otherwise = -1;  // without buckets, the id of what is unknown
+  int64_t unknown = 0;     // buckets after the words, into which unknown words are hashed, as in TensorFlow
+  int64_t otherwise = -1;  // without buckets, the id of unknown words
 };
 
 struct CountOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   int64_t most = -1;                      // at most so many words, the special ones included; -1: all
   int64_t at_least = 1;                   // words that were counted less often are left out
-  std::vector<std::string> special = {};  // stand first, counted or not: {"[PAD]", "[UNK]"}
+  std::vector<std::string> special = {};  // come first, counted or not: {"[PAD]", "[UNK]"}
   VocabularyOptions ids = {};
 };
 
@@ -49,7 +49,7 @@ struct CountOptions {
 // be known only when that is called; exported.
 class Vocabulary {
  public:
-  // Throws where there are no words, or a word stands twice (naming both places).
+  // Throws if there are no words, or a word occurs twice (naming both indices).
   explicit Vocabulary(const Words& words, const VocabularyOptions& options = {}, Where where = Where::current());
   // The lines of a file; at most `most` of them, unless that is -1. A last line may lack its end.
   static Vocabulary from_file(const std::string& path, int64_t most = -1, const VocabularyOptions& options = {},

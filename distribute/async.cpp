@@ -1,5 +1,5 @@
-// See async.h. A collective that begins is two records: start_X gives a number, under which its data moves, and wait_X
-// takes the operand and the number. So a graph keeps the operand until then, and neither is ever left out.
+// See async.h. A collective that begins is two records: start_X returns a number, under which its data moves, and
+// wait_X takes the operand and the number. So a graph keeps the operand until then, and drops neither.
 #include "rill/distribute/async.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ struct StartedCalls {
   ForkMutex mutex;
   std::map<int64_t, Started> calls;
   int64_t last = 0;       // 0 is none
-  std::string forgotten;  // what the next one that begins says
+  std::string forgotten;  // reported by the next one that begins
 
   int64_t add(Started s) {
     const std::lock_guard<ForkMutex> lock(mutex);
@@ -109,7 +109,7 @@ Tensors jvp_wait(const JvpArgs& a) {
   const Tensor* in[] = {&a.tangent[0]};
   return apply(base, in, a.attrs, Where());
 }
-// Of rows nothing begins ahead.
+// For rows nothing begins ahead.
 Tensors batch_start(const BatchArgs& a) { return {full(Shape{a.size}, 0, i64)}; }
 Tensors batch_wait(const BatchArgs& a) {
   const Op& base = base_of(a.op);
@@ -156,7 +156,7 @@ const Op go_on_op({.name = "ranks_go_on",
                    .no_gradient = "it gives nothing",
                    .call =
                        [](Operands, AttrsView) {
-                         Begun::go_on();
+                         Begun::advance();
                          return Tensors();
                        },
                    .effect = true});
@@ -177,7 +177,7 @@ struct Pending::State {
   State(const State&) = delete;
   ~State() {
     if (!waited.empty() || !number.defined()) return;
-    // What an exception has left behind is no mistake of its own.
+    // Collectives left behind by an exception are not a mistake of their own.
     const bool is_thrown = std::uncaught_exceptions() > exceptions;
     if (trace == 0 && is_thrown) started().take(number.item<int64_t>());
     if (is_thrown) return;
@@ -235,9 +235,9 @@ Tensor Pending::wait(Where where) {
   return out;
 }
 
-void let_go_on(const Where& where) {
+void advance_all(const Where& where) {
   if (listeners().trace) apply(go_on_op, Operands(), {}, where);
-  else Begun::go_on();
+  else Begun::advance();
 }
 
 std::string never_waited_for() {

@@ -1,13 +1,13 @@
-// Collectives that begin, and are waited for later: their data moves while the program computes.
+// Collectives that begin now and are waited for later: their data moves while the program computes.
 //
 //   distribute::Pending sum = distribute::start_all_reduce(g);  // ranks agree on the call here, in the program's order
 //   Tensor y = matmul(a, b);                                    // meanwhile
 //   Tensor total = sum.wait();                                  // the bits of all_reduce(g)
 //
-// Each rank waits for what it has begun in the order that it likes, once, and where it has begun it: in the same traced
-// function, or outside of all. What was begun keeps its operand, so that the name it had may stand for something else.
-// Data moves whenever this rank is in a call of distribute/, and while it waits. In a function both are nodes, between
-// which others run. Derivatives are those of the collective, and are not begun ahead.
+// Each rank waits for what it has begun in any order, once, and where it has begun it: in the same traced function, or
+// outside of all. A Pending keeps its operand, so the variable may be reassigned. Data moves whenever this rank is in a
+// call of distribute/, and while it waits. In a function both are nodes, between which others run. Derivatives are
+// those of the collective, and are not begun ahead.
 #pragma once
 #include <memory>
 #include <utility>
@@ -29,7 +29,7 @@ class [[nodiscard]] Pending {
   Tensor wait(Where where = Where::current());
   // Whether something has begun that was not waited for.
   bool is_pending() const;
-  // Gives up what it would give, without waiting, which is no mistake then. What has begun goes on.
+  // Drops the result, without waiting, which is then no mistake. The exchange itself continues.
   void drop();
 
   struct State;

@@ -44,7 +44,7 @@ Tensor on_host(const Tensor& t) { return moved_to(t, host_for(t.device())); }
 
 namespace {
 
-// What moves while the program goes on, and its result.
+// A tensor that moves while the program continues, and the result.
 class MovingTensor : public Moving {
  public:
   const Tensor& wait() {
@@ -64,30 +64,30 @@ class MovingTensor : public Moving {
   World* world_ = nullptr;
 };
 
-constexpr int64_t least_piece = 256 << 10;  // bytes: what is added while it is in the cache, and while others move
+constexpr int64_t min_piece = 256 << 10;  // bytes: added while it is in the cache, and while others move
 constexpr int64_t most_pieces = 32;
-constexpr int pieces_ahead = 2;  // that may come before the one that is added next
+constexpr int pieces_ahead = 2;  // that may arrive before the one that is added next
 
 // Each rank adds up its part of all ranks' tensors, piece by piece, and sends each piece to all, or keeps it.
 class AddUp final : public MovingTensor {
  public:
-  // Done: alone, or by notes.
+  // Done already: a single rank, or by notes.
   explicit AddUp(const Tensor& x) : MovingTensor(x) {}
-  // Where a part is kept, `out` is that part.
+  // If a part is kept, `out` is that part.
   AddUp(Running& run, const Tensor& x, Tensor out, Cut cut, Reduce reduce, bool keeps)
       : MovingTensor(run, x, std::move(out)), ranks_(run.ranks()), cut_(std::move(cut)) {
     me_ = run.me(), n_ = run.size(), size_ = width(x), reduce_ = reduce, keeps_ = keeps;
     const int64_t largest = *std::max_element(cut_.counts.begin(), cut_.counts.end());
-    each_ = std::max<int64_t>(least_piece / size_, (largest + most_pieces - 1) / most_pieces);
+    each_ = std::max<int64_t>(min_piece / size_, (largest + most_pieces - 1) / most_pieces);
     own_ = bytes_of(out_) + (keeps ? 0 : int64_t(cut_.places[size_t(me_)]) * size_);
     blocks_ = room(std::min(each_, int64_t(cut_.counts[size_t(me_)])) * pieces_ahead * n_ * size_);
     for (int i = 0; i < n_; ++i) tags_.push_back(i == me_ ? 0 : world_->tag_with(ranks_[size_t(i)]));
     for (int64_t k = 0; k < pieces_of(me_) && k < pieces_ahead; ++k) receive_piece(k);
     for (int d = 1; d < n_; ++d) send_parts((me_ + d) % n_);
-    go_on();
+    advance();
   }
 
-  void go_on() override {
+  void advance() override {
     while (world_ && added_ < pieces_of(me_) && take_done(coming_[added_ % pieces_ahead])) add_piece();
     take_done(going_);
     take_done(sums_);
@@ -129,7 +129,7 @@ class AddUp final : public MovingTensor {
       coming_[k % pieces_ahead].push_back(receive(from, block(k, from), count_in(me_, k), 0));
     }
   }
-  // This rank's share of a part, to the rank that adds it up; and there comes that one's sum.
+  // Sends this rank's portion of a part to the rank that adds it up, and receives that rank's sum.
   void send_parts(int rank) {
     for (int64_t k = 0; k < pieces_of(rank); ++k) {
       going_.push_back(send(rank, here(rank, k), count_in(rank, k), 0));
@@ -158,16 +158,16 @@ class AddUp final : public MovingTensor {
   Requests coming_[pieces_ahead], going_, sums_;
 };
 
-// Of many ranks, a power of two: each exchanges half of what it has with the rank beside it, half of that with the one two
-// further on, ..., and so has its part of the sum in the order of the tree; then the parts go back the same way. That is
-// as many bytes as above, and two messages a doubling instead of two a rank.
+// For many ranks, a power of two: each exchanges half of its data with the adjacent rank, half of that with the one two
+// further on, ..., and so gets its part of the sum in the order of the tree; then the parts go back the same way. That
+// is as many bytes as above, and two messages for each doubling instead of two for each rank.
 class AddUpByHalves final : public MovingTensor {
  public:
   static bool serves(const Tensor& x, int ranks) {
     constexpr int least_ranks = 8;
-    constexpr int64_t most_a_rank = 64 << 10;  // bytes: beyond, what counts is to add while data comes
+    constexpr int64_t max_bytes_per_rank = 64 << 10;  // bytes: beyond, it is better to add while data arrives
     return ranks >= least_ranks && std::has_single_bit(unsigned(ranks)) && !is_half(x.dtype()) &&
-           count_of(x) * width(x) <= most_a_rank * ranks;
+           count_of(x) * width(x) <= max_bytes_per_rank * ranks;
   }
   AddUpByHalves(Running& run, const Tensor& x, Tensor out, Reduce reduce)
       : MovingTensor(run, Tensor(), std::move(out)), reduce_(reduce), me_(run.me()), size_(width(x)) {
@@ -180,9 +180,9 @@ class AddUpByHalves final : public MovingTensor {
     parts_.push_back({0, count_of(x)});
     came_ = room((count_of(x) + 1) / 2 * size_);
     begin_round();
-    go_on();
+    advance();
   }
-  void go_on() override {
+  void advance() override {
     while (!is_done() && is_exchanged()) end_round();
     if (is_done()) came_.reset();
   }
@@ -194,9 +194,9 @@ class AddUpByHalves final : public MovingTensor {
     int64_t count() const { return end - begin; }
   };
   char* at(const Part& p) { return bytes_of(out_) + p.begin * size_; }
-  // Of a round back, which of the rounds there it undoes.
+  // For a round back, the round forth that it reverses.
   size_t pair() const { return round_ < rounds_ ? round_ : 2 * rounds_ - 1 - round_; }
-  // What stays here of a part in a round, or goes.
+  // The part of `whole` that stays here in a round, or is sent.
   Part half(const Part& whole, size_t k, bool stays) const {
     const int64_t middle = whole.begin + whole.count() / 2;
     const bool is_first = (me_ >> k & 1) == 0;
@@ -242,7 +242,7 @@ class AddUpByHalves final : public MovingTensor {
   std::vector<void*> requests_;
 };
 
-// The sum of short tensors, which come with the notes by which ranks agree.
+// The sum of short tensors, which are sent with the notes by which ranks agree.
 void add_up_carried(Running& run, const Tensor& x, Reduce reduce, int64_t first, Tensor& out) {
   const int64_t bytes = int64_t(elements_of(x).size());
   char few[1024];
@@ -266,7 +266,7 @@ std::string detail_of(Reduce reduce) { return " (" + std::string(name(reduce)) +
 
 Tensor Begun::wait() const { return static_cast<MovingTensor&>(*moving_).wait(); }
 
-void Begun::go_on() {
+void Begun::advance() {
   World* world = World::now();
   if (!world || world->alone() || !world->is_own() || world->is_waiting()) return;
   const std::unique_lock lock(world->mutex);
@@ -315,7 +315,7 @@ bool is_text(const Tensor& x) { return x.dtype() == DType::string; }
 std::string* texts_of(Tensor& t) { return reinterpret_cast<std::string*>(t.mutable_rep()->data); }
 const std::string* texts_of(const Tensor& t) { return reinterpret_cast<const std::string*>(t.rep()->data); }
 
-// One behind the other.
+// Concatenated.
 struct Texts {
   std::vector<int64_t> lengths;
   std::string all;
@@ -368,11 +368,11 @@ void broadcast_texts(Running& run, Tensor& x, int64_t root) {
 
 namespace {
 
-// What moves in one part: requests of MPI that are begun at once.
+// Data that moves in one part: requests of MPI that are begun at once.
 class OnePart final : public MovingTensor {
  public:
   OnePart(Running& run, const Tensor& x, const Tensor& out) : MovingTensor(run, x, out) {}
-  void go_on() override {
+  void advance() override {
     std::erase_if(requests, [&](void* r) { return world_->mpi().test(r) != 0; });
     if (requests.empty()) x_ = Tensor();
   }

@@ -54,7 +54,7 @@ struct ReceiveAttrs : GroupAttrs {
   int64_t from = 0;
   Dims shape;
   DType dtype = DType::f32;
-  Device device = {};  // where it comes to; no field, for it is this process's
+  Device device = {};  // the result's device; not a field, for it is local to this process
   template <class S, class V>
   static void fields(S& s, V&& v) {
     GroupAttrs::fields(s, v);
@@ -66,29 +66,29 @@ struct ReceiveAttrs : GroupAttrs {
 
 class Moving;
 
-// An all_reduce whose data moves while the program goes on.
+// An all_reduce whose data moves while the program continues.
 class Begun {
  public:
   Begun() = default;
   // The result; waits for it.
   Tensor wait() const;
-  // Lets all that have begun go on, for nobody else does while this rank computes.
-  static void go_on();
+  // Advances all that have begun, for nothing else does while this rank computes.
+  static void advance();
 
  private:
   friend Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs);
   std::shared_ptr<Moving> moving_;
 };
-// x is dense, and nobody writes into it. Ranks agree on the call here.
+// x is dense, and must not be written to. Ranks agree on the call here.
 Begun begin_all_reduce(const Tensor& x, const ReduceAttrs& attrs);
-// What is left of a collective that has begun: gives its result, once.
+// The rest of a collective that has begun: returns its result, once.
 using Rest = Callback<Tensor()>;
 // Ranks agree on the call here, of the collective whose record has this name: all_reduce, all_reduce_by, all_gather,
 // reduce_scatter, broadcast, all_to_all or permute_ranks, with its attributes.
 Rest begin(std::string_view name, const Tensor& x, AttrsView attrs);
 // A dense tensor of the same elements, on its own.
 Tensor dense(const Tensor& t);
-// The tensor itself where it is on the host, else a copy there; and on another device.
+// The tensor itself if it is on the host, else a copy there; and on another device.
 Tensor on_host(const Tensor& t);
 Tensor moved_to(const Tensor& t, Device d);
 // The attributes of a call from here.

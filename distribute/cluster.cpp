@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view cluster_op = "distribute::Cluster";
 
-// A value of JSON: a text or a number as it stands there, a list, or fields.
+// A value of JSON: a text or a number as written, a list, or fields.
 struct JsonValue {
   enum class Kind { text, other, list, fields };
   Kind kind = Kind::other;
@@ -36,7 +36,7 @@ struct JsonValue {
   }
 };
 
-// What TF_CONFIG may hold, and no more: escapes in texts stand for the character behind them, and numbers are words.
+// The subset of JSON in TF_CONFIG: an escape in a text is the character after it, and numbers are words.
 class JsonReader {
  public:
   JsonReader(std::string_view text, const Where& where) : text_(text), where_(where) {}

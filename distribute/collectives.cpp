@@ -113,8 +113,8 @@ Tensor product_of_others(const Tensor& x, const Group& group) {
     if (r != group.rank()) product = product * all(r);
   return product;
 }
-// 1 / n where this rank's x is the largest (or smallest), one of n; else 0.
-Tensor share_of_extreme(const Tensor& x, const Tensor& extreme, const Group& group) {
+// 1 / n if this rank's x is the largest (or smallest), one of n; else 0.
+Tensor fraction_of_extreme(const Tensor& x, const Tensor& extreme, const Group& group) {
   const Tensor mine = astype(x == extreme, x.dtype());
   return mine / maximum(all_reduce(mine, Reduce::sum, group), ones_like(mine));
 }
@@ -123,10 +123,10 @@ Tensors vjp_all_reduce(const VjpArgs& a) {
   const auto& attrs = a.attrs.as<ReduceAttrs>();
   return {all_reduce(a.cotangent[0], attrs.reduce, group_named(attrs))};
 }
-// By what a change of this rank's x changes a product or an extreme.
+// The derivative of a product or an extreme by this rank's x.
 Tensor factor_of(const ReduceAttrs& attrs, const Tensor& in, const Tensor& out) {
   const Group group = group_named(attrs);
-  return attrs.reduce == Reduce::product ? product_of_others(in, group) : share_of_extreme(in, out, group);
+  return attrs.reduce == Reduce::product ? product_of_others(in, group) : fraction_of_extreme(in, out, group);
 }
 Tensors vjp_reduce_by(const VjpArgs& a) {
   const auto& attrs = a.attrs.as<ReduceAttrs>();
@@ -180,7 +180,7 @@ Tensors vjp_permute(const VjpArgs& a) {
 
 // --- vmap ------------------------------------------------------------------------------------------------------------
 
-// The rows' first axis is cut or made: it stays the first, and the batch stands behind it for a while.
+// The rows' first axis is split or made: it stays the first, and the batch axis comes after it meanwhile.
 Tensors batch_behind(const BatchArgs& a) {
   const Tensor x = moveaxis(with_batch(a, 0), 0, 1);
   const Tensor* in[] = {&x};
@@ -195,8 +195,8 @@ Tensors batch_gathered(const BatchArgs& a) {
 
 // --- GPUs ------------------------------------------------------------------------------------------------------------
 
-// Devices exchange by themselves what they can. Else ranks exchange what is on the host: of an operand on a GPU its copy
-// there, and the result is copied back.
+// Devices exchange directly if they can. Otherwise ranks exchange host memory: an operand on a GPU is copied there, and
+// the result is copied back.
 template <size_t n>
 struct FixedName {
   char text[n];

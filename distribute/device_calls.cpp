@@ -32,7 +32,7 @@ DeviceGroup::Wait waiting_in(Running& run) {
   return [&run](const Callback<bool()>& done) { run.world().finish(done, run.call()); };
 }
 
-// What is said of a failure, also when nobody of distribute/ waits any more: it ends the Session.
+// The message of a failure, also if nothing in distribute/ waits any more: it ends the Session.
 DeviceGroup::Message failure_of(Running& run) {
   return [call = run.call(), rank = run.world().rank()](const std::string& why) {
     const std::string message =
@@ -230,7 +230,7 @@ Rest begun(Running& run, DeviceGroup& group, const Tensor& x, Plan plan) {
   };
 }
 
-// Of all members at once; `plan` has the steps of this one.
+// For all members at once; `plan` has the steps of this one.
 std::optional<Rest> by_devices(std::string_view op, const GroupAttrs& a, const Tensor& given, const std::string& detail,
                                const Callback<Plan(Running&, DeviceGroup&, const Tensor&)>& plan) {
   const Tensor x = operand(given);
@@ -296,7 +296,7 @@ std::optional<Rest> begin_on_devices(std::string_view name, const Tensor& x, Att
 
 namespace {
 
-// The group of both, and this one's place there, where both have the tensor on a device.
+// The group of both, and this rank's index in it, if both have the tensor on a device.
 DeviceGroup* group_of_two(Running& run, Device d, int64_t peer, int& other) {
   int16_t mine = may_exchange(d) ? int16_t(d.index()) : int16_t(-1), theirs = -1;
   run.agree_with(peer, {reinterpret_cast<const char*>(&mine), sizeof mine},

@@ -14,7 +14,7 @@
 namespace rill::distribute {
 namespace {
 
-// Variables as a device sees them: some by copies, and the others where they are, read and assigned through it.
+// Variables as seen by a device: some by copies, and the others in place, read and assigned through it.
 class DeviceAnswers final : public ComputedAnswers {
  public:
   DeviceAnswers(Device device, const std::vector<Variable>& variables, const std::vector<Tensor>& copies)
@@ -51,7 +51,7 @@ Tensor combined(const Tensor& a, const Tensor& b, Reduce reduce) {
   }
   return a;
 }
-// Of parts [first, last), where the first of them is.
+// The sum of parts [first, last), on the device of the first of them.
 Tensor tree(const std::vector<Tensor>& parts, size_t first, size_t last, Reduce reduce) {
   if (last - first == 1) return parts[first];
   const size_t left = std::bit_floor(last - first - 1);

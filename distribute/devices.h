@@ -18,11 +18,11 @@
 
 namespace rill::distribute {
 
-// x in as many equal parts along an axis as there are devices, part i on device i. Throws where the axis is no multiple,
-// where there is no such device, or none is given.
+// x split into as many equal parts along an axis as there are devices, part i on device i. Throws if the axis is not a
+// multiple, if a device does not exist, or if none is given.
 std::vector<Tensor> shard(const Tensor& x, const std::vector<Device>& devices, int64_t axis = 0,
                           Where where = Where::current());
-// The whole of such parts, on one device.
+// Such parts joined, on one device.
 Tensor gather(const std::vector<Tensor>& parts, int64_t axis = 0, MaybeDevice device = {},
               Where where = Where::current());
 // Their sum (mean, ...), in the order of collectives.h, on the device of each. Throws where shapes or dtypes differ.
@@ -43,11 +43,11 @@ Tensor call_with(F& f, const std::vector<Tensor>& x, std::index_sequence<i...>) 
 }
 }  // namespace detail
 
-// The loss and its gradients by `variables`, as means over equal parts of a batch, x and y (and more), of which each
-// device has one: f(x, y) is called for each, where Variables are read on that device. All is added up in the order of
-// collectives.h: the bits are those of gradients_of_parts() with as many parts, on devices of one kind. Gradients are where
-// their Variables are. What f assigns to other Variables, the last device has said; draws of random numbers go on from
-// device to device.
+// The loss and its gradients by `variables`, as means over equal parts of a batch, x and y (and more), one for each
+// device: f(x, y) is called for each, with Variables read on that device. Everything is added up in the order of
+// collectives.h: the bits are those of gradients_of_parts() with as many parts, on devices of one kind. Gradients are
+// on their Variables' devices. Of f's assignments to other Variables, the last device's count; random draws continue
+// from device to device.
 template <class F, class... X>
 std::pair<Tensor, std::vector<Tensor>> gradients_on(const std::vector<Device>& devices,
                                                     const std::vector<Variable>& variables, F&& f, const X&... x) {

@@ -1,4 +1,4 @@
-// See experts.h. Tokens lie in rooms, [experts, room, width], of which part j goes to rank j.
+// See experts.h. Tokens are in slots, [experts, slots, width], of which part j goes to rank j.
 #include "rill/distribute/experts.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view experts_op = "ParallelExperts";
 
-// Draws those of all experts, and gives this rank's.
+// Draws the weights of all experts, and returns this rank's.
 nn::Initializer own_experts(const nn::Initializer& whole, const Group& group) {
   return [whole, group](const Shape& part, const nn::Fans& fans) {
     Shape shape = part;
@@ -70,7 +70,7 @@ ParallelExperts::ParallelExperts(int64_t n, int64_t wide, const ParallelExpertsO
   for (const nn::Param* p : {&up, &up_bias, &down, &down_bias}) lies_on(*p, o.group);
 }
 
-// What the experts make of rows [experts, room, width], each rank's of its own.
+// The experts' results for rows [experts, room, width], each rank's by its own experts.
 Tensor ParallelExperts::made_of(const Tensor& rows, int64_t width, const nn::Call& call) const {
   const int64_t n = options.group.size(), own = experts / n;
   const Dim room = rows.shape()[1];

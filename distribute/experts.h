@@ -1,4 +1,4 @@
-// Experts that lie on several ranks: each token travels to its experts and back.
+// Experts distributed over several ranks: each token is sent to its experts and back.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,21 +12,22 @@ namespace rill::distribute {
 
 struct ParallelExpertsOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  Group group = {};       // the ranks that the experts lie on, in order
+  Group group = {};       // the ranks of the experts, in order
   int64_t top = 2;        // experts that a token is sent to
   bool normalize = true;  // their weights sum to 1
-  // An expert takes at most factor * tokens * top / experts of each rank's tokens, the first ones; of the others it gives 0.
-  // Without one, as many as it gets: rooms are as large as the fullest, or in a traced function as there are tokens.
+  // An expert processes at most factor * tokens * top / experts of each rank's tokens, the first ones; for the others
+  // it returns 0. Without a factor, all it gets: buffers are as large as the fullest or, in a traced function, as the
+  // number of tokens.
   std::optional<double> capacity = {};
   nn::Activation activation = static_cast<Tensor (*)(const Tensor&, Where)>(relu);
   nn::Initializer kernel_initializer = nn::glorot_uniform;  // of all experts, of which each rank takes its own
   std::string name = "experts";
 };
 
-// nn::MixtureOfExperts, of whose experts each rank has its share and of whose tokens each rank has some: two all_to_all,
-// and as many on the way back (Lepikhin et al.: GShard, 2021). Seeded alike on all ranks, it computes what that one with
-// {.sparse = true} computes of each rank's tokens. The gradients of the experts are means over the ranks' losses, already:
-// those of all else, the router's too, are this rank's, and mean_of_gradients() averages them.
+// nn::MixtureOfExperts with a portion of the experts and of the tokens on each rank: two all_to_all, and as many on the
+// way back (Lepikhin et al.: GShard, 2021). With equal seeds on all ranks, it computes what that layer with {.sparse =
+// true} computes for each rank's tokens. The gradients of the experts are already means over the ranks' losses; all
+// others, the router's too, are this rank's, and mean_of_gradients() averages them.
 class ParallelExperts {
  public:
   // Throws where `experts` is no multiple of the number of ranks.

@@ -33,7 +33,7 @@ Tensor fan_in(const Tensor& part, const Group& group, Where where) {
 
 namespace {
 
-// Draws the whole, whose axis is `n` times as long, and gives this rank's part.
+// Draws the full parameter, whose axis is `n` times as long, and returns this rank's part.
 nn::Initializer part_of(const nn::Initializer& whole, size_t axis, const Group& group) {
   return [whole, axis, group](const Shape& part) {
     Shape shape = part;
@@ -90,7 +90,7 @@ Tensor RowParallelDense::operator()(const Tensor& x, const nn::Call& call, Where
 
 namespace {
 
-// Ids among those of this rank. Where they are another's, 0; where they are nobody's, as they are, for the lookup to reject.
+// Ids within this rank's rows: 0 for another rank's, and unchanged for invalid ones, which the lookup rejects.
 struct OwnIds {
   Tensor is_mine, local;
   OwnIds(std::string_view op, const Tensor& ids, int64_t part, const Group& group, const Where& where) {

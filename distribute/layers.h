@@ -1,13 +1,13 @@
-// Layers that compute with other ranks: normalisation over the whole batch, and Dense layers whose weights lie on several
-// ranks. Two of these one behind the other make a block without communication between them:
+// Layers that compute with other ranks: normalisation over the full batch, and Dense layers whose weights are
+// distributed over several ranks. Two of these in sequence are a block without communication between them:
 //
 //   distribute::ColumnParallelDense up{256, {.group = mesh.group("model"), .activation = gelu}};
 //   distribute::RowParallelDense down{64, {.group = mesh.group("model")}};
 //   y = down(up(x));   // one sum over ranks, and one on the way back
 //
-// Their gradients are those of one rank's loss, which all ranks of the group compute alike from the same x: no sum over
-// ranks is asked for again (as in Megatron-LM; Shoeybi et al., 2019). A GradientTape that averages over data goes with
-// them: distribute::GradientTape tape({.group = mesh.group("data")}).
+// Their gradients are those of one rank's loss, which all ranks of the group compute equally from the same x: no
+// further sum over ranks is needed (as in Megatron-LM; Shoeybi et al., 2019). It combines with a GradientTape that
+// averages over data: distribute::GradientTape tape({.group = mesh.group("data")}).
 #pragma once
 #include <optional>
 
@@ -19,28 +19,28 @@
 
 namespace rill::distribute {
 
-// x, the same on all ranks of the group, as what each goes on with in its own way: on the way back, the sum of what came
-// of it on each.
+// x, the same on all ranks of the group, as the input of different computations on each: the gradient is the sum over
+// their gradients.
 Tensor fan_out(const Tensor& x, const Group& group = {}, Where where = Where::current());
-// The sum over the ranks of parts, with which all go on alike: on the way back, each part gets what came, once.
+// The sum of the ranks' parts, used equally on all: each part gets the gradient, once.
 Tensor fan_in(const Tensor& part, const Group& group = {}, Where where = Where::current());
 
 struct ParallelDenseOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  Group group = {};  // the ranks that the layer lies on
-  // The axis of tokens of which each rank has a part: a ColumnParallelDense takes those of this rank and gathers them, a
-  // RowParallelDense gives them. What lies between two such blocks (norms, dropout) is computed of this rank's tokens, and
-  // the gradients of its parameters, and of the biases behind the rows, are sums over the ranks that nobody has added up.
+  Group group = {};  // the ranks over which the layer is distributed
+  // The axis of tokens of which each rank has a part: a ColumnParallelDense gathers those of this rank and others, a
+  // RowParallelDense returns this rank's. Layers between two such blocks (norms, dropout) process this rank's tokens,
+  // and the gradients of their parameters, and of the biases after the rows, still have to be summed over the ranks.
   std::optional<int64_t> tokens = {};
   nn::Activation activation = {};
   bool use_bias = true;
-  nn::Initializer kernel_initializer = nn::glorot_uniform;  // of the whole, of which each rank takes its part
+  nn::Initializer kernel_initializer = nn::glorot_uniform;  // for the full kernel, of which each rank takes its part
   nn::Initializer bias_initializer = nn::constant(0);
   std::string name = "dense";
 };
 
-// nn::Dense, of whose outputs each rank computes its part, in order: [..., in] to [..., out / n]. Seeded alike on all
-// ranks, the weights are those of nn::Dense(out) on one.
+// nn::Dense, of whose outputs each rank computes its part, in order: [..., in] to [..., out / n]. With equal seeds on
+// all ranks, the weights are those of nn::Dense(out) on one.
 class ColumnParallelDense {
  public:
   // Throws where `out` is no multiple of the number of ranks.
@@ -56,8 +56,8 @@ class ColumnParallelDense {
   nn::Param bias;    // [out / n]
 };
 
-// nn::Dense, of whose inputs each rank has its part, as ColumnParallelDense gives them: [..., in / n] to [..., out], the
-// same on all ranks. The bias and the activation come behind the sum over ranks.
+// nn::Dense, of whose inputs each rank has its part, as from ColumnParallelDense: [..., in / n] to [..., out], the same
+// on all ranks. The bias and the activation are applied after the sum over ranks.
 class RowParallelDense {
  public:
   explicit RowParallelDense(int64_t out, const ParallelDenseOptions& options = {}, Where where = Where::current());
@@ -74,13 +74,13 @@ class RowParallelDense {
 
 struct VocabularyParallelEmbeddingOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
-  Group group = {};                                        // the ranks that the table lies on
-  nn::Initializer initializer = nn::uniform(-0.05, 0.05);  // of the whole, of which each rank takes its rows
+  Group group = {};                                        // the ranks over which the table is distributed
+  nn::Initializer initializer = nn::uniform(-0.05, 0.05);  // for the full table, of which each rank takes its rows
   std::string name = "embedding";
 };
 
-// nn::Embedding, of whose table each rank has its rows, in order. All ranks of the group look up the same ids, and get the
-// same rows. Seeded alike on all ranks, the table is that of nn::Embedding(count, size) on one.
+// nn::Embedding, with a part of the table's rows on each rank, in order. All ranks of the group look up the same ids,
+// and get the same rows. With equal seeds on all ranks, the table is that of nn::Embedding(count, size) on one.
 class VocabularyParallelEmbedding {
  public:
   // Throws where `count` is no multiple of the number of ranks.
@@ -97,12 +97,12 @@ class VocabularyParallelEmbedding {
 };
 
 // rill::sparse_softmax_cross_entropy() of logits [..., classes] of which each rank has its part, [..., classes / n], as
-// ColumnParallelDense gives them; labels [...] are the same on all ranks, and so is the result. The whole logits are on none.
+// from ColumnParallelDense; labels [...] are the same on all ranks, and so is the result. No rank has the full logits.
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const Group& group = {},
                                     Where where = Where::current());
 
-// nn::BatchNorm whose statistics, in training, are those of the ranks' batches together, each counting alike. All of
-// them have to call it, in training and in inference alike.
+// nn::BatchNorm with the statistics, in training, of the ranks' batches together, weighted equally. All of them have to
+// call it, in training and in inference.
 class SyncBatchNorm : public nn::BatchNorm {
  public:
   explicit SyncBatchNorm(const nn::BatchNormOptions& options = {}, const Group& group = {},

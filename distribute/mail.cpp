@@ -15,8 +15,8 @@ struct Mail::Head {
 };
 
 namespace {
-constexpr size_t inbox_size = 8;   // so that a note that comes while others are read finds a place
-constexpr size_t most_closed = 4;  // of them that may wait to be opened again
+constexpr size_t inbox_size = 8;   // so that a note that arrives while others are read has a slot
+constexpr size_t most_closed = 4;  // the number of slots that may wait to be opened again
 }  // namespace
 
 Mail::Mail(const Mpi& mpi, void* channel) : mpi_(mpi), channel_(channel) {

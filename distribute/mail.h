@@ -1,5 +1,5 @@
-// Mail: the notes that ranks send each other, each a few numbers and a short text or tensor. Notes of two ranks arrive in
-// order. What notes mean is in world.cpp.
+// Mail: the notes that ranks send each other, each a few numbers and a short text or tensor. Notes between two ranks
+// arrive in order. The meaning of notes is in world.cpp.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,12 +12,12 @@ namespace rill::distribute {
 struct Mpi;
 
 enum class NoteKind : int32_t {
-  call,     // that its rank makes a call, by `hash`; with what the call carries
-  asks,     // as it calls something else: what does that one call? With its own call
+  call,     // its rank makes a call, with this `hash`; with the data that the call carries
+  asks,     // the sender makes a different call: what is the receiver's? With its own call
   tells,    // the answer
-  broken,   // two calls that did not agree, or what a rank died of; passed on to all
-  waits,    // who waits for whom, from the rank on that asks for it; passed on to the one that is waited for
-  stands,   // to that rank: how far it has come
+  broken,   // two calls that did not agree, or the error of a rank; forwarded to all
+  waits,    // who waits for whom, from the rank that asks; forwarded to the one that is waited for
+  stands,   // to that rank: how far the sender has got
   is_gone,  // the last of a rank that has failed
 };
 
@@ -36,7 +36,7 @@ class Mail {
   Mail(const Mail&) = delete;
   ~Mail();
   void tell(int rank, NoteKind kind, int32_t number, uint64_t hash, std::span<const char> text);
-  // Whether one has come; then it is in `note`, and who sent it in `from`.
+  // Whether one has arrived; then it is in `note`, and its sender in `from`.
   bool hear(int& from, Note& note);
   // Lets go of what MPI has sent; whether that is all. MPI sends on while notes are heard.
   bool is_sent();
@@ -55,8 +55,8 @@ class Mail {
   void* channel_;
   std::vector<Letter> inbox_, sending_;
   std::vector<std::unique_ptr<char[]>> spare_;
-  size_t next_ = 0;    // of the inbox: where the next one comes
-  size_t closed_ = 0;  // before it: those read, where none can come
+  size_t next_ = 0;    // the next slot of the inbox
+  size_t closed_ = 0;  // the number of slots before it that were read, and in which no note can arrive
 };
 
 }  // namespace rill::distribute

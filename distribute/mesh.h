@@ -1,4 +1,4 @@
-// A Mesh: the ranks as an array with named axes, and tensors that are cut along some of them.
+// A Mesh: the ranks as an array with named axes, and tensors that are split along some of them.
 //
 //   distribute::Mesh mesh({{"data", 2}, {"model", 4}});                  // 8 ranks
 //   Tensor part = distribute::shard(w, mesh, {none, "model"});           // a quarter of w's columns
@@ -35,7 +35,7 @@ class Mesh {
   // How many ranks there are along an axis, and where this one is. Each throws where there is no such axis.
   int64_t size(const std::string& axis, Where where = Where::current()) const;
   int64_t rank(const std::string& axis, Where where = Where::current()) const;
-  // The ranks that differ from this one along this axis alone, in its order, this one included.
+  // The ranks that differ from this one only along this axis, in its order, including this one.
   Group group(const std::string& axis, Where where = Where::current()) const;
 
  private:
@@ -44,8 +44,8 @@ class Mesh {
   std::vector<MeshAxis> axes_;
 };
 
-// For each axis of a tensor, the axis of the mesh that it is cut along, or none: {"data", none}. Axes that are not named
-// at the end are whole.
+// For each axis of a tensor, the axis of the mesh along which it is split, or none: {"data", none}. Axes that are left
+// out at the end are not split.
 class Layout {
  public:
   struct Along {
@@ -63,10 +63,10 @@ class Layout {
   std::vector<Along> axes_;
 };
 
-// This rank's part of x, which all ranks have whole. Throws where an axis is not a multiple of the ranks along its mesh
-// axis, and where the layout names more axes than there are, or one twice.
+// This rank's part of x, which is complete on all ranks. Throws if an axis is not a multiple of the ranks along its
+// mesh axis, and if the layout names more axes than there are, or one twice.
 Tensor shard(const Tensor& x, const Mesh& mesh, const Layout& layout, Where where = Where::current());
-// The whole of which each rank has such a part, on every rank.
+// The full tensor of which each rank has such a part, on every rank.
 Tensor gather(const Tensor& x, const Mesh& mesh, const Layout& layout, Where where = Where::current());
 
 }  // namespace rill::distribute

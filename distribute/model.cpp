@@ -10,7 +10,7 @@
 namespace rill::distribute {
 namespace {
 
-// Of bytes, eight at a time.
+// A hash of bytes, eight at a time.
 class Hash {
  public:
   void add(const void* bytes, size_t n) {

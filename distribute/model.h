@@ -16,8 +16,8 @@ template <class M>
 concept Model = std::is_class_v<M> && !std::convertible_to<const M&, Tensor>;
 }  // namespace detail
 
-// Gives every Variable of a model (or of an optimizer, a struct, a container: see rill/ops/names.h) the value that it has
-// on the root, a place in the group. Throws where ranks have different Variables, or one has no value yet.
+// Gives every Variable of a model (or of an optimizer, a struct, a container: see rill/ops/names.h) its value on the
+// root, an index in the group. Throws if ranks have different Variables, or one has no value yet.
 template <detail::Model M>
 void broadcast(const M& model, int64_t root = 0, const Group& group = {}, Where where = Where::current()) {
   detail::broadcast_variables(variables(model), root, group, where);

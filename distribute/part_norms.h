@@ -1,5 +1,5 @@
-// Norms of gradients of a model of which each rank has a part: what lies on several ranks counts once each part, and what
-// all of them have alike counts once.
+// Norms of gradients of a model that is distributed over ranks: parameters that are split count once for each part, and
+// those that are equal on all ranks count once.
 //
 //   auto [clipped, norm] = distribute::clip_by_global_norm(gradients, parameters, 1.0);
 #pragma once
@@ -13,17 +13,17 @@
 
 namespace rill::distribute {
 
-// Says that this rank's parameter is a part of what lies on the ranks of a group, of which the others have the other
-// parts, as ColumnParallelDense says of its kernel. For layers of one's own.
+// Declares that this rank's parameter is a part of one that is distributed over the ranks of a group, as
+// ColumnParallelDense does for its kernel. For layers of one's own.
 void lies_on(const Variable& part, const Group& group = {});
 
-// rill::clip_by_global_norm() of the whole model: gradients of parameters, in one order, of which some are parts. All
-// ranks on which one lies call it at once, and all get one norm. Throws where the lists differ in length.
+// rill::clip_by_global_norm() of the full model: gradients of parameters, in the same order, some of which are parts.
+// All ranks of such a group must call it at once, and all get the same norm. Throws if the lists differ in length.
 Clipped<std::vector<Gradient>> clip_by_global_norm(const std::vector<Gradient>& gradients,
                                                    const std::vector<Variable>& parameters, double max_norm,
                                                    Where where = Where::current());
 
-// Whether some layer has said so of it.
+// Whether a layer has declared it so.
 bool is_of_many(const Variable& v);
 
 }  // namespace rill::distribute

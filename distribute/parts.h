@@ -1,20 +1,20 @@
-// Tensors of which each rank has a part along an axis, and gradients that are means. Meshes, sequences, layers and sharded
-// tensors are made of these.
+// Tensors that are split along an axis over ranks, and gradients that are means. Used by meshes, sequences, layers and
+// sharded tensors.
 #pragma once
 #include "rill/distribute/collectives.h"
 
 namespace rill::distribute {
 
-// This rank's part of x, which all have whole. The axis is a multiple of the ranks.
+// This rank's part of x, which is complete on all ranks. The axis is a multiple of the ranks.
 Tensor own_part(const Tensor& x, size_t axis, const Group& group, const Where& where);
-// The whole of which each rank has such a part.
+// The full tensor of which each rank has such a part.
 Tensor joined_parts(const Tensor& part, size_t axis, const Group& group, const Where& where);
 // This rank's part of the sum over ranks.
 Tensor summed_part(const Tensor& x, size_t axis, const Group& group, const Where& where);
-// Parts that stand along the first axis, one behind the other along `axis` of the rest.
+// Parts along the first axis, concatenated along `axis` of the rest.
 Tensor merged_from_front(const Tensor& parts, size_t axis);
 
-// x, whose gradient is divided by n: that of a mean over ranks.
+// x with its gradient divided by n: that of a mean over ranks.
 Tensor with_mean_gradient(const Tensor& x, int64_t n);
 
 }  // namespace rill::distribute

@@ -1,4 +1,4 @@
-// What the sources of distribute/ share of async.h and shards.h.
+// Shared by the sources of async.h and shards.h.
 #pragma once
 #include <string>
 #include <utility>
@@ -12,15 +12,15 @@ namespace rill::distribute {
 
 // Begins the collective of a record's name, with that record's attributes.
 Pending start(std::string_view base, const Tensor& x, AttrsView attrs, const Where& where);
-// Lets what has begun move: now, or, in a trace, when the graph comes here.
-void let_go_on(const Where& where);
-// What has begun and was never waited for, as a message; empty where there is nothing.
+// Advances what has begun: now or, in a trace, when the graph runs here.
+void advance_all(const Where& where);
+// A message about collectives that were never waited for; empty if there are none.
 std::string never_waited_for();
-// to[i]: where rank i's tensor goes, or -1. Throws where a rank stands twice on a side.
+// to[i]: the destination of rank i's tensor, or -1. Throws if a rank occurs twice on a side.
 Dims permute_targets(const std::vector<std::pair<int64_t, int64_t>>& pairs, const Group& group, const Where& where);
 std::vector<std::pair<int64_t, int64_t>> ring(int64_t shift, const Group& group, const Where& where);
 
-// Whether a Variable is a part of a parameter that Shards have taken apart: it is another on each rank.
+// Whether a Variable is a part of a parameter that Shards have split: its value differs between ranks.
 bool is_part(const VariableState& v);
 
 }  // namespace rill::distribute

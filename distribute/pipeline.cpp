@@ -1,5 +1,6 @@
-// See pipeline.h. All stages walk over the same table, tick by tick: first each does its work, then what was made in the
-// tick is handed on, by sends and receives in one order that all know. So nobody waits in a circle. Start at StageRun::run.
+// See pipeline.h. All stages follow the same table, tick by tick: first each does its work, then the results of the
+// tick are passed on, by sends and receives in one order that all know. So there is no deadlock. Start at
+// StageRun::run.
 #include "rill/distribute/pipeline.h"
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ struct Passed {
   std::vector<int64_t> forward, backward;
 };
 
-// Whether what the work takes was made before this tick.
+// Whether the input of the work was computed before this tick.
 bool is_ready(const Work& w, size_t stage, const std::vector<Passed>& done, int64_t tick) {
   const auto before = [&](int64_t at) { return at >= 0 && at < tick; };
   const size_t m = size_t(w.micro_batch);
@@ -135,7 +136,7 @@ Spec spec_of(const Header& header) {
   return Spec{std::move(shape), DType(header[0]), false, Device()};
 }
 
-// What goes over to a neighbour at the end of a tick.
+// A tensor that is sent to a neighbour at the end of a tick.
 struct Transfer {
   bool is_back;
   int64_t from, to, micro_batch;
@@ -176,7 +177,7 @@ class StageRun {
  private:
   struct Held {
     Tensor given, made;  // by a neighbour, and for one
-    Spec sent;           // forward: as its gradient comes back
+    Spec sent;           // forward: of its returning gradient
   };
 
   void hand_on(const Transfer& t) {
@@ -191,7 +192,8 @@ class StageRun {
     }
   }
 
-  // What comes, ahead of it: the receiver need not know. In a trace it comes while the function is traced.
+  // Sends the spec ahead of the tensor: the receiver need not know it. In a trace it is sent while the function is
+  // traced.
   void send_spec(const Tensor& made, int64_t to) const {
     Header header = header_of(made, me_, where_);
     header.insert(header.begin(), {options_.micro_batches, int64_t(options_.schedule)});

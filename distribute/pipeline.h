@@ -1,13 +1,13 @@
-// Pipelines: each rank of a group has a stage of a model, and micro-batches go through them, one behind the other.
+// Pipelines: each rank of a group has a stage of a model, and micro-batches go through them, one after the other.
 //
 //   distribute::Pipeline pipe({.micro_batches = 8, .group = mesh.group("stage")});
 //   auto [loss, gradients] = pipe.gradients(stage, mean_squared_error, variables(stage).values(), x, y);
 //   adam.apply_gradients(gradients, variables(stage).values());
 //   std::cout << pipe.table();
 //
-// What a stage gives is sent to the next, and its gradient comes back. The loss and the gradients are those of the
-// whole batch, each stage's of its own parameters: the mean over the micro-batches, added up in their order, and the
-// same bits by both schedules and eagerly as in a traced function.
+// The result of a stage is sent to the next, and its gradient comes back. The loss and the gradients are those of the
+// full batch, each stage's for its own parameters: the mean over the micro-batches, added up in order, and the same
+// bits by both schedules and in eager and traced code.
 //
 //   gpipe   all micro-batches forward, then all back (Huang et al.: GPipe, 2019)
 //   1F1B    each stage goes back with one as soon as it can, and so holds no more of them than stages are left behind it
@@ -30,7 +30,7 @@ namespace rill::distribute {
 enum class Schedule : uint8_t { gpipe, one_forward_one_backward };
 std::string_view name(Schedule s);  // "GPipe", "1F1B"
 
-// What each stage does at each tick, of which a micro-batch takes one forward and one back.
+// The work of each stage at each tick; a micro-batch takes one tick forward and one back.
 struct PipelineTable {
   struct Work {
     enum class Kind : uint8_t { waits, forward, backward };
@@ -62,10 +62,10 @@ struct PipelineOptions {
 
 class Pipeline {
  public:
-  // Throws where micro_batches is none, and where this rank is none of the group's.
+  // Throws if micro_batches is 0, and if this rank is not in the group.
   explicit Pipeline(const PipelineOptions& options = {}, Where where = Where::current());
 
-  // This rank's stage of the group, and how many there are.
+  // This rank's stage in the group, and the number of stages.
   int64_t stage() const { return stage_; }
   int64_t stages() const { return int64_t(table_.stages.size()); }
   bool is_first() const { return stage_ == 0; }
@@ -75,14 +75,14 @@ class Pipeline {
 
   using Stage = Callback<Tensor(const Tensor& x)>;
   using Loss = Callback<Tensor(const Tensor& output, const Tensor& y)>;
-  // The loss of the batch, on all stages, and its gradients by this stage's variables, undefined where it has no part
-  // in the loss. `x` [batch, ...] is looked at by the first stage, `y` [batch, ...] by the last; `loss` gives the mean
-  // over a micro-batch, a number. Throws where the batch is no multiple of the micro-batches, stages have other numbers
-  // of them, and a stage gives no floating tensor.
+  // The loss of the batch, on all stages, and its gradients by this stage's variables, undefined if the loss does not
+  // depend on them. `x` [batch, ...] is only read by the first stage, `y` [batch, ...] by the last; `loss` returns the
+  // mean over a micro-batch, a number. Throws if the batch is not a multiple of the micro-batches, stages have
+  // different numbers of them, or a stage returns no floating tensor.
   std::pair<Tensor, std::vector<Tensor>> gradients(const Stage& stage, const Loss& loss,
                                                    const std::vector<Variable>& variables, const Tensor& x,
                                                    const Tensor& y, Where where = Where::current()) const;
-  // What the last stage gives for the batch, on all stages, without gradients.
+  // The last stage's result for the batch, on all stages, without gradients.
   Tensor forward(const Stage& stage, const Tensor& x, Where where = Where::current()) const;
 
  private:

@@ -23,14 +23,14 @@ struct SoftmaxSoFar {
   Tensor largest, sum, values;
 };
 
-// One block of keys more. `seen` [queries, keys] where not all are. Scores are not kept for the way back.
+// Adds one block of keys. `seen` [queries, keys] if some are masked. Scores are not kept for the way back.
 SoftmaxSoFar with_block(const SoftmaxSoFar& before, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& seen, double scale) {
   const auto step = recompute([scale](const Tensor& largest, const Tensor& sum, const Tensor& values, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& seen) {
     const Tensor scores = rill::where(seen, matmul(q, swapaxes(k, -1, -2)) * scale,
                                       full({}, -std::numeric_limits<double>::infinity(), q.dtype()));
-    // What the result does not depend on has no gradient.
+    // The result does not depend on it, so it has no gradient.
     const Tensor now = stop_gradient(maximum(largest, max(scores, {-1}, true)));
     const Tensor p = exp(scores - now), shrinks = exp(largest - now);
     return std::tuple(now, sum * shrinks + rill::sum(p, {-1}, true), values * shrinks + matmul(p, v));
@@ -39,7 +39,7 @@ SoftmaxSoFar with_block(const SoftmaxSoFar& before, const Tensor& q, const Tenso
   return {largest, sum, values};
 }
 
-// A block of which no query sees a key leaves all as it was. What comes of it depends on its keys and values none the less,
+// A block of which no query attends to a key changes nothing. The result depends on its keys and values all the same,
 // with a gradient of zeros: on the way back they go around the ring on all ranks, or on none. No sum is below 0.
 SoftmaxSoFar without_block(const SoftmaxSoFar& before, const Tensor& k, const Tensor& v) {
   const Tensor never = sum(k, {-1}, true) + sum(v, {-1}, true);
@@ -80,7 +80,7 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
   Tensor keys = k.astype(wide), values = v.astype(wide);
   SoftmaxSoFar now{none_yet + -std::numeric_limits<double>::infinity(), none_yet, zeros_like(values)};
   for (int64_t step = 0; step < n; ++step) {
-    // They were the tokens of a rank further back; the first are this one's, of which each sees itself.
+    // They are tokens of an earlier rank, or this rank's own, where each attends to itself.
     const int64_t from = (me - step + n) % n;
     Pending next_keys, next_values;
     if (step + 1 < n)
@@ -107,7 +107,7 @@ size_t checked_axis(std::string_view op, const Tensor& x, Axis axis, const Where
 Tensor gather_tokens(const Tensor& part, Axis axis, const Group& group, Where where) {
   CallerScope caller(where);
   const size_t a = checked_axis("gather_tokens", part, axis, where);
-  return joined_parts(part, a, group, where);  // whose rule is the sum over ranks, of which this one gets its part
+  return joined_parts(part, a, group, where);  // its rule is the sum over ranks, of which this one gets its part
 }
 
 Tensor scatter_tokens(const Tensor& whole, Axis axis, const Group& group, Where where) {

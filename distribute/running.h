@@ -15,7 +15,7 @@
 
 namespace rill::distribute {
 
-// What an op reads: the tensor itself where its elements lie in order.
+// The operand of an op: the tensor itself if it is dense.
 inline Tensor operand(const Tensor& t) { return t.is_contiguous() ? t : dense(t); }
 inline std::span<const char> elements_of(const Tensor& t) {
   return {t.rep()->data, size_t(int64_t(t.size())) * size_of(t.dtype())};
@@ -24,7 +24,7 @@ inline std::span<const char> elements_of(const Tensor& t) {
 // A call while it runs: the ranks agree on it, and data may move.
 class Running {
  public:
-  // `detail`: what must be equal beside the op and the operand. Ranks agree here;
+  // `detail`: what else must be equal, beside the op and the operand. Ranks agree here;
   Running(std::string_view op, const GroupAttrs& attrs, const Spec& spec, std::string detail)
       : Running(later, op, op, attrs, spec, std::move(detail)) {
     agree();
@@ -67,16 +67,16 @@ class Running {
   void agree() {
     if (world_) world_->agree(call_, *members_);
   }
-  // All members' tensors, one behind the other, where they are short: then they come with the others' notes.
+  // All members' tensors, concatenated, if they are short: then they are sent with the notes.
   bool is_carried(const Tensor& x) const {
     return world_ && World::is_carried(int64_t(elements_of(x).size()), members_->size());
   }
   void agree(const Tensor& x, char* all) { world_->agree(call_, *members_, elements_of(x), all); }
-  // Of two ranks.
+  // For two ranks.
   void agree_with(int64_t peer, std::span<const char> mine, std::span<char> theirs) {
     if (world_) world_->agree_with(members_->ranks[size_t(peer)], call_, mine, theirs);
   }
-  // From here on the members are this rank and that one alone, in the order of their numbers; whether this one is first.
+  // From here on the members are only this rank and that one, in ascending order; returns whether this one is first.
   bool of_two(int64_t peer) {
     const int other = members_->ranks[size_t(peer)], mine = world_->rank();
     members_ = &world_->members({Dim(std::min(mine, other)), Dim(std::max(mine, other))}, call_.op);
@@ -97,7 +97,7 @@ class Running {
   std::string function_;
   ReplayScope at_;  // errors name the user's line, also from a graph
   std::unique_lock<UserCodeMutex> lock_;
-  World* world_ = nullptr;  // null: alone
+  World* world_ = nullptr;  // null: a single rank
   Members* members_ = nullptr;
   Call call_;
 };

@@ -1,5 +1,5 @@
-// See server.h. Windows of MPI's hold the parameters, each at a place of its server's, and behind those of the first server
-// how many pushes each rank has made. Start at call_pull.
+// See server.h. The parameters are in windows of MPI, each at an offset in its server's, followed in the first server's
+// by the number of pushes of each rank. Start at call_pull.
 #include "rill/distribute/server.h"
 
 #include <fmt/format.h>
@@ -52,14 +52,14 @@ DType kept_as(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
 struct detail::ServerState {
   struct Kept {
-    int rank = 0;    // whose window
+    int rank = 0;    // the window's rank
     int64_t at = 0;  // in bytes
     Spec spec;       // there
   };
   int64_t id = 0;
-  World* world = nullptr;  // null: alone
+  World* world = nullptr;  // null: a single rank
   void* window = nullptr;
-  std::vector<char> memory;  // alone
+  std::vector<char> memory;  // for a single rank
   std::vector<Variable> variables, pulled;
   std::vector<Kept> kept;
   int clocks_on = 0, ranks = 1, me = 0;
@@ -78,7 +78,7 @@ struct detail::ServerState {
     return *at->second;
   }
 
-  // What was there, and changes it.
+  // Reads the old values, and changes them.
   void run(const Call& call, Change change, Number n, const void* in, void* out, int64_t count, int rank, int64_t at) {
     if (count == 0) return;
     if (world)
@@ -112,7 +112,7 @@ struct detail::ServerState {
     pushes = value;
   }
   static int64_t least(const std::vector<int64_t>& clocks) { return *std::min_element(clocks.begin(), clocks.end()); }
-  // Of all but this rank, the slowest.
+  // Of all except this rank, the slowest.
   int slowest_other(const std::vector<int64_t>& clocks) const {
     int slowest = me == 0 ? ranks - 1 : 0;
     for (int r = 0; r < ranks; ++r)
@@ -151,7 +151,7 @@ namespace {
 
 using State = detail::ServerState;
 
-// A call of this rank alone, while which nobody else is in the World.
+// A call of this rank only, during which nothing else uses the World.
 class Alone {
  public:
   Alone(const State& s, std::string_view op, const std::string& place) : lock_(), call_() {
@@ -181,7 +181,7 @@ Tensors call_push(Operands in, AttrsView attrs) {
   return {};
 }
 
-// Before a pull: until no worker is further behind than the bound.
+// Before a pull: waits until no worker is further behind than the bound.
 Tensors call_wait(Operands, AttrsView attrs) {
   const auto& a = attrs.as<ServerAttrs>();
   State& s = State::of(a.server, "pull");
@@ -296,7 +296,7 @@ ParameterServer::ParameterServer(const std::vector<Variable>& variables, const S
 ParameterServer::~ParameterServer() {
   State& s = *state_;
   State::all().erase(s.id);
-  // One that ends by an exception is told of by the Session, and waits for nobody.
+  // After an exception the Session reports it, and this waits for nothing.
   if (std::uncaught_exceptions() > s.exceptions_then) return;
   if (!s.world || World::now() != s.world || !s.world->is_own() || s.world->is_broken()) return;
   try {

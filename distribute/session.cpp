@@ -1,4 +1,4 @@
-// See session.h. What a Session does is in world.cpp.
+// See session.h. The work of a Session is in world.cpp.
 #include "rill/distribute/session.h"
 
 #include <fmt/format.h>

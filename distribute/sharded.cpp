@@ -55,15 +55,15 @@ void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>
 
 namespace {
 
-// By the place of its parameter in the list, and its name: what is remembered of each.
-using SlotsByPlace = std::map<std::pair<size_t, std::string>, Variable>;
+// By the index of its parameter in the list, and its name: each slot.
+using SlotsByIndex = std::map<std::pair<size_t, std::string>, Variable>;
 
-SlotsByPlace slots_of(const nn::Optimizer& optimizer, const std::vector<Variable>& variables) {
+SlotsByIndex slots_of(const nn::Optimizer& optimizer, const std::vector<Variable>& variables) {
   VariablePaths paths;
   for (size_t i = 0; i < variables.size(); ++i) paths.add(std::to_string(i), variables[i]);
   VariablePaths::Scope scope(paths, "optimizer");
   optimizer.name_variables(paths);
-  SlotsByPlace slots;
+  SlotsByIndex slots;
   for (const auto& [path, v] : paths.finish()) {
     constexpr std::string_view in_scope = "optimizer/";
     const size_t end = path.rfind('/');

@@ -23,7 +23,7 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What a step makes of a layout.
+// The effect of a step on a layout.
 void change_layout(AxisCuts& cuts, std::vector<std::string>& sums, const LayoutStep& s) {
   std::erase(sums, s.mesh_axis);
   if (s.from >= 0) cuts[size_t(s.from)].reset();
@@ -36,14 +36,14 @@ Layout layout_of(const AxisCuts& cuts) {
   return Layout(std::move(axes));
 }
 
-// A layout on its way to another.
+// A layout during its conversion to another.
 struct LayoutChange {
   AxisCuts now, target;
   std::vector<std::string> sums;
   int64_t bytes = 0;  // of this rank's part
 
-  // What an axis of the mesh wants, if it can be done at once; the cheaper first.
-  std::optional<std::pair<int, LayoutStep>> wanted(const std::string& axis, int64_t n) const {
+  // The next step for an axis of the mesh, if it is possible now; the cheaper first.
+  std::optional<std::pair<int, LayoutStep>> next_step(const std::string& axis, int64_t n) const {
     const int64_t from = place_in(now, axis), to = place_in(target, axis);
     const bool is_sum = is_among(sums, axis), is_free = to >= 0 && !now[size_t(to)];
     const auto step = [&](int order, const char* what, int64_t sent) {
@@ -141,8 +141,8 @@ std::vector<LayoutStep> ShardedTensor::plan(const Layout& layout, Where where) c
   while (change.now != change.target || !change.sums.empty()) {
     std::optional<std::pair<int, LayoutStep>> best;
     for (const MeshAxis& axis : mesh_.axes())
-      if (auto w = change.wanted(axis.name, axis.size); w && (!best || w->first < best->first)) best = std::move(w);
-    // All wait for places of one another: one is brought together, and cut again.
+      if (auto w = change.next_step(axis.name, axis.size); w && (!best || w->first < best->first)) best = std::move(w);
+    // All wait for axes that others occupy: one is gathered, and split again.
     for (size_t i = 0; i < change.now.size() && !best; ++i)
       if (const auto& axis = change.now[i]; axis && axis != change.target[i])
         best = std::pair(4, LayoutStep{"all_gather", *axis, int64_t(i), -1, change.bytes * (mesh_.size(*axis) - 1)});
@@ -194,7 +194,7 @@ ShardedTensor matmul(const ShardedTensor& a, const ShardedTensor& b, Where where
     return all;
   };
   AxisCuts left = cuts(a), right = cuts(b);
-  // The inner axis is cut alike, as the left one is, unless only the right one is and can be followed.
+  // The inner axis is split as in the left operand, unless only the right one is split and can be followed.
   const bool follows = !left.back() && right[0] && place_in(left, *right[0]) < 0;
   if (follows) left.back() = right[0];
   else right[0] = left.back();

@@ -1,12 +1,12 @@
-// Tensors that know how they lie on the ranks of a Mesh, and turn into another layout by what travels least.
+// Tensors that know their distribution over the ranks of a Mesh, and convert to another layout with the least traffic.
 //
 //   auto w = distribute::ShardedTensor::of(whole, mesh, {none, "model"});   // columns; nothing travels
 //   auto y = matmul(x, w);                                                  // {"data", "model"}, if x is {"data", none}
 //   auto z = y.to({"data", none});                                          // all_gather along "model"
 //   std::cout << to_string(y.plan({"model", "data"}));                      // what it would take, and how many bytes
 //
-// A whole may also be a sum: along some axes of the mesh each rank has a term, as a product over an axis that is cut gives
-// it. to() adds up.
+// A tensor may also be a sum: along some axes of the mesh each rank has a term, the result of a product over a split
+// axis. to() adds them up.
 //
 //   from, along an axis of the mesh   to            by
 //   everywhere                        cut           nothing: each rank keeps its part
@@ -24,11 +24,11 @@
 
 namespace rill::distribute {
 
-// A collective along an axis of the mesh, of the tensor as it lies then.
+// A collective along an axis of the mesh, for the tensor's layout at that point.
 struct LayoutStep {
   std::string what;  // "slice", "all_gather", "all_to_all", "all_reduce" or "reduce_scatter"
   std::string mesh_axis;
-  int64_t from = -1, to = -1;  // axes of the tensor; -1 where it is not cut, before and behind
+  int64_t from = -1, to = -1;  // axes of the tensor; -1: not split, before and after
   int64_t bytes = 0;           // that each rank sends, at least
 };
 // A line each: "all_gather along 'model', axis 1: 96 bytes".
@@ -36,23 +36,23 @@ std::string to_string(const std::vector<LayoutStep>& steps);
 
 class ShardedTensor {
  public:
-  // This rank's part of a tensor that all ranks have whole.
+  // This rank's part of a tensor that is complete on all ranks.
   static ShardedTensor of(const Tensor& whole, const Mesh& mesh, const Layout& layout, Where where = Where::current());
-  // What this rank has as its part, of the same shape and dtype on all; `sums`: axes of the mesh along which it is a term.
-  // Throws where the layout names an axis twice, more axes than there are, or one of `sums`.
+  // From this rank's part, of the same shape and dtype on all; `sums`: axes of the mesh along which it is a term.
+  // Throws if the layout names an axis twice, more axes than there are, or one of `sums`.
   ShardedTensor(const Tensor& part, const Mesh& mesh, const Layout& layout, const std::vector<std::string>& sums = {},
                 Where where = Where::current());
 
   const Tensor& part() const& { return part_; }
   const Mesh& mesh() const& { return mesh_; }
-  // Of each axis the axis of the mesh that it is cut along, or none.
+  // For each axis the axis of the mesh along which it is split, or none.
   Layout layout() const;
   const std::vector<std::string>& sums() const& { return sums_; }
   // Of a temporary these are copies, for it may be gone when they are looked at.
   Tensor part() const&& { return part_; }
   Mesh mesh() const&& { return mesh_; }
   std::vector<std::string> sums() const&& { return sums_; }
-  Shape shape() const;  // of the whole
+  Shape shape() const;  // of the full tensor
 
   // The same tensor in another layout, without sums. Throws where an axis is no multiple of the ranks along its axis of the
   // mesh.
@@ -73,9 +73,9 @@ class ShardedTensor {
   std::vector<std::string> sums_;
 };
 
-// a [..., m, k] times b [k, n]. Where k is cut in one of them alone, the other is cut likewise, which costs nothing; where
-// it is cut, the product is a sum along that axis. Where both are cut along one axis of the mesh, in k of one and otherwise
-// in the other, and where m and n are, b is brought together first.
+// a [..., m, k] times b [k, n]. If only one of them is split along k, the other is split likewise, which costs nothing;
+// if both are, the product is a sum along that axis. If both are split along the same axis of the mesh, one along k and
+// the other not, or along m and n, b is gathered first.
 ShardedTensor matmul(const ShardedTensor& a, const ShardedTensor& b, Where where = Where::current());
 
 }  // namespace rill::distribute

@@ -1,5 +1,5 @@
-// See shards.h. A unit's parts are gathered as one tensor, [ranks, elements], from which its parameters are cut. Who reads
-// one of them while the unit runs is answered by UnitAnswers. Start at Shards::run.
+// See shards.h. A unit's parts are gathered as one tensor, [ranks, elements], from which its parameters are cut. While
+// the unit runs, UnitAnswers returns them when they are read. Start at Shards::run.
 #include "rill/distribute/shards.h"
 
 #include <fmt/format.h>
@@ -66,11 +66,11 @@ std::vector<Tensor> parts_of(const Unit& unit) {
   for (const Parameter& p : unit.parameters) parts.push_back(p.part.value());
   return parts;
 }
-// What other Variables held when a unit first ran, the random generator above all, for when it runs again.
+// The values of other Variables when a unit first ran, above all the random generator, for when it runs again.
 using FirstReadings = std::map<const VariableState*, Tensor>;
 
-// Answers for the parameters of a unit that runs. A second run reads what the first one read, and keeps to itself what it
-// assigns.
+// Answers reads of the parameters of a unit that runs. A second run reads what the first one read, and keeps its
+// assignments to itself.
 class UnitAnswers final : public ComputedAnswers {
  public:
   UnitAnswers(const Unit& unit, std::span<const Tensor> whole, FirstReadings& first, bool is_second)
@@ -143,7 +143,7 @@ struct Shards::State {
   }
   // [ranks, elements] of a unit. The next one's begins.
   Tensor take(size_t unit, bool is_back) {
-    // A rule is traced by itself, amid the way forward, and nobody else could wait for what it begins.
+    // A rule is traced separately, amid the forward pass, and nothing else could wait for what it begins.
     if (is_back && !executing_eagerly()) return start(unit).wait();
     if (!ahead || ahead->unit != unit || ahead->is_back != is_back) forget(), ahead = Ahead{unit, is_back, start(unit)};
     const Tensor gathered = std::exchange(ahead, std::nullopt)->pending.wait();
@@ -175,7 +175,7 @@ Parameter taken_apart(const Variable& v, int64_t first, const Group& group, cons
   Parameter p{v, v, value.shape(), int64_t(value.size())};
   p.n = (p.count + ranks - 1) / ranks, p.first = first;
   const Tensor rows = as_parts(p, value, ranks);
-  // A copy, for a view would keep the whole.
+  // A copy, for a view would keep the full tensor.
   p.part = Variable(rows(group.rank(where)) + zeros({p.n}, {.dtype = value.dtype()}), {.name = v.name()}, where);
   const std::lock_guard<ForkMutex> lock(part_ids().mutex);
   part_ids().ids.insert(p.part.state().id);

@@ -46,7 +46,7 @@ T product_of(T a, T b) {
   else return a * b;
 }
 
-// out[i] = f(a[i], b[i]), by as many as compilers make vectors of. out may be a or b.
+// out[i] = f(a[i], b[i]), in chunks that compilers vectorise. out may be a or b.
 template <class T, class F>
 void combine_by(const T* a, const T* b, int64_t n, T* out, F f) {
   constexpr int64_t some = 64 / sizeof(T);
@@ -73,7 +73,7 @@ void combine(const T* a, const T* b, int64_t n, Reduce reduce, T* out) {
   }
 }
 
-// S: how elements are stored; T: what is computed in.
+// S: the stored type; T: the type of computation.
 template <class S, class T = S>
 struct Blocks {
   const char* const* parts;
@@ -111,7 +111,7 @@ template <class S, class T = S>
 void reduce_as(const char* const* parts, int n, int64_t count, Reduce reduce, char* out) {
   Blocks<S, T> blocks{parts, reduce, {}};
   S* to = reinterpret_cast<S*>(out);
-  // Of two, each element is read before it is written, whichever of them `out` is.
+  // For two, each element is read before it is written, whichever of them `out` is.
   const bool in_place = std::is_same_v<S, T> && n == 2;
   std::vector<T> room(in_place ? 0 : size_t(piece));
   for (int64_t at = 0; at < count; at += piece) {

@@ -14,9 +14,9 @@
 namespace rill::distribute {
 namespace {
 
-// Averages gradients in buckets, each of tensors of one dtype that travel as one: from the last gradient to the first,
-// which is the order in which a walk back finds them. What is in which bucket follows from that alone, and so the ranks'
-// calls are the same, however far each rank's walk has come.
+// Averages gradients in buckets, each of tensors of one dtype that are sent as one: from the last gradient to the
+// first, the order in which a walk back finds them. The buckets depend only on that, and so the ranks' calls are the
+// same, however far each rank's walk has come.
 class Buckets {
  public:
   explicit Buckets(const TapeOptions& options) : options_(options) {}
@@ -31,7 +31,7 @@ class Buckets {
     if (bytes_ >= options_.bucket_bytes) send();
   }
   bool some_travel() const { return !sent_.empty(); }
-  // Of a walk that has thrown.
+  // After a walk that has thrown.
   void forget() {
     for (Sent& s : sent_) s.begun.drop();
     bucket_.clear(), bytes_ = 0, sent_.clear();
@@ -68,7 +68,7 @@ class Buckets {
     begin(all, sent_.back());
   }
   void begin(const Tensor& all, Sent& sent) {
-    // Of other numbers a mean says what is wrong.
+    // For other dtypes mean() throws, and says why.
     if (!is_differentiable(all.dtype())) sent.mean = mean(all, options_.group);
     else sent.begun = start_all_reduce(all, Reduce::mean, options_.group);
   }
@@ -95,7 +95,7 @@ Tensor joined(const Tensor& x, const Group& group) {
   return all_gather(x, group).reshape(shape);
 }
 
-// The gradients of a walk, of which some are complete while it goes on.
+// The gradients of a walk, some of which are complete before it ends.
 class Averages {
  public:
   explicit Averages(const TapeOptions& options) : options_(options), buckets_(options_) {}
@@ -107,7 +107,7 @@ class Averages {
   void arrive(size_t source, const Tensor& gradient) {
     arrived_[source] = gradient;
     for (; next_ > 0 && arrived_[next_ - 1].defined(); --next_) buckets_.add(next_ - 1, arrived_[next_ - 1]);
-    if (buckets_.some_travel()) let_go_on(Where::current());
+    if (buckets_.some_travel()) advance_all(Where::current());
   }
   void end(std::span<Tensor> gradients, std::vector<IndexedSlices>* slices) {
     if (arrived_.size() != gradients.size()) begin(gradients.size());
@@ -128,7 +128,7 @@ class Averages {
 
   const TapeOptions options_;
   Buckets buckets_;
-  std::vector<Tensor> arrived_;  // by source, of the walk that goes on
+  std::vector<Tensor> arrived_;  // by source, of the current walk
   size_t next_ = 0;              // sources from here on are in buckets
 };
 
@@ -138,7 +138,7 @@ void check(const TapeOptions& o, const Where& where) {
   if (o.compress && !is_half(*o.compress))
     fail(op, fmt::format("compress is {} and must be f16 or bf16", name(*o.compress)), where);
 }
-// Of the parts of a parameter each rank has another, and what was averaged of them would be nothing.
+// Each rank has a different part of a parameter, and their average would be meaningless.
 void refuse_parts(std::span<const Source> sources, const Where& where) {
   for (const Source& s : sources)
     if (s.variable && is_part(*s.variable))

@@ -1,4 +1,4 @@
-// Data parallel training: each rank has the whole model and a part of the batch.
+// Data parallel training: each rank has the full model and a part of the batch.
 //
 //   distribute::broadcast(model);           // all begin with rank 0's parameters
 //   ...
@@ -6,10 +6,10 @@
 //   Tensor loss = mean_squared_error(model(x), y);
 //   adam.minimize(loss, tape, model.parameters());
 //
-// What is the same bits: all ranks get the same gradients, and so stay alike (is_same(model) says so); and two runs on
-// the same number of ranks, eager or traced. What is not: a run on another number of ranks, whose mean over a batch is
-// added up in other pieces. gradients_of_parts() gives that too. Where the ranks' parts of a batch differ in length, the
-// mean of their means is not the mean of the batch.
+// The bits are equal on all ranks, which get the same gradients and so stay equal (is_same(model) checks it); and
+// between two runs on the same number of ranks, eager or traced. They differ on another number of ranks, whose mean
+// over a batch is added up in other pieces; gradients_of_parts() avoids that too. If the ranks' parts of a batch differ
+// in length, the mean of their means is not the mean of the batch.
 #pragma once
 #include <optional>
 #include <tuple>
@@ -31,14 +31,14 @@ struct TapeOptions {
   // Gradients of tables stay the rows that were looked up, of all ranks. Each must look up equally many. Otherwise they
   // become tensors.
   bool rows = false;
-  // Gradients of f32 and f64 travel as this, f16 or bf16, in half the bytes: each rank's are rounded once, added up in f32,
-  // and the mean is rounded again.
+  // Gradients of f32 and f64 are sent as this, f16 or bf16, in half the bytes: each rank's are rounded once, added up
+  // in f32, and the mean is rounded again.
   std::optional<DType> compress = {};
   Group group = {};  // the ranks that the mean is over
 };
 
-// A tape whose gradients, of any of its functions, are means over the ranks. All of them must ask it. A bucket travels as
-// soon as the walk back has found its gradients, while the walk goes on; in a traced step likewise.
+// A tape whose gradients, from any of its functions, are means over the ranks. All of them must call it. A bucket is
+// sent as soon as the walk back has found its gradients, while the walk continues; in a traced step too.
 class GradientTape : public rill::GradientTape {
  public:
   [[nodiscard]] explicit GradientTape(const TapeOptions& options = {}, Where where = Where::current());
@@ -47,10 +47,10 @@ class GradientTape : public rill::GradientTape {
   GradientHook hook_;
 };
 
-// What makes the gradients of a plain tape means over the ranks, while it lives: GradientHook hook(tape, averaging()).
+// Makes the gradients of a plain tape means over the ranks, while it lives: GradientHook hook(tape, averaging()).
 GradientHook::What averaging(const TapeOptions& options = {}, Where where = Where::current());
 
-// The means of gradients that this rank has computed in some other way; undefined ones stay so.
+// The means of gradients that this rank has computed otherwise; undefined ones stay so.
 std::vector<Tensor> mean_of_gradients(const std::vector<Tensor>& gradients, const TapeOptions& options = {},
                                       Where where = Where::current());
 
@@ -68,16 +68,16 @@ struct PartsOptions {
   Group group = {};
 };
 
-// The loss and its gradients by `variables`, as means over `parts` equal parts of the batch of all ranks: the same bits on
-// every number of ranks that divides `parts`, both powers of two, for the same batch in the same order. Each rank has an
-// equal share of the batch, x and y (and more), along their first axes; f(x, y) gives the loss of some rows, and is
-// called for each part. The parts' results are added up in the order of a binary tree.
+// The loss and its gradients by `variables`, as means over `parts` equal parts of the batch of all ranks: the same bits
+// on every number of ranks that divides `parts`, both powers of two, for the same batch in the same order. Each rank
+// has an equal portion of the batch, x and y (and more), along their first axes; f(x, y) returns the loss of some rows,
+// and is called for each part. The parts' results are added up in the order of a binary tree.
 //
 //   auto [loss, gradients] = distribute::gradients_of_parts(8, model.parameters(), f, x, y);
 //   adam.apply_gradients(gradients, model.parameters());
 //
-// It holds for what f computes of its rows alone and of the variables. A random draw without a key of the rows' own, and
-// statistics over a batch (BatchNorm), are of the part. On processors of different kinds kernels may round differently.
+// This holds if f depends only on its rows and the variables. A random draw without a key for the rows, and statistics
+// over a batch (BatchNorm), are those of the part. On processors of different kinds kernels may round differently.
 template <class F, class... X>
 std::pair<Tensor, std::vector<Tensor>> gradients_of_parts(int64_t parts, const std::vector<Variable>& variables, F&& f,
                                                           const X&... x);

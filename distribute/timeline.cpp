@@ -1,4 +1,4 @@
-// See timeline.h. What is noted is in world.cpp.
+// See timeline.h. Events are recorded in world.cpp.
 #include "rill/distribute/timeline.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ Timeline::Timeline(std::string path, Where where) : path_(std::move(path)) {
   CallerScope caller(where);
   World* world = World::now_or_alone(where);
   barrier({}, where);
-  begun_ = World::seconds();  // of all ranks, but for what a note takes
+  begun_ = World::seconds();  // equal on all ranks, up to the time of a note
   if (!world) return;
   const std::unique_lock lock(world->mutex);
   if (!world->begin_events()) fail("distribute::Timeline", "there is one already", where);

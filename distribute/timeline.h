@@ -1,10 +1,10 @@
-// Timeline: what ranks wait for and what moves between them, as a file for Perfetto (ui.perfetto.dev) or chrome://tracing.
+// Timeline: when ranks wait and data moves between them, as a file for Perfetto (ui.perfetto.dev) or chrome://tracing.
 //
 //   distribute::Timeline timeline("steps.json");  // on all ranks
 //   for (...) step(x, y);
 //
-// Each rank is a process with a track "waits", whose gaps are what it computes, and tracks "moves" of sums that go on
-// meanwhile: how much communication is hidden is seen at a glance.
+// Each rank is a process with a track "waits", whose gaps are computation, and tracks "moves" of sums that overlap with
+// it: how much communication is hidden is seen at a glance.
 #pragma once
 #include <string>
 

@@ -98,7 +98,7 @@ void World::take(int rank, Note& note) {
 void World::progress() {
   for (int from; mail_->hear(from, arriving_);) take(from, arriving_);
   if (moving_.empty()) return;
-  for (const Held& h : moving_) h.moving->go_on();
+  for (const Held& h : moving_) h.moving->advance();
   std::erase_if(moving_, [this](Held& h) {
     if (!h.moving->is_done()) return false;
     if (!h.event.what.empty()) h.event.end = seconds(), events_.push_back(std::move(h.event));
@@ -113,7 +113,7 @@ void World::hold(std::shared_ptr<Moving> moving, const Call* call) {
   moving_.push_back({std::move(moving), {notes_events_ && call ? call->what() : "", true, now, now}});
 }
 
-// Powers of two before and behind: what one tells reaches all in as many steps as there are powers.
+// Powers of two before and after: a message reaches all in as many steps as there are powers.
 std::vector<int> World::neighbours() const {
   std::vector<int> ranks;
   for (int d = 1; d < size_; d *= 2)
@@ -128,7 +128,7 @@ namespace {
 
 std::terminate_handler terminate_before = nullptr;
 
-// The message of what is thrown and not caught.
+// The message of the exception in flight.
 std::string message_of_exception() {
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
@@ -179,8 +179,8 @@ World::World(const SessionOptions& options, const Where& where) : forks_(fork_co
 
 World::~World() { world = nullptr; }
 
-// Whether all ranks have what GPUs exchange memory by. It looks for no GPU: which ones there are to be, the program may
-// say when it knows its rank.
+// Whether all ranks have the library by which GPUs exchange memory. It does not look for GPUs: the program may choose
+// them once it knows its rank.
 void World::learn_exchanges() {
   const std::string why = cuda::no_nccl_reason();
   const char mine = why.empty() ? 1 : 0;
@@ -226,7 +226,7 @@ void* World::channel(Members& m) {
 namespace {
 constexpr auto patience = std::chrono::seconds(5);  // of a rank that has failed, with the others
 
-// For as long as something is in a place.
+// Registers something for its lifetime.
 template <class T>
 struct While {
   T& place;
@@ -302,7 +302,7 @@ void World::hear(const Call& call, int rank, uint64_t expected, std::span<char> 
   const auto take_text = [&](const Note& note) {
     if (!out.empty()) std::memcpy(out.data(), note.text.data(), std::min(out.size(), note.text.size()));
   };
-  constexpr int soon = 500;  // polls without a look at the clock
+  constexpr int soon = 500;  // polls without reading the clock
   for (int i = 0; i < soon && p.calls.empty(); ++i) {
     if (!moving_.empty()) {
       progress();
@@ -364,7 +364,7 @@ void World::answer(int rank) {
   if (const std::optional<Said> here = said_here()) mail_->tell(rank, NoteKind::tells, 0, 0, here->text());
 }
 
-// Asks a rank what it calls. It is in that call, and so it answers soon.
+// Asks a rank for its call. It is in that call, and so it answers soon.
 void World::ask(int rank, Clock::duration most) {
   const Clock::time_point begun = Clock::now();
   mail_->tell(rank, NoteKind::asks, 0, 0, said_here()->text());
@@ -415,8 +415,8 @@ void World::fail_broken(const Call& call, const std::string& message) {
 
 namespace {
 constexpr auto soon = std::chrono::microseconds(200);
-// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' turns. Data moves
-// by pieces, each when both ranks ask MPI: who sleeps between them makes it many times slower.
+// By the clock and not by counting, for on a crowded machine each yield may take as long as the others' time slices.
+// Data moves in pieces, each when both ranks call MPI: sleeping between them makes it many times slower.
 void give_way(std::chrono::steady_clock::duration waited, bool data_moves) {
   using std::chrono::microseconds;
   const bool stays = data_moves && has_core_each();
@@ -462,8 +462,8 @@ void World::fail_waiting(const Call& call, const std::vector<int>& ranks) {
 
 // --- Who waits for whom ----------------------------------------------------------------------------------------------
 
-// A note goes from each that waits to the one that it waits for. Notes of two ranks arrive in order, so that where it comes
-// back, none of those it has passed can have gone on meanwhile.
+// A note goes from each rank that waits to the one that it waits for. Notes between two ranks arrive in order, so that
+// if it comes back, none of those it has passed can have continued meanwhile.
 void World::ask_for_circle(const Call& call, const std::vector<int>& ranks) {
   if (!waits_in_) ++waits_, stands_at_ = -1;
   waits_in_ = &call, waits_for_ = ranks;
@@ -473,7 +473,7 @@ void World::ask_for_circle(const Call& call, const std::vector<int>& ranks) {
 
 void World::take_waits(const Note& note) {
   const int origin = int(note.hash);
-  if (!waits_in_ || waits_for_.empty()) return;  // this one does not wait, and the origin asks again
+  if (!waits_in_ || waits_for_.empty()) return;  // this rank does not wait, and the origin asks again
   std::vector<Said> way = Said::all_of(note.text);
   if (origin == rank_) {
     if (note.number != waits_) return;
@@ -540,7 +540,7 @@ void World::leave(bool thrown, const std::string& place) {
   if (thrown) tell_broken(*last_, *last_);
   for (int r = 0; r < size_; ++r)
     if (peer(r).asked) answer(r);
-  // A rank that has failed waits for the others for a while, so that each can say what it saw.
+  // A rank that has failed waits for the others for a while, so that each can report its error.
   const Clock::time_point begun = Clock::now();
   bool all_left = true;
   std::vector<int> printed;
@@ -552,8 +552,8 @@ void World::leave(bool thrown, const std::string& place) {
     for (auto& [key, group] : device_groups_)
       if (group) group->abort();
     std::fflush(nullptr);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads what the others have said
-    // What is thrown is printed by who catches it; the job must not end well.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads the others' output
+    // Exceptions are printed by whoever catches them; the job must fail.
     if (!thrown || !moving_.empty() || !all_left) {
       mpi_->abort(1);
       _exit(1);
@@ -583,7 +583,7 @@ void World::end_job(const std::string& message) {
     progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads what the others have said
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // mpirun reads the others' output
   mpi_->abort(1);
   _exit(1);
 }

@@ -1,12 +1,12 @@
-// The World: what a Session holds. How ranks agree on a call before any of them uses its data, and how they wait.
+// The World: the state of a Session. How ranks agree on a call before any of them uses its data, and how they wait.
 //
-// All members of a group learn in a few rounds that each makes the call (World::agree): in round k a rank sends a note to
-// the one 2^k places before it and hears from the one 2^k behind, and so what is known doubles. A note is a hash of the
-// call; short tensors travel with it. Notes of two ranks arrive in order, so the first that is not what a rank expects
-// shows a mismatch; only then do ranks tell each other what they call, in words, and all others what they found. Who waits
-// for a second sends a note along the chain of those that wait; if it comes back, they wait in a circle.
+// All members of a group learn in a few rounds that each makes the call (World::agree): in round k a rank sends a note
+// to the one 2^k before it and receives one from the one 2^k after it, so that their knowledge doubles. A note is a
+// hash of the call; short tensors are sent with it. Notes between two ranks arrive in order, so the first unexpected
+// one is a mismatch; only then do ranks exchange their calls as text, and report to all others. A rank that waits for a
+// second sends a note along the chain of those that wait; if it comes back, there is a deadlock.
 //
-// One thread at a time is in here. Start at World::agree.
+// Only one thread at a time may be in here. Start at World::agree.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -32,7 +32,7 @@ class DeviceGroup;
 
 namespace rill::distribute {
 
-// What the plug-in gives.
+// The functions of the plug-in.
 struct Mpi {
   decltype(&rill_mpi_begin) begin = nullptr;
   decltype(&rill_mpi_end) end = nullptr;
@@ -60,7 +60,7 @@ struct Mpi {
   static const Mpi& get();
 };
 
-// The ranks of a group, and this one's place among them.
+// The ranks of a group, and this one's index among them.
 struct Members {
   std::vector<int> ranks;
   int me = 0;
@@ -69,10 +69,10 @@ struct Members {
   int size() const { return int(ranks.size()); }
 };
 
-// A call as other ranks are told of it: by a hash, and in words where somebody must read it.
+// A call as other ranks are told of it: by a hash, and as text for errors.
 struct Call {
   std::string_view op;        // "all_reduce"
-  std::string_view other_op;  // what the others must call: the same, or its counterpart
+  std::string_view other_op;  // the expected call of the others: the same, or its counterpart
   Spec spec;
   std::string detail;  // " (sum)"
   std::string among;   // of the members
@@ -86,11 +86,11 @@ struct Call {
   uint64_t hash_of(std::string_view op) const;
 };
 
-// A call on which ranks have agreed, and whose data moves while the program goes on.
+// A call on which ranks have agreed, and whose data moves while the program continues.
 class Moving {
  public:
   virtual ~Moving() = default;
-  virtual void go_on() = 0;  // as far as it gets without waiting
+  virtual void advance() = 0;  // as far as it gets without waiting
   virtual bool is_done() const = 0;
 };
 
@@ -98,7 +98,7 @@ class World {
  public:
   // This process's, while a Session lives; else null.
   static World* now();
-  // Throws where there is none and the program was started as one of several ranks.
+  // Throws if there is none and the program was started as one of several ranks.
   static World* now_or_alone(const Where& where);
 
   World(const SessionOptions& options, const Where& where);
@@ -114,46 +114,46 @@ class World {
 
   // Why tensors on GPUs go by the host on all ranks; or empty.
   const std::string& no_exchange_reason() const { return no_exchange_reason_; }
-  // Of an exchange that has failed while the device was waited for, on any thread: nothing can be called any more.
+  // The failure of an exchange while the device was waited for, on any thread: no more calls are possible.
   void note_failure(const std::string& message);
-  // Devices that exchange memory by themselves (device_calls.cpp): by the ranks, and behind them the numbers of their
-  // devices; null where two are the same.
+  // Devices that exchange memory directly (device_calls.cpp): by the ranks, followed by the indices of their devices;
+  // null if two are the same.
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>>& device_groups() { return device_groups_; }
 
-  // Those of a group (Group::ranks). Throws where this rank is none of them.
+  // The members of a group (Group::ranks). Throws if this rank is not one of them.
   Members& members(const Dims& ranks, std::string_view op);
-  // Tells the members of a call, and waits until all make it. Throws where one says something else. `mine`, of equally
-  // many bytes on all, travels along: `all` gets those of all members, in the order of their places.
+  // Tells the members of a call, and waits until all make it. Throws if one makes another. `mine`, of equally many
+  // bytes on all, is sent with it: `all` receives those of all members, in the order of their indices.
   void agree(const Call& call, const Members& members, std::span<const char> mine = {}, char* all = nullptr);
-  // The same between two ranks, where each may give something and get what the other gives.
+  // The same between two ranks, which may exchange data of different lengths.
   void agree_with(int rank, const Call& call, std::span<const char> mine = {}, std::span<char> theirs = {});
-  // Whether what `n` members give of so many bytes each can travel along.
+  // Whether so many bytes of each of `n` members can be sent with notes.
   static bool is_carried(int64_t bytes, int64_t n) { return bytes * n <= int64_t(Mail::most); }
 
-  // The group's communicator, of which all members must ask at once; and that of all ranks.
+  // The group's communicator, for which all members must call this at once; and that of all ranks.
   void* channel(Members& members);
   void* channel_of_all() { return control_; }
-  // A tag that both ranks give what moves between them in a call, on the communicator of all ranks; there is none other
-  // of that number, nor of tag + tags, while it moves. Both must ask for each call of theirs on which they have agreed.
+  // A tag, equal on both ranks, for the data of a call, on the communicator of all ranks; while it moves, no other has
+  // that number, nor tag + tags. Both must call this for each call on which they have agreed.
   int tag_with(int rank);
   static constexpr int tags = 16000;
-  // Waits until what MPI was asked for is done.
+  // Waits until a request of MPI is done.
   void finish(void* request, const Call& call);
-  // Holds it until it is done, and lets it go on whenever somebody is in here.
+  // Keeps it until it is done, and advances it during any call in here.
   void hold(std::shared_ptr<Moving> moving, const Call* call = nullptr);
   void finish(const Moving& moving, const Call& call);
   // Until a library has done its part.
   void finish(const Callback<bool()>& done, const Call& call) { finish_or_fail(call, done); }
   void progress();
-  // Until something has come true that is no note's to tell; `waits_for`: whose doing it is.
+  // Waits for a condition that no note reports; `waits_for`: the ranks that fulfil it.
   void wait_for(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
   // All ranks, however long it takes.
   void end_together(const Call& call);
   bool is_broken() const { return !broken_.empty(); }
-  // Whether some thread waits, and so lets all go on.
+  // Whether some thread waits, and so advances everything.
   bool is_waiting() const { return is_waiting_.load(std::memory_order_relaxed); }
 
-  // What is noted for a Timeline: waiting, and what moves; in seconds of a clock that ranks of one machine share.
+  // Events for a Timeline: waiting, and data that moves; in seconds of a clock that ranks of one machine share.
   struct Event {
     std::string what;
     bool moves;
@@ -163,9 +163,9 @@ class World {
   bool begin_events() { return notes_events_ ? false : (notes_events_ = true); }
   std::vector<Event> end_events() { return notes_events_ = false, std::exchange(events_, {}); }
 
-  // The Session ends, by an exception or not. All ranks come here.
+  // The Session ends, by an exception or not. All ranks call it.
   void leave(bool thrown, const std::string& place);
-  // Prints what a rank died of, and ends the job.
+  // Prints the error of a rank, and ends the job.
   [[noreturn]] void end_job(const std::string& message);
 
   // Whether this is the process that made it, and no child of fork().
@@ -174,7 +174,7 @@ class World {
   UserCodeMutex mutex;  // held while ranks wait for each other, which a fork() does not
 
  private:
-  // What a rank does, in words.
+  // The call of a rank, as text.
   struct Said {
     enum class Does : int { call, ends, threw };
     int rank = 0;
@@ -185,8 +185,8 @@ class World {
     static std::vector<Said> all_of(const std::string& text);
   };
   struct Peer {
-    std::deque<Note> calls;           // that it has told of, and this rank has not made
-    std::optional<Said> asked, said;  // with what it has asked this rank; what it has answered
+    std::deque<Note> calls;           // that it has announced, and this rank has not made
+    std::optional<Said> asked, said;  // the call with which it has asked this rank; its answer
     bool is_gone = false;
     int tag = 0;
   };
@@ -198,7 +198,7 @@ class World {
   void take_waits(const Note& note);
   void require_whole(const Call& call);
   void hear(const Call& call, int rank, uint64_t expected, std::span<char> out);
-  // Polls until `done`. What it waits for is said by `waits_for`, ranks of the job.
+  // Polls until `done`. `waits_for` returns the ranks of the job that it waits for.
   void wait(const Call& call, const Callback<bool()>& done, const Callback<std::vector<int>()>& waits_for);
   void ask_for_circle(const Call& call, const std::vector<int>& ranks);
   [[noreturn]] void fail_waiting(const Call& call, const std::vector<int>& ranks);
@@ -215,7 +215,7 @@ class World {
   bool end_with(int rank, uint64_t hash, bool& bad, Clock::time_point begun, std::vector<int>& printed);
   void print_call(const Said& said, bool& bad, std::vector<int>& printed) const;
 
-  const Mpi* mpi_ = nullptr;  // null: alone
+  const Mpi* mpi_ = nullptr;  // null: a single rank
   const uint64_t forks_;
   int rank_ = 0, size_ = 1;
   const SessionOptions options_;
@@ -229,7 +229,7 @@ class World {
   std::unique_ptr<Mail> mail_;
   Note arriving_;
   std::vector<Peer> peers_;
-  std::vector<char> carried_;  // what has come of the call that goes on
+  std::vector<char> carried_;  // the data received for the current call
   struct Noted;
   struct Held {
     std::shared_ptr<Moving> moving;
@@ -239,12 +239,12 @@ class World {
   bool notes_events_ = false;
   std::vector<Event> events_;
   std::map<std::vector<int>, Members> groups_;
-  Members* all_ = nullptr;  // those of all ranks, for they are asked for most
+  Members* all_ = nullptr;  // of all ranks, for they are used most
   std::string broken_;      // the error after which nothing can be called
 
   const Call* current_ = nullptr;              // on which ranks agree now
   std::optional<Said> last_;                   // with what this rank has failed, or its end
-  int asked_by_ = -1;                          // one that calls something else than this rank
+  int asked_by_ = -1;                          // a rank that makes another call than this one
   std::optional<std::pair<Said, Said>> news_;  // of a mismatch anywhere
   bool told_ = false;                          // that news
   const Call* waits_in_ = nullptr;             // for more than a second; for whom, and how far that is known

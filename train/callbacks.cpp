@@ -59,7 +59,7 @@ struct Best {
   }
 };
 
-// A disk that refuses is told, and no reason to lose what was trained.
+// A failing disk is reported, and is no reason to lose the training.
 template <class F>
 void write_or_tell(const char* what, const F& write) {
   try {
@@ -75,7 +75,7 @@ struct EarlyStopping {
   int64_t waited = 0, best_epoch = -1;
   std::map<std::string, Tensor> weights = {};
 
-  // A run that was stopped is not to go on because it is started again.
+  // A run that was stopped must not continue because it is started again.
   void on_begin(Run& run) {
     if (!run.resumed) best.reset(), waited = 0, best_epoch = -1, weights.clear();
     else if (waited >= patience()) stop(run);
@@ -176,7 +176,7 @@ struct TensorBoard {
     if (run.rank == 0) train = std::make_unique<summary::Writer>(folder + "/train");
     if (train && !options.hparams.empty()) write_or_tell("a summary", [&] { train->hparams(options.hparams); });
   }
-  // What runs the step again, or traces it, is for all ranks, and one writes.
+  // All ranks run or trace the step again, and one writes.
   void on_step(Run& run) {
     if (train && options.every_steps > 0 && run.step % options.every_steps == 0)
       write_or_tell("a summary", [&] { train->scalar("step_loss", run.loss(), run.step); });
@@ -301,7 +301,7 @@ struct TimeLimit {
   }
 };
 
-// An epoch is a line more. Where it has numbers that those before had not, and in a resumed run, all is written anew.
+// An epoch is one more line. If it has new columns, and in a resumed run, the file is rewritten.
 struct CsvLog {
   std::string path;
   std::string header = {};
@@ -318,7 +318,7 @@ struct CsvLog {
     const std::string text = last.csv();
     const size_t line = text.find('\n') + 1;
     if (text.substr(0, line) != header || run.history.empty()) return write_all(run);
-    // The row of a history of one is that of epoch 1.
+    // The last row is appended.
     std::ofstream file(path, std::ios::binary | std::ios::app);
     file << run.history.size() + 1 << text.substr(text.find(',', line));
     file.close();
@@ -334,7 +334,7 @@ struct CsvLog {
     file.close();
     if (!file) tell();
   }
-  // What could not be written comes with the next epoch.
+  // Rows that could not be written are written with the next epoch.
   void tell() {
     header.clear();
     std::fprintf(stderr, "rill: %s cannot be written\n", path.c_str());

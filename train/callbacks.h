@@ -1,4 +1,4 @@
-// Callbacks: what happens beside training, at moments of a run. A callback is any struct with some of
+// Callbacks: actions at moments of a training run. A callback is any struct with some of
 //
 //   void on_begin(train::Run& run);     // before the first step, after a resumed run was restored
 //   void before_step(train::Run& run);  // before each step, when its batch is there; run.step is how many were made
@@ -37,14 +37,14 @@ class Run {
  public:
   virtual ~Run() = default;
 
-  int64_t rank = 0;        // this process's among those that train together; the first alone writes what all know
-  std::string part = {};   // of a model that lies on several ranks, which part this one has: "model-1"
+  int64_t rank = 0;        // this process's among those that train together; only the first writes what all know
+  std::string part = {};   // this rank's part of a model that is distributed over several ranks: "model-1"
   int64_t epoch = 0;       // that runs, or has run, from 0
-  int64_t epochs = 0;      // how many there will be
-  int64_t step = 0;        // how many steps were made, over all epochs and the runs before a resumed one
+  int64_t epochs = 0;      // the total number of epochs
+  int64_t step = 0;        // the number of steps made, over all epochs and the runs before a resumed one
   int64_t epoch_step = 0;  // and in this epoch
-  std::optional<int64_t> epoch_steps = {};  // how many an epoch has, where that is known
-  bool resumed = false;                     // whether it goes on where another was stopped
+  std::optional<int64_t> epoch_steps = {};  // the number of steps in an epoch, if known
+  bool resumed = false;                     // whether it continues a stopped run
   Logs logs = {};                           // of the last epoch, in on_epoch() and on_end(); a callback may add to them
   History history = {};                     // the epochs so far
   bool skips_validation = false;            // this epoch went without, by FitOptions::validation_every
@@ -58,14 +58,15 @@ class Run {
   virtual NamedVariables variables() const = 0;
   // Null where the step is the user's own.
   virtual nn::Optimizer* optimizer() const = 0;
-  // All that a run needs to go on: model, optimizer, random generator, and what fit() keeps itself.
+  // The state that a run needs to continue: model, optimizer, random generator, and what fit() keeps itself.
   virtual Checkpoint checkpoint() = 0;
   // Options with which all ranks that have this part of the model write it as one checkpoint, if all ask for them at once.
   virtual SaveCheckpointOptions written_together() { return {}; }
   // Whether `own` holds on any rank that trains. All ask at once.
   virtual bool on_any(bool own) { return own; }
-  // Computes the last step again, op by op with checked numbers, from the weights before it: what debug::check_numerics()
-  // says of the first op that makes a NaN or an infinity; empty where none does. Of a run that keeps those weights.
+  // Computes the last step again, op by op with checked numbers, from the weights before it: the message of
+  // debug::check_numerics() about the first op that makes a NaN or an infinity; empty if none does. For a run that
+  // keeps those weights.
   virtual std::string explain_step() = 0;
   // From now on the weights before each step are kept, at the cost of a copy a step.
   virtual void keep_weights() = 0;
@@ -74,12 +75,12 @@ class Run {
   // The profile of the step's traced function on the last batch, which changes nothing; none where it is not traced, or
   // is not the loop's.
   virtual std::optional<Profile> profile_step(const ProfileOptions&) { return {}; }
-  // The gradients of the loss on the last batch by the model's trainable Variables as they are now, by path, as the tape
-  // gives them, before they are clipped. Computed op by op, which changes nothing. None where the step is the user's own.
+  // The gradients of the loss on the last batch by the model's trainable Variables as they are now, by path, as from
+  // the tape, before they are clipped. Computed op by op, which changes nothing. None if the step is the user's own.
   virtual std::map<std::string, Tensor> gradients() { return {}; }
   // The graph of the step's traced function; none where it is not traced, or is not the loop's.
   virtual std::optional<Graph> step_graph() { return {}; }
-  // Training ends after this step (in on_step()) or epoch. The reason stands in the history.
+  // Training ends after this step (in on_step()) or epoch. The history has the reason.
   void stop(std::string why) { why_ = why.empty() ? "stopped" : std::move(why); }
   const std::string& why_stopped() const { return why_; }
 
@@ -173,43 +174,44 @@ class Callback {
   std::shared_ptr<Base> held_;
 };
 
-// Which way a number gets better: down for losses and errors, up for all else, unless it is said.
+// The direction in which a number improves: down for losses and errors, up for all else, unless stated.
 enum class Better : uint8_t { by_name, lower, higher };
 
 struct EarlyStoppingOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::string monitor = "val_loss";
-  int64_t patience = 0;  // so many epochs without a better number are borne
+  int64_t patience = 0;  // the number of epochs without an improvement before it stops
   double min_delta = 0;  // by less than this it is no better
   Better better = Better::by_name;
   std::optional<double> baseline = {};  // no number is better unless it beats this
   bool restore_best = true;             // at the end the weights are those of the best epoch
 };
-// Stops where a number gets no better. Throws at the first epoch that has no such number; those that go without validation,
-// by .validation_every, do not count. Each fit() begins anew, unless it
-// resumes a run: then the best weights, and that the run was stopped, are known from there.
+// Stops when a number no longer improves. Throws at the first epoch that has no such number; those without validation,
+// by .validation_every, do not count. Each fit() begins anew, unless it resumes a run: then it knows the best weights,
+// and that the run was stopped, from there.
 Callback early_stopping(const EarlyStoppingOptions& options = {});
 
 struct CheckpointOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int keep = 5;             // so many are kept, the last ones; 0: all
+  int keep = 5;             // how many of the last ones are kept; 0: all
   int64_t every_steps = 0;  // of both 0: after each epoch
   double every_minutes = 0;
-  std::string best_by = "";  // a number by which the best one is kept besides, as "best-STEP"
+  std::string best_by = "";  // a number by which the best one is kept in addition, as "best-STEP"
   Better better = Better::by_name;
   bool asynchronous = false;
 };
-// Writes checkpoints of all that a run needs into a folder; where the model lies on several ranks, each part into a folder
-// of its own below it ("ckpt/model-1"), at the same steps. All ranks write, each its share. A disk that is full is told on stderr, and training goes on.
+// Writes checkpoints of a run's full state into a folder; if the model is distributed over several ranks, each part
+// into a folder of its own below it ("ckpt/model-1"), at the same steps. All ranks write, each its portion. A full disk
+// is reported on stderr, and training continues.
 Callback checkpoint(const std::string& folder, const CheckpointOptions& options = {});
 
 struct TensorBoardOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t every_steps = 0;       // the loss after so many steps besides; 0: only after epochs
+  int64_t every_steps = 0;       // the loss after so many steps in addition; 0: only after epochs
   int64_t histograms_every = 0;  // of the weights, after so many epochs; 0: none
   bool gradients = false;        // and, with these, of the gradients on the last batch: "gradients/dense/kernel"
   bool graph = false;            // of the traced step
-  // Pictures by tag, [n,h,w,c], which are made after so many epochs: {{"digits", [&](train::Run&) { return ...; }}}.
+  // Pictures by tag, [n,h,w,c], made after so many epochs: {{"digits", [&](train::Run&) { return ...; }}}.
   std::map<std::string, std::function<Tensor(Run&)>> images = {};
   int64_t images_every = 1;
   std::map<std::string, summary::HParamValue> hparams = {};  // of this run, for the table of HParams
@@ -223,7 +225,7 @@ struct StopOnNanOptions {
   int64_t every_steps = 1;  // how often the loss is read, which waits for the device
   bool explain = true;      // names the first op that makes a NaN, at the cost of a copy of the weights a step
 };
-// Throws where the loss is NaN or infinite, and says in which step, and which op made it.
+// Throws if the loss is NaN or infinite, naming the step, and the op that produced it.
 Callback stop_on_nan(const StopOnNanOptions& options = {});
 
 struct PlateauOptions {
@@ -240,16 +242,16 @@ Callback reduce_on_plateau(const PlateauOptions& options = {});
 
 // Stops after so many minutes of this process, at the end of a step.
 Callback time_limit(double minutes);
-// A row an epoch, appended as soon as it is known; a resumed run goes on in the same file.
+// A row for each epoch, appended as soon as it is known; a resumed run continues the same file.
 Callback csv_log(const std::string& path);
 // Stops once so many steps were made, over all runs.
 Callback stop_at_step(int64_t step, Where where = Where::current());
-// A line on stderr after so many steps: the step, the numbers that Run::running() has, steps a second.
+// A line on stderr after so many steps: the step, the numbers of Run::running(), steps a second.
 Callback log_every(int64_t steps, Where where = Where::current());
 
-// Dumps the steps that `options.steps` names, numbered from 1 as stop_on_nan() does, or all, for `rill debug FOLDER` and
-// TensorBoard (rill/serialize/debugger.h). With {.when = debug::has_inf_or_nan} those that go wrong. What the disk
-// refuses is told on stderr, and training goes on. Of several ranks the others dump into FOLDER-rank-1 and so on.
+// Dumps the steps that `options.steps` names, numbered from 1 as in stop_on_nan(), or all, for `rill debug FOLDER` and
+// TensorBoard (rill/serialize/debugger.h). With {.when = debug::has_inf_or_nan} those with such values. Errors of the
+// disk are reported on stderr, and training continues. Other ranks dump into FOLDER-rank-1 and so on.
 Callback debugger(const std::string& folder, const debug::DumpOptions& options = {}, Where where = Where::current());
 
 struct ProfilerOptions {
@@ -257,19 +259,19 @@ struct ProfilerOptions {
   std::vector<int64_t> steps = {10};  // after which the step is profiled, numbered from 1
   int runs = 10;                      // of each
 };
-// Where the time of a step goes: after chosen steps the traced step runs some more times on the same batch, with a timer
-// around each kernel, and changes nothing. Writes FOLDER/step-N.txt, a table, and step-N.json for ui.perfetto.dev.
+// Profiles steps: after chosen steps the traced step runs some more times on the same batch, with a timer around each
+// kernel, and changes nothing. Writes FOLDER/step-N.txt, a table, and step-N.json for ui.perfetto.dev.
 Callback profiler(const std::string& folder, const ProfilerOptions& options = {}, Where where = Where::current());
 
-// Validates once more after each epoch, with the averages that the optimizer keeps (its option `ema`) in place of the
-// weights: "val_ema_loss" and so on. The weights are as before then. Throws where there is no data for validation.
+// Validates once more after each epoch, with the averages that the optimizer keeps (its option `ema`) instead of the
+// weights: "val_ema_loss" and so on. Afterwards the weights are restored. Throws if there is no data for validation.
 Callback evaluate_averages();
 
 struct MemoryOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   MaybeDevice device = {};  // whose memory; none: the default device's
   int64_t limit = 0;        // bytes in use after a step above which training stops; 0: none
-  int64_t growth = 5;  // so many epochs, each of which ends with more in use than the one before, are told on stderr
+  int64_t growth = 5;       // reports on stderr when memory in use has grown for so many epochs in a row
 };
 // Logs "memory_mb" and "memory_peak_mb" of each epoch: what tensors hold at its end, and held at most.
 Callback memory_watch(const MemoryOptions& options = {}, Where where = Where::current());

@@ -1,5 +1,5 @@
-// What a training loop does that does not depend on types: losses, metrics, evaluation. A run of fit() is in run.cpp. Start at
-// Core::loss_of.
+// The parts of a training loop that do not depend on types: losses, metrics, evaluation. A run of fit() is in run.cpp.
+// Start at Core::loss_of.
 #include "rill/train/core.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ class Kept {
   const Snapshot before_;
 };
 
-// The mean of numbers, each of which stands for so many examples.
+// The mean of numbers that are weighted by their example counts.
 metrics::Metric mean_by_count(const std::string& name) {
   return metrics::Metric(
       name, {{}, {}},
@@ -185,8 +185,8 @@ void Core::show(const std::vector<Gradient>& gradients, const std::vector<Variab
       if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i].dense());
 }
 
-// Ranks whose parts of a batch differ in length count by their rows.
-Tensor Core::share_of_loss(const Tensor& loss, const Tensor& prediction) const {
+// Ranks whose parts of a batch differ in length are weighted by their rows.
+Tensor Core::weighted_loss(const Tensor& loss, const Tensor& prediction) const {
   if (!options_.distribute) return loss;
   const Tensor rows = count_of(prediction);
   return loss * astype(rows / distribute::mean(rows, options_.distribute.sharers()), loss.dtype());

@@ -1,4 +1,4 @@
-// What a Loop does that does not depend on the types of the model and of the data: counting epochs and steps, metrics,
+// The parts of a Loop that do not depend on the types of the model and of the data: counting epochs and steps, metrics,
 // callbacks, checkpoints, signals, progress. loop.h makes the typed parts. Start at Core::fit().
 #pragma once
 #include <atomic>
@@ -34,8 +34,8 @@ class Ranks {
   template <std::same_as<bool> B>
   Ranks(B all) : trains_(all) {}  // all of them, or each by itself
   Ranks(const distribute::Group& group) : trains_(true), sharers_(group), everybody_(group) {}
-  // Those along one axis share batches. All ranks of the mesh train, and those along its other axes have other parts of one
-  // model (distribute::ColumnParallelDense and such).
+  // Those along one axis share batches. All ranks of the mesh train; those along its other axes have other parts of one
+  // model (distribute::ColumnParallelDense and similar).
   Ranks(const distribute::Mesh& mesh, const std::string& axis, Where where = Where::current());
   template <std::same_as<distribute::Mesh> M>
   Ranks(const M&) {
@@ -44,7 +44,7 @@ class Ranks {
   explicit operator bool() const { return trains_; }
   const distribute::Group& sharers() const { return sharers_; }      // of batches
   const distribute::Group& everybody() const { return everybody_; }  // who begins, saves and ends at once
-  // Of a model that lies on several ranks, which part this one has: "model-1". Empty where it is whole.
+  // This rank's part of a model that is distributed over several ranks: "model-1". Empty if it is complete.
   const std::string& part() const { return part_; }
 
  private:
@@ -53,7 +53,7 @@ class Ranks {
   std::string part_;
 };
 
-// f(prediction, target): a number, or one an example, whose mean is the loss.
+// f(prediction, target): a number, or one for each example, whose mean is the loss.
 class Loss {
  public:
   Loss() = default;
@@ -69,7 +69,7 @@ class Loss {
       return f(p, y);
     };
   }
-  // One with options, as they are where nothing is said: cross_entropy, dice_loss.
+  // A loss with options, at their defaults: cross_entropy, dice_loss.
   template <std::default_initializable O>
     requires(std::is_class_v<O>)
   Loss(Tensor (*f)(const Tensor&, const Tensor&, const O&, Where))
@@ -130,16 +130,16 @@ struct LoopOptions {
   double clip_norm = 0;               // gradients are scaled so that their global norm is at most this; 0: they are not
   bool traced = true;                 // steps are traced and compiled; false: they run op by op, for a debugger
   std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
-  // On all ranks of a distribute::Session, those of a group, or those along an axis of a mesh, {mesh, "data"}: each has its
-  // rows of every batch, gradients are means over all rows, and the numbers of an epoch are those of all ranks. All begin
-  // with the first one's parameters, optimizer and random generator; all write what is resumed, and the first one shows
-  // progress. Every rank needs a row of every batch.
+  // On all ranks of a distribute::Session, those of a group, or those along an axis of a mesh, {mesh, "data"}: each has
+  // its rows of every batch, gradients are means over all rows, and the numbers of an epoch are those of all ranks. All
+  // start with the first one's parameters, optimizer and random generator; all write the files for resuming, and the
+  // first one shows progress. Every rank needs a row of every batch.
   Ranks distribute = {};
 };
 
 namespace impl {
 
-// One pass over a dataset, whose elements only loop.h knows.
+// One pass over a dataset, whose element type only loop.h knows.
 class Pass {
  public:
   virtual ~Pass() = default;
@@ -147,7 +147,7 @@ class Pass {
   virtual bool next() = 0;
   virtual std::string save() const = 0;
   virtual void restore(const std::string& state) = 0;
-  // Of the element that next() came to: a step of training, or what the model makes of it.
+  // For the element of the last next(): a training step, or the model's prediction.
   virtual Tensor train() = 0;
   virtual Tensor train_unchanged() = 0;  // eagerly, and the state is as before
   virtual std::optional<Profile> profile(const ProfileOptions& options) = 0;
@@ -173,7 +173,7 @@ class Core {
   // Gradients by the model's trainable Variables, clipped, and a step of the optimizer.
   void descend(const Tensor& loss, GradientTape& tape);
   // The loss of a batch, of which this rank has some rows, as it counts in the mean over ranks; and that mean.
-  Tensor share_of_loss(const Tensor& loss, const Tensor& prediction) const;
+  Tensor weighted_loss(const Tensor& loss, const Tensor& prediction) const;
   Tensor joined_loss(const Tensor& share) const;
   // Adds to the running means and to the metrics.
   void count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights);
@@ -181,17 +181,17 @@ class Core {
   // the prediction has.
   Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
                          const Tensor& prediction);
-  // While it is set, descend() writes down each gradient there, by path, as the tape gives it. Of eager steps.
+  // While it is set, descend() stores each gradient in it, by path, as from the tape. For eager steps.
   void show_gradients(std::map<std::string, Tensor>* into) { shown_gradients_ = into; }
-  // Of a step of the user's own: numbers by name.
+  // For a step of the user's own: numbers by name.
   void count_own(const std::map<std::string, Tensor>& numbers);
 
   const LoopOptions& options() const { return options_; }
   NamedVariables variables() const;
-  // What the model is made of: another text where a layer or a Variable was added, taken out or replaced.
+  // Identifies the model's Variables: it changes if a layer or a Variable is added, removed or replaced.
   std::string fingerprint() const;
 
-  // Gives nothing where until() says so after a batch.
+  // Returns nothing if until() ends it after a batch.
   Logs evaluate(const Source& data, std::optional<int64_t> steps, const Where& where, bool (*until)() = nullptr);
   Tensor predict(const Source& data, const Where& where);
   RateTest find_rate(const Source& data, const FindRateOptions& options, const Where& where);
@@ -206,7 +206,7 @@ class Core {
    private:
     Core& core_;
   };
-  // Ahead of the steps of a run with these class weights; and, after an epoch, tells of classes that no label was, once.
+  // Before the steps of a run with these class weights; and, after an epoch, warns of classes without labels, once.
   void begin_class_weights(const std::map<int64_t, double>& class_weights);
   void tell_unseen_classes();
   // Throws where options are for a loss, and the step is the user's own.
@@ -221,7 +221,7 @@ class Core {
   std::vector<Variable> sums() const;  // of all of them
   void reset_metrics();
   Logs read_metrics(bool of_all_ranks) const;
-  // Tells where a model that nobody has trained or restored is about to be made.
+  // Warns if a model that was neither trained nor restored is about to be created.
   void tell_if_untrained(const char* op);
 
   LoopOptions options_;
@@ -230,8 +230,8 @@ class Core {
   Where where_;
   metrics::Metric mean_loss_;
   std::map<std::string, metrics::Metric> own_means_;
-  std::vector<int64_t> weighted_classes_;        // until it was told which of them no label is
-  std::map<size_t, Variable> labels_seen_ = {};  // of so many classes that have weights, how many labels each was
+  std::vector<int64_t> weighted_classes_;        // until the warning about those without labels
+  std::map<size_t, Variable> labels_seen_ = {};  // the label counts of the classes with weights
   std::map<std::string, Tensor>* shown_gradients_ = nullptr;
   std::atomic<bool> at_work_ = false;
 };
@@ -260,24 +260,24 @@ class Validation {
 struct FitOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t epochs = 1;  // over all runs, where one is resumed
-  // An epoch, with its validation and its row of the history, is so many steps; the next one goes on in the dataset, which
-  // begins again, shuffled anew, where it ends. None: an epoch is a pass over the dataset.
+  // An epoch, with its validation and its row of the history, has so many steps; the next one continues in the dataset,
+  // which begins again, shuffled anew, when it ends. None: an epoch is a pass over the dataset.
   std::optional<int64_t> steps_per_epoch = {};
   Validation validation = {};
-  int64_t validation_every = 1;  // so many epochs; and the last one
+  int64_t validation_every = 1;  // every so many epochs; and after the last one
   std::optional<int64_t> validation_steps = {};
-  std::map<int64_t, double> class_weights = {};  // of integer labels; others count 1. One that no label is, is told
+  std::map<int64_t, double> class_weights = {};  // of integer labels; others count 1. Unused ones are reported
   bool progress = true;                          // on stderr: a bar on a terminal, else a line now and then
   std::vector<Callback> callbacks = {};
-  // A folder from which the run goes on where another was stopped, or killed, with the same bits; and into which it
-  // writes after each epoch, and when SIGTERM or SIGINT ends it. Empty: none.
+  // A folder from which a stopped or killed run continues, with the same bits; it is written after each epoch, and when
+  // SIGTERM or SIGINT ends the run. Empty: none.
   std::string resume = "";
-  int64_t save_every_steps = 0;  // into that folder besides, so that a kill loses less
-  int keep = 2;                  // so many checkpoints stay there, the last ones
+  int64_t save_every_steps = 0;  // into that folder in addition, so that a kill loses less
+  int keep = 2;                  // how many of the last checkpoints are kept there
 };
 
 namespace impl {
-// What fit() takes beside the options, made by loop.h.
+// The arguments of fit() beside the options, made by loop.h.
 struct FitData {
   Source train, validation;
 };

@@ -26,7 +26,7 @@ std::vector<Column> both(std::vector<Column> a, const std::vector<Column>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-// Of predictions [rows, outputs] and labels of that shape, or [rows] where there is one output.
+// For predictions [rows, outputs] and labels of that shape, or [rows] with one output.
 Tensor error_of(const Tensor& prediction, const Tensor& labels) {
   const Tensor y = labels.astype(prediction.dtype());
   return prediction - (y.ndim() < prediction.ndim() ? expand_dims(y, -1) : y);
@@ -174,7 +174,7 @@ std::vector<metrics::Metric> Estimator::metrics_of_task() const {
 }
 
 namespace {
-// A disk that refuses is told, and training goes on.
+// A failing disk is reported, and training continues.
 template <class F>
 void tell_failure(const F& write) {
   try {
@@ -189,7 +189,7 @@ struct StepCount {
   int64_t* step;
   int64_t before;  // of runs that this one does not know of
   std::optional<int64_t> until;
-  int64_t every = 0;  // after so many steps calls `after`
+  int64_t every = 0;  // calls `after` after so many steps
   std::function<void()> after = {};
   std::string folder = "";  // for TensorBoard, the loss
   int64_t summary_every = 0;
@@ -244,7 +244,7 @@ void Estimator::begin(const Where& where) {
     step_ = position.to_vector<int64_t>()[1];
     trained_ = true;
   }
-  taken_up_ = true;  // a folder that does not fit is told each time
+  taken_up_ = true;  // a folder that does not fit is reported each time
 }
 
 void Estimator::begin_trained(const Where& where) {

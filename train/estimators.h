@@ -1,4 +1,4 @@
-// Estimators: canned models of tables of raw columns, for those who come from TensorFlow. Thin over Loop.
+// Estimators: ready-made models of tables of raw columns, for users of TensorFlow's. A thin layer over Loop.
 //
 //   train::DnnClassifier estimator({.columns = {numeric("age"), indicator(vocabulary("job", {"cook", "nurse"}))},
 //                                   .hidden = {64, 32}, .classes = 2, .folder = "runs/people"});
@@ -6,7 +6,7 @@
 //   train::Logs result = train::train_and_evaluate(estimator, {.input = input, .max_steps = 2000}, {.input = input, .steps = 20});
 //   estimator.export_saved_model("served/people");   // takes the raw columns
 //
-// Boosted trees are not among them.
+// There are no boosted trees.
 #pragma once
 #include <functional>
 #include <memory>
@@ -24,7 +24,7 @@
 
 namespace rill::train {
 
-// What gives the data: a callable that makes a dataset of batches {table of raw columns, labels}.
+// The data: a callable that makes a dataset of batches {table of raw columns, labels}.
 using TableBatches = data::Dataset<std::pair<Table, Tensor>>;
 class InputFunction {
  public:
@@ -49,8 +49,8 @@ class InputFunction {
 
 struct EstimatorOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::vector<data::features::Column> columns = {};  // what the (deep) model takes
-  std::vector<data::features::Column> wide = {};     // of wide and deep models: what the linear part takes
+  std::vector<data::features::Column> columns = {};  // the input of the (deep) model
+  std::vector<data::features::Column> wide = {};     // for wide and deep models: the input of the linear part
   std::vector<int64_t> hidden = {};                  // widths of the hidden layers of deep models
   nn::Activation activation = relu;
   double dropout = 0;                    // after each hidden layer
@@ -58,7 +58,7 @@ struct EstimatorOptions {
   std::vector<std::string> labels = {};  // what labels that are texts may be, in the order of the classes
   int64_t outputs = 1;                   // of regressors: numbers an example
   AnyOptimizer optimizer = {};           // none: Adam; of linear models a larger rate
-  std::string folder = "";               // of checkpoints, from which a run goes on. Empty: none
+  std::string folder = "";               // of checkpoints, from which a run continues. Empty: none
   int64_t save_every_steps = 500;        // into the folder; and so often train_and_evaluate() evaluates
   int keep = 5;                          // checkpoints
   int64_t summary_every_steps = 100;     // the loss into the folder, for TensorBoard; 0: never
@@ -67,16 +67,16 @@ struct EstimatorOptions {
   Ranks distribute = {};                 // see LoopOptions
 };
 
-// Of an estimator over a model of yours.
+// For an estimator of a model of yours.
 struct ModelEstimatorOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  // The raw columns that the model reads, as features: of a model of tables those that it looks at, numeric("age"); of one
-  // that takes a tensor, what is made of them, in this order.
+  // The raw columns that the model reads, as features: for a model of tables those that it uses, numeric("age"); for
+  // one of a tensor, the columns that form it, in this order.
   std::vector<data::features::Column> columns = {};
   Loss loss = {};  // of the model's result and the labels
   AnyOptimizer optimizer = {};
   std::vector<metrics::Metric> metrics = {};
-  // What predict() and exports give of the model's result, by name; none: "predictions", as it is.
+  // The results of predict() and exports by name, from the model's result; none: "predictions", unchanged.
   std::function<std::map<std::string, Tensor>(const Tensor&)> results = {};
   std::string folder = "";  // these as in EstimatorOptions
   int64_t save_every_steps = 500;
@@ -127,7 +127,7 @@ class TableBodyOf final : public TableBody {
 };
 }  // namespace impl
 
-// The model: hidden layers over the columns, a linear part, or both, whose results are added up.
+// The model: hidden layers over the columns, a linear part, or both, whose results are added.
 class TableModel {
  public:
   TableModel(const EstimatorOptions& options, int64_t outputs, bool deep, const Where& where);
@@ -138,7 +138,7 @@ class TableModel {
   // A model of the user's has its own paths, as a Loop of it; and the columns theirs, where they learn something.
   void visit_parts(ModelVisitor& visitor);
   std::vector<Variable> variables() const { return rill::variables(*this).values(); }
-  // Whose line errors name: the call of the estimator that is under way.
+  // The line that errors name: the current call of the estimator.
   void call_from(const Where& where) { where_ = where; }
   // All raw columns, each once.
   const data::features::Columns& inputs() const { return all_; }
@@ -157,15 +157,15 @@ class TableModel {
 struct StepOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<int64_t> steps = {};      // so many more
-  std::optional<int64_t> max_steps = {};  // up to so many, with those of runs before
+  std::optional<int64_t> max_steps = {};  // up to so many, including those of earlier runs
   std::vector<Callback> callbacks = {};
 };
 
 class Estimator {
  public:
-  // Over a model of yours, a struct of layers that is called as model(table, call), the counterpart of TensorFlow's model
-  // function; or of one of a tensor, as model(x, call) of what the columns make: model_to_estimator()'s counterpart. A
-  // copy of the model is kept, which shares its Variables. Throws where there are no columns, no loss or no optimizer.
+  // For a model of yours, a struct of layers that is called as model(table, call), the counterpart of TensorFlow's
+  // model function; or as model(x, call) with the tensor of the columns: model_to_estimator()'s counterpart. A copy of
+  // the model is kept, which shares its Variables. Throws if there are no columns, no loss or no optimizer.
   template <class Model>
     requires(!std::is_convertible_v<Model, std::unique_ptr<impl::TableBody>>)
   Estimator(Model model, ModelEstimatorOptions options, Where where = Where::current())
@@ -173,23 +173,23 @@ class Estimator {
                   std::move(options), where) {}
   Estimator(const Estimator&) = delete;  // its loop refers to it: keep it by std::make_unique where it has to move
 
-  // Trains for so many steps; of neither, to the end of the input. What a folder holds goes on: one that has reached
-  // max_steps is not trained, and the history is empty.
+  // Trains for so many steps; without a number, to the end of the input. It continues from the folder: a run that has
+  // reached max_steps is not trained, and the history is empty.
   History train(const InputFunction& input, const StepOptions& options = {}, Where where = Where::current());
   // The loss and the metrics over the input, or its first `steps` batches, and "global_step". This, predict() and the
-  // exports take the weights that the folder holds, where nothing was trained here yet; where there are none, predict() and
-  // the exports throw, and this tells so.
+  // exports use the weights in the folder, if nothing was trained here yet; without any, predict() and the exports
+  // throw, and this warns.
   Logs evaluate(const InputFunction& input, std::optional<int64_t> steps = {}, Where where = Where::current());
-  // Of classifiers "logits", "probabilities" and "classes", of regressors "predictions".
+  // For classifiers "logits", "probabilities" and "classes", for regressors "predictions".
   std::map<std::string, Tensor> predict(const Table& table, Where where = Where::current());
   // How many steps were made, over all runs.
   int64_t step(Where where = Where::current());
-  // Writes FOLDER/1, or the next number, as a SavedModel whose signature takes the raw columns. Gives its path.
+  // Writes FOLDER/1, or the next number, as a SavedModel whose signature has the raw columns. Returns its path.
   std::string export_saved_model(const std::string& folder, Where where = Where::current());
   // Writes the same as any model file: "model.onnx".
   void export_model(const std::string& path, Where where = Where::current());
   TableModel& model() { return *model_; }
-  // Takes the weights whose paths and shapes agree from a checkpoint of another run.
+  // Restores the weights whose paths and shapes agree from a checkpoint of another run.
   RestoreReport warm_start(const std::string& folder, Where where = Where::current());
 
  protected:
@@ -200,14 +200,14 @@ class Estimator {
   friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
   Estimator(std::unique_ptr<impl::TableBody> body, ModelEstimatorOptions options, const Where& where);
   void make_loop(const Where& where);
-  // train(), which calls `after` whenever so many steps were made in all, but at its end.
+  // train(), which calls `after` after every so many steps in all, except at its end.
   History train_and(const InputFunction& input, const StepOptions& options, int64_t every,
                     const std::function<void()>& after, const Where& where);
-  // What each call begins with: it goes on from what the folder holds, where nothing was trained here.
+  // The beginning of each call: it continues from the folder, if nothing was trained here.
   void begin(const Where& where);
   // begin(), and throws where there is nothing that was trained.
   void begin_trained(const Where& where);
-  // Makes the parameters, so that what a file has of other shapes is known to be so. Gives the model's result of a row.
+  // Creates the parameters, so that other shapes in a file are detected. Returns the model's result for a row.
   Tensor build();
   // A line for TensorBoard in the folder, where there is one.
   void write_evaluation(const Logs& logs) const;
@@ -252,8 +252,8 @@ struct EvalSpec {
   InputFunction input = {};
   std::optional<int64_t> steps = 100;
 };
-// Trains up to max_steps, without them to the end of the input, and evaluates after every `save_every_steps` of the estimator
-// and at the end. The input is read on behind an evaluation. Gives the last one, also where there was nothing left to train.
+// Trains up to max_steps, without them to the end of the input, and evaluates after every `save_every_steps` of the
+// estimator and at the end. The input continues after an evaluation. Returns the last one, also if no steps were left.
 Logs train_and_evaluate(Estimator& estimator, const TrainSpec& train, const EvalSpec& eval,
                         Where where = Where::current());
 

@@ -11,7 +11,7 @@
 
 namespace rill::train {
 
-// Makes the folder. Throws where nothing can be written there: a run says so before its first step, and not after hours.
+// Creates the folder. Throws if it is not writable: a run says so before its first step, and not after hours.
 inline void require_writable(const std::string& folder, std::string_view op, const Where& where = Where()) {
   make_folders(folder, op, where);
   if (access(folder.c_str(), W_OK | X_OK) != 0)

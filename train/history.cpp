@@ -21,7 +21,7 @@ const Logs& row_or_fail(const std::vector<Logs>& rows, size_t i, const Where& wh
   return rows[i];
 }
 
-// "loss" comes first, then the others, each before its own of validation; "seconds" and "epoch" last.
+// "loss" comes first, then the others, each before its validation; "seconds" and "epoch" last.
 int rank_of(const std::string& name) {
   const std::string plain = name.starts_with("val_") ? name.substr(4) : name;
   return plain == "loss" ? 0 : plain == "seconds" ? 2 : 1;
@@ -36,7 +36,7 @@ void write_file(const std::string& path, const std::string& text, const Where& w
 
 std::string short_number(double x) { return std::isnan(x) ? "" : fmt::format("{:.4g}", x); }
 
-// What is drawn together: "loss" with "val_loss".
+// The curves of one picture: "loss" with "val_loss".
 std::vector<std::vector<std::string>> groups(const History& h) {
   std::vector<std::vector<std::string>> result;
   const auto names = h.names();
@@ -48,7 +48,7 @@ std::vector<std::vector<std::string>> groups(const History& h) {
   return result;
 }
 
-// The least and the greatest finite number of some curves, apart from each other.
+// The smallest and largest finite number of some curves, made to differ.
 std::pair<double, double> range_of(const std::vector<std::vector<double>>& curves) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const auto& curve : curves)

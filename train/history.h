@@ -1,4 +1,4 @@
-// History: what a run of training was like, epoch by epoch, as numbers, text, files and curves.
+// History: the numbers of a training run, epoch by epoch, as text, files and curves.
 #pragma once
 #include <iosfwd>
 #include <map>
@@ -14,8 +14,8 @@ namespace rill::train {
 // Numbers by name: "loss", "accuracy", "val_loss".
 using Logs = std::map<std::string, double>;
 
-// Where the time of a run went, in seconds: waiting for batches, steps (tracing them included), callbacks and progress,
-// validation, what `resume` saves. What a GPU does meanwhile counts where the program waits for it.
+// The time of a run, in seconds: waiting for batches, steps (including tracing), callbacks and progress, validation,
+// saving for `resume`. The work of a GPU counts when the program waits for it.
 struct RunTimes {
   double data = 0, step = 0, callbacks = 0, validation = 0, saving = 0;
   bool prefetches = false;  // whether the dataset has a prefetch()
@@ -24,10 +24,10 @@ struct RunTimes {
 // A line with the parts in percent, and, where one is large that need not be, what may help.
 std::string to_string(const RunTimes& times);
 
-// A row an epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
+// A row for each epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
 class History {
  public:
-  // The rows, in order. front() and back() throw where there is none.
+  // The rows, in order. front() and back() throw if there are none.
   const std::vector<Logs>& rows() const& { return rows_; }
   std::vector<Logs> rows() const&& { return rows_; }
   const Logs& front(Where where = Where::current()) const;
@@ -44,18 +44,18 @@ class History {
   // Why training ended before its last epoch; empty where it did not.
   const std::string& stopped() const& { return stopped_; }
   std::string stopped() const&& { return stopped_; }
-  // Of the run that gave this, without those that it has resumed.
+  // Of the run that returned this, without those that it has resumed.
   const RunTimes& times() const& { return times_; }
   RunTimes times() const&& { return times_; }
 
-  // Curves, a picture for each number, that of validation with it: SVG, or, of a path that ends in .txt, characters.
+  // Curves, a picture for each number with its validation: SVG or, for a path that ends in .txt, characters.
   void plot(const std::string& path, Where where = Where::current()) const;
   // A table with a row an epoch: epoch, then the numbers; and a list of objects.
   void write_csv(const std::string& path, Where where = Where::current()) const;
   void write_json(const std::string& path, Where where = Where::current()) const;
   std::string csv() const;
   std::string json() const;
-  // What json() gave. Throws where it is no such text.
+  // From json()'s text. Throws if it is invalid.
   static History from_json(const std::string& text, Where where = Where::current());
 
   // For who trains.

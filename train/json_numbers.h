@@ -12,7 +12,7 @@ namespace rill::train {
 inline nlohmann::json as_json(double x) {
   return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(fmt::format("{}", x));
 }
-// What as_json() gave.
+// The inverse of as_json().
 inline double number_of(const nlohmann::json& x) {
   if (!x.is_string()) return x.get<double>();
   const auto text = x.get<std::string>();

@@ -1,4 +1,4 @@
-// A watch that says how long each part of a run took.
+// A stopwatch for the parts of a run.
 #pragma once
 #include <chrono>
 

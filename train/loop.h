@@ -5,9 +5,10 @@
 //   train::History h = loop.fit(batches, {.epochs = 20, .validation = test});
 //   std::cout << h;
 //
-// Elements are batches: pairs {x, y}, tuples {x, y, weights}, or x alone for predict(). x goes to the model as it is; of
-// a model of several inputs x is a pair, tuple or struct of them. Where training is more than a loss of the model's
-// result, give a step of your own: train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss; }).
+// Elements are batches: pairs {x, y}, tuples {x, y, weights}, or x alone for predict(). x is passed to the model
+// unchanged; for a model of several inputs x is a pair, tuple or struct of them. If training is more than a loss of the
+// model's result, give a step of your own: train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss;
+// }).
 #pragma once
 #include <deque>
 #include <memory>
@@ -86,7 +87,7 @@ std::vector<ArgSpec> open_batch(const T& element) {
   return specs;
 }
 
-// A function for each set of shapes behind the batch axis, and dtypes: as a rule one.
+// A function for each set of shapes after the batch axis, and dtypes: usually one.
 template <class F>
 class ByShape {
  public:
@@ -149,7 +150,7 @@ class Steps {
       return function("predict_step", [this](const X& x) { return predict_body(x); }, {.signature = std::move(specs)});
     })(input_of(element));
   }
-  // Traces anew where what was traced is another model by now, or other weights of classes.
+  // Traces again if the model has changed since, or the class weights.
   void prepare(const std::map<int64_t, double>* class_weights) {
     const std::string now = core_.fingerprint();
     const bool weights_differ = class_weights && *class_weights != class_weights_;
@@ -197,7 +198,7 @@ class Steps {
     }
     return weights;
   }
-  // What the loss compares with: the second part, or, of an element without one, the input itself.
+  // The loss's target: the second part or, for an element without one, the input itself.
   Tensor target_of(const T& element) const {
     if constexpr (Parts<T>::count >= 2) return std::get<1>(element);
     else if constexpr (std::is_same_v<T, Tensor>) return element;
@@ -217,7 +218,7 @@ class Steps {
       const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
       const Tensor target = target_of(element), weights = train_weights_of(element, prediction);
       const Tensor loss = core_.loss_of(prediction, target, weights);
-      const Tensor share = core_.share_of_loss(loss, prediction);
+      const Tensor share = core_.weighted_loss(loss, prediction);
       core_.descend(share, tape);
       core_.count(loss, prediction, target, weights);
       return core_.joined_loss(share);
@@ -274,7 +275,7 @@ class TypedPass final : public Pass {
       : steps_(steps), iterator_(dataset.iterator({.epoch = epoch}, where)), traced_(traced) {}
   bool next() override {
     std::optional<T> element = iterator_.next();
-    if (!element) return false;  // the last one stays, for those who look at it after the epoch
+    if (!element) return false;  // the last one stays, for uses after the epoch
     element_ = std::move(element);
     return true;
   }
@@ -322,17 +323,17 @@ class Loop {
   // The model is referred to, and must live as long. Throws where there is no loss or no optimizer.
   Loop(Model& model, LoopOptions options, Where where = Where::current())
       : model_(model), core_(std::make_unique<impl::Core>(std::move(options), namer(model), false, where)) {}
-  // With a step of your own: step(element), or step(part, part, ...), trains once and gives the loss or numbers by name
-  // (std::map<std::string, Tensor>). It is traced. Optimizers in it go on in a resumed run where they are given as parts
-  // of a struct with the model.
+  // With a step of your own: step(element), or step(part, part, ...), trains once and returns the loss or numbers by
+  // name (std::map<std::string, Tensor>). It is traced. Its optimizers continue in a resumed run if they are fields of
+  // a struct with the model.
   Loop(Model& model, Step step, LoopOptions options = {}, Where where = Where::current())
     requires(!std::same_as<Step, impl::NoStep>)
       : model_(model),
         step_(std::move(step)),
         core_(std::make_unique<impl::Core>(std::move(options), namer(model), true, where)) {}
 
-  // Trains for some epochs and gives what was seen, epoch by epoch. Each epoch is a pass of its own, shuffled anew.
-  // Throws what the data, the model and callbacks throw, and where the dataset is empty.
+  // Trains for some epochs and returns the history. Each epoch is a pass of its own, shuffled anew. Throws exceptions
+  // of the data, the model and callbacks, and if the dataset is empty.
   template <class T>
   History fit(const data::Dataset<T>& dataset, const FitOptions& options = {}, Where where = Where::current()) {
     steps<T>().prepare(&options.class_weights);
@@ -352,21 +353,21 @@ class Loop {
     this->steps<T>().prepare(nullptr);
     return core_->evaluate(source(dataset, where), steps, where);
   }
-  // What the model makes of all of them, batches put together along the first axis; on every rank.
+  // The model's results for all batches, concatenated along the first axis; on every rank.
   template <class T>
   Tensor predict(const data::Dataset<T>& dataset, Where where = Where::current()) {
     steps<T>().prepare(nullptr);
     return core_->predict(source_of(dataset, where), where);
   }
-  // Trains for some steps with a learning rate that grows from step to step, and gives the losses; then all is as it was.
-  // Throws where the rate follows a schedule, and of a step of your own.
+  // Trains for some steps with a learning rate that grows from step to step, and returns the losses; then everything is
+  // restored. Throws if the rate follows a schedule, and for a step of your own.
   template <class T>
   RateTest find_rate(const data::Dataset<T>& dataset, const FindRateOptions& options = {},
                      Where where = Where::current()) {
     steps<T>().prepare(nullptr);
     return core_->find_rate(source(dataset, where), options, where);
   }
-  // Keras's, of which none compiles, and each says what does.
+  // Keras's names: none of them compiles, and each names its counterpart.
   template <class X, class... More>
     requires(!requires { typename X::Element; })
   History fit(const X&, const More&...) {

@@ -56,7 +56,7 @@ struct Monitored::Impl final : Run {
     for (size_t i = 0; i < options.callbacks.size(); ++i)
       for (const auto& [name, t] : options.callbacks[i].save_tensors()) add_tensor(tensors_of(i) + name, t);
   }
-  // What callbacks remember besides, as Variables of the checkpoint: "tensors/0/best".
+  // Further state of callbacks, as Variables of the checkpoint: "tensors/0/best".
   static std::string tensors_of(size_t callback) { return fmt::format("tensors/{}/", callback); }
   void add_tensor(const std::string& name, const Tensor& value) {
     tensors.emplace(name, Variable(value, VariableOptions{.name = "tensor", .trainable = false}));
@@ -72,7 +72,7 @@ struct Monitored::Impl final : Run {
     return logs;
   }
   NamedVariables variables() const override {
-    restoring = true;  // the state of the run itself is not asked for
+    restoring = true;  // the state of the run itself is not included
     NamedVariables all = const_cast<Impl*>(this)->checkpoint().variables();
     restoring = false;
     return all;
@@ -114,7 +114,7 @@ struct Monitored::Impl final : Run {
     options.callbacks[callback].load_tensors(own);
   }
 
-  // A disk that is full is told, and training goes on: the checkpoint before stands.
+  // A full disk is reported, and training continues: the checkpoint before stays.
   template <class F>
   bool tell(const F& save) {
     try {

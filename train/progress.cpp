@@ -13,7 +13,7 @@ namespace {
 double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
-// "epoch 3/10", or "epoch 3" of a run that something else will end.
+// "epoch 3/10", or "epoch 3" for a run without a fixed number.
 std::string name_of_epoch(const Run& run) {
   return fmt::format("epoch {}", run.epoch + 1) + (run.epochs == INT64_MAX ? "" : fmt::format("/{}", run.epochs));
 }

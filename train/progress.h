@@ -1,4 +1,4 @@
-// What a run shows on stderr while it goes on: a bar on a terminal, else a line an epoch and one every half a minute.
+// The progress of a run on stderr: a bar on a terminal, else a line for each epoch and one every half a minute.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -11,7 +11,7 @@ namespace rill::train {
 class Progress {
  public:
   explicit Progress(bool on);
-  // After a step; reads the running means no more often than ten times a second.
+  // After a step; reads the running means at most ten times a second.
   void step(const Run& run);
   // After an epoch and its validation.
   void epoch(const Run& run);

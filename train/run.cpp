@@ -1,5 +1,5 @@
-// A run of fit(): epochs, callbacks, checkpoints, and how it goes on where it was stopped. The loop itself is in core.cpp. Start
-// at CoreRun::train.
+// A run of fit(): epochs, callbacks, checkpoints, and resuming. The loop itself is in core.cpp. Start at
+// CoreRun::train.
 #include "rill/train/core.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@
 namespace rill::train::impl {
 
 namespace {
-// Of the stages of a dataset, as they are printed, those that take a part.
+// The stages of a printed dataset that take a shard.
 std::string shards_in(const std::string& stages) {
   std::string found;
   for (size_t at = stages.find("shard("); at != stages.npos; at = stages.find("shard(", at + 1))
@@ -163,9 +163,9 @@ class CoreRun final : public Run {
         checkpoint(), folder_,
         CheckpointManagerOptions{.max_to_keep = kept(), .asynchronous = bool(ranks_), .prefix = "run", .save = save});
   }
-  // Parts of a model are written one by one, and so a kill leaves one of them up to two checkpoints behind.
+  // Parts of a model are written one by one, so a kill may leave one of them up to two checkpoints behind.
   int kept() const { return ranks_.part().empty() ? options_.keep : std::max(options_.keep, 3); }
-  // All ranks write: what is trained is alike on them, and the rest is the first one's.
+  // All ranks write: trained tensors are equal on them, and the rest is the first one's.
   SaveCheckpointOptions written_by_all() const {
     SaveCheckpointOptions save;
     save.part.first = {"random", "random/*", "run/*"};
@@ -174,7 +174,7 @@ class CoreRun final : public Run {
     return train::written_by_all(std::move(save), ranks_.sharers());
   }
 
-  // What would train on a part of the data, or wait for files that come to another folder.
+  // Refuses runs that would train on a part of the data, or wait for files in another folder.
   void check_alike() {
     if (!distribute::is_same(tensor(shards_in(data_.train.stages)), ranks_.sharers(), where_))
       fail(
@@ -202,7 +202,7 @@ class CoreRun final : public Run {
     distribute::broadcast(random::generator(), 0, ranks_.everybody());
     if (core_.options_.clip_norm > 0 && !ranks_.part().empty()) require_parts_known();
   }
-  // The norm counts once what no layer has said to be a part, and so that must be alike.
+  // The norm counts parameters that no layer has declared as parts once, so these must be equal.
   void require_parts_known() {
     NamedVariables alike;
     for (const auto& [path, v] : core_.variables())
@@ -214,7 +214,7 @@ class CoreRun final : public Run {
            where_);
   }
 
-  // Ranks end together: whether one was told to end by a signal, and where one has stopped, the others do.
+  // Ranks end together: if one got a signal, or has stopped, the others end too.
   bool came_anywhere(bool signalled) {
     if (!ranks_) return signalled;
     const Tensor own = tensor({int32_t(signalled), int32_t(!why_stopped().empty())});
@@ -246,12 +246,12 @@ class CoreRun final : public Run {
     }
   }
 
-  // What callbacks remember besides, as Variables of the checkpoint: "callbacks/0/dense/kernel".
+  // Further state of callbacks, as Variables of the checkpoint: "callbacks/0/dense/kernel".
   void add_tensor(size_t callback, const std::string& name, const Tensor& value) {
     tensors_.emplace(fmt::format("{}{}/{}", callbacks_name, callback, name),
                      Variable(value, VariableOptions{.name = "tensor", .trainable = false}));
   }
-  // Makes what the run to resume has and only its steps or callbacks would make.
+  // Creates what the checkpoint has and only its steps or callbacks would create.
   void find_in(const std::string& latest) {
     constexpr std::string_view metrics = "run/metrics/", end = "/sum0";
     const std::string in_callbacks = "run/" + std::string(callbacks_name);
@@ -341,8 +341,8 @@ class CoreRun final : public Run {
     restoring_ = false;
   }
 
-  // Parameters are made before the first step, so that what they draw comes before what steps draw, traced or not, and
-  // before weights are restored into them.
+  // Parameters are created before the first step, so that their random draws come before those of steps, traced or not,
+  // and before weights are restored into them.
   void build_model() {
     bool built = true;
     for (const auto& [path, v] : core_.variables()) built &= v.is_built();
@@ -351,12 +351,12 @@ class CoreRun final : public Run {
     if (pass->next()) pass->predict();
   }
 
-  // What a pass is shuffled by: its epoch, or, where epochs are so many steps, how many passes there were before.
+  // The shuffle of a pass: its epoch or, if epochs are so many steps, the number of passes before.
   void new_pass() {
     pass_number_ = options_.steps_per_epoch ? pass_number_ + 1 : epoch;
     pass_ = data_.train.pass(uint64_t(pass_number_));
   }
-  // The pass of this epoch, where it stands; epochs of so many steps go on through one. Making one may draw from the
+  // The pass of this epoch, at its position; epochs of so many steps continue through one. Making one may draw from the
   // generator, which a resumed run has drawn already.
   void begin_pass() {
     if (pass_) return;
@@ -399,7 +399,7 @@ class CoreRun final : public Run {
     }
     laps.end(times_.data);
     if (epoch_step == 0) fail("Loop.fit", "the dataset has no elements", where_);
-    // Stopped within the epoch, a run that goes on makes the rest of it, and its row, anew.
+    // Stopped within the epoch; a run that continues makes the rest of it, and its row.
     const bool midway = !why_stopped().empty();
     if (!goes_on && !midway) core_.tell_unseen_classes();
     if (midway && manager_) save();
@@ -408,7 +408,7 @@ class CoreRun final : public Run {
     laps.end(times_.step);  // which waits for the device
     validate();
     laps.end(times_.validation);
-    end_if_signalled();  // in the midst of it; a run that goes on begins with it
+    end_if_signalled();  // amid the epoch; a run that continues begins with it
     logs["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     for (const Callback& c : options_.callbacks) c.on_epoch(*this);
     history.add(logs);
@@ -452,7 +452,7 @@ class CoreRun final : public Run {
     if (!signalled && options_.save_every_steps > 0 && step % options_.save_every_steps == 0) save();
     if (signalled) end_signalled();
   }
-  // Where a signal came to any rank. All ranks call it.
+  // Whether any rank got a signal. All ranks call it.
   void end_if_signalled() {
     const bool signalled = came_anywhere(manager_ && SignalScope::came() != 0);
     if (manager_ && signalled) end_signalled();
@@ -464,7 +464,7 @@ class CoreRun final : public Run {
     end();
     signals_->end();
   }
-  // A disk that is full is told, and training goes on: the checkpoint before stands.
+  // A full disk is reported, and training continues: the checkpoint before stays.
   bool save() {
     return tell_of_failure([&] { manager_->wait(); }) & tell_of_failure([&] { manager_->save(step); });
   }
@@ -482,14 +482,14 @@ class CoreRun final : public Run {
     for (const Callback& c : options_.callbacks) c.on_end(*this);
   }
 
-  // What a step may change: the model, the optimizer, the generator, metrics. The first step makes what the optimizer
-  // remembers; later ones make no Variables.
+  // The state that a step may change: the model, the optimizer, the generator, metrics. The first step creates the
+  // optimizer's slots; later ones create no Variables.
   void keep_now() {
     if (changed_.empty() || epoch_step <= 1) changed_ = changed_by_steps();
     before_ = Snapshot(changed_);
   }
   std::vector<Variable> changed_by_steps() {
-    restoring_ = true;  // the state of the run itself is not asked for
+    restoring_ = true;  // the state of the run itself is not included
     const NamedVariables all = checkpoint().variables();
     restoring_ = false;
     std::vector<Variable> built;
@@ -503,7 +503,7 @@ class CoreRun final : public Run {
   const FitOptions& options_;
   const Where where_;
   const Ranks& ranks_;
-  const std::string folder_;  // of what is resumed: of this rank's part of the model
+  const std::string folder_;  // of the resumed run: of this rank's part of the model
   Progress progress_;
   SignalScope* signals_ = nullptr;
   Variable position_, state_;  // i64 {epoch, step, step of the epoch, pass}; texts of data, history, callbacks
@@ -511,7 +511,7 @@ class CoreRun final : public Run {
   std::map<std::string, Variable> tensors_;  // of the callbacks
   std::unique_ptr<CheckpointManager> manager_;
   std::unique_ptr<Pass> pass_;
-  bool has_batch_ = false;  // the pass has come to one, for those who look at it
+  bool has_batch_ = false;  // the pass has one, for uses after it
   int64_t pass_number_ = -1;
   std::string data_state_;  // to be restored into the next pass
   RunTimes times_;

@@ -1,4 +1,4 @@
-// Searches: points of a space, trials, what is kept of them. Start at run_trial().
+// Searches: points of a space, trials, their results. Start at run_trial().
 #include "rill/train/search.h"
 
 #include <fmt/format.h>
@@ -147,7 +147,7 @@ std::map<std::string, double> point(const Space& space, uint64_t seed, int64_t n
   return values;
 }
 
-// A search that runs trials and keeps what came of them: a line of JSON each in FOLDER/trials.jsonl.
+// A search that runs trials and keeps their results: a line of JSON each in FOLDER/trials.jsonl.
 class Search {
  public:
   Search(const Space& space, const TrialFunction& f, const SearchOptions& o, const Where& where)

@@ -1,5 +1,5 @@
-// Search: which settings train best. The space is a struct whose fields are ranges; a trial is a function of a point in it
-// that gives the number to be made small (or large).
+// Search: finds the settings that train best. The space is a struct whose fields are ranges; a trial is a function of a
+// point in it that returns the number to minimise (or maximise).
 //
 //   struct Space {
 //     train::Range rate = train::log_uniform(1e-4, 1e-1), width = train::integers(8, 128), decay = train::choice({0, 0.01});
@@ -10,7 +10,7 @@
 //   }, {.folder = "search"});
 //   std::cout << study;                       // a table, the best first
 //
-// With a folder, finished trials are kept in it, and a search that was stopped goes on; TensorBoard's HParams shows them.
+// With a folder, finished trials are kept in it, and a stopped search continues; TensorBoard's HParams shows them.
 #pragma once
 #include <functional>
 #include <iosfwd>
@@ -31,7 +31,7 @@ struct Range {
   Kind kind = Kind::uniform;
   double low = 0, high = 1;
   std::vector<double> values = {};  // of a choice
-  // The value at u in [0, 1), and, for a grid, so many values.
+  // The value at u in [0, 1), and, for a grid, all values.
   double at(double u) const;
   std::vector<double> grid(int64_t n) const;
 };
@@ -47,7 +47,7 @@ class Trial {
   int64_t number = 0;  // from 0
   std::map<std::string, double> values = {};
   double budget = 1;  // hyperband: the fraction of the full training that this trial may have
-  // A setting. Throws, and lists the names, where there is none.
+  // A setting. Throws, listing the names, if there is none.
   double operator[](const std::string& name) const;
   int64_t integer(const std::string& name) const;
 };
@@ -56,11 +56,11 @@ struct Study {
   struct Result {
     Trial trial;
     double score = 0;
-    std::string error = "";  // what the trial threw; then the score is NaN
+    std::string error = "";  // the exception of the trial; then the score is NaN
   };
   std::vector<Result> results = {};  // in the order of the trials
   bool maximize = false;
-  // The best; of several budgets, among those with the largest. Throws where no trial came through.
+  // The best; with several budgets, among those with the largest. Throws if no trial succeeded.
   const Result& best(Where where = Where::current()) const;
   std::string csv() const;
 };
@@ -71,7 +71,7 @@ std::ostream& operator<<(std::ostream& out, const Study& study);
 struct SearchOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   bool maximize = false;    // the score is an accuracy, say
-  uint64_t seed = 0;        // of the points; a trial draws what its own random::seed() says
+  uint64_t seed = 0;        // of the points; a trial's draws follow its own random::seed()
   std::string folder = "";  // results, and event files for TensorBoard; empty: none
   bool progress = true;     // a line a trial on stderr
 };

@@ -33,9 +33,9 @@ double bessel_i0(double x) {
 
 // --- Resampling ------------------------------------------------------------------------------------------------------
 
-// A filter for each of the `to` places between `from` samples, as weights [width, 1, to] of a convolution.
+// A filter for each of the `to` positions between `from` samples, as weights [width, 1, to] of a convolution.
 struct Polyphase {
-  int64_t margin;  // samples before and behind those that a place is between
+  int64_t margin;  // samples before and after those that a position is between
   Tensor weights;
 
   Polyphase(int64_t from, int64_t to, const ResampleOptions& o) {
@@ -157,7 +157,7 @@ Tensor time_stretch(const Tensor& stft, double rate, int64_t hop_length, Where w
 
 namespace {
 
-// Where along an axis of `size`, at `axis` from the back, one band is: bool, with size 1 elsewhere.
+// A random band along an axis of `size`, at `axis` from the back: bool, with size 1 elsewhere.
 Tensor band(const Tensor& x, int64_t axis, int64_t width, const random::Key& key) {
   const Dim size = x.shape()[size_t(x.ndim() + axis)];
   Shape ones(x.shape());

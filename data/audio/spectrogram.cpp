@@ -17,7 +17,7 @@ namespace {
 void require_at_least(std::string_view op, std::string_view what, int64_t value, int64_t least, const Where& where) {
   if (value < least) fail_audio(op, fmt::format("{} is {} and must be at least {}", what, value, least), where);
 }
-// Integers become f32: 16-bit samples count as what they say.
+// Integers become f32, without scaling 16-bit samples.
 Tensor as_samples(std::string_view op, const Tensor& x, const Where& where) {
   require_defined(fmt::format("audio::{}", op), x, "the operand", where);
   if (x.ndim() == 0 || x.dtype() == DType::string || is_bool(x.dtype()) || is_complex(x.dtype()))

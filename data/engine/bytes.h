@@ -1,4 +1,4 @@
-// About how much memory an element takes, for what is bounded in bytes.
+// An estimate of an element's memory, for limits in bytes.
 #pragma once
 #include "rill/data/item.h"
 #include "rill/tensor/tensor.h"
@@ -22,7 +22,7 @@ class ByteCount final : public LeafVisitor {
 };
 }  // namespace detail
 
-// Its tensors, each as if it were alone, and what else is in it.
+// Its tensors, each as if it shared no memory, and everything else in it.
 inline int64_t bytes_of(Item& x) {
   detail::ByteCount count;
   x.visit(count);

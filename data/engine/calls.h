@@ -1,5 +1,5 @@
-// Calls of the user's functions. What they draw follows from the pass's seed, its epoch and the element's number alone,
-// so that threads and resuming change nothing; how long they take is counted where somebody wants to know.
+// Calls of the user's functions. Their random draws depend only on the pass's seed, its epoch and the element's number,
+// so threads and resuming change nothing; their time is measured if statistics are requested.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -22,11 +22,11 @@ class Spans {
   std::vector<StageSpan> all_;
 };
 
-// What is counted of one stage, by all threads.
+// The counters of one stage, shared by all threads.
 struct Counters {
   std::atomic<int64_t> elements = 0, own_ns = 0, function_ns = 0;
   size_t stage = 0;        // the how manieth of PassStats::stages
-  Spans* spans = nullptr;  // where a time line is wanted
+  Spans* spans = nullptr;  // if a time line is requested
 };
 // The counters of `stage`, or null.
 Counters* counters_of(const Stage& stage, const Pass& pass);

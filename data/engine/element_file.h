@@ -2,8 +2,8 @@
 //
 //   "rill elements 1\n" | text type | record ... | index | u64 place of the index | u64 magic
 //
-// A record is an element as its Codec writes it, behind its length and the CRC-32 of its bytes (u32 each). The index is a
-// record as well: how many elements there are, how far the input had been read, and the length of each record.
+// A record is an element as its Codec writes it, after its length and the CRC-32 of its bytes (u32 each). The index is
+// a record too: the number of elements, how far the input had been read, and the length of each record.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ class ElementWriter {
   void add(Item& x);
   int64_t count() const { return int64_t(lengths_.size()); }
   int64_t bytes() const { return bytes_ + int64_t(buffer_.size()); }
-  // The end, and the file's name. `read`: elements of the input that it stands for, those that failed counted.
+  // Writes the end, and renames the file. `read`: the number of input elements that it covers, including failed ones.
   void commit(int64_t read);
 
  private:
@@ -35,7 +35,7 @@ class ElementWriter {
   Where where_;
 };
 
-// Mapped into memory; elements are read where they are asked for, by several threads too.
+// Mapped into memory; elements are read on demand, by several threads too.
 class ElementReader {
  public:
   // Throws where the file is damaged, or holds elements of another type.

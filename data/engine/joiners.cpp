@@ -140,7 +140,7 @@ class Stacking final : public Joiner {
                          "padded_batch() pads them, bucket_by_length() puts those of like length together",
                          i, told(rows[i]), told(rows[0])));
     if (Tensor batch = PlacedRows::whole(rows); batch.defined()) return batch;
-    // One thread copies as fast as memory allows, and others that wait for it would take time from those of map().
+    // One thread copies as fast as memory allows, and others that wait for it would take time from map()'s threads.
     const rill::detail::ForceOneThread one;
     return stack(rows);
   }
@@ -232,7 +232,7 @@ Ragged ragged_of(const std::vector<Tensor>& rows) {
     if (rows[i].ndim() != ndim)
       fail(op, fmt::format("element {} of the batch holds {} and element 0 {}: all must have the same number of axes",
                            i, told(rows[i]), told(rows[0])));
-    // Axis 0 splits the batch into rows; each further axis splits what the one before it counts.
+    // Axis 0 splits the batch into rows; each further axis splits the groups counted by the one before it.
     int64_t pieces = 1;
     for (size_t a = 0; a < size_t(ndim); ++a) {
       const int64_t n = int64_t(rows[i].shape()[a]);

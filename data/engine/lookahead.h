@@ -1,5 +1,5 @@
-// Where an input stood at elements that were not given yet: for stages that read ahead. States of the input are kept at
-// some of them, not at each, and a restored pass goes past the few between again.
+// The input's positions at elements that were read but not returned yet: for stages that read ahead. States of the
+// input are kept at some of them, not at each, and a restored pass skips the few between again.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -10,7 +10,7 @@ namespace rill::data {
 
 class Lookahead {
  public:
-  // Before the input is asked for its next element.
+  // Call it before reading the input's next element.
   void about_to_read(const Cursor& input) {
     if (read_ >= next_kept_) keep(input);
     ++read_;
@@ -66,7 +66,7 @@ class Lookahead {
     input.save(now);
     w.number(number), w.number(0), w.text(now.bytes);
   }
-  // Says how many elements were given.
+  // Returns the number of elements that were returned.
   static int64_t restore_plain(Cursor& input, StateReader& r) {
     Lookahead ahead;
     ahead.restore(input, r);

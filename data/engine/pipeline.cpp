@@ -15,7 +15,7 @@ namespace rill::data {
 namespace {
 constexpr std::string_view magic = "rill pipeline 2\n";
 
-// Bytes that few other states have: what a damaged one is known by.
+// A checksum that detects damaged states.
 constexpr size_t sum_size = 8;
 std::string sum_of(std::string_view bytes) {
   uint64_t h = bytes.size();
@@ -92,7 +92,7 @@ PassStats Pipeline::stats(const Where& where) const {
   return stats_->read();
 }
 
-// A checkpoint asks for the variables when it is saved and when it is restored.
+// A checkpoint gets the variables when it is saved and when it is restored.
 void Pipeline::name_variables(VariablePaths& paths) const {
   written_ = tensor(save(Where()), {.device = Device()});
   if (variable_) variable_->assign(written_);
@@ -131,7 +131,7 @@ void Pipeline::restore(std::string_view state, const Where& where) {
   if (const std::string own = names_of(*stage_); of != own)
     fail("Iterator.restore", fmt::format("the state is one of another pipeline, {}. this one is {}", of, own), where);
   const auto epoch = uint64_t(r.number()), seed = uint64_t(r.number());
-  // Where it throws, nothing has changed.
+  // If it throws, nothing has changed.
   CursorPtr fresh = stage_->begin({.epoch = epoch, .seed = seed, .stats = stats_.get()});
   fresh->restore(r);
   if (!r.at_end()) fail("Iterator.restore", "the state is longer than that of this pipeline", where);

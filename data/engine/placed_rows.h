@@ -1,6 +1,6 @@
-// The large tensors of a batch's elements, put together as they come: each is copied while it is in the cache, its own
-// memory is free for the next element, and the threads of map() go on meanwhile. The elements then hold views of the
-// batch, which stacking() recognises. (joiners.cpp)
+// The large tensors of a batch's elements, joined as they come: each is copied while it is in the cache, its own memory
+// is free for the next element, and the threads of map() continue meanwhile. The elements then hold views of the batch,
+// which stacking() recognises. (joiners.cpp)
 #pragma once
 #include <vector>
 

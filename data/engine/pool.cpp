@@ -41,7 +41,7 @@ Pool& Pool::get() {
 
 void Pool::start(std::shared_ptr<Task> task, int threads) {
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->forks != fork_count()) {  // the threads did not come along
+  if (shared_->forks != fork_count()) {  // a forked child has none of the threads
     shared_->tasks.clear();
     shared_->threads = 0;
     shared_->forks = fork_count();
@@ -68,7 +68,7 @@ void Pool::run_claimed(Task& task) {
   set_done(task);
 }
 
-// Wakes nobody who waits for another task. The task may be gone once it is done.
+// Wakes only those that wait for this task. The task may be destroyed once it is done.
 void Pool::set_done(Task& task) {
   if (task.state_.exchange(Task::done, std::memory_order_acq_rel) != Task::awaited) return;
   const std::lock_guard lock(finished().mutex);

@@ -1,6 +1,6 @@
 // The threads that all pipelines of a process share. A task is run by one of them, or by the thread that waits for it
-// where none has begun it: so a pipeline whose functions run pipelines never waits for itself, and a child of fork(),
-// which has none of the threads, does all by itself.
+// if none has begun it: so a pipeline whose functions run pipelines never waits for itself, and a child of fork(),
+// which has none of the threads, runs everything itself.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -13,7 +13,7 @@ namespace rill::data {
 class Task {
  public:
   virtual ~Task();
-  // Once, on some thread, ops in it on one thread each. What it throws is lost: keep it.
+  // Called once, on some thread, on which ops use one thread each. Exceptions are lost: catch them.
   virtual void run() noexcept = 0;
 
  private:
@@ -27,9 +27,9 @@ class Pool {
   static Pool& get();
   // Runs it some time, with at least `threads` threads at hand for tasks.
   void start(std::shared_ptr<Task> task, int threads);
-  // Returns when it is done; runs it here where nobody has begun.
+  // Returns when it is done; runs it here if it has not begun.
   static void finish(Task& task);
-  // Whether nobody had begun it, and now nobody will.
+  // Removes the task if it has not begun; returns whether it did.
   static bool take_back(Task& task);
   // Returns when it is done, or will never be begun.
   static void abandon(Task& task);

@@ -1,5 +1,5 @@
-// Random numbers of pipelines: the n-th draw of a stream follows from its seed, so that a pass that is restored needs its
-// seed and n alone, and every machine draws the same.
+// Random numbers of pipelines: the n-th draw of a stream follows from its seed, so that a restored pass only needs its
+// seed and n, and every machine draws the same.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What stages share: passes in an order, errors with their origin, and the tree as text. See stage.h.
+// Shared by stages: passes in an order, errors with their origin, and the tree as text. See stage.h.
 #include "rill/data/stage.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace rill::data {
 
 namespace {
-// Each takes some hundred bytes of the stack where one asks the next, of which threads have a few MB.
-constexpr int most_depth = 4000;
+// Each stage needs some hundred bytes of the stack for a call of the next, and threads have a few MB.
+constexpr int max_depth = 4000;
 }  // namespace
 
 Cursor::Cursor(const Stage& stage) : stage_(stage.shared_from_this()) {}
@@ -24,11 +24,11 @@ Stage::~Stage() = default;
 Stage::Stage(std::string name, const Where& where, std::vector<StagePtr> inputs)
     : name_(std::move(name)), where_(caller_or(where)), inputs_(std::move(inputs)) {
   for (const StagePtr& input : inputs_) depth_ = std::max(depth_, input->depth_ + 1);
-  if (depth_ > most_depth)
+  if (depth_ > max_depth)
     fail("data::" + name_,
          fmt::format("{} transformations stand behind each other, which is more than the {} that a pass has room for. "
                      "of many datasets make one at once: concatenate({{a, b, c}})",
-                     depth_, most_depth),
+                     depth_, max_depth),
          where_);
 }
 
@@ -37,7 +37,7 @@ int64_t Cursor::skip(int64_t n) {
   int64_t gone = 0;
   for (; gone < n; ++gone) try {
       if (!next()) break;
-    } catch (...) {  // who goes past an element does not want to know what is wrong with it
+    } catch (...) {  // errors of skipped elements do not matter
     }
   return gone;
 }
@@ -70,8 +70,8 @@ Item Stage::stacked(const std::vector<int64_t>&) const { return {}; }
 
 namespace {
 
-// The element that a state goes on with. It may be one of more elements than there are now: of files that are gone, say.
-int64_t place_in(const Order& order, StateReader& r, const Stage& stage) {
+// The element at which a state continues. It may be beyond the present number of elements, if files were removed, say.
+int64_t position_in(const Order& order, StateReader& r, const Stage& stage) {
   const int64_t at = r.count();
   if (at > order.size())
     fail(
@@ -105,7 +105,7 @@ class InOrder final : public Cursor {
     return gone;
   }
   void save(StateWriter& w) const override { w.number(at_); }
-  void restore(StateReader& r) override { at_ = place_in(*order_, r, stage_); }
+  void restore(StateReader& r) override { at_ = position_in(*order_, r, stage_); }
 
  private:
   const Stage& stage_;
@@ -114,7 +114,7 @@ class InOrder final : public Cursor {
   int64_t at_ = 0;
 };
 
-// The same on threads, ahead of who asks.
+// The same on threads, ahead of the consumer.
 class InOrderAhead final : public Cursor {
  public:
   InOrderAhead(const Stage& stage, std::shared_ptr<const Order> order, const Pass& pass, int threads)
@@ -145,7 +145,7 @@ class InOrderAhead final : public Cursor {
   void save(StateWriter& w) const override { w.number(at_); }
   void restore(StateReader& r) override {
     drop();
-    at_ = place_in(*order_, r, stage_);
+    at_ = position_in(*order_, r, stage_);
   }
 
  private:
@@ -237,7 +237,7 @@ void fail_at_element(const Stage& stage, int64_t number, Item* input) {
     why = e.what();
   } catch (...) {
   }
-  // What the stage itself found wrong says so already.
+  // Errors of the stage itself have this prefix already.
   const std::string own = fmt::format("{}: [data::{}] ", rill::to_string(stage.where()), stage.name());
   if (why.starts_with(own)) why.erase(0, own.size());
   std::string text;

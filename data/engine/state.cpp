@@ -1,4 +1,4 @@
-// See state.h: integers of seven bits a byte, as protobuf's, signed ones folded; texts behind their length.
+// See state.h: integers as varints, as protobuf's, signed ones zigzag encoded; texts after their length.
 #include "rill/data/state.h"
 
 #include <fmt/format.h>

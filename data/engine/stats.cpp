@@ -14,7 +14,7 @@ namespace rill::data {
 
 namespace {
 
-// The time that stages further in have taken of what the one outside measures now, on this thread.
+// The time of nested stages during the present measurement of the outer one, on this thread.
 thread_local constinit int64_t inner_ns = 0;
 
 class Timed {
@@ -96,7 +96,7 @@ std::vector<StageSpan> Spans::read(int64_t zero_ns) const {
 
 Stats::Stats(const Stage& last, bool with_spans) : with_spans_(with_spans), began_ns_(now_ns()) { add(last, 0); }
 void Stats::add(const Stage& stage, int depth) {
-  if (by_stage_.contains(&stage)) return;  // one dataset in two places: counted once
+  if (by_stage_.contains(&stage)) return;  // one dataset used twice: counted once
   Row& row = rows_.emplace_back(&stage, depth);
   row.counters.stage = rows_.size() - 1;
   if (with_spans_) row.counters.spans = &spans_;
@@ -125,7 +125,7 @@ PassStats Stats::read() const {
 }
 
 namespace {
-// Seconds that the stage would take alone for all that it gave, on its threads.
+// The seconds that the stage alone would take for all its elements, on its threads.
 double cost_of(const StageStats& s) { return std::max(s.own_seconds, s.function_seconds) / s.threads; }
 }  // namespace
 
@@ -156,7 +156,8 @@ std::string to_string(const PassStats& s) {
 
 namespace {
 
-// A track a stage, on which somebody waits for it, and one below it for each thread that calls its functions.
+// A track for each stage, with the times when it is waited for, and one below it for each thread that calls its
+// functions.
 class Tracks {
  public:
   explicit Tracks(const PassStats& stats) : stats_(stats) {

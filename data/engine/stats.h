@@ -1,4 +1,4 @@
-// Who counts what the stages of one pass do: see rill/data/stats.h, which users read.
+// Collects the statistics of one pass: see rill/data/stats.h, which users read.
 #pragma once
 #include <deque>
 #include <unordered_map>

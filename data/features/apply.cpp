@@ -77,7 +77,7 @@ void Input::measure(const std::vector<Column>& columns) {
   const std::string* first = nullptr;
   for (const RawSpec& s : raw_of(columns)) {
     const Tensor& x = find(s.name);
-    if (!x.defined() || x.ndim() < (sequence_ ? 2 : 1)) raw(s.name);  // says what is wrong
+    if (!x.defined() || x.ndim() < (sequence_ ? 2 : 1)) raw(s.name);  // throws, with the reason
     const Dim rows = x.shape()[0], steps = sequence_ ? x.shape()[1] : Dim(1);
     if (!first) rows_ = rows, steps_ = steps;
     if (rows != rows_ || steps != steps_)
@@ -131,7 +131,7 @@ SparseTensor Columns::sparse(const Table& table, Where where) const {
       ids = {broadcast_to(arange(x.shape()[1]).astype(i64), x.shape()), x};
     }
     const Tensor there = ids.ids >= 0;
-    // What is missing stays in the list, as a zero: how many elements there are does not depend on values.
+    // A missing value stays in the list, as a zero: the number of elements does not depend on values.
     const Tensor weights = ids.weights.defined() ? ids.weights : ones(ids.ids.shape(), f32);
     values.push_back(ravel(rill::where(there, weights, 0)));
     places.push_back(ravel(rill::where(there, ids.ids, int64_t(0)) + before));
@@ -168,7 +168,7 @@ std::vector<std::string> Columns::names() const {
   return all;
 }
 Columns Columns::sorted() const {
-  // TensorFlow's name of ids that are taken as an indicator is the indicator's.
+  // TensorFlow's name for ids that are used as an indicator is the indicator's.
   std::vector<std::pair<std::string, Column>> all;
   for (const Column& c : columns_)
     all.emplace_back(c.is_categorical() && !as_bucketized(c) ? c.name() + "_indicator" : c.name(), c);

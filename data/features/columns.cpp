@@ -1,4 +1,4 @@
-// The columns that give numbers and ids. node.h says what a column is; Columns (apply.cpp) calls them.
+// The columns of numbers and ids. node.h describes a column; Columns (apply.cpp) applies them.
 #include <algorithm>
 #include <cmath>
 
@@ -102,7 +102,7 @@ struct Bucketized final : Column::Node {
 
 // --- Ids -------------------------------------------------------------------------------------------------------------
 
-// Texts and integers as they are in the table; floats say that somebody took a wrong column.
+// Texts and integers as they are in the table; floats mean that a wrong column was used.
 void require_values(const std::string& name, const char* function, const Tensor& x, const Where& where) {
   if (x.dtype() == DType::string || is_integer(x.dtype()) || is_bool(x.dtype())) return;
   fail_column(name,

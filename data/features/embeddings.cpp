@@ -1,4 +1,4 @@
-// What makes numbers of ids: indicators, and tables of vectors that are learnt.
+// Numbers from ids: indicators, and tables of trained vectors.
 #include <algorithm>
 #include <cmath>
 

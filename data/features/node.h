@@ -1,4 +1,4 @@
-// What a column is inside: the raw columns that it reads, the ids that it gives, or the numbers.
+// The inside of a column: the raw columns that it reads, and its ids or numbers.
 #pragma once
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ class Input {
   Tensor raw(const std::string& name) const;
   // As above, with a shape of a row: [rows, shape...].
   Tensor raw(const std::string& name, const Shape& row) const;
-  // Finds how many rows these columns' raw ones have. Throws where they differ.
+  // Sets the number of rows of these raw columns. Throws if they differ.
   void measure(const std::vector<Column>& columns);
   Dim rows() const { return rows_; }
   Dim steps() const { return steps_; }  // of a sequence
@@ -36,17 +36,17 @@ class Input {
   const Where& where_;
 };
 
-// Ids of rows: i64 [rows, n], -1 where there is none. Weights, where there are any: f32 of the same shape.
+// Ids of rows: i64 [rows, n], -1 if missing. Weights, if there are any: f32 of the same shape.
 struct Ids {
   Tensor ids, weights;
 };
 
-// What a raw column must be, for signatures.
+// The requirements for a raw column, for signatures.
 struct RawSpec {
   std::string name;
   DType dtype;
   Shape row;             // of a row
-  bool guessed = false;  // texts, for nobody says what it holds
+  bool guessed = false;  // texts, as nothing says what it holds
 };
 
 struct Column::Node {
@@ -57,18 +57,18 @@ struct Column::Node {
   Node(const Node&) = delete;
 
   virtual void add_raw(std::vector<RawSpec>& all) const = 0;
-  // Of ids: how many there are. 0: it gives numbers.
+  // The number of ids. 0: it yields numbers.
   virtual int64_t buckets() const { return 0; }
   virtual Ids ids(const Input&) const { return {}; }
   virtual int64_t width() const { return buckets(); }
   // f32 [rows, width].
   virtual Tensor dense(const Input& in) const;
-  // The ids that a linear model or a sparse matrix looks up, where the numbers are made of ids alone.
+  // The ids that a linear model or a sparse matrix looks up, if the numbers depend only on ids.
   virtual const Node* looked_up() const { return buckets() > 0 ? this : nullptr; }
   virtual const Variable* table() const { return nullptr; }
 };
 
-// The raw column of a name, of which nobody has said yet what it holds.
+// The raw column of a name, whose kind is not known yet.
 struct Raw final : Column::Node {
   using Node::Node;
   void add_raw(std::vector<RawSpec>& all) const override { all.push_back({name, DType::string, {}, true}); }
@@ -77,15 +77,15 @@ const Raw* as_raw(const Column& c);
 // TensorFlow takes a bucketized column as numbers without an indicator's name.
 bool as_bucketized(const Column& c);
 
-// Texts are on the host; what is computed of them goes to where the model is.
+// Texts are on the host; what is computed from them moves to the model's device.
 inline Tensor at(const Tensor& t, Device device) { return t.device() == device ? t : t.to(device); }
 // Throws, naming the column.
 [[noreturn]] void fail_column(const std::string& name, const std::string& message, const Where& where);
-// A column that gives numbers, or ids; of a name, numeric(name).
+// A column of numbers or ids; for a name, numeric(name).
 Column with_numbers(const Column& c);
-// Throws unless it gives ids.
+// Throws unless it yields ids.
 void require_ids(const char* function, const Column& c, const Where& where);
-// Whether the elements may be looked at now.
+// Whether the elements may be read now.
 bool is_known(const Tensor& t);
 // How often each row has each of `buckets` ids, by weight.
 Tensor counts_of(const Ids& ids, int64_t buckets);

@@ -1,4 +1,4 @@
-// Vocabularies: made of lists, files and counts; ids by a hash table of strings, or by a search of sorted numbers.
+// Vocabularies: from lists, files and counts; ids by a hash table of strings, or by a search of sorted numbers.
 #include "rill/data/vocabulary.h"
 
 #include <fmt/format.h>

@@ -105,7 +105,7 @@ Dataset<Tensor> rows_of_list(std::string name, RowList list, const Where& where)
       [all](const std::vector<int64_t>& indices) { return Item::of(detail::column_tensor(all->stacked(indices))); }));
 }
 
-// An array of a file, with the file's name in what is wrong with it.
+// An array of a file; errors name the file.
 RowArray npy_of(const std::string& path, const std::shared_ptr<char>& mapping, uint64_t at, uint64_t bytes,
                 const std::string& op, const Where& where) {
   return RowArray::npy(mapping, at, bytes, [=](uint64_t place, const std::string& what) {

@@ -28,9 +28,9 @@ StagePtr safetensors_stage(const std::string& path, const ArrayOptions& options,
 // order, numbers and strings. Throws rill::Error where a file is none, damaged or a scalar.
 Dataset<Tensor> npy(const Paths& paths, Where where = Where::current());
 
-// The rows of the arrays of a .npz file side by side: as Tables of one row, structs or tuples (rows.h); all arrays have as
-// many. Members that are packed (numpy.savez_compressed) are unpacked into memory. Their checksums are not looked at
-// where they are mapped.
+// The rows of the arrays of a .npz file side by side: as Tables of one row, structs or tuples (rows.h); all arrays must
+// have the same number. Compressed members (numpy.savez_compressed) are decompressed into memory. Checksums of mapped
+// members are not verified.
 template <class Row = Table>
 Dataset<Row> npz(const std::string& path, const ArrayOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::npz_stage(path, options, detail::row_maker<Row>(), where));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* arrow_name = "data::arrow";
 
-// The place is a batch, and a row in it.
+// The position is a batch, and a row in it.
 class ArrowReader final : public detail::BlockReader {
  public:
   ArrowReader(std::vector<std::string> files, const ArrowRowOptions& options, const detail::RowMaker& maker,

@@ -14,8 +14,9 @@ struct ArrowRowOptions {
   rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   // Which columns, in this order: of a Table; or for the fields of a row, one for each, whatever these are called.
   std::vector<std::string> columns = {};
-  // What becomes of missing values in a Table, which are an error otherwise: 0, NaN or "", and another column, NAME.valid,
-  // says which rows have one. Of other rows, a std::optional is empty, a float NaN, and else it is an error.
+  // Allows missing values in a Table, which are an error otherwise: they are 0, NaN or "", and another column,
+  // NAME.valid, says which rows have one. In other rows, a std::optional is empty, a float NaN, and anything else an
+  // error.
   bool masks = false;
 };
 
@@ -24,17 +25,18 @@ StagePtr arrow_stage(const Paths& paths, const ArrowRowOptions& options, RowMake
 StagePtr parquet_stage(const Paths& paths, const ArrowRowOptions& options, RowMaker maker, const Where& where);
 }  // namespace detail
 
-// The rows of Arrow files (.arrow, .feather of version 2) and streams (.arrows), one file after the other: as Tables of one
-// row each, structs, tuples or values (rows.h); batch() takes whole columns. One record batch is in memory at once. What
-// read_arrow() reads is read. A stream may be packed by gzip or zstd, a pipe, or "-", the standard input. Throws
-// rill::Error, which names the file, as read_arrow() does, and where a column has another dtype than its field.
+// The rows of Arrow files (.arrow, .feather of version 2) and streams (.arrows), one file after the other: as Tables of
+// one row each, structs, tuples or values (rows.h); batch() takes entire columns. One record batch is in memory at a
+// time. It supports the same types as read_arrow(). A stream may be compressed by gzip or zstd, a pipe, or "-", the
+// standard input. Throws rill::Error, which names the file, as read_arrow() does, and if a column has another dtype
+// than its field.
 template <class Row = Table>
 Dataset<Row> arrow(const Paths& paths, const ArrowRowOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::arrow_stage(paths, options, detail::row_maker<Row>(), where));
 }
 
-// The same of Parquet files, by Arrow's libparquet (the feature parquet); only the columns that are asked for are read, and
-// 65536 rows at once. A pass that is restored begins at a row group.
+// The same for Parquet files, by Arrow's libparquet (the feature parquet); only the needed columns are read, 65536 rows
+// at a time. A pass that is restored begins at a row group.
 template <class Row = Table>
 Dataset<Row> parquet(const Paths& paths, const ArrowRowOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::parquet_stage(paths, options, detail::row_maker<Row>(), where));

@@ -1,4 +1,4 @@
-// Tables of Arrow's as blocks of rows, held to the fields that take them. Not installed.
+// Arrow's Tables as blocks of rows, checked against the fields of the elements. Not installed.
 #pragma once
 #include <string>
 #include <vector>

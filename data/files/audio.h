@@ -12,9 +12,9 @@
 
 namespace rill {
 
-// The samples of an audio file, f32 [frames, channels], most from -1 to 1, and how many frames a second has. `bytes`: the
-// file as a string tensor of one element. Integer samples of b bits are divided by 2^(b-1). Throws rill::Error, which
-// names the byte, where it is damaged or cut, and where this build does not read its format.
+// The samples of an audio file, f32 [frames, channels], mostly in [-1, 1], and the sampling rate. `bytes`: the file as
+// a string tensor of one element. Integer samples of b bits are divided by 2^(b-1). Throws rill::Error, which names the
+// byte, if it is damaged or truncated, and if this build cannot read its format.
 std::pair<Tensor, int64_t> decode_audio(const Tensor& bytes, Where where = Where::current());
 // The same of a file, which the error names. "-" is the standard input.
 std::pair<Tensor, int64_t> read_audio(const std::string& path, Where where = Where::current());

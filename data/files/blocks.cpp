@@ -26,7 +26,7 @@ Tensor on_default_device(const Tensor& t) {
 }  // namespace
 
 Tensor row_tensor(const Tensor& column, int64_t i) {
-  if (column.ndim() == 1) {  // a copy, which holds nothing else in memory
+  if (column.ndim() == 1) {  // a copy, which keeps nothing else in memory
     if (column.dtype() == DType::string)
       return tensor(*static_cast<const std::string*>(element_at(column, i)), {.device = Device()});
     Tensor t = empty_tensor(Spec{Shape{}, column.dtype(), false, Device()});
@@ -125,7 +125,7 @@ int64_t BlockReader::skip(int64_t n) {
       const int64_t before = gone;
       skip_some(n - gone, gone);
       if (gone == before) leave();
-    } catch (...) {  // who goes past a row does not want to know what is wrong with it
+    } catch (...) {  // errors of skipped rows do not matter
       ++gone;
       if (open_) leave_after_error();
     }
@@ -156,7 +156,7 @@ class BlockStage final : public Stage {
   CursorPtr open(const Pass& pass) const override { return std::make_unique<Rows>(*this, pass.most_threads); }
 
  private:
-  // The state is where the block at hand began, and how many rows were given since.
+  // The state is the beginning of the current block, and the number of rows returned since.
   class Rows final : public Cursor {
    public:
     Rows(const BlockStage& s, int most_threads) : Cursor(s), stage_(s), reader_(s.open_()) {
@@ -256,7 +256,7 @@ class BlockStage final : public Stage {
     int64_t at_ = 0, want_ = 16;
     std::string before_;         // where the rows began of which block_ has the last
     int64_t earlier_ = 0;        // rows from there to block_
-    std::exception_ptr failed_;  // of the row behind block_
+    std::exception_ptr failed_;  // of the row after block_
   };
   Callback<std::unique_ptr<BlockReader>()> open_;
   RowMaker maker_;

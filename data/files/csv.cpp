@@ -1,5 +1,5 @@
-// The reader of CSV files: it finds the fields of a row, and puts what they say into columns. Start at
-// CsvReader::read_row. See csv.h.
+// The reader of CSV files: it finds the fields of a row, and parses them into columns. Start at CsvReader::read_row.
+// See csv.h.
 #include "rill/data/files/csv.h"
 
 #include <fmt/format.h>
@@ -28,14 +28,14 @@ constexpr const char* csv_name = "data::csv";
 constexpr int64_t longest_row = int64_t(1) << 28;
 constexpr int64_t longest_survey = int64_t(1) << 22;
 constexpr size_t csv_piece = 1 << 18;  // that is asked of the file at once
-// What is read ahead: rows in so many bytes at first, and at most, or for a batch that takes more; in pieces, of which
-// each thread takes one after the other.
+// The window that is read ahead: so many bytes of rows at first, and at most, or for a batch that needs more; in
+// pieces, which the threads take one after the other.
 constexpr size_t first_window = 1 << 14, window_of_thread = 1 << 19, most_window = 1 << 24, most_piece = 1 << 18;
 constexpr int64_t most_piece_rows = 1024;
 constexpr int most_csv_threads = 8;
-constexpr size_t quick_room = 16;  // behind a field that is read quickly
+constexpr size_t fast_margin = 16;  // after a field that is parsed by the fast path
 
-// What all passes through a dataset share. The first that is begun finds the schema.
+// Shared by all passes through a dataset. The first one finds the schema.
 struct Shared {
   CsvRowOptions options;
   detail::RowMaker maker;
@@ -63,7 +63,7 @@ class CsvReader final : public detail::BlockReader {
 
  private:
   enum Class : uint8_t { plain, delimiter, line_end, quote, zero };  // zero: it may be the end of the bytes at hand
-  enum Mode { fill, pass, survey };                                  // what is done with a row's fields
+  enum Mode { fill, pass, survey };                                  // what to do with a row's fields
   enum class Found { row, end, wait };
 
   // --- Files ---
@@ -141,15 +141,15 @@ class CsvReader final : public detail::BlockReader {
   size_t fields_ = 0;       // of a row; 0: not known yet
 
   detail::CsvRows now_;                // that are read row by row
-  std::deque<detail::CsvRows> ready_;  // read ahead; those behind them begin at at_
+  std::deque<detail::CsvRows> ready_;  // read ahead; the rows after them begin at at_
   std::vector<detail::CsvRows> blocks_;
   std::vector<detail::CsvPiece> pieces_;
-  size_t window_ = first_window;  // the bytes that read_ahead() looks at
+  size_t window_ = first_window;  // the bytes that read_ahead() examines
   bool careful_ = false;          // the next row is not as it should be
-  std::exception_ptr failed_;     // what came of reading on, behind the bytes at hand
+  std::exception_ptr failed_;     // the error of reading on, after the bytes in memory
   std::vector<csv::Column> found_;
   std::string unquoted_;  // a field without its quotes
-  std::string wrong_;     // what is, of the row at hand
+  std::string wrong_;     // the error of the current row
   int64_t lines_ = 0;     // within it
 };
 
@@ -189,7 +189,7 @@ void CsvReader::begin() {
     schema_ = shared_->schema;
   }
   if (!schema_) find_schema(names);
-  if (!schema_) return;  // a file without rows says nothing
+  if (!schema_) return;  // a file without rows has no types
   slots_ = detail::slots_of(*schema_, names, options_.header, path_, where());
   fields_to_.use(schema_, slots_);
   fields_ = slots_.size();
@@ -230,7 +230,7 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
       if (read_row<survey>(rows > 0) != Found::row) break;
       if (fields_ == 0) fields_ = found_.size();
       ++rows;
-    } catch (const Error&) {  // told when its turn comes, unless no row is right
+    } catch (const Error&) {  // thrown when the row is reached, unless no row is right
       if (!wrong) wrong = std::current_exception();
       found_ = before;
       if (ended_) break;
@@ -248,7 +248,7 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
 
 // --- Bytes -----------------------------------------------------------------------------------------------------------
 
-// More of the file behind what is there; pieces grow with a row, so that a long one is not looked through too often.
+// Reads more of the file; pieces grow with a row, so that a long one is not scanned too often.
 bool CsvReader::refill() {
   if (at_end_) return false;
   if (failed_) {
@@ -284,7 +284,7 @@ bool CsvReader::refill() {
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
-// The next row that is no comment and not empty. Throws what is wrong with it, and stands behind it then.
+// The next row that is not a comment and not empty. Throws its error, and is then positioned after it.
 template <CsvReader::Mode mode>
 CsvReader::Found CsvReader::read_row(bool may_wait) {
   for (;;) {
@@ -323,7 +323,7 @@ CsvReader::Found CsvReader::read_row(bool may_wait) {
   }
 }
 
-// `p` moves from the row's first byte behind its last. Found::wait where the bytes at hand do not have all of it.
+// `p` moves from the row's first byte past its last. Found::wait if the bytes in memory do not contain all of it.
 template <CsvReader::Mode mode>
 CsvReader::Found CsvReader::read_fields(const char*& p) {
   const char* const end = bytes_.data() + bytes_.size();
@@ -452,8 +452,8 @@ void CsvReader::read_some(int64_t want, Block& out) {
 
 // --- Many rows at once -----------------------------------------------------------------------------------------------
 
-// Blocks of `want` rows, of the whole rows at hand. Where comments may stand between rows, quotes within them would hide
-// where rows end.
+// Blocks of `want` rows, from the complete rows in memory. If comments may be between rows, quotes within them would
+// hide the ends of rows.
 void CsvReader::read_ahead(int64_t want) {
   if (options_.comment != '\0') return;
   fill_window();
@@ -469,7 +469,7 @@ void CsvReader::read_ahead(int64_t want) {
   take_pieces();
 }
 
-// Of a pipe no more than what makes a row, for the next may be long in coming.
+// From a pipe no more than one row needs, for the next may take long to arrive.
 void CsvReader::fill_window() {
   const auto is_enough = [&] {
     const size_t have = bytes_.size() - at_;
@@ -485,8 +485,8 @@ void CsvReader::fill_window() {
   }
 }
 
-// Of the last block fewer rows than `want` where no more can follow, or where it is the only one: whether more of the
-// file would fill that.
+// The last block may have fewer rows than `want` if no more can follow, or if it is the only one; returns whether more
+// of the file would fill it.
 bool CsvReader::find_pieces(int64_t want) {
   pieces_.clear(), blocks_.clear();
   const size_t end = at_ + std::min(window_, bytes_.size() - at_);
@@ -515,7 +515,7 @@ int64_t CsvReader::find_rows(int64_t want, size_t end, size_t& at, int64_t& line
                        .rows = found.rows,
                        .from = at,
                        .to = at + found.bytes,
-                       .quick = std::clamp(bytes_.size() - std::min(bytes_.size(), quick_room), at, at + found.bytes),
+                       .quick = std::clamp(bytes_.size() - std::min(bytes_.size(), fast_margin), at, at + found.bytes),
                        .line = line,
                        .lines = found.lines});
     at += found.bytes, line += found.lines, rows += found.rows;
@@ -523,8 +523,8 @@ int64_t CsvReader::find_rows(int64_t want, size_t end, size_t& at, int64_t& line
   return rows;
 }
 
-// The first row that is not as it should be ends what was read ahead: it is read by itself, to say why. Where there is
-// one there may be many, and less is read ahead.
+// The first malformed row ends the block: it is read by itself, to report the error. There may be more, so less is read
+// ahead then.
 void CsvReader::take_pieces() {
   for (const detail::CsvPiece& piece : pieces_) {
     blocks_[piece.which].rows = piece.first + piece.done;

@@ -24,13 +24,13 @@ struct CsvRowOptions {
   int64_t skip_lines = 0;  // of each file, above the header
   // Which columns, in this order: of a Table; or for the fields of a row, one for each, whatever these are called.
   std::vector<std::string> columns = {};
-  // Where neither a field nor this says a dtype, it is the one that fits the first `infer_rows` rows of the first file,
+  // Without a dtype from a field or from here, it is the one that fits the first `infer_rows` rows of the first file,
   // as in read_csv(): bool, i64, u64 or f64, else string.
   std::map<std::string, DType> dtypes = {};
   int64_t infer_rows = 1000;
-  // What stands for no value, in columns that are not string.
+  // Texts for missing values, in columns that are not string.
   std::vector<std::string> missing = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"};
-  // The value in its place, as text: {"age", "0"}. Without one it is NaN in a column of floats, nothing in a
+  // Replacements for missing values, as text: {"age", "0"}. Without one it is NaN in a column of floats, nothing in a
   // std::optional, and else an error.
   std::map<std::string, std::string> defaults = {};
 };
@@ -40,10 +40,10 @@ StagePtr csv_stage(const Paths& paths, const CsvRowOptions& options, RowMaker ma
 }  // namespace detail
 
 // The rows of CSV files (RFC 4180), one file after the other: as Tables of one row each, structs, tuples or values
-// (rows.h); batch() reads whole columns. Files may be larger than memory, packed by gzip or zstd, a pipe, or "-", the
-// standard input. The columns of each file are found by their names, in any order. Empty lines are left out. Throws
-// rill::Error, which names the file and line, where a row has more or fewer fields than the header, a text is none of its
-// column's dtype or a value is missing; the next call goes on behind that row.
+// (rows.h); batch() reads entire columns. Files may be larger than memory, compressed by gzip or zstd, a pipe, or "-",
+// the standard input. The columns of each file are found by their names, in any order. Empty lines are ignored. Throws
+// rill::Error, which names the file and line, if a row has more or fewer fields than the header, a text does not fit
+// its column's dtype or a value is missing; the next call continues after that row.
 template <class Row = Table>
 Dataset<Row> csv(const Paths& paths, const CsvRowOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::csv_stage(paths, options, detail::row_maker<Row>(), where));

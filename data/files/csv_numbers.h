@@ -1,5 +1,5 @@
-// Numbers of up to 16 digits, eight at a time. They take what is nothing but digits, with a minus and a point or not;
-// parse_number() (serialize/numbers.h) has the word on all else, and gives the same bits. Not installed.
+// Numbers of up to 16 digits, eight at a time. They only parse digits, with an optional minus and point; parse_number()
+// (serialize/numbers.h) parses everything else, and returns the same bits. Not installed.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace rill::csv {
 
-// The n digits at `from`, 1 to 8, where 8 bytes may be read; false where there is something else among them. D. Lemire:
+// The n digits at `from`, 1 to 8, if 8 bytes may be read; false if there is anything else among them. D. Lemire:
 // Quickly parsing eight digits, 2018.
 inline bool eight_digits(const char* from, size_t n, uint64_t& value) {
   uint64_t w = 0;
@@ -34,7 +34,7 @@ inline bool some_digits(const char* from, size_t n, uint64_t& value) {
   return true;
 }
 
-// Both read up to 16 bytes behind the text's first; n > 0. False where they do not know the number.
+// Both read up to 16 bytes from the text's first; n > 0. False if they cannot parse the number.
 template <class T>
 bool quick_integer(const char* from, size_t n, T& value) {
   if constexpr (std::endian::native != std::endian::little) return false;

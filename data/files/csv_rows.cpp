@@ -121,7 +121,7 @@ namespace {
 
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 
-// What most fields are, without a look at what they might be otherwise.
+// The fast path for most fields, without checks for special values.
 bool fill_number(DType dtype, const char* from, size_t n, char* data, int64_t row) {
   switch (dtype) {
     case DType::i64: return csv::quick_integer(from, n, reinterpret_cast<int64_t*>(data)[row]);
@@ -132,7 +132,7 @@ bool fill_number(DType dtype, const char* from, size_t n, char* data, int64_t ro
   }
 }
 
-// The quoted field whose first quote is at `mark`, which moves behind its last one; null where no such field is there.
+// The quoted field whose first quote is at `mark`, which moves past its last one; null if there is no such field.
 const char* quoted_field(const char* text, const char* p, const uint32_t*& mark, const uint32_t* marks_end, char quote,
                          std::string& unquoted, std::string_view& field) {
   const char* from = p + 1;
@@ -158,8 +158,8 @@ const char* quoted_field(const char* text, const char* p, const uint32_t*& mark,
 
 }  // namespace
 
-// Fills the row at p and gives where the next one begins; null where it is not as it should be. A field needs 16 bytes
-// behind it that may be read, to be read quickly.
+// Parses the row at p and returns the beginning of the next; null if it is malformed. The fast path for a field needs
+// 16 readable bytes after it.
 const char* CsvFields::read_row(const char* text, const char* p, const uint32_t*& mark, const uint32_t* marks_end,
                                 CsvPiece& piece, CsvRows& to) const {
   thread_local std::string unquoted;
@@ -210,7 +210,7 @@ void CsvFields::read_rows(const char* bytes, CsvPiece& piece, CsvRows& to) const
 
 namespace {
 
-// Who takes part reads the next piece until there are none.
+// Each thread reads the next piece until there are none.
 struct Pieces {
   const CsvFields& fields;
   const char* text;

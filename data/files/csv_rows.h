@@ -1,5 +1,5 @@
-// Rows of a CSV file that are known to be whole, into columns: many at once, on threads. What is not as it should be is
-// left to who reads row by row (csv.cpp) and says what is wrong. Start at CsvFields::read_rows. Not installed.
+// Complete rows of a CSV file into columns: many at a time, on threads. Malformed rows are left to the row-by-row
+// reader (csv.cpp), which reports the error. Start at CsvFields::read_rows. Not installed.
 #pragma once
 #include <array>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace rill::data::detail {
 
-// The values of a column as they come: room for more rows than there are.
+// The values of a column as they are parsed, with space for more rows.
 struct CsvValues {
   Tensor values = {};
   char* data = nullptr;             // its elements
@@ -24,29 +24,29 @@ struct CsvRows {
   int64_t rows = 0, room = 0;
   std::vector<CsvValues> columns = {};
 
-  // Room for so many rows at least.
+  // Reserves space for at least so many rows.
   void make_room(const CsvSchema& schema, int64_t want);
   Block block(const CsvSchema& schema);
 };
 
-// A number of whole rows in the bytes at hand, and what became of them.
+// Complete rows in the bytes in memory, and their parsed values.
 struct CsvPiece {
   size_t which = 0;             // of the CsvRows that they belong to
   int64_t first = 0, rows = 0;  // in those
   size_t from = 0, to = 0;      // in the bytes
-  size_t quick = 0;             // up to there bytes have 16 more behind them that may be read
+  size_t quick = 0;             // up to there bytes are followed by 16 more readable ones
   int64_t line = 0, lines = 0;  // before them, and in them
   int64_t done = 0;             // fewer than `rows` where one is not as it should be
 };
 
-// What a field's text becomes. Shared by threads.
+// Parses the fields of columns. Shared by threads.
 class CsvFields {
  public:
   explicit CsvFields(const CsvRowOptions& options);
-  // Of the file at hand: the slot of each column, or -1.
+  // For the current file: the slot of each column, or -1.
   void use(std::shared_ptr<const CsvSchema> schema, std::vector<int> slots);
 
-  // Puts what a field says into its slot. false where it is none of the column's dtype; `wrong` says then why.
+  // Parses a field into its slot. False if it does not fit the column's dtype; `wrong` is then the reason.
   bool fill(size_t slot, CsvValues& v, int64_t row, std::string_view text, bool quoted, std::string* wrong) const;
   // Fills the rows of the piece from the bytes at `text`.
   void read_rows(const char* text, CsvPiece& piece, CsvRows& to) const;
@@ -65,7 +65,7 @@ class CsvFields {
   std::array<bool, 256> starts_missing_ = {};
 };
 
-// All pieces, on as many threads at most. What is thrown by one is thrown here.
+// All pieces, on at most so many threads. Rethrows exceptions here.
 void read_pieces(const CsvFields& fields, const char* text, std::vector<CsvPiece>& pieces, std::vector<CsvRows>& to,
                  int threads);
 

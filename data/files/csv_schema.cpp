@@ -29,7 +29,7 @@ bool put_half(float x, char* to) {
   std::memcpy(to, &half, sizeof half);
   return true;
 }
-// Of a floating column true and false are 1 and 0, as read_csv() has it.
+// In a floating column true and false are 1 and 0, as in read_csv().
 template <class T>
 bool put_real(std::string_view text, char* to) {
   if (put_number<T>(text, to)) return true;

@@ -22,11 +22,11 @@ struct CsvSlot {
 struct CsvSchema {
   std::vector<CsvSlot> slots;
   std::shared_ptr<const std::vector<std::string>> names;  // of the slots
-  bool by_place = false;  // columns are found by their places: files without a header, or tuples
+  bool by_place = false;  // columns are found by their indices: files without a header, or tuples
   size_t fields = 0;      // of a row, where by_place
 };
 
-// What the first file says: the names of its columns, and what their first rows hold.
+// The names of the first file's columns, and the values of their first rows.
 using CsvSurvey = std::vector<csv::Column>;
 
 // Whether dtypes have to be found in the file.
@@ -39,7 +39,7 @@ std::vector<int> slots_of(const CsvSchema& schema, const std::vector<std::string
                           const std::string& path, const Where& where);
 void check_csv_options(const CsvRowOptions& options, const Where& where);
 
-// Puts what `text` says into the element of the dtype at `to`; false where it is none.
+// Parses `text` into the element of the dtype at `to`; false if it does not fit.
 bool parse_csv_value(std::string_view text, DType dtype, char* to);
 // NaN. false of dtypes that have none.
 bool missing_csv_value(DType dtype, char* to);

@@ -25,7 +25,7 @@ class LineReader final : public detail::BlockReader {
     bytes_.clear(), at_ = 0, begin_ = 0;
   }
   void close() override { in_.reset(); }
-  // A pipe that has no more lines for the moment holds up none of those that are there.
+  // If a pipe has no more lines for the moment, those that were read are returned.
   void read_some(int64_t want, detail::Block& out) override {
     std::vector<std::string> lines;
     const auto give = [&] {

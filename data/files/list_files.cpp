@@ -1,4 +1,4 @@
-// Lists of files, and files as a whole; see text.h.
+// Lists of files, and entire files; see text.h.
 #include "rill/data/files/text.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/files.h"

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* parquet_name = "data::parquet";
 constexpr int64_t rows_of_batch = 1 << 16;
 
-// What the plug-in gives.
+// The functions of the plug-in.
 struct Parquet {
   decltype(&rill_parquet_open) open = nullptr;
   decltype(&rill_parquet_close) close = nullptr;
@@ -41,7 +41,7 @@ struct Parquet {
   }
 };
 
-// The place is a row group, and a row in it.
+// The position is a row group, and a row in it.
 class ParquetReader final : public detail::BlockReader {
  public:
   ParquetReader(std::vector<std::string> files, const ArrowRowOptions& options, const detail::RowMaker& maker,

@@ -16,7 +16,7 @@ bool is_pattern(const std::string& part) { return part.find_first_of("*?[{") != 
 
 constexpr size_t most_alternatives = 10000;
 
-// The place of the ',' or '}' that ends the alternative that begins at `at`; npos where none does.
+// The index of the ',' or '}' that ends the alternative at `at`; npos if there is none.
 size_t end_of_alternative(const std::string& pattern, size_t at) {
   int depth = 0;
   for (; at < pattern.size(); ++at) {
@@ -27,7 +27,7 @@ size_t end_of_alternative(const std::string& pattern, size_t at) {
   return pattern.npos;
 }
 
-// "a{b,c}" -> "ab", "ac". Braces that do not fit stand for themselves.
+// "a{b,c}" -> "ab", "ac". Unmatched braces are literal.
 void expand(const std::string& pattern, std::vector<std::string>& found) {
   const size_t open = pattern.find('{');
   std::vector<std::string> choices;
@@ -43,7 +43,8 @@ void expand(const std::string& pattern, std::vector<std::string>& found) {
   }
 }
 
-// Adds what the pattern's parts from `at` on match below `folder`. "**" stands for folders of any depth, or none.
+// Adds the paths below `folder` that match the pattern's parts from `at` on. "**" matches folders of any depth, or
+// none.
 void match(const fs::path& folder, const std::vector<std::string>& parts, size_t at, std::vector<std::string>& found) {
   std::error_code unknown;
   if (at == parts.size()) return;

@@ -1,4 +1,4 @@
-// Which files a source reads: a path, a list of them, or patterns.
+// The files that a source reads: a path, a list of them, or patterns.
 #pragma once
 #include <concepts>
 #include <initializer_list>
@@ -12,8 +12,8 @@
 
 namespace rill::data {
 
-// Paths and patterns, as the shell's: * and ? within a name, [abc], {a,b}, ** for folders of any depth. A pattern stands
-// for the files that it matches, sorted; a path that exists is no pattern. "-" is the standard input.
+// Paths and patterns, as the shell's: * and ? within a name, [abc], {a,b}, ** for folders of any depth. A pattern means
+// the files that it matches, sorted; a path that exists is no pattern. "-" is the standard input.
 class Paths {
  public:
   template <class S>
@@ -21,7 +21,7 @@ class Paths {
   Paths(const S& path) : given_{std::string(path)} {}
   Paths(std::initializer_list<std::string> paths) : given_(paths) {}
   Paths(std::vector<std::string> paths) : given_(std::move(paths)) {}
-  // A tensor of strings, as list_files() gives them.
+  // A tensor of strings, as list_files() yields them.
   Paths(const Tensor& paths, Where where = Where::current());
 
   const std::vector<std::string>& given() const { return given_; }
@@ -33,7 +33,7 @@ class Paths {
 };
 
 namespace detail {
-// What matches, sorted; throws where nothing does.
+// The matching paths, sorted; throws if there are none.
 std::vector<std::string> matches(const std::string& pattern, const std::string& op, const Where& where);
 }  // namespace detail
 

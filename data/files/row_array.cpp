@@ -19,8 +19,8 @@ template <class Word>
 void turn_words(char* bytes, size_t n) {
   for (size_t i = 0; i + sizeof(Word) <= n; i += sizeof(Word)) std::reverse(bytes + i, bytes + i + sizeof(Word));
 }
-// Turns the bytes of each number around; of a complex one, those of its parts.
-void turn(char* bytes, size_t n, DType dtype) {
+// Reverses the bytes of each number; of a complex one, those of its parts.
+void reverse_bytes(char* bytes, size_t n, DType dtype) {
   switch (size_of(real_of(dtype))) {
     case 2: return turn_words<uint16_t>(bytes, n);
     case 4: return turn_words<uint32_t>(bytes, n);
@@ -30,7 +30,7 @@ void turn(char* bytes, size_t n, DType dtype) {
 
 Shape without_first(const Shape& shape) { return Shape(shape.begin() + 1, shape.end()); }
 
-// What a .npy file says of itself.
+// The header of a .npy file.
 NpyHeader read_npy_header(const char* begin, uint64_t bytes, uint64_t& elements_at, const RejectAt& reject) {
   const std::string_view all(begin, size_t(bytes));
   const uint64_t place = npy_dictionary_place(all.substr(0, npy_start_bytes), reject);
@@ -94,11 +94,11 @@ int64_t RowArray::bytes_of_row(bool follows) const {
   if (fortran_) return std::min(elements_, int64_t(1) << 20) * around;
   return elements_ * int64_t(type_.item_bytes) + (follows ? 0 : around);
 }
-void RowArray::give_back() const {  // the mapping is private, and nobody has written into it
+void RowArray::release_pages() const {  // the mapping is private, and never written
   if (pages_) madvise(pages_, pages_bytes_, MADV_DONTNEED);
 }
 
-// The elements of a row of an array in Fortran order: along the first axis they are neighbours, so those of a row are
+// The elements of a row of an array in Fortran order: rows are adjacent along the first axis, so a row's elements are
 // `rows_` apart along the second, and so on.
 void RowArray::gather(const char* from, char* to) const {
   const size_t width = type_.item_bytes;
@@ -136,7 +136,7 @@ void RowArray::copy(int64_t i, char* to) const {
   }
   if (fortran_) gather(from, to);
   else if (bytes) std::memcpy(to, from, bytes);
-  if (type_.swapped) turn(to, bytes, type_.dtype);
+  if (type_.swapped) reverse_bytes(to, bytes, type_.dtype);
   if (is_bool(type_.dtype))
     for (size_t k = 0; k < bytes; ++k) to[k] = to[k] != 0;
 }
@@ -165,7 +165,7 @@ void RowList::look_at(const RowArray& array, int64_t i) const {
   const int64_t more = array.bytes_of_row(follows);
   if (more == 0 || looked_at_->bytes.fetch_add(more, std::memory_order_relaxed) + more < most) return;
   looked_at_->bytes.store(0, std::memory_order_relaxed);
-  for (const RowArray& a : arrays_) a.give_back();
+  for (const RowArray& a : arrays_) a.release_pages();
 }
 
 Tensor RowList::row(int64_t i) const {
@@ -194,7 +194,7 @@ struct Directory {
   uint64_t entries = 0, at = 0, bytes = 0;
 };
 
-// The end of a zip file says where its directory is (APPNOTE 6.3.10, 4.3.14 to 4.3.16).
+// The end of a zip file has the offset of its directory (APPNOTE 6.3.10, 4.3.14 to 4.3.16).
 Directory find_directory(const FileReader& file) {
   constexpr uint64_t end_bytes = 22, longest_comment = 65535, locator_bytes = 20, end64_bytes = 56;
   const uint64_t n = std::min(file.size(), longest_comment + end_bytes + locator_bytes);
@@ -213,7 +213,7 @@ Directory find_directory(const FileReader& file) {
   return d;
 }
 
-// Sizes that do not fit into 32 bits stand behind the name, in this order, those that are needed.
+// Sizes that do not fit into 32 bits are after the name, in this order, those that are needed.
 void read_large(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& header) {
   while (extra.size() >= 4) {
     const uint64_t id = number_at(extra, 0, 2), length = number_at(extra, 2, 2);

@@ -1,4 +1,4 @@
-// The rows of one array, in a mapped file or in memory, in whatever order its elements lie. Not installed.
+// The rows of one array, in a mapped file or in memory, in any order of its elements. Not installed.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -13,26 +13,26 @@ namespace rill::data::detail {
 
 class RowArray {
  public:
-  // Of a tensor on the host, dense.
+  // From a tensor on the host, dense.
   static RowArray of(const Tensor& t);
-  // Of the .npy file of `bytes` bytes that begins at byte `at` of `file`, which is mapped. `reject` throws what is
-  // wrong, with the place from there on.
+  // From the .npy file of `bytes` bytes that begins at byte `at` of `file`, which is mapped. `reject` throws errors,
+  // with the offset from there on.
   static RowArray npy(const std::shared_ptr<char>& mapping, uint64_t at, uint64_t bytes, RejectAt reject);
 
   int64_t rows() const { return rows_; }
   const Spec& row_spec() const { return row_; }
   // Row i into `to`: numbers, or strings that are there.
   void copy(int64_t i, char* to) const;
-  // About how much of a mapped file comes into memory with row i; 0 of what is there anyway.
+  // An estimate of how much of a mapped file row i loads into memory; 0 for what is there anyway.
   int64_t bytes_of_row(bool follows) const;
-  // Gives back what of a mapped file is in memory. What is needed again comes from the system's cache.
-  void give_back() const;
+  // Releases the resident pages of a mapped file. They are read again from the system's cache if needed.
+  void release_pages() const;
 
  private:
   void gather(const char* from, char* to) const;
 
   std::shared_ptr<const char> memory_;
-  char* pages_ = nullptr;  // whole ones of a mapped file
+  char* pages_ = nullptr;  // full pages of a mapped file
   size_t pages_bytes_ = 0;
   Spec row_;
   int64_t rows_ = 0, elements_ = 0;  // of a row
@@ -54,8 +54,8 @@ class RowList {
   Tensor stacked(std::span<const int64_t> indices) const;
 
  private:
-  // How much of mapped files was looked at since their pages were given back: a pass over files that are larger than
-  // memory stays small.
+  // How much of mapped files was read since their pages were released: a pass over files that are larger than memory
+  // uses little of it.
   struct LookedAt {
     std::atomic<int64_t> bytes{0}, next{0};
   };
@@ -66,7 +66,7 @@ class RowList {
   std::vector<int64_t> ends_;
 };
 
-// Where the members of a zip file lie that are .npy files. Without libzip; sizes and places are held to the file.
+// The .npy members of a zip file and their offsets. Without libzip; sizes and offsets are checked against the file.
 struct NpzMember {
   std::string name;  // without its ending
   uint64_t at = 0, bytes = 0;

@@ -1,11 +1,11 @@
-// Elements that are rows of columns: of CSV files, Arrow files, arrays side by side. An element is
+// Elements that are rows of columns: of CSV files, Arrow files, several arrays. An element is
 //
 //   * a Table of one row, whose columns are those of the file: row.at("age");
 //   * a struct, whose fields are columns of their names: struct Person { float age; std::string job; };
 //   * a tuple or pair, whose members are columns in order; or one number, text or Tensor, of one column.
 //
-// A field is a number, a std::string, a Tensor (of the column's dtype), or a std::optional of a number or string, which is
-// empty where the file has no value.
+// A field is a number, a std::string, a Tensor (of the column's dtype), or a std::optional of a number or string, which
+// is empty if the file has no value.
 #pragma once
 #include <memory>
 #include <optional>
@@ -29,9 +29,9 @@ struct Block {
   int64_t rows = 0;
 };
 
-// What a field takes.
+// The type of a field.
 struct FieldType {
-  std::string name = "";            // of its column; "" goes by place
+  std::string name = "";            // of its column; "": found by its index
   std::optional<DType> dtype = {};  // nothing: that of the column
   bool optional = false;
 };

@@ -50,7 +50,7 @@ Sound read_by_library(std::string_view bytes, const SoundFile& file) {
   if (!in) file.reject(std::string("is no audio file that libsndfile reads: ") + sf_strerror(nullptr));
   if (info.channels < 1 || info.channels > 1024 || info.samplerate < 1)
     file.reject(fmt::format("{} channels at {} frames a second", info.channels, info.samplerate));
-  // Memory grows as the samples come: what the head of a damaged file says is not believed.
+  // Memory grows with the samples: the header of a damaged file is not trusted.
   std::vector<float> samples;
   std::vector<float> piece(1 << 16);
   const sf_count_t frames_each = sf_count_t(piece.size()) / info.channels;

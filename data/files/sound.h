@@ -1,4 +1,4 @@
-// What the readers of audio files share. Not installed.
+// Shared by the readers of audio files. Not installed.
 #pragma once
 #include <optional>
 #include <string>

@@ -22,8 +22,8 @@ Dataset<Tensor> list_files(const Paths& patterns, const ListFilesOptions& option
 // may be packed by gzip or zstd; "-" is the standard input. Errors name the file and the byte.
 Dataset<Tensor> text_lines(const Paths& paths, Where where = Where::current());
 
-// The records of TFRecord files, one file after the other: string tensors of one element. Files may be packed by zlib,
-// gzip or zstd. parse_examples() and its like (rill/serialize/examples.h) read what is in them:
+// The records of TFRecord files, one file after the other: string tensors of one element. Files may be compressed by
+// zlib, gzip or zstd. parse_examples() and similar functions (rill/serialize/examples.h) parse them:
 //
 //   data::tfrecords("train-*.tfrecord").batch(64).map([](const Tensor& records) {
 //     return parse_examples(records, {{"image", fixed_feature(f32, {28, 28})}}).tensors.at("image");
@@ -34,10 +34,10 @@ Dataset<Tensor> tfrecords(const Paths& paths, Where where = Where::current());
 
 namespace rill {
 
-// The bytes of a file, as a string tensor of one element; of each path in `path`, as many. Throws rill::Error, which
-// names it, where a file cannot be read.
+// The bytes of a file, as a string tensor of one element; for several paths in `path`, equally many. Throws
+// rill::Error, which names the file, if it cannot be read.
 Tensor read_file(const Tensor& path, Where where = Where::current());
-// Writes the one string of `bytes` to the file at `path`, as a whole or not at all.
+// Writes the one string of `bytes` to the file at `path`, atomically.
 void write_file(const std::string& path, const Tensor& bytes, Where where = Where::current());
 
 }  // namespace rill

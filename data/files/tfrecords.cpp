@@ -25,12 +25,12 @@ class RecordFiles final : public detail::BlockReader {
   void close() override { in_.reset(); }
   void read_some(int64_t want, detail::Block& out) override {
     const CallerScope caller(where(), records_name);
-    constexpr int64_t most_bytes = 1 << 22;  // in memory at once, of records that nobody has asked for
+    constexpr int64_t max_ahead_bytes = 1 << 22;  // in memory at once, of records that have not been returned
     std::vector<std::string> records;
     int64_t bytes = 0;
     std::exception_ptr error;
     if (waits_) want = 1;  // those that are there are not held up by one that is not
-    while (int64_t(records.size()) < want && bytes < most_bytes) {
+    while (int64_t(records.size()) < want && bytes < max_ahead_bytes) {
       std::string record;
       try {
         if (!in_->next(record, where())) break;

@@ -5,7 +5,7 @@
 namespace rill::images {
 namespace {
 
-// A factor: one number, or one an image of the batch, beside [..., height, width, channels].
+// A factor: one number, or one for each image of the batch, to broadcast with [..., height, width, channels].
 Tensor beside(std::string_view op, const Tensor& factor, const Tensor& x, const Where& where) {
   require_real(op, factor, where);
   const Tensor f = astype(factor, work_of(x.dtype())).to(x.device());
@@ -22,7 +22,7 @@ Tensor beside(std::string_view op, const Tensor& factor, const Tensor& x, const 
 Tensor mixed(const Tensor& x, const Tensor& other, const Tensor& factor) {
   const double white = white_of(x.dtype());
   const Tensor y = clip(other + (astype(x, work_of(x.dtype())) - other) * factor, 0, white);
-  return astype(y, x.dtype());  // of integers what is before the point
+  return astype(y, x.dtype());  // integers are truncated
 }
 
 // 3 x 3 pixels, the middle one five times, over 13; the outermost stay.

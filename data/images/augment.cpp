@@ -234,7 +234,7 @@ std::pair<Tensor, Tensor> cutmix(const Tensor& x, const Tensor& labels, const Mi
   require_batch("images::cutmix", x, labels, o.alpha, where);
   Draws draws(o.key);
   const Tensor half = 0.5 * sqrt(1 - share_of(x, o.alpha, draws));
-  // Where the rectangle begins and ends along an axis of n pixels, cut off at the edges.
+  // The begin and end of the rectangle along an axis of n pixels, clamped to the edges.
   const auto ends = [&](int64_t n) {
     const Tensor middle = random::randint(0, n, {}, {.key = draws.next(), .device = x.device()});
     const Tensor reach = astype(half * double(n), DType::i64);

@@ -1,10 +1,10 @@
-// Images changed by chance, for training. All draws come from `.key`, or else from the process's generator; the same
-// key gives the same images on every machine. In a pipeline, make a key of each element's number, so that a run that is
-// resumed, and one on other threads, sees the same:
+// Random changes of images, for training. All draws come from `.key`, or else from the process's generator; the same
+// key gives the same images on every machine. In a pipeline, make a key from each element's number, so that a run that
+// is resumed, or has other threads, gets the same:
 //
 //   ds.enumerate().map([key](int64_t i, const auto& x) { return images::random_crop(x, {24, 24}, {.key = key.fold_in(i)}); })
 //
-// Images are [..., height, width, channels]; each image of a batch has draws of its own where nothing else is said.
+// Images are [..., height, width, channels]; each image of a batch has its own draws unless stated otherwise.
 #pragma once
 #include <optional>
 #include <utility>
@@ -28,7 +28,7 @@ struct DrawOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<random::Key> key = {};
 };
-// {height, width} pixels from a place that is drawn, the same one for all of a batch.
+// {height, width} pixels at a random offset, the same one for all of a batch.
 Tensor random_crop(const Tensor& x, const Dims& size, const DrawOptions& options = {}, Where where = Where::current());
 
 struct ResizedCropOptions {
@@ -66,7 +66,7 @@ struct JitterOptions {
 // the order, which that draws.
 Tensor color_jitter(const Tensor& x, const JitterOptions& options, Where where = Where::current());
 
-// `value` in a square of `size` pixels around a place that is drawn, cut off at the edges (DeVries and Taylor, 2017).
+// `value` in a square of `size` pixels around a random point, clamped to the edges (DeVries and Taylor, 2017).
 Tensor cutout(const Tensor& x, int64_t size, double value = 0, const DrawOptions& options = {},
               Where where = Where::current());
 struct ErasingOptions {
@@ -90,7 +90,8 @@ struct MixOptions {
 // fraction x + (1 - fraction) other. Zhang et al.: mixup, 2018.
 std::pair<Tensor, Tensor> mixup(const Tensor& x, const Tensor& labels, const MixOptions& options = {},
                                 Where where = Where::current());
-// A rectangle of the image before it in place of its own, labels in proportion to the areas. Yun et al.: CutMix, 2019.
+// Replaces a rectangle by that of the image before it, with labels in proportion to the areas. Yun et al.: CutMix,
+// 2019.
 std::pair<Tensor, Tensor> cutmix(const Tensor& x, const Tensor& labels, const MixOptions& options = {},
                                  Where where = Where::current());
 
@@ -102,9 +103,9 @@ struct RandAugmentOptions {
   double fill = 0;
   std::optional<random::Key> key = {};
 };
-// Of fourteen changes (shear, move, rotate, brightness, colour, contrast, sharpness, posterize, solarize, autocontrast,
-// equalize, nothing), some that are drawn, as strong as is said: RandAugment (Cubuk et al., 2019) with torchvision's
-// ranges. u8 with 3 channels, the same changes for all of a batch; not inside `function`.
+// A random choice of fourteen changes (shear, move, rotate, brightness, colour, contrast, sharpness, posterize,
+// solarize, autocontrast, equalize, nothing), of the given strength: RandAugment (Cubuk et al., 2019) with
+// torchvision's ranges. u8 with 3 channels, the same changes for all of a batch; not inside `function`.
 Tensor rand_augment(const Tensor& x, const RandAugmentOptions& options = {}, Where where = Where::current());
 // One change of a strength that is drawn: TrivialAugment Wide (Mueller and Hutter, 2021). As rand_augment().
 Tensor trivial_augment(const Tensor& x, double fill = 0, const DrawOptions& options = {},

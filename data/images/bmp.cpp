@@ -1,5 +1,5 @@
-// BMP, by hand: a header, perhaps a palette or masks, and rows of whole pixels, or runs of them. Facts: Microsoft's
-// "Bitmap Storage" and "Bitmap Compression".
+// BMP, by hand: a header, perhaps a palette or masks, and rows of uncompressed or run-length encoded pixels. Facts:
+// Microsoft's "Bitmap Storage" and "Bitmap Compression".
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +19,7 @@ class BmpReader {
     read_header();
     if (bits_ <= 8) read_palette();
     if (has_runs_) return read_runs();
-    // Rows are whole words of four bytes.
+    // Rows are padded to four bytes.
     const uint64_t row = (uint64_t(width_) * bits_ + 31) / 32 * 4;
     if (start_ > d_.bytes.size() || row * uint64_t(height_) > d_.bytes.size() - start_)
       d_.fail_damaged("it ends before its last row");
@@ -90,8 +90,8 @@ class BmpReader {
     }
   }
 
-  // Pairs of bytes: so many pixels of a colour (of two in turn, where they have 4 bits); after 0, the end of a row or of
-  // the image, a step to the right and up, or so many pixels one by one, in whole pairs of bytes.
+  // Pairs of bytes: a run of pixels of one colour (or alternately of two, with 4 bits); after 0, the end of a row or of
+  // the image, a step to the right and up, or literal pixels, padded to pairs of bytes.
   Tensor read_runs() {
     std::string places(size_t(width_ * height_), '\0');  // in the palette
     size_t at = start_;

@@ -95,15 +95,15 @@ Tensor crop_and_resize(const Tensor& images, const Tensor& boxes, const Tensor& 
         where);
   const DType work = work_of(images.dtype());
   const Tensor x = astype(images, work), b = astype(boxes, work);
-  // The places along an axis, [n, count], counted from the middle of the first pixel.
-  const auto places = [&](int64_t axis) {
+  // The coordinates along an axis, [n, count], counted from the middle of the first pixel.
+  const auto coordinates = [&](int64_t axis) {
     const auto last = double(int64_t(x.shape()[size_t(axis) + 1]) - 1);
     const int64_t count = size[size_t(axis)];
     const Tensor from = expand_dims(b(all, axis), 1) * last, to = expand_dims(b(all, axis + 2), 1) * last;
     if (count == 1) return (from + to) * 0.5;
     return from + (to - from) / double(count - 1) * reshape(arange(count, {work, x.device()}), {1, -1});
   };
-  const Tensor py = expand_dims(places(0), 2), px = expand_dims(places(1), 1);
+  const Tensor py = expand_dims(coordinates(0), 2), px = expand_dims(coordinates(1), 1);
   const double bottom = double(int64_t(height_of(x)) - 1), right = double(int64_t(width_of(x)) - 1);
   const Tensor inside = logical_and(logical_and(py >= 0, py <= bottom), logical_and(px >= 0, px <= right));
   const Tensor cy = clip(py, 0, bottom), cx = clip(px, 0, right);

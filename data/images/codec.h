@@ -1,4 +1,4 @@
-// What the decoders and encoders of all formats share: errors, limits, memory for pixels, channels.
+// Shared by the decoders and encoders of all formats: errors, limits, memory for pixels, channels.
 #pragma once
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace rill::images {
 
-// One file that is decoded: what errors say of it, and what may be made of it.
+// One file that is decoded: the context of errors, and the limits.
 struct Decoding {
   std::string_view op, format;  // "decode_png", "PNG"
   std::string_view bytes;
@@ -46,10 +46,10 @@ Tensor finished(const Tensor& decoded, const Decoding& d);
 // Checks options, and `file` against nothing: a format's decoder begins with it.
 void check_options(std::string_view op, const DecodeOptions& o, const Where& where);
 
-// The orientation, 1 to 8, that EXIF data say; 1, as it lies, where they say none. May be given with or without the
-// "Exif\0\0" that stands before them in some files.
+// The orientation, 1 to 8, in EXIF data; 1, unchanged, without one. May be passed with or without the "Exif\0\0" that
+// precedes them in some files.
 int exif_orientation(std::string_view exif);
-// The image [height, width, channels], dense, as its orientation says it is looked at.
+// The image [height, width, channels], dense, rotated or mirrored by its orientation.
 Tensor turned(const Tensor& x, int orientation);
 
 // The first frame of a GIF file, [height, width, channels].

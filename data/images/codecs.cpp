@@ -1,4 +1,4 @@
-// What all formats share, and the choice between them; see codec.h.
+// Shared by all formats, and the choice between them; see codec.h.
 #include "rill/data/images/codecs.h"
 
 #include <algorithm>
@@ -122,7 +122,7 @@ Tensor read_image(const std::string& path, const DecodeOptions& o, Where where) 
   try {
     return decode_image(bytes, o, where);
   } catch (const Error& e) {
-    std::string_view text = e.what();  // without the place and the decoders' names
+    std::string_view text = e.what();  // without the location and the decoders' names
     for (size_t at = text.find(": ["); at != text.npos; at = text.starts_with("in [") ? 0 : text.npos)
       text.remove_prefix(std::min(text.find("] ", at), text.size() - 2) + 2);
     fail("read_image", fmt::format("'{}': {}", path, text), where);

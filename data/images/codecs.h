@@ -1,9 +1,9 @@
-// Pictures as files hold them: JPEG, PNG, GIF, WebP and BMP, to tensors and back. Images are [height, width, channels]
-// with 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA) channels, u8, or u16 where a PNG has 16 bits; animations are
-// [frames, height, width, channels].
+// Image files: JPEG, PNG, GIF, WebP and BMP, to tensors and back. Images are [height, width, channels] with 1 (grey), 2
+// (grey and alpha), 3 (RGB) or 4 (RGBA) channels, u8, or u16 if a PNG has 16 bits; animations are [frames, height,
+// width, channels].
 //
 // JPEG, GIF and WebP are features of a build (libjpeg-turbo, giflib, libwebp); without one, its functions throw and say
-// so. A file that is damaged, cut short or larger than allowed is an error, never half an image.
+// so. A file that is damaged, truncated or larger than allowed is an error, never half an image.
 #pragma once
 #include <concepts>
 #include <optional>
@@ -17,8 +17,8 @@
 
 namespace rill::images {
 
-// The bytes of a file: what read_file() gives (a string tensor of one element), a u8 vector, or bytes of C++'s. They
-// must live as long as the call.
+// The bytes of a file: the result of read_file() (a string tensor of one element), a u8 vector, or C++ bytes. They must
+// outlive the call.
 class Bytes {
  public:
   Bytes(const Tensor& file, Where where = Where::current());
@@ -34,33 +34,33 @@ class Bytes {
 
 struct DecodeOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  // 1 (grey), 3 (RGB) or 4 (RGBA); 0: those of the file (a CMYK JPEG is RGB). Alpha is left out or 255, nothing is
-  // blended. Grey is (19595 R + 38470 G + 7471 B + 2^15) / 2^16, as Pillow has it; a JPEG's is its own luma.
+  // 1 (grey), 3 (RGB) or 4 (RGBA); 0: those of the file (a CMYK JPEG is RGB). Alpha is dropped or 255, nothing is
+  // blended. Grey is (19595 R + 38470 G + 7471 B + 2^15) / 2^16, as in Pillow; a JPEG's is its own luma.
   int channels = 0;
   // u8, u16 (of 8 bits: 257 times), or a floating dtype, from 0 to 1. Nothing: that of the file.
   std::optional<DType> dtype = {};
   // {height, width}: a JPEG may be decoded at 1/2, 1/4 or 1/8 where it is at least as large then, which is faster.
   Dims at_least = {};
-  bool upright = true;      // turns a JPEG, PNG or WebP (no animation) as its EXIF orientation says
+  bool upright = true;      // rotates a JPEG, PNG or WebP (no animation) by its EXIF orientation
   bool all_frames = false;  // of decode_image() and decode_webp(): all of an animation, not the first
   // Height times width times frames; more is an error, for a header may promise anything.
   int64_t max_pixels = int64_t(1) << 28;
 };
 
-// What each format's functions throw besides: Error where the bytes are no such file, a damaged one, or too large.
+// In addition, each format's functions throw Error if the bytes are no such file, a damaged one, or too large.
 Tensor decode_jpeg(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 // Exactly as the file has them: 16-bit grey 0x4000 is 0x4000, and no gamma is applied. Palettes become RGB or RGBA, and
 // 1 to 4 bits of grey 8.
 Tensor decode_png(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
-// All frames, [frames, height, width, 3], each as a viewer shows it, on black; 4 channels keep what is transparent.
+// All frames, [frames, height, width, 3], each as a viewer shows it, on black; with 4 channels transparency is kept.
 Tensor decode_gif(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 // Lossy and lossless; of an animation the first frame, [height, width, channels], unless `all_frames`.
 Tensor decode_webp(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 // With palettes (of 1, 4 and 8 bits: RGB), packed by runs or not, and with masks. Pixels that runs leave out have the
 // palette's first colour.
 Tensor decode_bmp(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
-// Any of them, by its first bytes. Of an animation the first frame, unless `all_frames` makes [frames, height, width,
-// channels] of every file that can hold one (GIF, WebP).
+// Any of them, by its first bytes. For an animation the first frame, unless `all_frames` returns [frames, height,
+// width, channels] for every format that can hold one (GIF, WebP).
 Tensor decode_image(const Bytes& file, const DecodeOptions& options = {}, Where where = Where::current());
 
 struct JpegOptions {
@@ -93,7 +93,7 @@ Tensor encode_gif(const Tensor& image, const GifOptions& options = {}, Where whe
 
 // decode_image() of a file, which errors name.
 Tensor read_image(const std::string& path, const DecodeOptions& options = {}, Where where = Where::current());
-// What encode_*() makes, as the file at `path`, as a whole or not at all.
+// Writes the result of encode_*() to the file at `path`, atomically.
 void write_jpeg(const std::string& path, const Tensor& image, const JpegOptions& options = {},
                 Where where = Where::current());
 void write_png(const std::string& path, const Tensor& image, const PngOptions& options = {},

@@ -1,6 +1,6 @@
-// The colours of images. Numbers are from 0 to 1 in floats and from 0 to 255 in u8 (65535 in u16); results have the
-// image's dtype, integers rounded and kept within it, where nothing else is said. Images are [..., height, width,
-// channels]. Composed of public functions, so that they have derivatives and work inside `function`, but for equalize().
+// The colours of images. Values are in [0, 1] for floats and in [0, 255] for u8 (65535 for u16); results have the
+// image's dtype, integers rounded and clamped, unless stated otherwise. Images are [..., height, width, channels].
+// Composed of public functions, so that they have derivatives and work inside `function`, except equalize().
 #pragma once
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace rill::images {
 
-// In another dtype, on its own scale: u8 200 is 200 / 255 as f32. From floats, what is below 0 or above 1 is cut off.
+// Converted to another dtype and its scale: u8 200 is 200 / 255 as f32. Floats below 0 or above 1 are clamped.
 Tensor convert_dtype(const Tensor& x, DType dtype, Where where = Where::current());
 
 // --- Colour spaces (colour_spaces.cpp) -------------------------------------------------------------------------------
@@ -48,8 +48,8 @@ Tensor adjust_gamma(const Tensor& x, double gamma = 1, double gain = 1, Where wh
 
 // --- Enhancements, as Pillow's ImageEnhance and torchvision's adjust_*() (adjust.cpp) ----------------------------------
 
-// factor x + (1 - factor) other, cut off at both ends of the scale; integers are cut down, as Pillow's. 0 gives the
-// other image, 1 this one. `other` is black; its mean grey; the image in grey; the image smoothed by 3 x 3 pixels.
+// factor x + (1 - factor) other, clamped to the scale; integers are truncated, as in Pillow. 0 gives the other image, 1
+// this one. `other` is black; its mean grey; the image in grey; the image smoothed by 3 x 3 pixels.
 Tensor enhance_brightness(const Tensor& x, const Tensor& factor, Where where = Where::current());
 Tensor enhance_contrast(const Tensor& x, const Tensor& factor, Where where = Where::current());
 Tensor enhance_color(const Tensor& x, const Tensor& factor, Where where = Where::current());

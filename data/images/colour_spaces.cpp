@@ -1,4 +1,4 @@
-// Colour spaces; see colour.h. Matrices stand a row for each new channel.
+// Colour spaces; see colour.h. Matrices have a row for each new channel.
 #include <array>
 
 #include "rill/data/images/colour.h"
@@ -122,7 +122,7 @@ Tensor ycbcr_to_rgb(const Tensor& x, Where where) {
 Tensor rgb_to_lab(const Tensor& x, Where where) {
   const CallerScope caller(where);
   const Tensor c = checked("images::rgb_to_lab", x, where), bright = c > 0.04045;
-  // Powers of numbers that are chosen are taken of harmless ones, whose gradients are finite.
+  // Numbers that are not selected are replaced by harmless ones before powers are taken, so that gradients are finite.
   const Tensor light = rill::where(bright, pow((rill::where(bright, c, 1) + 0.055) / 1.055, 2.4), c / 12.92);
   std::array<Tensor, 3> t = times(xyz, channels_of(light));
   for (size_t i = 0; i < 3; ++i) {

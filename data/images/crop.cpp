@@ -1,4 +1,4 @@
-// Parts, mirrors and quarter turns of images; see geometry.h.
+// Crops, mirrors and quarter turns of images; see geometry.h.
 #include "rill/data/images/geometry.h"
 #include "rill/data/images/parts.h"
 

@@ -1,6 +1,6 @@
-// Images moved: resized, cut out, padded, mirrored, turned and warped. Images are [height, width, channels], with any
-// axes before them (a batch); the channels may be of any number. Composed of public functions, so that they have
-// derivatives and work inside `function`; what a random one draws stands in augment.h.
+// Geometric transforms of images: resized, cropped, padded, mirrored, rotated and warped. Images are [height, width,
+// channels], with any axes before them (a batch), and any number of channels. Composed of public functions, so that
+// they have derivatives and work inside `function`; random transforms are in augment.h.
 #pragma once
 #include <limits>
 #include <optional>
@@ -34,8 +34,8 @@ enum class ResizeMethod : uint8_t {
 struct ResizeOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   ResizeMethod method = ResizeMethod::bilinear;
-  // Where an image shrinks, a pixel is made of all that it covers. (TensorFlow's default is false; torchvision's and
-  // Pillow's way is true.) Of methods that weigh, but area and bicubic_torch.
+  // When downsampling, a pixel is computed from everything that it covers. (TensorFlow's default is false;
+  // torchvision's and Pillow's way is true.) For methods with weights, except area and bicubic_torch.
   bool antialias = true;
   bool preserve_aspect_ratio = false;  // the largest size of the image's own proportions that fits into `size`
 };
@@ -61,7 +61,7 @@ Tensor resize_with_crop_or_pad(const Tensor& x, const Dims& size, Where where = 
 Tensor crop(const Tensor& x, const Dims& at, const Dims& size, Where where = Where::current());
 // The middle {height, width} pixels; of an odd rest, one more is left out below and right.
 Tensor central_crop(const Tensor& x, const Dims& size, Where where = Where::current());
-// Zeros, or `value`, around: so many pixels {top, bottom, left, right}.
+// Padded with zeros, or `value`: so many pixels {top, bottom, left, right}.
 Tensor pad_borders(const Tensor& x, const Dims& widths, const Tensor& value = 0, Where where = Where::current());
 
 // Left and right, above and below exchanged.
@@ -77,12 +77,12 @@ Tensor rotate90(const Tensor& x, int64_t k = 1, Where where = Where::current());
 struct WarpOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   bool bilinear = true;  // otherwise the nearest pixel
-  double fill = 0;       // what lies outside
+  double fill = 0;       // the value outside
   Dims size = {};        // {height, width} of the result; empty: the image's
 };
-// The pixel whose middle is at (x, y) is what the image has at ((a x + b y + c) / w, (d x + e y + f) / w), w =
-// g x + h y + 1, places being counted from the outer edges of the first pixel: `map` is {a, b, c, d, e, f, g, h}, of
-// each image (a matrix [batch, 8]) or of all, a tensor of 8. Pillow's transform() with PERSPECTIVE. Gradients by both.
+// The pixel whose middle is at (x, y) is the image at ((a x + b y + c) / w, (d x + e y + f) / w), w = g x + h y + 1,
+// with coordinates from the outer edges of the first pixel: `map` is {a, b, c, d, e, f, g, h}, of each image (a matrix
+// [batch, 8]) or of all, a tensor of 8. Pillow's transform() with PERSPECTIVE. Gradients by both.
 Tensor warp(const Tensor& x, const Tensor& map, const WarpOptions& options = {}, Where where = Where::current());
 
 struct RotateOptions {
@@ -103,9 +103,9 @@ struct AffineOptions {
   bool bilinear = true;
   double fill = 0;
 };
-// Sheared, scaled and turned about its middle, then moved: torchvision's affine().
+// Sheared, scaled and rotated about its middle, then moved: torchvision's affine().
 Tensor affine(const Tensor& x, const AffineOptions& options, Where where = Where::current());
-// The image such that the corners `from` come to lie at `to`: each four places {x, y}. torchvision's perspective().
+// The image such that the corners `from` move to `to`: each four points {x, y}. torchvision's perspective().
 Tensor perspective(const Tensor& x, const std::vector<std::vector<double>>& from,
                    const std::vector<std::vector<double>>& to, const WarpOptions& options = {},
                    Where where = Where::current());
@@ -114,25 +114,24 @@ Tensor perspective(const Tensor& x, const std::vector<std::vector<double>>& from
 
 // Boxes are {top, left, bottom, right}, as TensorFlow's, along the last axis.
 
-// The area that each pair of boxes has in common, over that of their union: f32[n, m] of [n, 4] and [m, 4].
+// The area of the intersection of each pair of boxes over that of their union: f32[n, m] of [n, 4] and [m, 4].
 Tensor box_iou(const Tensor& a, const Tensor& b, Where where = Where::current());
 
 struct SuppressionOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t max_boxes = INT64_MAX;
-  double iou = 0.5;  // a box that shares more than this with a better one is left out
+  double iou = 0.5;  // a box whose IoU with a better one is above this is left out
   double score = -std::numeric_limits<double>::infinity();  // as one with a lower or equal score
 };
 // Which of the boxes [n, 4] stay, the best score first: i64. Computed on the host, at once.
 Tensor non_max_suppression(const Tensor& boxes, const Tensor& scores, const SuppressionOptions& options = {},
                            Where where = Where::current());
-// Parts of images [batch, h, w, c] as images of one size: the boxes [n, 4], in which 0 and 1 are the middles of the
-// first and last pixels, of the images that `which` [n] says. Bilinear; what lies outside is `fill`. TensorFlow's
-// crop_and_resize.
+// Crops of images [batch, h, w, c] resized to one size: the boxes [n, 4], in which 0 and 1 are the middles of the first
+// and last pixels, of the images `which` [n]. Bilinear; pixels outside are `fill`. TensorFlow's crop_and_resize.
 Tensor crop_and_resize(const Tensor& images, const Tensor& boxes, const Tensor& which, const Dims& size,
                        double fill = 0, Where where = Where::current());
-// The images [batch, h, w, c] with the edges of boxes [batch, n, 4], from 0 to 1, drawn one pixel wide in `colours`
-// [m, c], one after the other. Those whose corners are exchanged or lie outside are cut off as TensorFlow does.
+// The images [batch, h, w, c] with the edges of boxes [batch, n, 4], from 0 to 1, drawn one pixel wide in `colours` [m,
+// c], one after the other. Boxes with swapped corners or outside are clipped as in TensorFlow.
 Tensor draw_bounding_boxes(const Tensor& images, const Tensor& boxes, const Tensor& colours,
                            Where where = Where::current());
 

@@ -22,7 +22,7 @@ class GifReader {
     file_.reset(DGifOpen(this, read, &error));
     if (!file_) d_.fail_damaged(text_of(error));
     height_ = file_->SHeight, width_ = file_->SWidth;
-    d_.require_size(height_, width_, 1, 1 << 14);  // three times what is packed best
+    d_.require_size(height_, width_, 1, 1 << 14);  // three times the best compression ratio
     canvas_.assign(size_t(height_ * width_ * 4), 0);
   }
 
@@ -79,7 +79,7 @@ class GifReader {
     return true;
   }
 
-  // What the last frame asked for before the next is drawn.
+  // Applies the last frame's disposal method before the next is drawn.
   void dispose() {
     if (disposal_ == DISPOSE_PREVIOUS) canvas_ = before_;
     if (disposal_ != DISPOSE_BACKGROUND) return;
@@ -96,7 +96,7 @@ class GifReader {
     disposal_ = control.DisposalMode;
     if (disposal_ == DISPOSE_PREVIOUS) before_ = canvas_;
     std::vector<GifPixelType> line(size_t(std::max<int64_t>(columns_, 1)));
-    // Of an interlaced one the rows 0, 8, ...; 4, 12, ...; 2, 6, ...; 1, 3, ...
+    // The rows of an interlaced image: 0, 8, ...; 4, 12, ...; 2, 6, ...; 1, 3, ...
     constexpr int64_t first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2};
     for (int pass = 0; pass < (image.Interlace ? 4 : 1); ++pass)
       for (int64_t y = image.Interlace ? first[pass] : 0; y < rows_; y += image.Interlace ? step[pass] : 1) {

@@ -11,8 +11,8 @@ struct IndexedImage {
   std::array<std::array<uint8_t, 3>, 256> palette;
   std::vector<uint8_t> indices;
 };
-// Exact where there are at most 256 colours; else by median cut (Heckbert: Color Image Quantization, 1982), and each
-// pixel takes the mean of its box.
+// Exact for at most 256 colours; else by median cut (Heckbert: Color Image Quantization, 1982), and each pixel becomes
+// the mean of its box.
 IndexedImage indexed_image(const uint8_t* rgb, size_t pixels);
 
 }  // namespace rill::images

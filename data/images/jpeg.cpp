@@ -33,7 +33,7 @@ Markers read_markers(std::string_view b) {
       continue;
     }
     if (kind == 0xDA || kind == 0xD9) break;
-    // A frame's header: precision, height, width, how many components.
+    // A frame's header: precision, height, width, number of components.
     if (kind >= 0xC0 && kind <= 0xCF && kind != 0xC4 && kind != 0xC8 && kind != 0xCC && at + 10 <= b.size())
       m.components = uint8_t(b[at + 9]);
     if (kind >= 0xC9 && kind <= 0xCF && kind != 0xCC) m.arithmetic = true;
@@ -64,8 +64,8 @@ void cmyk_to_rgb(const uint8_t* from, uint8_t* to, size_t pixels, bool inverted)
   }
 }
 
-// The smallest of 1, 1/2, 1/4 and 1/8 at which the image is at least as large as what is wanted: other parts have no
-// vector code in libjpeg-turbo, and are slower than the whole.
+// The smallest of 1, 1/2, 1/4 and 1/8 at which the image is at least as large as requested: other fractions have no
+// vector code in libjpeg-turbo, and are slower than the full size.
 tjscalingfactor scale_for(int64_t height, int64_t width, const Dims& at_least) {
   tjscalingfactor best = {1, 1};
   if (at_least.empty()) return best;
@@ -86,8 +86,8 @@ struct JpegReader {
 
   const unsigned char* data() const { return reinterpret_cast<const unsigned char*>(d.bytes.data()); }
 
-  // What libjpeg only warns of is an error, but for bytes between two segments, which do no harm: a file that is cut
-  // short would be grey from there on.
+  // libjpeg's warnings are errors, except for bytes between two segments, which do no harm: a truncated file would be
+  // grey from there on.
   void decompress(uint8_t* to, int w, int h, int format) {
     int flags = TJFLAG_ACCURATEDCT;
 #ifdef TJFLAG_LIMITSCANS
@@ -98,8 +98,8 @@ struct JpegReader {
     if (tjGetErrorCode(handle.get()) != TJERR_WARNING || why.find("extraneous bytes") == why.npos) d.fail_damaged(why);
   }
 
-  // TurboJPEG knows how colours are halved in six ways, and calls others an error here, which it decodes all the same:
-  // CMYK by Pillow, say.
+  // TurboJPEG supports six kinds of chroma subsampling, and reports others as an error here, but decodes them all the
+  // same: Pillow's CMYK, say.
   void read_header(const Markers& markers) {
     if (tjDecompressHeader3(handle.get(), data(), d.bytes.size(), &width, &height, &sampling, &space) == 0 ||
         tjGetErrorCode(handle.get()) == TJERR_WARNING)

@@ -18,7 +18,7 @@ void require_pair(std::string_view op, const Tensor& a, const Tensor& b, double 
 }
 Tensor as_floats(const Tensor& x) { return astype(x, work_of(x.dtype())); }
 
-// Weighed means of `weights.size()` neighbours along an axis, where all are inside.
+// Weighted means of `weights.size()` neighbours along an axis, where all are inside.
 Tensor filtered(const Tensor& x, int64_t axis, const std::vector<double>& weights) {
   const auto size = int64_t(weights.size()), n = int64_t(x.shape()[size_t(axis)]) - size + 1;
   Tensor sum;
@@ -40,7 +40,7 @@ std::vector<double> gaussian(const SsimOptions& o) {
   return w;
 }
 
-// The means over places of similarity, and of contrast and structure alone: [..., channels].
+// The means over pixels of similarity, and of contrast and structure only: [..., channels].
 struct Similarity {
   Tensor all, structure;
 };
@@ -53,7 +53,7 @@ Similarity similarity(std::string_view op, const Tensor& a, const Tensor& b, dou
   const std::vector<double> w = gaussian(o);
   const auto local = [&](const Tensor& x) { return filtered(filtered(x, x.ndim() - 3, w), x.ndim() - 2, w); };
   const double c1 = o.k1 * max_value * o.k1 * max_value, c2 = o.k2 * max_value * o.k2 * max_value;
-  // Variances of what differs from the mean of the image, whose squares leave more digits for a little contrast.
+  // Variances of the difference from the image's mean, whose squares are more accurate for a low contrast.
   const Tensor of_a = stop_gradient(mean(a, {-3, -2}, true)), of_b = stop_gradient(mean(b, {-3, -2}, true));
   const Tensor da = a - of_a, db = b - of_b, la = local(da), lb = local(db), ma = la + of_a, mb = lb + of_b;
   const Tensor light = (ma * mb * 2 + c1) / (square(ma) + square(mb) + c1);
@@ -85,7 +85,7 @@ Tensor ssim_multiscale(const Tensor& a, const Tensor& b, double max_value, const
   if (powers.empty()) fail(op, "there are no powers, one for each scale", where);
   Tensor x = as_floats(a), y = as_floats(b), product;
   for (size_t i = 0; i < powers.size(); ++i) {
-    if (i > 0) {  // means of 2 x 2 pixels; of an odd side the last one counts twice
+    if (i > 0) {  // means of 2 x 2 pixels; for an odd side the last one counts twice
       const auto halved = [](const Tensor& t) {
         std::vector<Padding> widths(size_t(t.ndim()));
         widths[widths.size() - 3].hi = int64_t(height_of(t)) % 2;

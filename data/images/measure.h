@@ -1,5 +1,5 @@
-// How alike two images are, and what stands at their edges. Images are [..., height, width, channels]; a result has one
-// number for each image of a batch, f32, with gradients.
+// How similar two images are, and their edges. Images are [..., height, width, channels]; a result has one number for
+// each image of a batch, f32, with gradients.
 #pragma once
 #include <vector>
 
@@ -17,7 +17,7 @@ struct SsimOptions {
   int64_t filter_size = 11;
   double filter_sigma = 1.5, k1 = 0.01, k2 = 0.03;
 };
-// Structural similarity (Wang et al., 2004), the mean over places and channels, as TensorFlow's. Throws where a side is
+// Structural similarity (Wang et al., 2004), the mean over pixels and channels, as TensorFlow's. Throws if a side is
 // shorter than the filter.
 Tensor ssim(const Tensor& a, const Tensor& b, double max_value, const SsimOptions& options = {},
             Where where = Where::current());

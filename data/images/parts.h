@@ -1,4 +1,4 @@
-// What functions of images share: checks, axes, dtypes.
+// Shared by functions of images: checks, axes, dtypes.
 #pragma once
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ inline Tensor as_batch(const Tensor& x) {
 // As many axes of one before as `x` has.
 inline Shape leading_axes(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 3); }
 
-// Whether nobody looks at the ops that make a result, so that a loop over the numbers does as well.
+// Whether nothing observes the ops that compute a result, so that a loop over the numbers does as well.
 inline bool only_values_count(const Tensor& x) {
   return x.device().kind() == Device().kind() && !x.is_symbolic() && !listeners().see_ops() && !listeners().calls;
 }
@@ -63,7 +63,7 @@ inline double white_of(DType d) {
 }
 // Numbers in the dtype that images are computed in, f32 (f64 of f64).
 inline DType work_of(DType d) { return d == DType::f64 ? d : DType::f32; }
-// Of f32 numbers on the scale of `d` itself: integers are rounded to the nearest (even) one and kept within the dtype.
+// For f32 numbers on the scale of `d`: integers are rounded to the nearest (even) one and clamped to the dtype.
 inline Tensor rounded_to(const Tensor& y, DType d) {
   if (is_floating(d)) return astype(y, d);
   const double low = d == DType::u8 || d == DType::u16 || d == DType::u32 || d == DType::u64 ? 0 : -white_of(d) - 1;

@@ -7,7 +7,7 @@
 namespace rill::images {
 namespace {
 
-// PNG's third edition, 11.3.4.5: chunk eXIf, before or behind the pixels.
+// PNG's third edition, 11.3.4.5: chunk eXIf, before or after the pixels.
 int png_orientation(std::string_view b) {
   const auto length_at = [&](size_t at) {
     uint32_t n = 0;

@@ -27,7 +27,7 @@ enum class Change : uint8_t {
   solarize,
   autocontrast,
   equalize,
-  invert  // of AutoAugment alone
+  invert  // only in AutoAugment
 };
 constexpr int64_t changes = 14;  // that are drawn from
 

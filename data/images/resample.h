@@ -1,4 +1,4 @@
-// Resizing along one axis: each new pixel is a weighed sum of old ones that lie side by side ("taps").
+// Resizing along one axis: each new pixel is a weighted sum of adjacent old ones ("taps").
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ class PixelTaps;
 
 namespace rill::images {
 
-// For each new pixel the first old one that it is made of, and `count` weights from there on. Used by one thread at a time.
+// For each new pixel its first old pixel, and `count` weights from there on. Used by one thread at a time.
 struct Taps {
   int64_t count = 0;
   std::vector<int64_t> first;
@@ -20,8 +20,8 @@ struct Taps {
 
   int64_t out() const { return int64_t(first.size()); }
 
-  // The same as bytes are weighed, made when they are first asked for: weights of 22 bits, and for rows of `in` pixels of so
-  // many channels. Null where rows of pixels are not blended so.
+  // The weights for bytes, made on first use: weights of 22 bits, for rows of `in` pixels of so many channels. Null if
+  // rows of pixels are not blended this way.
   const std::vector<int32_t>& fixed() const;
   const cpu::PixelTaps* for_pixels(int64_t in, int64_t channels) const;
 
@@ -30,7 +30,7 @@ struct Taps {
   mutable std::shared_ptr<const cpu::PixelTaps> pixels_;
   mutable int64_t in_ = 0, channels_ = 0;  // those of pixels_
 };
-// Of a method that weighs (not the nearest ones).
+// For a method with weights (not the nearest ones).
 Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias);
 
 // x [..., in, ...] with `axis` resized by the taps: u8 with weights of 22 bits, as Pillow; else f32 or f64.

@@ -1,4 +1,4 @@
-// Resizing: taps by method, and their sums. Where nobody looks at the ops these are loops over rows
+// Resizing: taps by method, and their sums. If nothing observes the ops these are loops over rows
 // (devices/cpu/image/blend_rows.h); else gathers, products and sums with the same bits.
 #include <algorithm>
 #include <cmath>
@@ -52,7 +52,7 @@ double weight_of(ResizeMethod m, double x) {
   }
 }
 
-// What of each old pixel lies within a new one.
+// The part of each old pixel that is within a new one.
 Taps area_taps(int64_t in, int64_t out) {
   const double ratio = double(in) / double(out);
   Taps t;
@@ -263,7 +263,7 @@ Tensor resize_shorter_side(const Tensor& x, int64_t size, const ResizeOptions& o
 Tensor resize_with_pad(const Tensor& x, const Dims& size, const ResizeOptions& o, Where where) {
   const CallerScope caller(where);
   require_sizes("images::resize_with_pad", x, size, where);
-  // In f32, as TensorFlow, whose borders are half of what the size before rounding leaves.
+  // In f32, as in TensorFlow, whose borders are half of the remainder before rounding.
   const auto h = float(int64_t(height_of(x))), w = float(int64_t(width_of(x)));
   const float ratio = std::max(w / float(int64_t(size[1])), h / float(int64_t(size[0])));
   const auto side = [&](float n) { return std::max<int64_t>(1, int64_t(n / ratio)); };

@@ -1,4 +1,4 @@
-// Tones of all pixels alike, and blurs; see colour.h.
+// Tone changes of all pixels, and blurs; see colour.h.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 using Counts = std::array<int64_t, 256>;
 using Table = std::array<uint8_t, 256>;
 
-// Each channel of each image of u8 by a table that is made of how often it has each value.
+// Maps each channel of each u8 image by a table computed from its histogram.
 template <class F>
 Tensor by_tables(const Tensor& x, F table_of) {
   const Tensor dense = x.to(Device()).contiguous();
@@ -62,7 +62,7 @@ void copy_pixels(const uint8_t* from, int64_t right, int64_t across, int64_t w, 
       for (int64_t k = 0; k < c; ++k) *to++ = from[k * across];
 }
 
-// One image of bytes, row by row; its pixels may lie in any order in memory, for it may be mirrored.
+// One image of bytes, row by row; its pixels may be in any memory order, for it may be mirrored.
 Tensor normalized_rows(const Tensor& x, const std::vector<double>& by, const std::vector<double>& less) {
   const int64_t h = x.shape()[0], w = x.shape()[1], c = x.shape()[2];
   std::vector<float> times(size_t(w * c)), minus(size_t(w * c));
@@ -118,7 +118,7 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
   for (double s : stddev) require_option(s > 0, "images::normalize", "a standard deviation", s, "positive", where);
   // One product and one sum a number: x (1 / (scale stddev)) - mean / stddev.
   const double white = is_floating(x.dtype()) ? 1 : white_of(x.dtype());
-  // Of a whole row, where its length is known: rows of three numbers take several times as long.
+  // By entire rows, if their length is known: rows of three numbers take several times as long.
   const bool rows = !x.is_symbolic() && x.size() > 0;
   const size_t times = rows ? size_t(int64_t(width_of(x))) : 1;
   std::vector<double> by, less;
@@ -172,7 +172,7 @@ Tensor autocontrast(const Tensor& x, Where where) {
   const Tensor low = min(y, {-3, -2}, true), high = max(y, {-3, -2}, true), flat = high <= low;
   const Tensor reach = rill::where(flat, 1, high - low);
   if (!bytes) return from_unit(rill::where(flat, y, (y - low) / reach), x.dtype());
-  const Tensor scale = 255 / reach;  // as Pillow's ImageOps.autocontrast() has it, what is behind the point cut off
+  const Tensor scale = 255 / reach;  // as in Pillow's ImageOps.autocontrast(), truncated
   return rill::where(flat, x, astype(clip(y * scale + -low * scale, 0, 255), DType::u8));
 }
 Tensor equalize(const Tensor& x, Where where) {

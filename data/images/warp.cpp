@@ -1,4 +1,4 @@
-// Images seen through a map of places: each pixel of the result says where it comes from, and grid_sample() looks there.
+// Images sampled by a map: each pixel of the result has its source coordinates, and grid_sample() samples there.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ using Map = std::array<double, 8>;
 
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
-// The rows {a, b, c} and {d, e, f} such that the place (x, y) is moved by (dx, dy) first.
+// The rows {a, b, c} and {d, e, f} such that the point (x, y) is moved by (dx, dy) first.
 void move_first(Map& m, double dx, double dy) {
   m[2] += m[0] * dx + m[1] * dy;
   m[5] += m[3] * dx + m[4] * dy;
@@ -64,10 +64,11 @@ Tensor warp(const Tensor& x, const Tensor& map, const WarpOptions& o, Where wher
   const Tensor px = reshape(arange(columns, {work, x.device()}) + 0.5, {1, 1, -1});
   const Tensor py = reshape(arange(rows, {work, x.device()}) + 0.5, {1, -1, 1});
   const Tensor below = part(6) * px + part(7) * py + 1;
-  // The nearest pixel is the one that the place lies in: of places on an edge, which quarter turns have, the next one.
-  const auto place = [&](const Tensor& at) { return o.bilinear ? at : floor(at) + 0.5; };
-  const Tensor fx = place((part(0) * px + part(1) * py + part(2)) / below),
-               fy = place((part(3) * px + part(4) * py + part(5)) / below);
+  // The nearest pixel is the one that contains the point: for points on an edge, which quarter turns have, the next
+  // one.
+  const auto source = [&](const Tensor& at) { return o.bilinear ? at : floor(at) + 0.5; };
+  const Tensor fx = source((part(0) * px + part(1) * py + part(2)) / below),
+               fy = source((part(3) * px + part(4) * py + part(5)) / below);
   Tensor grid = stack({fx * (2 / double(int64_t(w))) - 1, fy * (2 / double(int64_t(h))) - 1},
                       -1);  // as grid_sample() counts: from -1 to 1
   grid = broadcast_to(grid, {n, rows, columns, 2});
@@ -82,7 +83,7 @@ Tensor rotate(const Tensor& x, double degrees, const RotateOptions& o, Where whe
   require_finite("images::rotate", "the angle", degrees, where);
   const double turn = std::fmod(degrees, 360), angle = -radians(turn);  // exact
   const double h = double(int64_t(height_of(x))), w = double(int64_t(width_of(x)));
-  // Quarters whose result has the pixels of the image move them, as in Pillow and torchvision.
+  // Quarter turns whose result has the image's pixels move them, as in Pillow and torchvision.
   if (std::fmod(turn, 90) == 0 && (std::fmod(turn, 180) == 0 || o.expand || h == w))
     return rotate90(x, int64_t(turn / 90));
   // To 15 digits, so that quarters are exact.
@@ -91,7 +92,7 @@ Tensor rotate(const Tensor& x, double degrees, const RotateOptions& o, Where whe
   Map m = {c, s, w / 2, -s, c, h / 2, 0, 0};
   WarpOptions warped = {.bilinear = o.bilinear, .fill = o.fill};
   double columns = w, rows = h;
-  if (o.expand) {  // the whole pixels that the turned corners reach into, as Pillow
+  if (o.expand) {  // all pixels that the rotated corners touch, as in Pillow
     const double across = (std::abs(c) * w + std::abs(s) * h) / 2, down = (std::abs(s) * w + std::abs(c) * h) / 2;
     columns = std::ceil(w / 2 + across) - std::floor(w / 2 - across);
     rows = std::ceil(h / 2 + down) - std::floor(h / 2 - down);

@@ -24,7 +24,7 @@ Tensor still(const Decoding& d, const WebPBitstreamFeatures& f) {
   return out.tensor;
 }
 
-// Frames as they are shown, blended on what was there before.
+// Frames as they are displayed, blended with the frame before.
 Tensor animated(const Decoding& d) {
   WebPAnimDecoderOptions options;
   if (!WebPAnimDecoderOptionsInit(&options)) fail(d.op, "libwebp is of another version than its headers", d.where);

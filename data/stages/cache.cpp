@@ -1,4 +1,4 @@
-// cache: the elements of the first whole pass, which later passes are given from memory, or from a file.
+// cache: the elements of the first complete pass, which later passes read from memory, or from a file.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -30,7 +30,7 @@ class Cache final : public Stage {
     const StagePtr whole = whole_now();
     return whole ? whole->size() : input()->size();
   }
-  // Not by what is in the file: a shuffle would have one order before it is there, and another one afterwards.
+  // Not by the file's content: a shuffle would have one order before it exists, and another one afterwards.
   bool is_indexed() const override { return input()->is_indexed(); }
   Item at(int64_t i, const Pass& pass) const override {
     if (const StagePtr whole = whole_now()) return whole->at(i, pass);
@@ -71,12 +71,12 @@ class Cache final : public Stage {
                                  options_.file, file->count(), *wanted));
     return indexed("cache", file->count(), [file](int64_t i) { return file->at(i); }, where());
   }
-  // A file is in the order of the input, in whichever order its elements are wanted first.
+  // A file is in the order of the input, in whichever order its elements are first needed.
   void fill(const Pass& pass) const {
     Filling all(*this, pass);
     for (;;) try {
         if (!all.next()) return;
-      } catch (const Error&) {  // told to who gets there
+      } catch (const Error&) {  // reported when it is reached
         return;
       }
   }
@@ -88,7 +88,7 @@ class Cache final : public Stage {
                                  "are decoded, or raise it",
                                  options_.most_bytes));
   }
-  // A pass that keeps what it gives; only one from the first element to the last makes the cache.
+  // A pass that stores its elements; only one from the first element to the last makes the cache.
   struct Filling final : Cursor {
     Filling(const Cache& s, const Pass& p) : Cursor(s), stage(s), pass(p), input(s.input()->begin(p)) { begin(); }
     void begin() {
@@ -102,7 +102,7 @@ class Cache final : public Stage {
       Item x;
       try {
         x = input->next();
-      } catch (...) {  // what is missing is no whole pass
+      } catch (...) {  // with a missing element the pass is not complete
         stop();
         throw;
       }
@@ -141,7 +141,7 @@ class Cache final : public Stage {
       for (int64_t i = 0; i < n;) try {
           if (!next()) break;
           ++i;
-        } catch (...) {  // it was told
+        } catch (...) {  // it was reported
         }
     }
     const Cache& stage;

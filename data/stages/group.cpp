@@ -51,7 +51,7 @@ class Batch final : public Stage {
   }
   struct Batches final : Cursor {
     Batches(const Batch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
-    // Where an element fails, those before it wait for the next call.
+    // If an element fails, those before it wait for the next call.
     Item next() override {
       if (stage.stacks_ && items.empty()) {
         int64_t count = 0;
@@ -89,7 +89,7 @@ class Batch final : public Stage {
       number += gone;
       return gone;
     }
-    // What waits is read again; errors between were told.
+    // Waiting elements are read again; errors between them were reported.
     void save(StateWriter& w) const override {
       w.number(number), w.number(int64_t(items.size()));
       w.number(items.empty() ? 0 : ahead.read() - ahead.given());
@@ -154,7 +154,7 @@ class Unbatch final : public Stage {
       ++number;
       return true;
     }
-    // Where the element stood whose rows are being given, and how many of them were.
+    // The position of the element whose rows are being returned, and how many of them were.
     void save(StateWriter& w) const override {
       const bool within = at < count;
       w.number(number - within), w.number(within ? at : 0);
@@ -192,7 +192,7 @@ class FlatMap final : public Stage {
   CursorPtr open(const Pass& pass) const override {
     return std::make_unique<Inner>(*this, input()->begin(pass.for_input()), pass);
   }
-  bool draws() const override { return true; }  // what f gives may
+  bool draws() const override { return true; }  // the dataset of f may
 
  private:
   struct Inner final : Cursor {
@@ -259,8 +259,8 @@ class FlatMap final : public Stage {
 
 // --- Groups by a key -------------------------------------------------------------------------------------------------
 
-// Elements wait until there are as many of their key as a group has. A state names those that wait by their numbers, and
-// they are read again.
+// Elements wait until there are enough of their key for a group. A state has the numbers of those that wait, which are
+// read again.
 class GroupBy final : public Stage {
  public:
   GroupBy(std::string name, StagePtr input, Measure key, Callback<int64_t(int64_t)> size, bool partial, Join join,
@@ -359,7 +359,7 @@ class GroupBy final : public Stage {
         Item x;
         try {
           x = input->next();
-        } catch (...) {  // it was told
+        } catch (...) {  // it was reported
           ahead.given_one(number);
           continue;
         }

@@ -1,4 +1,4 @@
-// map: on the thread that asks, or ahead of it on those of the pool, in order or as elements become ready.
+// map: on the consumer's thread, or ahead of it on those of the pool, in order or as elements become ready.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ class Ahead final : public Cursor {
     for (; gone < n && !work_.empty(); ++gone) {
       Group& group = *work_[0];
       if (int64_t(group.elements.size() - group.given) <= n - gone) Pool::abandon(group);
-      else Pool::finish(group);  // some of it will be asked for
+      else Pool::finish(group);  // some of it will be needed
       give(0);
     }
     if (gone == n || ended_) return gone;
@@ -145,7 +145,7 @@ class Ahead final : public Cursor {
 
  private:
   struct Element {
-    Item item;  // what goes in, then what comes out
+    Item item;  // the input, then the result
     int64_t number = 0;
     std::exception_ptr error;  // of the input, or of f
   };
@@ -237,7 +237,7 @@ class Ahead final : public Cursor {
   CursorPtr input_;
   Lookahead ahead_;
   std::deque<std::shared_ptr<Group>> work_;
-  std::shared_ptr<Group> last_;  // that of the element which next() gives now
+  std::shared_ptr<Group> last_;  // that of the element which next() returns now
   size_t group_size_ = 1;
   std::set<int64_t> before_;  // given before older ones
   bool ended_ = false;

@@ -1,5 +1,5 @@
 // prefetch: a task of the pool that keeps a buffer full while elements are used. It ends when the buffer is full and is
-// started again when it is half empty, so that a pipeline that nobody asks holds no thread.
+// started again when it is half empty, so that an idle pipeline holds no thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Prefetch final : public Stage {
   int threads_;
 };
 
-// Who asks takes all that is ready at once, so that it and the thread that reads seldom meet at the lock.
+// The consumer takes all ready elements at once, so that it and the reading thread seldom compete for the lock.
 class Prefetch::Buffer final : public Cursor {
  public:
   Buffer(const Prefetch& stage, CursorPtr input)
@@ -115,7 +115,7 @@ class Prefetch::Buffer final : public Cursor {
     const int64_t ready = int64_t(buffer_.size()) + taken_left_.load(std::memory_order_relaxed);
     return ready == 0 || (ready < depth_ && buffer_bytes_ + taken_bytes_ < options_.most_bytes);
   }
-  // What is ready, or the next element.
+  // Takes the ready elements, or waits for the next.
   void take() {
     std::unique_lock lock(mutex_);
     bool waited = false;
@@ -179,7 +179,7 @@ class Prefetch::Buffer final : public Cursor {
     task_ = std::make_shared<Fill>(*this);
     Pool::get().start(task_, threads_);
   }
-  // Nobody uses the buffer afterwards, until stopped_ is false again.
+  // The buffer is not used afterwards, until stopped_ is false again.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -193,7 +193,7 @@ class Prefetch::Buffer final : public Cursor {
   const int threads_;
   CursorPtr input_;
 
-  // Of who asks.
+  // by the consumer
   std::deque<Held> taken_;
   int64_t given_ = 0, now_depth_ = 0;
   bool asked_ = false;  // since it took: for more
@@ -202,7 +202,7 @@ class Prefetch::Buffer final : public Cursor {
   ForkCondition changed_;
   std::deque<Held> buffer_;
   int64_t depth_, buffer_bytes_ = 0, taken_bytes_ = 0;
-  std::atomic<int64_t> taken_left_ = 0, ready_ = 0;  // their sizes, to be looked at without it
+  std::atomic<int64_t> taken_left_ = 0, ready_ = 0;  // their sizes, readable without the lock
   mutable Lookahead ahead_;
   std::shared_ptr<Task> task_;  // the last one that was started
   bool filling_ = false;        // whether it may still use the input

@@ -27,7 +27,7 @@ class Repeat final : public Stage {
  private:
   struct Epochs final : Cursor {
     Epochs(const Repeat& s, const Pass& p) : Cursor(s), stage(s), pass(p) { open(); }
-    // One repeat() counts the epochs, from the one that the iterator was told; one inside of another counts on.
+    // One repeat() counts the epochs, from the iterator's first; one inside another continues the count.
     void open() {
       Pass p = pass.for_input();
       p.epoch = (pass.repeated ? pass.epoch * uint64_t(stage.times_) : pass.epoch) + uint64_t(epoch);

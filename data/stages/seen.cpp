@@ -55,7 +55,7 @@ class Unique final : public Stage {
         if (seen.insert(fingerprint(w.bytes)).second) return x;
       }
     }
-    // What was seen would be too much for a state.
+    // The values seen would be too large for a state.
     void save(StateWriter& w) const override { w.number(read); }
     void restore(StateReader& r) override {
       const int64_t were = r.count();

@@ -1,4 +1,4 @@
-// Of several datasets: side by side, one after the other, in turns, by choice and by chance.
+// Several datasets: in parallel, one after the other, in turns, by choice and at random.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class Zip final : public Stage {
     Item next() override {
       if (ended) return {};
       std::vector<Item> items;
-      std::exception_ptr error;  // one that fails takes those beside it along
+      std::exception_ptr error;  // if one fails, the parallel elements are dropped too
       for (const CursorPtr& c : cursors) {
         try {
           items.push_back(c->next());
@@ -92,7 +92,7 @@ class Zip final : public Stage {
 class Concatenate final : public Stage {
  public:
   Concatenate(std::vector<StagePtr> inputs, const Where& where) : Stage("concatenate", where, std::move(inputs)) {
-    // Once: a chain of these would ask all that are before it again, at each link.
+    // Once: a chain of these would query all earlier ones again, at each link.
     int64_t all = 0;
     for (const StagePtr& input : this->inputs()) {
       all = input->is_indexed() ? sum_of_sizes(all, *input->size()) : endless;
@@ -259,7 +259,7 @@ class SampleFrom final : public Stage {
 
 // --- interleave ------------------------------------------------------------------------------------------------------
 
-// Of each element a dataset, `cycle` of which are open and give `block` elements in turn: the order of TensorFlow's.
+// For each element a dataset, `cycle` of which are open and yield `block` elements in turn: TensorFlow's order.
 class Interleave final : public Stage {
  public:
   Interleave(StagePtr input, Callback<StagePtr(Item&)> f, const InterleaveOptions& o, const Where& where)
@@ -273,14 +273,14 @@ class Interleave final : public Stage {
   CursorPtr open(const Pass& pass) const override {
     return std::make_unique<Turns>(*this, input()->begin(pass.for_input()), pass);
   }
-  bool draws() const override { return true; }  // what f gives may
+  bool draws() const override { return true; }  // the dataset of f may
   int own_threads() const override { return options_.threads; }
   std::string details() const override { return fmt::format("  cycle {}, block {}", options_.cycle, options_.block); }
 
  private:
   struct Open {
     CursorPtr cursor;    // null: the next dataset is opened when its turn comes
-    std::string before;  // where the input stood at the element that this is made of
+    std::string before;  // the position of the input at the element of this dataset
     int64_t number = 0;  // of that element
   };
   struct Turns final : Cursor {

@@ -1,7 +1,7 @@
-// Shuffles. Where elements can be had by number, the order is a permutation of all of them, of which a pass needs nothing
-// but its seed and a position. Else a buffer is filled and each element is drawn from it; what is in the buffer at some
-// position follows from the seed alone, so that a state names none of it: a restored pass draws numbers in place of
-// elements up to there, and reads again those that it then holds.
+// Shuffles. With random access, the order is a permutation of all elements, for which a pass only needs its seed and a
+// position. Else a buffer is filled and each element is drawn from it; the content of the buffer at some position
+// follows from the seed alone, so that a state names none of it: a restored pass draws numbers instead of elements up
+// to there, and reads again those that it then holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 // --- Permutations ----------------------------------------------------------------------------------------------------
 
 // Fisher and Yates's shuffle for up to 2^16 elements. For more, Feistel's network over the smallest even number of bits
-// that holds them, whose results that are too large go through it again (Black and Rogaway, "Ciphers with arbitrary
-// finite domains", 2002): any element of any permutation at once, without memory.
+// that holds them, applied again while the result is too large (Black and Rogaway, "Ciphers with arbitrary finite
+// domains", 2002): any element of any permutation at once, without memory.
 class Permutation final : public Order {
  public:
   Permutation(int64_t size, uint64_t seed) : size_(size) {
@@ -118,8 +118,8 @@ class Exact final : public Cursor {
   CursorPtr input_;
 };
 
-// A buffer that is bounded in bytes takes fewer elements from when it is full: at first as many as it then holds, later
-// half of them each time, so that a state names at most 64 such places.
+// A buffer that is bounded in bytes holds fewer elements once it is full: at first as many as it then has, later half
+// of them each time, so that a state names at most 64 such positions.
 class Buffered final : public Cursor {
  public:
   Buffered(const Shuffle& stage, const Pass& pass)
@@ -184,10 +184,10 @@ class Buffered final : public Cursor {
   struct Held {
     int64_t number = 0, bytes = 0;  // these only where they are bounded
     Item item;
-    std::exception_ptr error;  // of the input, in the place of an element
+    std::exception_ptr error;  // of the input, instead of an element
   };
   struct Shrunk {
-    int64_t given, read, room;  // when, and how many elements the buffer takes from then on
+    int64_t given, read, room;  // when, and how many elements the buffer holds from then on
   };
   void shrink() {
     room_ = shrunk_.empty() ? int64_t(buffer_.size()) : std::max<int64_t>(1, int64_t(buffer_.size()) / 2);
@@ -213,7 +213,7 @@ class Buffered final : public Cursor {
     bytes_ += one.bytes;
     buffer_.push_back(std::move(one));
   }
-  // What the buffer holds when `given` of `read` elements were given: next(), for numbers.
+  // The buffer's content when `given` of `read` elements were returned: next(), for numbers.
   std::vector<int64_t> numbers(int64_t given, int64_t read) const {
     std::vector<int64_t> held;
     int64_t next = 0, room = stage_.buffer();

@@ -1,4 +1,4 @@
-// Transformations that look at one element at a time, and read no further than they must.
+// Transformations of one element at a time, which read no further than they must.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ class Scan final : public Stage {
 
 // --- take, skip, shard -----------------------------------------------------------------------------------------------
 
-// Elements `first`, first + step, ... of the input, `most` of them at most.
+// Elements `first`, first + step, ... of the input, at most `most` of them.
 class Slice final : public Stage {
  public:
   Slice(std::string name, StagePtr input, int64_t first, int64_t step, int64_t most, const Where& where)

@@ -1,4 +1,4 @@
-// snapshot: elements that are kept in files of a folder as they are first given, and read again in place of the work.
+// snapshot: elements that are stored in files of a folder when they are first computed, and then read instead.
 //
 // part-00000, part-00001, ... hold them (element_file.h), each there as a whole or not at all; `seed` says what was drawn
 // before here, so that a later program that goes on behind the last part gets what was to come, and by which stages, so
@@ -94,7 +94,7 @@ class Snapshot final : public Stage {
                           "another one. remove the folder to have it made again",
                           folder_, read, *wanted));
   }
-  // The first to begin a pass says what is drawn.
+  // The first pass determines the draws.
   Drawn drawn_by(const Pass& pass) const {
     if (!std::filesystem::exists(path("seed"))) {
       StateWriter w;
@@ -127,7 +127,7 @@ class Snapshot final : public Stage {
       if (!input && std::filesystem::exists(stage.path("end"))) return {};
       if (!input) begin();
       ++read;
-      Item x = input->next();  // what fails is not kept, nor asked for again
+      Item x = input->next();  // a failed element is not stored, nor computed again
       if (!x) {
         --read;
         end();
@@ -140,7 +140,7 @@ class Snapshot final : public Stage {
       if (writer->bytes() >= stage.options_.file_bytes) commit();
       return x;
     }
-    // Behind what the parts hold.
+    // After the elements of the parts.
     void begin() {
       const Drawn drawn = stage.drawn_by(pass);
       Pass first = pass;
@@ -179,9 +179,9 @@ class Snapshot final : public Stage {
     Pass pass;
     CursorPtr input;                        // once the parts have been given
     std::unique_ptr<ElementWriter> writer;  // of part `which`
-    size_t which = 0;                       // the part, and how many of its elements were given
+    size_t which = 0;                       // the part, and how many of its elements were returned
     int64_t within = 0, given = 0;
-    int64_t read = 0;  // elements of the input that stand for what was given
+    int64_t read = 0;  // the elements of the input for those returned
     bool ended = false;
   };
 

@@ -1,5 +1,5 @@
 // The stages that are compiled once for all types of elements: made by the functions here, which Dataset<T> calls with
-// what it knows of its type. Each function throws where an option is wrong.
+// its knowledge of the type. Each function throws if an option is invalid.
 #pragma once
 #include <span>
 
@@ -12,11 +12,11 @@
 
 namespace rill::data::stages {
 
-// Of an element: another one, or whether it stays.
+// From an element: another one, or whether it is kept.
 using Function = Callback<Item(Item&)>;
 using Test = Callback<bool(Item&)>;
 using Measure = Callback<int64_t(Item&)>;
-// Of several elements: one.
+// From several elements: one.
 using Join = Callback<Item(std::span<Item>)>;
 
 // --- Sources (sources.cpp; those that read files are in data/files) ---
@@ -24,7 +24,7 @@ StagePtr range(int64_t start, int64_t stop, int64_t step, const Where& where);
 // `size` elements, each made by `at`, which several threads may call.
 StagePtr indexed(std::string name, int64_t size, Callback<Item(int64_t)> at, const Where& where,
                  Callback<Item(const std::vector<int64_t>&)> stacked = {});
-// Calls make() for each pass, and what that gives until it gives an empty item.
+// Calls make() for each pass, and its result until that returns an empty item.
 StagePtr generator(Callback<Callback<Item()>()> make, const Where& where);
 // Each element of each pass is its own; `items` live as long as the stage.
 StagePtr from_items(std::string name, std::vector<Item> items, const Where& where);
@@ -33,7 +33,7 @@ StagePtr from_items(std::string name, std::vector<Item> items, const Where& wher
 StagePtr map(StagePtr input, Function f, const MapOptions& o, const Where& where);
 StagePtr filter(StagePtr input, Test keep, const Where& where);
 StagePtr take_while(StagePtr input, Test goes_on, const Where& where);
-// `save` and `restore`: of what is carried.
+// `save` and `restore`: of the carried state.
 StagePtr scan(StagePtr input, Item initial, Callback<Item(Item& carried, Item& element)> f,
               Callback<void(Item&, StateWriter&)> save, Callback<void(Item&, StateReader&)> restore,
               const Where& where);
@@ -61,7 +61,7 @@ StagePtr group_by(std::string name, StagePtr input, Measure key, Callback<int64_
 StagePtr zip(std::vector<StagePtr> inputs, Join join, const Where& where);
 StagePtr concatenate(std::vector<StagePtr> inputs, const Where& where);
 StagePtr interleave(StagePtr input, Callback<StagePtr(Item&)> f, const InterleaveOptions& o, const Where& where);
-// Of the inputs, the one that each number of `choices` says, until one that is chosen has ended.
+// From the input that each number of `choices` selects, until a selected one has ended.
 StagePtr choose_from(std::vector<StagePtr> inputs, StagePtr choices, const Where& where);
 StagePtr sample_from(std::vector<StagePtr> inputs, std::vector<double> weights, const SampleOptions& o,
                      const Where& where);

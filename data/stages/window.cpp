@@ -10,7 +10,7 @@
 namespace rill::data::stages {
 namespace {
 
-// Window k holds the elements k * shift, k * shift + stride, ..., n of them.
+// Window k has the elements k * shift, k * shift + stride, ..., n of them.
 class Window final : public Stage {
  public:
   Window(StagePtr input, int64_t n, const WindowOptions& o, Join join, const Where& where)
@@ -47,12 +47,12 @@ class Window final : public Stage {
   }
 
  private:
-  // From the first element of a window to behind its last.
+  // From the first element of a window past its last.
   int64_t span() const { return (n_ - 1) * stride_ + 1; }
 
   struct Windows final : Cursor {
     Windows(const Window& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
-    // Where an element fails, the window goes on without it at the next call.
+    // If an element fails, the window continues without it at the next call.
     Item next() override {
       while (!ended && int64_t(held.size()) < stage.span()) read();
       if (held.empty() || (int64_t(held.size()) < stage.span() && !stage.partial_)) return {};
@@ -93,7 +93,7 @@ class Window final : public Stage {
     }
     // The number of the first element that is held, or of the next.
     int64_t at() const { return held.empty() ? ahead.read() : held.front().number; }
-    // What is held is read again; errors between were told.
+    // Held elements are read again; errors between them were reported.
     void save(StateWriter& w) const override {
       w.number(ended), w.number(int64_t(held.size())), w.number(ahead.read() - ahead.given());
       ahead.save(*input, w);

@@ -41,7 +41,8 @@ extern "C" {
 extern const char rill_mpi_version[] = RILL_VERSION;
 
 int rill_mpi_begin(int* rank, int* size) {
-  // Open MPI's own plug-ins look for its symbols among the program's, where a library that was opened late has none.
+  // Open MPI's own plug-ins look for its symbols among the program's, which lack those of a library that was opened
+  // late.
   Dl_info mpi;
   if (dladdr(reinterpret_cast<const void*>(&MPI_Init_thread), &mpi) != 0 && mpi.dli_fname)
     dlopen(mpi.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);

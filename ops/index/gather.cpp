@@ -31,7 +31,8 @@ void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places)
   const auto see = [&](int64_t axis) {
     if (axis < 0 || axis >= x.ndim())
       a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
-    if (std::find(indexed.begin(), indexed.end(), axis) != indexed.end()) a.reject(fmt::format("axis {} is repeated", axis));
+    if (std::find(indexed.begin(), indexed.end(), axis) != indexed.end())
+      a.reject(fmt::format("axis {} is repeated", axis));
     indexed.push_back(axis);
   };
   for (int64_t axis : g.axes) see(axis);
