@@ -114,7 +114,9 @@ void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>
 // A batch whose matrices are all small, or a type that only the own kernels know.
 template <class T, class F>
 void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c, bool parallel, F&& product) {
-  const int64_t grain = parallel ? 1 + 65536 / (1 + g.m * g.n * g.k) : batch;
+  // Few matrices, as in each step of a loop, must be worth more: nothing follows for which the thread that came would stay.
+  const int64_t worth = batch < 4 * num_threads() ? 2 * worth_a_thread : worth_a_thread;
+  const int64_t grain = parallel ? 1 + worth / (1 + g.m * g.n * g.k) : batch;
   parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       product(g, reinterpret_cast<const T*>(a.data) + a.offset(i), reinterpret_cast<const T*>(b.data) + b.offset(i),
