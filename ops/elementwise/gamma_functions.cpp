@@ -11,6 +11,12 @@ using namespace special;
 
 namespace {
 
+// 1 / (e^w (1 + w)): beyond 1 by e^w = x / w, for w in an exponent loses w's digits.
+Tensor lambertw_slope(const Tensor& x, const Tensor& w) {
+  const Tensor is_far = x > 1;
+  return where(is_far, w / where(is_far, x, 1), exp(-where(is_far, 0, w))) / (1 + w);
+}
+
 std::vector<Sample> above_branch() { return unary_samples<-30, 900>(); }
 
 }  // namespace
@@ -24,28 +30,28 @@ const Op tgamma_op(long_spec<"tgamma", Gamma, 1>(
      .saves_out = save(0),
      .samples = unary_samples<20, 600>,
      .norm_tolerance = 2}));
-const Op beta_op(
-    long_spec<"beta", Beta, 2>({.name = "beta",
-                                .doc = "B(a, b) = Gamma(a) Gamma(b) / Gamma(a + b)",
-                                .vjp =
-                                    [](const VjpArgs& a) {
-                                      const Tensor &p = a.in[0], &q = a.in[1], &y = a.out[0];
-                                      return Tensors{share_of(a, 0, [&] { return y * (digamma(p) - digamma(p + q)); }),
-                                                     share_of(a, 1, [&] { return y * (digamma(q) - digamma(p + q)); })};
-                                    },
-                                .saves_in = save_all,
-                                .saves_out = save(0),
-                                .samples = binary_samples<30, 900, 30, 900>,
-                                .max_ulp = 8,
-                                .norm_tolerance = 4}));
+const Op beta_op(long_spec<"beta", Beta, 2>({.name = "beta",
+                                             .doc = "B(a, b) = Gamma(a) Gamma(b) / Gamma(a + b)",
+                                             .vjp =
+                                                 [](const VjpArgs& a) {
+                                                   const Tensor &p = a.in[0], &q = a.in[1], &y = a.out[0];
+                                                   return Tensors{
+                                                       share_of(a, 0, [&] { return y * polygamma_drop(0, p, q); }),
+                                                       share_of(a, 1, [&] { return y * polygamma_drop(0, q, p); })};
+                                                 },
+                                             .saves_in = save_all,
+                                             .saves_out = save(0),
+                                             .samples = binary_samples<30, 900, 30, 900>,
+                                             .max_ulp = 8,
+                                             .norm_tolerance = 4}));
 const Op binom_op(long_spec<"binom", Binomial, 2>(
     {.name = "binom",
      .doc = "n over k: Gamma(n + 1) / (Gamma(k + 1) Gamma(n - k + 1))",
      .vjp =
          [](const VjpArgs& a) {
            const Tensor &n = a.in[0], &k = a.in[1], &y = a.out[0];
-           return Tensors{share_of(a, 0, [&] { return y * (digamma(n + 1) - digamma(n - k + 1)); }),
-                          share_of(a, 1, [&] { return y * (digamma(n - k + 1) - digamma(k + 1)); })};
+           return Tensors{share_of(a, 0, [&] { return -y * polygamma_drop(0, n - k + 1, k); }),
+                          share_of(a, 1, [&] { return y * polygamma_drop(0, n - k + 1, 2 * k - n); })};
          },
      .saves_in = save_all,
      .saves_out = save(0),
@@ -55,7 +61,8 @@ const Op binom_op(long_spec<"binom", Binomial, 2>(
 const Op lambertw_op(long_spec<"lambertw", LambertW, 1>(
     {.name = "lambertw",
      .doc = "Lambert's W: the w >= -1 with w e^w = x",
-     .vjp = [](const VjpArgs& a) { return Tensors{share_of(a, 0, [&] { return exp(-a.out[0]) / (1 + a.out[0]); })}; },
+     .vjp = [](const VjpArgs& a) { return Tensors{share_of(a, 0, [&] { return lambertw_slope(a.in[0], a.out[0]); })}; },
+     .saves_in = save(0),
      .saves_out = save(0),
      .samples = above_branch,
      .max_ulp = 8,

@@ -68,7 +68,7 @@ static const Op gamma_density_op(long_spec<"gamma_density", GammaDensity, 2>(
          [](const VjpArgs& a) {
            const Tensor &n = a.in[0], &x = a.in[1], &y = a.out[0];
            return Tensors{share_of(a, 0, [&] { return y * (log(x) - digamma(n)); }),
-                          share_of(a, 1, [&] { return y * ((n - 1) / x - 1); })};
+                          share_of(a, 1, [&] { return y * (n - 1 - x) / x; })};
          },
      SAVE_OPERANDS,
      .saves_out = save(0),

@@ -67,6 +67,9 @@ Tensor derived_once(const Op& op, const VjpArgs& a);
 // The same of a derivative that reads `on`.
 Tensor derived_once(const Tensor& derivative, const Tensor& on);
 
+// polygamma(n, x) - polygamma(n, x + h), which keeps its digits for large x (zeta_functions.cpp).
+Tensor polygamma_drop(const Tensor& n, const Tensor& x, const Tensor& h);
+
 // derivative * cotangent, summed to the operand's shape.
 inline Tensor share_of(const VjpArgs& a, int operand, const Callback<Tensor()>& derivative) {
   if (!a.needs(operand)) return Tensor();

@@ -36,48 +36,80 @@ HWY_INLINE V i1_series(V q) {
     return polynomial(q, 1.260308732e-14, 5.467495866e-13, 7.253729195e-11, 4.871949916e-9, 2.759245598e-7,
                       1.157254821e-5, 3.472260157e-4, 6.944439666e-3, 8.333333566e-2, 4.999999998e-1);
 }
+template <class V, class F>
+HWY_INLINE auto with_i0_tail(F f) {
+  if constexpr (F64<V>)
+    return f(-6.06764220985480304e-11, -2.02574376612858193e-11, 4.57709086499227742e-10, 1.52773686184176916e-10,
+             -1.61898059470870458e-9, -5.7153816635020497e-10, 3.63795288566036182e-9, 1.52001524623012588e-9,
+             -5.95356598207502561e-9, -3.50590648802696415e-9, 7.43046115550380763e-9, 7.55254764915251134e-9,
+             -5.40476944340463318e-9, -1.34089038309035946e-8, -6.74765876129257179e-9, 7.55468846753697134e-9,
+             2.15483781624978562e-8, 3.9325843865857056e-8, 8.87221973536421204e-8, 2.97359858812573306e-7,
+             1.48384756582968861e-6, 1.1143033790933773e-5, 1.3621607439193046e-4, 3.36055198366786153e-3,
+             4.02176509445008077e-1);
+  else
+    return f(1.086797306e-7, 3.626669775e-7, 1.476115262e-6, 1.111214836e-5, 1.362171644e-4, 3.3605557e-3,
+             4.021765094e-1);
+}
+template <class V, class F>
+HWY_INLINE auto with_i1_tail(F f) {
+  if constexpr (F64<V>)
+    return f(6.30601374233851375e-11, 1.85118640499926474e-11, -4.75884491909359208e-10, -1.40097398593319661e-10,
+             1.68490438607097457e-9, 5.29515027375990246e-10, -3.79467828334758873e-9, -1.43865673135601069e-9,
+             6.2427465527503871e-9, 3.42617240504862631e-9, -7.88835359997964223e-9, -7.64235771205383724e-9,
+             5.974437854346291e-9, 1.40342246794178956e-8, 6.73446495798623285e-9, -8.42776258124535114e-9,
+             -2.33739282783918488e-8, -4.31291778273139885e-8, -1.00012882935546071e-7, -3.48385576058957798e-7,
+             -1.83491013269919303e-6, -1.50385472005690039e-5, -2.1923576383388925e-4, -9.74957719323573618e-3,
+             3.89398459025872328e-1);
+  else
+    return f(-1.227325058e-7, -4.210349545e-7, -1.825690217e-6, -1.500396554e-5, -2.192371256e-4, -9.74958137e-3,
+             3.893984591e-1);
+}
+template <class V, class F>
+HWY_INLINE auto with_erfcx(F f) {
+  if constexpr (F64<V>)
+    return f(-9.02990177193939183e-11, -1.1656687990646772e-9, 6.02198008555988295e-10, 1.3624442837249237e-8,
+             -7.57020097700422274e-10, -9.64004254614127598e-8, -6.46696988398212941e-9, 6.01482385205438354e-7,
+             -4.51431493527874415e-8, -3.81401258467990214e-6, 2.32862618033280395e-6, 2.42603009850289941e-5,
+             -4.27822856336920062e-5, -1.21512120919843728e-4, 5.64384418191914376e-4, -3.02267953433313292e-4,
+             -4.21501990637365207e-3, 1.90993309532711631e-2, -4.88233258281255556e-2, 8.79831538240367818e-2,
+             -1.15089598160178529e-1, 9.75190951532870599e-2, -1.05555963322185694e-2, -1.40009180137619704e-1,
+             1.24234924487115438);
+  else
+    return f(-1.88227328e-5, -2.025598614e-5, 1.2454334e-4, 2.215715401e-4, -4.343877998e-4, -1.464070899e-3,
+             1.263291003e-3, 8.724607634e-3, -8.032344865e-3, -5.422026661e-2, 1.640511269e-1, -1.660303835e-1,
+             -9.276382251e-2, 1.276978381);
+}
+
+// What f gives of the coefficients above, from the highest power down: a polynomial in t, or it and its derivative.
+template <class V>
+struct Jet {
+  V value, slope;
+};
+template <class V>
+struct JetAt {
+  V t;
+  template <class... C>
+  HWY_INLINE Jet<V> operator()(double first, C... more) const {
+    Jet<V> p{V(scalar_t<V>(first)), V(0)};
+    ((p.slope = fma(p.slope, t, p.value), p.value = fma(p.value, t, V(scalar_t<V>(more)))), ...);
+    return p;
+  }
+};
+template <class V>
+struct PolynomialAt {
+  V t;
+  template <class... C>
+  HWY_INLINE V operator()(C... c) const {
+    return polynomial(t, c...);
+  }
+};
 template <class V>
 HWY_INLINE V i0_tail(V t) {
-  if constexpr (F64<V>)
-    return polynomial(t, -6.06764220985480304e-11, -2.02574376612858193e-11, 4.57709086499227742e-10,
-                      1.52773686184176916e-10, -1.61898059470870458e-9, -5.7153816635020497e-10, 3.63795288566036182e-9,
-                      1.52001524623012588e-9, -5.95356598207502561e-9, -3.50590648802696415e-9, 7.43046115550380763e-9,
-                      7.55254764915251134e-9, -5.40476944340463318e-9, -1.34089038309035946e-8, -6.74765876129257179e-9,
-                      7.55468846753697134e-9, 2.15483781624978562e-8, 3.9325843865857056e-8, 8.87221973536421204e-8,
-                      2.97359858812573306e-7, 1.48384756582968861e-6, 1.1143033790933773e-5, 1.3621607439193046e-4,
-                      3.36055198366786153e-3, 4.02176509445008077e-1);
-  else
-    return polynomial(t, 1.086797306e-7, 3.626669775e-7, 1.476115262e-6, 1.111214836e-5, 1.362171644e-4, 3.3605557e-3,
-                      4.021765094e-1);
+  return with_i0_tail<V>(PolynomialAt<V>{t});
 }
 template <class V>
 HWY_INLINE V i1_tail(V t) {
-  if constexpr (F64<V>)
-    return polynomial(t, 6.30601374233851375e-11, 1.85118640499926474e-11, -4.75884491909359208e-10,
-                      -1.40097398593319661e-10, 1.68490438607097457e-9, 5.29515027375990246e-10,
-                      -3.79467828334758873e-9, -1.43865673135601069e-9, 6.2427465527503871e-9, 3.42617240504862631e-9,
-                      -7.88835359997964223e-9, -7.64235771205383724e-9, 5.974437854346291e-9, 1.40342246794178956e-8,
-                      6.73446495798623285e-9, -8.42776258124535114e-9, -2.33739282783918488e-8, -4.31291778273139885e-8,
-                      -1.00012882935546071e-7, -3.48385576058957798e-7, -1.83491013269919303e-6,
-                      -1.50385472005690039e-5, -2.1923576383388925e-4, -9.74957719323573618e-3, 3.89398459025872328e-1);
-  else
-    return polynomial(t, -1.227325058e-7, -4.210349545e-7, -1.825690217e-6, -1.500396554e-5, -2.192371256e-4,
-                      -9.74958137e-3, 3.893984591e-1);
-}
-template <class V>
-HWY_INLINE V erfcx_polynomial(V t) {
-  if constexpr (F64<V>)
-    return polynomial(t, -9.02990177193939183e-11, -1.1656687990646772e-9, 6.02198008555988295e-10,
-                      1.3624442837249237e-8, -7.57020097700422274e-10, -9.64004254614127598e-8, -6.46696988398212941e-9,
-                      6.01482385205438354e-7, -4.51431493527874415e-8, -3.81401258467990214e-6, 2.32862618033280395e-6,
-                      2.42603009850289941e-5, -4.27822856336920062e-5, -1.21512120919843728e-4, 5.64384418191914376e-4,
-                      -3.02267953433313292e-4, -4.21501990637365207e-3, 1.90993309532711631e-2, -4.88233258281255556e-2,
-                      8.79831538240367818e-2, -1.15089598160178529e-1, 9.75190951532870599e-2, -1.05555963322185694e-2,
-                      -1.40009180137619704e-1, 1.24234924487115438);
-  else
-    return polynomial(t, -1.88227328e-5, -2.025598614e-5, 1.2454334e-4, 2.215715401e-4, -4.343877998e-4,
-                      -1.464070899e-3, 1.263291003e-3, 8.724607634e-3, -8.032344865e-3, -5.422026661e-2, 1.640511269e-1,
-                      -1.660303835e-1, -9.276382251e-2, 1.276978381);
+  return with_i1_tail<V>(PolynomialAt<V>{t});
 }
 
 // For a >= 0: I0 and I1 up to 8, and e^-a times them from there.
@@ -130,11 +162,50 @@ HWY_INLINE V i1e(V x) {
 template <class V>
 HWY_INLINE V erfcx(V x) {
   const V a = abs(x), near = clamp(a, V(0), V(scalar_t<V>(1e18))), k(scalar_t<V>(F64<V> ? 3.5 : 2));
-  const V y = V(scalar_t<V>(0.5)) * erfcx_polynomial((near - k) / (near + k)) / (a + V(scalar_t<V>(0.5)));
+  const V y = V(scalar_t<V>(0.5)) * with_erfcx<V>(PolynomialAt<V>{(near - k) / (near + k)}) / (a + V(scalar_t<V>(0.5)));
   const V s = a * a, e = exp(s);  // e^(x^2) with what s was rounded by
   const V grown = fma(e, fma(a, a, -s), e) * V(2) - y;
   const V below = select(s >= V(scalar_t<V>(F64<V> ? 709.5 : 88.5)), V(kInfinity<V>), grown);
   return select(x < V(0), below, y);
+}
+
+// Derivatives. That of q(16/a - 1) / sqrt(a), for a >= 8:
+template <class V>
+HWY_INLINE V slope_of_tail(Jet<V> q, V a) {
+  return (V(scalar_t<V>(-16)) / a * q.slope - V(scalar_t<V>(0.5)) * q.value) / sqrt(a) / a;
+}
+// I1(a) / a for a <= 8.
+template <class V>
+HWY_INLINE V i1_over(V a) {
+  const V half(scalar_t<V>(0.5));
+  return fma(half * (a * a * V(scalar_t<V>(0.25))), i1_series(a * a * V(scalar_t<V>(0.25))), half);
+}
+template <class V>
+HWY_INLINE V i1_slope(V x) {
+  const V a = clamp(abs(x), V(0), V(10000));
+  return select(a <= V(8), i0_near(a) - i1_over(a), grown(i0_far(a) - i1_far(a) / a, a));
+}
+// At 0, where it jumps, 0.
+template <class V>
+HWY_INLINE V i0e_slope(V x) {
+  const V a = abs(x), far = slope_of_tail(with_i0_tail<V>(JetAt<V>{V(16) / a - V(1)}), a);
+  const V slope = select(a <= V(8), exp(-a) * (i1_near(a) - i0_near(a)), far);
+  return select(a == V(0), V(0), select(x < V(0), -slope, slope));
+}
+template <class V>
+HWY_INLINE V i1e_slope(V x) {
+  const V a = abs(x), far = slope_of_tail(with_i1_tail<V>(JetAt<V>{V(16) / a - V(1)}), a);
+  return select(a <= V(8), exp(-a) * (i0_near(a) - i1_over(a) - i1_near(a)), far);
+}
+// Of y = P(t) / (1 + 2x) above 0, and 2 x y - 2 / sqrt(pi) below, where nothing cancels.
+template <class V>
+HWY_INLINE V erfcx_slope(V x) {
+  const V a = abs(x), near = clamp(a, V(0), V(scalar_t<V>(1e18))), k(scalar_t<V>(F64<V> ? 3.5 : 2));
+  const V half(scalar_t<V>(0.5));
+  const auto p = with_erfcx<V>(JetAt<V>{(near - k) / (near + k)});
+  const V y = half * p.value / (a + half);
+  const V above = (half * (p.slope * ((k + k) / (a + k) / (a + k))) - y) / (a + half);
+  return select(x < V(0), fma(x + x, erfcx(x), V(scalar_t<V>(-1.12837916709551257389615890312))), above);
 }
 
 RILL_SCALAR(i0, floats, i0(x))
@@ -142,15 +213,19 @@ RILL_SCALAR(i1, floats, i1(x))
 RILL_SCALAR(i0e, floats, i0e(x))
 RILL_SCALAR(i1e, floats, i1e(x))
 RILL_SCALAR(erfcx, floats, erfcx(x))
+RILL_SCALAR(i1_slope, floats, i1_slope(x))
+RILL_SCALAR(i0e_slope, floats, i0e_slope(x))
+RILL_SCALAR(i1e_slope, floats, i1e_slope(x))
+RILL_SCALAR(erfcx_slope, floats, erfcx_slope(x))
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <cmath>
-#include <numbers>
 
-#include "rill/devices/kernel/math/gamma_scalar.h"
+#include "rill/devices/kernel/math/special/derivatives.h"
+#include "rill/ops/elementwise/derivative_records.h"
 #include "rill/ops/elementwise/unary_records.h"
 #include "rill/ops/special.h"
 
@@ -181,28 +256,46 @@ long double bessel_ie(int n, long double x) {
   return n == 1 && std::signbit(x) ? -y : y;
 }
 
-// f(x) where x is not 0, and `at_zero` there: for derivatives with a division by x.
-Tensor unless_zero(const Tensor& x, double at_zero, const Callback<Tensor(const Tensor&)>& f) {
-  const Tensor is_zero = x == 0;
-  return where(is_zero, at_zero, f(where(is_zero, 1, x)));
-}
+long double bessel_i1_slope(long double x) { return x == 0 ? 0.5L : bessel_i(0, x) - bessel_i(1, x) / x; }
 
 }  // namespace
 
-#define IN_OUT .saves_in = save(0), .saves_out = save(0)
+// First derivatives, which are ops so that what cancels in them, or in theirs, is computed in another way.
+#define RILL_SLOPE(fn, reference, derivative, lo, hi, ulp)                                                  \
+  extern const Op fn##_slope_op;                                                                            \
+  const Op fn##_slope_op(spec_of({.name = #fn "_slope",                                                     \
+                                  .doc = "the derivative of " #fn,                                          \
+                                  .dtypes = float_set,                                                      \
+                                  .cpu = cpu::scalar_kernel<#fn "_slope">,                                  \
+                                  .ref = ref::scalar_kernel<[](auto x) { return reference; }, ref::floats>, \
+                                  .vjp =                                                                    \
+                                      [](const VjpArgs& a) {                                                \
+                                        const Tensor& x = a.in[0];                                          \
+                                        return Tensors{chain(a, derivative)};                               \
+                                      },                                                                    \
+                                  IN,                                                                       \
+                                  .samples = SAMPLES(lo, hi),                                               \
+                                  .max_ulp = ulp}));
+RILL_SLOPE(i1, bessel_i1_slope(x), 0.25 * (iv(3, x) + 3 * i1(x)), -1200, 1200, 8)
+RILL_SLOPE(i0e, special::scaled_i_derivative<long double>(1, 0, x), i0e_derivative(2, x), -1200, 1200, 40)
+RILL_SLOPE(i1e, special::scaled_i_derivative<long double>(1, 1, x), i1e_derivative(2, x), 200, 1200, 40)
+RILL_SLOPE(erfcx, special::scaled_erfc_derivative<long double>(1, x), erfcx_derivative(2, x), -300, 900, 12)
+#undef RILL_SLOPE
+
+namespace {
+Tensor slope_at(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
+}  // namespace
+
 RILL_FLOAT_UNARY(i0, "modified Bessel function I0", float_set, ref::floats, bessel_i(0, x), chain(a, i1(x)), IN,
                  SAMPLES(-1200, 1200), 6, "", "BesselI0")
 RILL_FLOAT_UNARY(i1, "modified Bessel function I1", float_set, ref::floats, bessel_i(1, x),
-                 chain(a, i0(x) - unless_zero(x, 0.5, [&](const Tensor& z) { return y / z; })), IN_OUT,
-                 SAMPLES(-1200, 1200), 6, "", "BesselI1")
+                 chain(a, slope_at(i1_slope_op, x)), IN, SAMPLES(-1200, 1200), 6, "", "BesselI1")
 RILL_FLOAT_UNARY(i0e, "e^-|x| times the modified Bessel function I0", float_set, ref::floats, bessel_ie(0, x),
-                 chain(a, i1e(x) - sign(x) * y), IN_OUT, SAMPLES(-1200, 1200), 6, "", "BesselI0e")
+                 chain(a, slope_at(i0e_slope_op, x)), IN, SAMPLES(-1200, 1200), 6, "", "BesselI0e")
 RILL_FLOAT_UNARY(i1e, "e^-|x| times the modified Bessel function I1", float_set, ref::floats, bessel_ie(1, x),
-                 chain(a, i0e(x) - unless_zero(x, 0.5, [&](const Tensor& z) { return y / z; }) - sign(x) * y), IN_OUT,
-                 SAMPLES(-1200, 1200), 6, "", "BesselI1e")
+                 chain(a, slope_at(i1e_slope_op, x)), IN, SAMPLES(-1200, 1200), 6, "", "BesselI1e")
 RILL_FLOAT_UNARY(erfcx, "e^(x^2) erfc(x)", float_set, ref::floats, scalar_math::scaled_erfc((long double)x),
-                 chain(a, 2 * x * y - 2 * std::numbers::inv_sqrtpi), IN_OUT, SAMPLES(-300, 900), 6, "", "")
-#undef IN_OUT
+                 chain(a, slope_at(erfcx_slope_op, x)), IN, SAMPLES(-300, 900), 6, "", "")
 
 }  // namespace rill
 #endif  // HWY_ONCE

@@ -25,7 +25,33 @@ std::vector<Sample> polygamma_samples() {
           {{samples::values({1}, {1}), samples::uniform({0, 3}, 1, 2)}, {}}};
 }
 
+std::vector<Sample> drop_samples() {
+  return {
+      {{samples::values({0, 1, 2, 3, 7}, {5}), samples::uniform({5}, 0.3, 8), samples::uniform({5}, 0.3, 8, 1)}, {}},
+      {{samples::values({0, 1}, {2, 1}), samples::uniform({4}, 0.3, 900), samples::uniform({}, 0.3, 2)}, {}},
+      {{samples::values({0}, {}), samples::uniform({2, 3}, 20, 30), samples::uniform({3}, -9, 9)}, {}},
+      {{samples::values({1}, {1}), samples::uniform({0, 3}, 1, 2), samples::uniform({}, 1, 2)}, {}}};
+}
+
 }  // namespace
+
+extern const Op polygamma_drop_op;
+const Op polygamma_drop_op(long_spec<"polygamma_drop", PolygammaDrop, 3>(
+    {.name = "polygamma_drop",
+     .doc = "polygamma(n, x) - polygamma(n, x + h)",
+     .vjp =
+         [](const VjpArgs& a) {
+           const Tensor &n = a.in[0], &x = a.in[1], &h = a.in[2];
+           return Tensors{Tensor(), share_of(a, 1, [&] { return polygamma_drop(n + 1, x, h); }),
+                          share_of(a, 2, [&] { return -polygamma(n + 1, x + h); })};
+         },
+     .saves_in = save_all,
+     .samples = drop_samples,
+     .max_ulp = 12,
+     .no_finite_difference = "n counts derivatives"}));
+Tensor elementwise::polygamma_drop(const Tensor& n, const Tensor& x, const Tensor& h) {
+  return long_call(polygamma_drop_op, {&n, &x, &h}, Where::current());
+}
 
 static const Op zeta_by_s_op(long_spec<"zeta_by_s", ZetaByS, 2>(
     {.name = "zeta_by_s",
@@ -60,17 +86,17 @@ const Op polygamma_op(long_spec<"polygamma", Polygamma, 2, double>(
      .max_ulp = 12,
      .no_finite_difference = "n counts derivatives",
      .tensorflow = "Polygamma"}));
-const Op betaln_op(
-    long_spec<"betaln", LogBeta, 2>({.name = "betaln",
-                                     .doc = "log |B(a, b)| = log |Gamma(a) Gamma(b) / Gamma(a + b)|",
-                                     .vjp =
-                                         [](const VjpArgs& a) {
-                                           const Tensor &p = a.in[0], &q = a.in[1];
-                                           return Tensors{share_of(a, 0, [&] { return digamma(p) - digamma(p + q); }),
-                                                          share_of(a, 1, [&] { return digamma(q) - digamma(p + q); })};
-                                         },
-                                     .saves_in = save_all,
-                                     .samples = binary_samples<30, 900, 30, 900>}));
+const Op betaln_op(long_spec<"betaln", LogBeta, 2>({.name = "betaln",
+                                                    .doc = "log |B(a, b)| = log |Gamma(a) Gamma(b) / Gamma(a + b)|",
+                                                    .vjp =
+                                                        [](const VjpArgs& a) {
+                                                          const Tensor &p = a.in[0], &q = a.in[1];
+                                                          return Tensors{
+                                                              share_of(a, 0, [&] { return polygamma_drop(0, p, q); }),
+                                                              share_of(a, 1, [&] { return polygamma_drop(0, q, p); })};
+                                                        },
+                                                    .saves_in = save_all,
+                                                    .samples = binary_samples<30, 900, 30, 900>}));
 
 Tensor zeta(const Tensor& s, const Tensor& q, Where where) { return long_call(zeta_op, {&s, &q}, where); }
 Tensor polygamma(const Tensor& n, const Tensor& x, Where where) { return long_call(polygamma_op, {&n, &x}, where); }

@@ -22,14 +22,18 @@ COMPOSITE = {("cos", "f64"): 64, ("erfc", "f64"): 1024, ("erfinv", "f64"): 64}
 NO_F64 = {"AveragePool", "Conv", "ConvTranspose", "Det"}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, factorisations, and random draws.
 REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "beta", "beta_density", "betainc", "betainc_by_a",
-           "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "cholesky", "complex", "conj", "cosine_integral", "dawsn",
-           "eig", "eigh", "eigvals", "eigvalsh", "erfcx", "exp1", "expi", "expm", "fft", "fresnel_cosine",
-           "fresnel_sine", "from_blocks", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
-           "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
-           "log_gamma_sample_slope", "lstsq", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
-           "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "slogdet",
-           "solve", "spherical_jn", "string_cross_bucket", "string_fingerprint", "string_hash_bucket", "string_length",
-           "string_lower", "string_of_number", "string_replace", "string_strip", "string_upper", "svd", "svdvals", "tgamma", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
+           "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "cholesky", "complex", "conj",
+           "cosine_integral", "dawsn", "dawsn_derivative", "eig", "eigh", "eigvals", "eigvalsh", "erfcx",
+           "erfcx_derivative", "erfcx_slope", "exp1", "expi", "expm", "fft", "fresnel_cosine", "fresnel_cosine_slope",
+           "fresnel_sine", "fresnel_sine_slope", "from_blocks", "full", "gamma_density", "i0", "i0e",
+           "i0e_derivative", "i0e_slope", "i1", "i1_slope", "i1e", "i1e_derivative", "i1e_slope", "igamma",
+           "igamma_by_a", "igammac", "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "j1_slope", "jv", "k0", "k0e",
+           "k0e_derivative", "k1", "k1e", "k1e_derivative", "kv", "lambertw", "log_gamma_sample_slope", "lstsq", "lu",
+           "pinv", "polygamma", "polygamma_drop", "qr", "random_binomial", "random_bits", "random_gamma",
+           "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "slogdet", "solve",
+           "spherical_jn", "string_cross_bucket", "string_fingerprint", "string_hash_bucket", "string_length",
+           "string_lower", "string_of_number", "string_replace", "string_strip", "string_upper", "svd", "svdvals",
+           "tgamma", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
 # How many nodes a function goes out as, and the opset that the model is of: the lowest that has them.
 IDIOMS = {f"idiom_{name}": written for name, written in {
     "gelu": (1, 20), "gelu_tanh": (1, 20), "silu": (2, 13), "mish": (1, 18), "softplus": (1, 13), "log_sigmoid": (3, 13),

@@ -24,11 +24,14 @@ NEAR_ZEROS = {("j0", "f32"), ("j1", "f32")}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, special functions that
 # TensorFlow lacks, and pooling of volumes in other dtypes than f32, of which TensorFlow has no kernels.
 REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "avg_pool", "avg_pool_grad", "beta",
-           "beta_density", "betainc_by_a", "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "complex", "conj",
-           "cosine_integral", "eig", "eigvals", "erfcx", "exp1", "expm", "fft", "from_blocks", "full", "gamma_density", "imag",
-           "irfft", "iv", "jv", "kv", "lambertw", "log_gamma_sample_slope", "lu", "max_pool", "max_pool_grad",
-           "max_pool_pick", "random_binomial", "random_bits", "random_gamma", "random_multinomial",
-           "random_poisson", "real", "rfft", "sine_integral", "spherical_jn", "string_fingerprint", "string_strip", "tgamma", "zeta_by_s"}
+           "beta_density", "betainc_by_a", "betainc_by_b", "betaln", "binom", "block_matmul", "cast", "complex",
+           "conj", "cosine_integral", "dawsn_derivative", "eig", "eigvals", "erfcx", "erfcx_derivative",
+           "erfcx_slope", "exp1", "expm", "fft", "fresnel_cosine_slope", "fresnel_sine_slope", "from_blocks", "full",
+           "gamma_density", "i0e_derivative", "i0e_slope", "i1_slope", "i1e_derivative", "i1e_slope", "imag", "irfft",
+           "iv", "j1_slope", "jv", "k0e_derivative", "k1e_derivative", "kv", "lambertw", "log_gamma_sample_slope",
+           "lu", "max_pool", "max_pool_grad", "max_pool_pick", "polygamma_drop", "random_binomial", "random_bits",
+           "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "spherical_jn",
+           "string_fingerprint", "string_strip", "tgamma", "zeta_by_s"}
 
 
 def run_graph(path, feeds, count):

@@ -36,6 +36,11 @@ constexpr Long longs[] = {
     {"k1", "K<1>"},
     {"k0e", "ScaledK<0>"},
     {"k1e", "ScaledK<1>"},
+    {"j1_slope", "J1Slope"},
+    {"k0e_derivative", "ScaledK0Derivative"},
+    {"k1e_derivative", "ScaledK1Derivative"},
+    {"i0e_derivative", "ScaledI0Derivative"},
+    {"i1e_derivative", "ScaledI1Derivative"},
     {"jv", "Jv"},
     {"iv", "Iv"},
     {"kv", "Kv"},
@@ -49,6 +54,10 @@ constexpr Long longs[] = {
     {"sine_integral", "SineIntegral"},
     {"cosine_integral", "CosineIntegral"},
     {"dawsn", "Dawson"},
+    {"dawsn_derivative", "DawsonDerivative"},
+    {"erfcx_derivative", "ErfcxDerivative"},
+    {"fresnel_sine_slope", "FresnelSineSlope"},
+    {"fresnel_cosine_slope", "FresnelCosineSlope"},
     {"fresnel_sine", "FresnelSine"},
     {"fresnel_cosine", "FresnelCosine"},
     {"tgamma", "Gamma"},
@@ -69,6 +78,7 @@ constexpr Long longs[] = {
     {"zeta_by_s", "ZetaByS"},
     {"polygamma", "Polygamma"},
     {"betaln", "LogBeta"},
+    {"polygamma_drop", "PolygammaDrop"},
 };
 
 template <size_t i>

@@ -495,6 +495,7 @@ std::span<const Rule> elementwise_rules() {
        }},
       PRECISE("lgamma", log_gamma(x)),
       PRECISE("digamma", gamma_slope(x)),
+      PRECISE("gauss", exp(-x * x)),
       PRECISE("erfc", error_complement(x)),
       PRECISE("erfinv", inverse_error(x)),
   };

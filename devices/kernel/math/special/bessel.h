@@ -96,14 +96,17 @@ RILL_C_BESSEL(Y1, y1)
 // e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
 // rule, which converges exponentially: the step is a fraction of the narrower of the strip where the integrand is analytic
 // and the Gaussian that it is for large x.
+// Its d-th derivative by x has a factor (-2 sinh(t/2)^2)^d more.
 template <class T>
-T scaled_k_integral(int n, T x) {
+T scaled_k_integral(int n, T x, int d = 0) {
   const T step = std::min(T(0.19L), T(0.6L) / std::sqrt(x));
-  T sum = T(0.5L);
+  T sum = d == 0 ? T(0.5L) : T(0);
   for (int k = 1; k < 1000; ++k) {
     const T s = std::sinh(T(k) * step / 2), exponent = 2 * x * s * s;
     if (exponent > 50) break;
-    sum += std::exp(-exponent) * (n == 0 ? T(1) : 1 + 2 * s * s);
+    T term = std::exp(-exponent) * (n == 0 ? T(1) : 1 + 2 * s * s);
+    for (int j = 0; j < d; ++j) term *= -2 * s * s;
+    sum += term;
   }
   return step * sum;
 }

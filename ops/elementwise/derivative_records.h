@@ -1,0 +1,17 @@
+// The records of derivatives of any order (derivative_records.cpp). For ops/*.cpp only.
+#pragma once
+#include "rill/ops/ops.h"
+
+namespace rill::elementwise {
+
+// The n-th derivative at x, n >= 1, whose own is the next one.
+#define RILL_DERIVATIVE(fn) Tensor fn##_derivative(const Tensor& n, const Tensor& x);
+RILL_DERIVATIVE(dawsn)
+RILL_DERIVATIVE(erfcx)
+RILL_DERIVATIVE(i0e)
+RILL_DERIVATIVE(i1e)
+RILL_DERIVATIVE(k0e)
+RILL_DERIVATIVE(k1e)
+#undef RILL_DERIVATIVE
+
+}  // namespace rill::elementwise
