@@ -116,8 +116,10 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
   if ((mean.size() != c && mean.size() != 1) || (stddev.size() != c && stddev.size() != 1))
     fail("images::normalize",
          fmt::format("takes a mean and a standard deviation for each of the {} channels, or one for all. got {} and {}",
-                     c, mean.size(), stddev.size()),
+                     c, mean.size(), stddev.size()) +
+             hint_of_channels_first(x),
          where);
+  for (double m : mean) require_finite("images::normalize", "a mean", m, where);
   for (double s : stddev) require_option(s > 0, "images::normalize", "a standard deviation", s, "positive", where);
   // One product and one sum a number: x (1 / (scale stddev)) - mean / stddev.
   const double white = is_floating(x.dtype()) ? 1 : white_of(x.dtype());
