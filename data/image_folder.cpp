@@ -86,6 +86,10 @@ void check(const ImageFolderOptions& o, const Where& where) {
   require_option(o.dtype == DType::u8 || is_floating(o.dtype), op, "dtype", name(o.dtype), "u8 or a floating one",
                  where);
   require_fraction(op, "validation", o.validation, where);
+  for (const std::string& e : o.extensions)
+    require_option(e.starts_with('.') && std::ranges::none_of(e, [](char c) { return c >= 'A' && c <= 'Z'; }), op,
+                   "an extension", "'" + e + "'", "a dot and lower case: '.jpg', which stands for '.JPG' as well",
+                   where);
   if (!o.size.empty() && (o.size.size() != 2 || o.size[0] < 1 || o.size[1] < 1))
     fail(op, fmt::format("size takes {{height, width}}, each at least 1. got {}", to_string(Shape(o.size))), where);
   if (o.validation == 0 && o.subset == Subset::validation)

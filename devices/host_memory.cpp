@@ -290,12 +290,22 @@ Buffer* allocate_large(Device d, size_t wanted) {
   return make_header(block, d, bytes, release_large);
 }
 
+thread_local constinit Lender* lender = nullptr;
+
 }  // namespace
+
+LenderScope::LenderScope(Lender* l) : outer_(std::exchange(lender, l)) {}
+LenderScope::~LenderScope() { lender = outer_; }
+bool is_from_lender(const Buffer& buffer) { return lender && lender->lent(buffer); }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
   if (guards_blocks()) [[unlikely]]
     return allocate_guarded(d, bytes);
-  if (bytes > small_limit) return Ref<Buffer>::adopt(allocate_large(d, bytes));
+  if (bytes > small_limit) {
+    if (lender) [[unlikely]]
+      if (Ref<Buffer> lent = lender->lend(d, bytes)) return lent;
+    return Ref<Buffer>::adopt(allocate_large(d, bytes));
+  }
   int c = small_class(bytes);
   size_t size = small_bytes(c);
   ThreadHeap* h = thread_heap();

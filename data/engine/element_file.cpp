@@ -74,7 +74,7 @@ ElementReader::ElementReader(const std::string& path, const detail::Codec& codec
     : file_(path, op, where), bytes_(file_.map()), codec_(codec) {
   const std::string_view all(bytes_.get(), size_t(file_.size()));
   if (!all.starts_with(elements_magic) || all.size() < elements_magic.size() + head_bytes + tail_bytes)
-    file_.reject(0, "this is no file of elements");
+    file_.reject(0, "this is no file of elements. name another file, or remove it");
   uint64_t place = 0, magic = 0;
   std::memcpy(&place, all.data() + all.size() - tail_bytes, sizeof(place));
   std::memcpy(&magic, all.data() + all.size() - sizeof(magic), sizeof(magic));

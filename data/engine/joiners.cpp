@@ -1,4 +1,4 @@
-// See joiners.h, and placed_rows.h.
+// See joiners.h.
 #include "rill/data/joiners.h"
 
 #include <fmt/format.h>
@@ -15,84 +15,6 @@
 #include "rill/ops/ops.h"
 
 namespace rill::data {
-
-// --- Rows that are put where they belong as they come ----------------------------------------------------------------
-
-namespace {
-
-constexpr int64_t large_row = 64 << 10, largest_batch = 256 << 20;  // bytes
-
-int64_t bytes_of_row(const Tensor& t) { return int64_t(t.size()) * int64_t(size_of(t.dtype())); }
-
-bool nobody_looks() { return !listeners().see_ops() && !listeners().calls; }
-
-Tensor room_for(const Tensor& row, int64_t most) {
-  if (!row.defined() || row.is_symbolic() || !is_host(row.device()) || row.dtype() == DType::string) return Tensor();
-  const int64_t bytes = bytes_of_row(row);
-  if (bytes < large_row || most > largest_batch / bytes || !nobody_looks()) return Tensor();
-  Shape shape{most};
-  for (int64_t i = 0; i < row.ndim(); ++i) shape.push_back(row.shape()[size_t(i)]);
-  return empty_tensor(Spec{shape, row.dtype(), false, row.device()});
-}
-
-// Row `i` of a dense batch.
-Tensor row_at(const Tensor& batch, int64_t i) {
-  const Shape shape(batch.shape().begin() + 1, batch.shape().end());
-  const Strides strides(batch.strides().begin() + 1, batch.strides().end());
-  return make_view(batch, shape, strides, i * batch.strides()[0]);
-}
-
-bool fits(const Tensor& row, const Tensor& batch) {
-  return row.defined() && !row.is_symbolic() && row.device() == batch.device() && row.dtype() == batch.dtype() &&
-         std::equal(row.shape().begin(), row.shape().end(), batch.shape().begin() + 1, batch.shape().end());
-}
-
-}  // namespace
-
-void PlacedRows::add(Item& x, int64_t row, int64_t most) {
-  struct Placing final : LeafVisitor {
-    void tensor(Tensor& t) override {
-      if (row == 0) batches.push_back(room_for(t, most));
-      const size_t at = next++;
-      if (at >= batches.size() || !batches[at].defined() || !fits(t, batches[at])) return;
-      Tensor place = row_at(batches[at], row);
-      copy_elements(t, place);
-      t = std::move(place);
-    }
-    void constant(const void*, size_t) override {}
-    Placing(std::vector<Tensor>& b, int64_t r, int64_t m) : batches(b), row(r), most(m) {}
-    std::vector<Tensor>& batches;
-    const int64_t row, most;
-    size_t next = 0;
-  };
-  if (row == 0) clear();
-  Placing placing(batches_, row, most);
-  x.visit(placing);
-  if (std::ranges::none_of(batches_, [](const Tensor& b) { return b.defined(); })) clear();
-}
-
-Tensor PlacedRows::whole(const std::vector<Tensor>& rows) {
-  const PlacedRows* const here = current();
-  if (!here || rows.empty() || !nobody_looks()) return Tensor();
-  for (const Tensor& batch : here->batches_) {
-    if (!batch.defined() || batch.rep()->data != rows[0].rep()->data) continue;
-    const int64_t bytes = bytes_of_row(rows[0]), count = int64_t(rows.size());
-    for (int64_t i = 0; i < count; ++i)
-      if (const TensorRep& r = *rows[size_t(i)].rep();
-          r.buffer.get() != batch.rep()->buffer.get() || r.data != batch.rep()->data + i * bytes)
-        return Tensor();
-    if (count == batch.shape()[0]) return batch;
-    Shape some = batch.shape();
-    some[0] = count;
-    return make_view(batch, some, batch.strides(), 0);
-  }
-  return Tensor();
-}
-
-const PlacedRows*& PlacedRows::current() {
-  thread_local const PlacedRows* rows = nullptr;
-  return rows;
-}
 
 namespace detail {
 

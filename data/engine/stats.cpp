@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "rill/data/engine/placed_rows.h"
 #include "rill/serialize/files.h"
 #include "rill/tensor/json_string.h"
 
@@ -33,7 +34,7 @@ class Timed {
   int64_t before_, began_;
 };
 
-class Counted final : public Cursor {
+class Counted final : public Cursor, public MakesRows {
  public:
   Counted(const Stage& stage, CursorPtr of, Counters& c) : Cursor(stage), of_(std::move(of)), counters_(c) {}
   Item next() override {
@@ -54,6 +55,9 @@ class Counted final : public Cursor {
   }
   void save(StateWriter& w) const override { of_->save(w); }
   void restore(StateReader& r) override { of_->restore(r); }
+  void lend_rows(std::shared_ptr<RowLoans> loans) override {
+    if (auto* const maker = dynamic_cast<MakesRows*>(of_.get())) maker->lend_rows(std::move(loans));
+  }
 
  private:
   CursorPtr of_;

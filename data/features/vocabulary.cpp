@@ -29,8 +29,14 @@ void require_different(const std::vector<T>& words, const Where& where) {
 }
 
 std::vector<std::string> lines_of(const std::string& path, int64_t most, const Where& where) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(op, fmt::format("cannot read '{}': {}", path, std::system_category().message(errno)), where);
+  if (!file || file.peek() == EOF) {
+    const int error = errno;
+    if (!file.is_open() || error != 0)
+      fail(op, fmt::format("cannot read '{}': {}", path, std::system_category().message(error)), where);
+    file.clear();
+  }
   std::vector<std::string> lines;
   for (std::string line; (most < 0 || int64_t(lines.size()) < most) && std::getline(file, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

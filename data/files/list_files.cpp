@@ -1,5 +1,6 @@
 // Lists of files, and entire files; see text.h.
 #include "rill/data/files/text.h"
+#include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/files.h"
 
@@ -22,10 +23,10 @@ namespace rill {
 Tensor read_file(const Tensor& path, Where where) {
   const CallerScope caller(where);
   if (path.dtype() != DType::string) fail("read_file", "takes paths, strings. got " + to_string(path.spec()), where);
-  std::vector<std::string> all;
-  for (const std::string& p : path.to_vector<std::string>())
-    all.push_back(read_file(p, "read_file", where, Accepts::streams));
-  return reshape(tensor(all, {.device = Device()}), path.shape());
+  Tensor all = empty_tensor(Spec{path.shape(), DType::string, false, Device()});
+  auto* to = reinterpret_cast<std::string*>(all.mutable_rep()->data);
+  for (const std::string& p : path.to_vector<std::string>()) *to++ = read_file(p, "read_file", where, Accepts::streams);
+  return all;
 }
 
 void write_file(const std::string& path, const Tensor& bytes, Where where) {

@@ -1,13 +1,24 @@
 // Adjustments and enhancements; see colour.h.
+#include <cmath>
+
 #include "rill/data/images/colour.h"
 #include "rill/data/images/parts.h"
 
 namespace rill::images {
 namespace {
 
+// NaN makes NaN of floats, which is seen; of integers it would make pixels like any others.
+void require_number(std::string_view op, const Tensor& factor, const Tensor& x, const Where& where) {
+  if (is_floating(x.dtype()) || !is_floating(factor.dtype()) || !only_values_count(factor)) return;
+  for (const double v : factor.to_vector<double>())
+    if (std::isnan(v))
+      fail(op, fmt::format("the factor or difference is nan, which makes no pixels of {}", name(x.dtype())), where);
+}
+
 // A factor: one number, or one for each image of the batch, to broadcast with [..., height, width, channels].
 Tensor beside(std::string_view op, const Tensor& factor, const Tensor& x, const Where& where) {
   require_real(op, factor, where);
+  require_number(op, factor, x, where);
   const Tensor f = astype(factor, work_of(x.dtype())).to(x.device());
   if (f.ndim() == 0) return f;
   if (f.ndim() != x.ndim() - 3)

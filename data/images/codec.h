@@ -9,6 +9,9 @@
 
 namespace rill::images {
 
+// What a message says of bytes that seem to be a file's path; else nothing.
+std::string_view hint_of_path(std::string_view bytes);
+
 // One file that is decoded: the context of errors, and the limits.
 struct Decoding {
   std::string_view op, format;  // "decode_png", "PNG"
@@ -17,14 +20,15 @@ struct Decoding {
   const Where& where;
 
   // "[decode_png] 12 bytes are no PNG file: why"; the reason may be empty.
-  [[noreturn]] void fail_no_file(std::string_view why = "") const { fail_as("no", why); }
+  [[noreturn]] void fail_no_file(std::string_view why = "") const { fail_as("no", why, hint_of_path(bytes)); }
   [[noreturn]] void fail_damaged(std::string_view why = "") const { fail_as("a damaged", why); }
   // Throws where `frames` images of that size are more than is allowed, or than so few bytes can hold.
   void require_size(int64_t height, int64_t width, int64_t frames = 1, int64_t most_pixels_a_byte = INT64_MAX) const;
 
  private:
-  [[noreturn]] void fail_as(std::string_view what, std::string_view why) const {
-    fail(op, fmt::format("{} bytes are {} {} file{}{}", bytes.size(), what, format, why.empty() ? "" : ": ", why),
+  [[noreturn]] void fail_as(std::string_view what, std::string_view why, std::string_view hint = "") const {
+    fail(op,
+         fmt::format("{} bytes are {} {} file{}{}{}", bytes.size(), what, format, why.empty() ? "" : ": ", why, hint),
          where);
   }
 };

@@ -2,9 +2,11 @@
 #include "rill/data/images/codecs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "rill/data/images/codec.h"
+#include "rill/data/images/parts.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/serialize/files.h"
@@ -27,6 +29,17 @@ Bytes::Bytes(const Tensor& file, Where where) : kept_(file) {
     const auto bytes = kept_.data<uint8_t>(where);
     view_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+}
+
+std::string_view hint_of_path(std::string_view bytes) {
+  constexpr size_t longest_path = 4096, longest_ending = 5;
+  const size_t dot = bytes.rfind('.');
+  const bool is_path = bytes.size() < longest_path && dot != bytes.npos && dot + 1 < bytes.size() &&
+                       bytes.size() - dot <= longest_ending &&
+                       std::ranges::all_of(
+                           bytes.substr(dot + 1), [](unsigned char c) { return std::isalnum(c); }) &&
+                       std::ranges::none_of(bytes, [](unsigned char c) { return c < ' '; });
+  return is_path ? ". they look like a path: read_file(path) gives the bytes of a file" : "";
 }
 
 // --- Decoding --------------------------------------------------------------------------------------------------------
@@ -111,8 +124,8 @@ Tensor decode_image(const Bytes& file, const DecodeOptions& o, Where where) {
                             : b.empty()                                 ? "empty"
                                                                         : "";
   fail("decode_image",
-       fmt::format("{} bytes are no JPEG, PNG, GIF, WebP or BMP file{}", b.size(),
-                   *known ? fmt::format(" but {}", known) : std::string()),
+       fmt::format("{} bytes are no JPEG, PNG, GIF, WebP or BMP file{}{}", b.size(),
+                   *known ? fmt::format(" but {}", known) : std::string(), hint_of_path(b)),
        where);
 }
 
@@ -144,7 +157,8 @@ Tensor pixels_to_write(std::string_view op, const Tensor& image, std::initialize
              "takes an image [{}height, width, channels] with {} channels, of u8{} or a floating dtype from 0 to "
              "1. got {}",
              frames ? "frames or none, " : "", fmt::join(channels, " or "), deep ? ", u16" : "",
-             to_string(image.spec())),
+             to_string(image.spec())) +
+             hint_of_channels_first(image),
          where);
   Tensor x = image.to(Device());
   if (is_floating(x.dtype())) x = astype(clip(round(astype(x, DType::f32) * 255), 0, 255), DType::u8);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string>
 
 #include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
@@ -23,6 +24,11 @@ inline void require_channels(std::string_view op, const Tensor& x, int64_t chann
   require_image(op, x, where);
   if (x.shape().back() != channels)
     fail(op, fmt::format("takes images with {} channels. got {}", channels, to_string(x.spec())), where);
+}
+// What a message says of an image that seems to have its channels first.
+inline std::string hint_of_channels_first(const Tensor& x) {
+  const bool first = x.ndim() == 3 && !x.is_symbolic() && (x.shape()[0] == 1 || x.shape()[0] == 3);
+  return first ? ". channels come last here: transpose(x, {1, 2, 0})" : "";
 }
 inline void require_size(std::string_view op, const Dims& size, const Where& where) {
   if (size.size() != 2 || size[0] < 1 || size[1] < 1)

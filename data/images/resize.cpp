@@ -78,6 +78,7 @@ void blend_bytes(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, 
   constexpr int64_t worth_the_tables = 8, most_channels = 4;
   const bool pixels = inner <= most_channels && outer >= worth_the_tables;
   if (const cpu::PixelTaps* const p = pixels ? taps.for_pixels(in, inner) : nullptr) return p->blend(from, outer, to);
+  if (outer == 1 && cpu::blend_bytes_below(from, inner, bytes_of(taps), to)) return;
   cpu::blend_axis(from, outer, in, inner, bytes_of(taps), to);
 }
 

@@ -7,6 +7,7 @@
 #include "rill/data/images/colour.h"
 #include "rill/data/images/parts.h"
 #include "rill/devices/cpu/image/blend_rows.h"
+#include "rill/devices/host_memory.h"
 
 namespace rill::images {
 namespace {
@@ -74,11 +75,13 @@ Tensor normalized_rows(const Tensor& x, const std::vector<double>& by, const std
   const Pixels out(x.shape(), DType::f32);
   auto* to = reinterpret_cast<float*>(out.bytes());
   const auto* from = reinterpret_cast<const uint8_t*>(x.rep()->data);
+  const bool past_caches = host_memory::is_from_lender(*out.tensor.rep()->buffer);
   for (int64_t y = 0; y < h; ++y, from += down, to += w * c) {
     if (mirrored) cpu::mirror_pixels(from - (w - 1) * c, w, c, row.data());
     else if (!side_by_side) copy_pixels(from, right, across, w, c, row.data());
-    cpu::scale_bytes(side_by_side ? from : row.data(), times.data(), minus.data(), to, w * c);
+    cpu::scale_bytes(side_by_side ? from : row.data(), times.data(), minus.data(), to, w * c, past_caches);
   }
+  if (past_caches) cpu::end_of_scaling();
   return out.tensor;
 }
 
@@ -113,8 +116,10 @@ Tensor normalize(const Tensor& x, const std::vector<double>& mean, const std::ve
   if ((mean.size() != c && mean.size() != 1) || (stddev.size() != c && stddev.size() != 1))
     fail("images::normalize",
          fmt::format("takes a mean and a standard deviation for each of the {} channels, or one for all. got {} and {}",
-                     c, mean.size(), stddev.size()),
+                     c, mean.size(), stddev.size()) +
+             hint_of_channels_first(x),
          where);
+  for (double m : mean) require_finite("images::normalize", "a mean", m, where);
   for (double s : stddev) require_option(s > 0, "images::normalize", "a standard deviation", s, "positive", where);
   // One product and one sum a number: x (1 / (scale stddev)) - mean / stddev.
   const double white = is_floating(x.dtype()) ? 1 : white_of(x.dtype());

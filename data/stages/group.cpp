@@ -50,7 +50,10 @@ class Batch final : public Stage {
     }
   }
   struct Batches final : Cursor {
-    Batches(const Batch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {}
+    Batches(const Batch& s, CursorPtr from) : Cursor(s), stage(s), input(std::move(from)) {
+      auto* const maker = stage.stacks_ && most() > 1 ? dynamic_cast<MakesRows*>(input.get()) : nullptr;
+      if (maker) maker->lend_rows(loans = std::make_shared<RowLoans>(most()));
+    }
     // If an element fails, those before it wait for the next call.
     Item next() override {
       if (stage.stacks_ && items.empty()) {
@@ -68,6 +71,7 @@ class Batch final : public Stage {
         if (!x) break;
         if (items.empty() ? stage.stacks_ && stage.n_ > 1 : placed.any())
           placed.add(x, int64_t(items.size()), items.empty() ? most() : 0);
+        if (items.empty() && loans) loans->begun(placed);
         items.push_back(std::move(x));
       }
       std::vector<Item> whole = std::move(items);
@@ -115,6 +119,7 @@ class Batch final : public Stage {
     Lookahead ahead;
     std::vector<Item> items;  // of the batch that is begun
     PlacedRows placed;
+    std::shared_ptr<RowLoans> loans;  // where the input can make elements in rows of the batch
     int64_t number = 0;
   };
   int64_t n_;

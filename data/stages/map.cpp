@@ -11,6 +11,7 @@
 #include "rill/data/engine/bytes.h"
 #include "rill/data/engine/calls.h"
 #include "rill/data/engine/lookahead.h"
+#include "rill/data/engine/placed_rows.h"
 #include "rill/data/engine/pool.h"
 #include "rill/data/stages/stages.h"
 
@@ -59,7 +60,7 @@ class Map final : public Stage {
   bool ordered_;
 };
 
-class OneByOne final : public Cursor {
+class OneByOne final : public Cursor, public MakesRows {
  public:
   OneByOne(const Map& stage, CursorPtr input, const Calls& calls)
       : Cursor(stage), stage_(stage), calls_(calls), input_(std::move(input)) {}
@@ -71,12 +72,15 @@ class OneByOne final : public Cursor {
         continue;
       }
       Item x = input_->next();
-      return x ? stage_.call(x, number_++, calls_) : Item();
+      if (!x) return x;
+      const RowLoan loan = loans_ ? loans_->next() : RowLoan();
+      return make_in(loan, [&] { return stage_.call(x, number_++, calls_); });
     }
   }
   int64_t skip(int64_t n) override {
     const int64_t gone = input_->skip(n);
     number_ += gone;
+    if (loans_) loans_->restart();
     return gone;
   }
   // As Ahead's; it may have been that which saved, and had given some before older ones.
@@ -89,18 +93,21 @@ class OneByOne final : public Cursor {
     number_ = Lookahead::restore_plain(*input_, r);
     before_.clear();
     for (int64_t n = r.count(); n > 0; --n) before_.insert(number_ + r.count());
+    if (loans_) loans_->restart();
   }
+  void lend_rows(std::shared_ptr<RowLoans> loans) override { loans_ = std::move(loans); }
 
  private:
   const Map& stage_;
   const Calls calls_;
   CursorPtr input_;
+  std::shared_ptr<RowLoans> loans_;
   std::set<int64_t> before_;
   int64_t number_ = 0;
 };
 
 // Elements in work, the oldest first: a task of the pool for each, or for some that are quickly done.
-class Ahead final : public Cursor {
+class Ahead final : public Cursor, public MakesRows {
  public:
   Ahead(const Map& stage, CursorPtr input, const Calls& calls, int threads)
       : Cursor(stage), stage_(stage), calls_(calls), threads_(threads), input_(std::move(input)) {}
@@ -128,6 +135,7 @@ class Ahead final : public Cursor {
     if (gone == n || ended_) return gone;
     const int64_t more = input_->skip(n - gone);
     ahead_.jump(more);
+    if (loans_) loans_->restart();
     return gone + more;
   }
   void save(StateWriter& w) const override {
@@ -141,6 +149,10 @@ class Ahead final : public Cursor {
     ahead_.restore(*input_, r);
     before_.clear();
     for (int64_t n = r.count(); n > 0; --n) before_.insert(ahead_.given() + r.count());
+    if (loans_) loans_->restart();
+  }
+  void lend_rows(std::shared_ptr<RowLoans> loans) override {
+    if (stage_.ordered()) loans_ = std::move(loans);
   }
 
  private:
@@ -148,13 +160,15 @@ class Ahead final : public Cursor {
     Item item;  // the input, then the result
     int64_t number = 0;
     std::exception_ptr error;  // of the input, or of f
+    RowLoan loan = {};
   };
   struct Group final : Task {
     explicit Group(const Ahead& c) : cursor(c) {}
     void run() noexcept override {
       const int64_t began = now_ns();
       for (Element& e : elements) try {
-          if (!e.error) e.item = cursor.stage_.call(e.item, e.number, cursor.calls_);
+          const RowLoan loan = std::move(e.loan);
+          if (!e.error) e.item = make_in(loan, [&] { return cursor.stage_.call(e.item, e.number, cursor.calls_); });
         } catch (...) {
           e.error = std::current_exception();
         }
@@ -187,7 +201,9 @@ class Ahead final : public Cursor {
     } catch (...) {
       e.error = std::current_exception();
     }
-    if (!ended_ && !before_.contains(e.number)) to.push_back(std::move(e));
+    if (ended_ || before_.contains(e.number)) return;
+    if (loans_) e.loan = loans_->next();
+    to.push_back(std::move(e));
   }
   // To hand an element over costs about a microsecond.
   void adapt(Group& done) {
@@ -236,6 +252,7 @@ class Ahead final : public Cursor {
   const int threads_;
   CursorPtr input_;
   Lookahead ahead_;
+  std::shared_ptr<RowLoans> loans_;
   std::deque<std::shared_ptr<Group>> work_;
   std::shared_ptr<Group> last_;  // that of the element which next() returns now
   size_t group_size_ = 1;

@@ -229,7 +229,8 @@ TEST_CASE("mistakes with feature columns are named") {
   says([&] { vocabulary("job", {"a"}, {.unknown = -1}); }, {"unknown is -1"});
   says([&] { vocabulary("job", {"a"}, {.unknown = 1, .otherwise = 0}); }, {"not both"});
   says([&] { vocabulary("job", {"a"}, {.otherwise = 1}); }, {"otherwise is 1"});
-  says([&] { vocabulary_file("job", "no/such/file"); }, {"no/such/file"});
+  says([&] { vocabulary_file("job", "no/such/file"); }, {"cannot read 'no/such/file'", "No such file"});
+  says([&] { vocabulary_file("job", "/"); }, {"cannot read '/'", "directory"});
   says([&] { Columns(std::vector<Column>()); }, {"no columns"});
   says([&] { Columns({"age"})(Table{{"age", "job"}, {ones({3})}}); }, {"2 names for 1"});
   says([&] { Columns({"age"})(Table{{"age", "age"}, {ones({3}), ones({3})}}); }, {"'age'", "two of that name"});

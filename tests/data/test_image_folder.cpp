@@ -1,5 +1,6 @@
 // Folders of pictures: data::image_folder, and pipelines that decode files on threads.
 #include <algorithm>
+#include <cmath>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -92,4 +93,46 @@ TEST_CASE("image_folder: errors name the file, and can be dropped") {
   says([&] { data::image_folder(folder / "none"); }, {"cannot read the folder", "none"});
   says([&] { data::image_folder(folder / "cats/more"); }, {"no picture"});
   says([&] { data::image_folder(folder.path(), {.subset = data::Subset::validation}); }, {".validation"});
+  for (const char* e : {"jpg", ".JPG", ""})
+    says([&] { data::image_folder(folder.path(), {.extensions = {".png", e}}); },
+         {"an extension", "'" + std::string(e) + "'", "'.jpg'"});
+  // A path where a file's bytes are asked for.
+  says([&] { images::decode_image(folder / "cats/bad.png"); }, {"they look like a path", "read_file(path)"});
+  says([&] { images::decode_jpeg(folder / "cats/bad.jpg"); }, {"are no JPEG file", "read_file(path)"});
+  says([&] { images::write_png(folder / "x.png", full({3, 40, 50}, 1, u8)); },
+       {"u8[3,40,50]", "transpose(x, {1, 2, 0})"});
+  says([&] { images::normalize(full({3, 40, 50}, 1, u8), {0, 0, 0}, {1, 1, 1}); },
+       {"50 channels", "transpose(x, {1, 2, 0})"});
+}
+
+TEST_CASE("images: NaN stays in its pixel, and makes none of integers") {
+  // One pixel of floats is NaN as a whole (TensorFlow: some of its channels), and those beside it are as without it.
+  const std::vector<float> numbers = {0.1f, 0.2f, 0.3f, NAN, 0.5f, 0.6f, 0.3f, 0.2f, 0.1f};
+  for (size_t channel = 3; channel < 6; ++channel) {
+    std::vector<float> values = numbers;
+    values[3] = 0.4f, values[channel] = NAN;
+    const Tensor x = tensor(values).reshape({1, 3, 3});
+    for (const double delta : {0.0, 0.1, -0.3}) {
+      const Tensor y = images::adjust_hue(x, delta), without = images::adjust_hue(nan_to_num(x), delta);
+      CHECK(all(isnan(y(0, 1))).item<bool>());
+      CHECK(array_equal(y(0, 0), without(0, 0)));
+      CHECK(array_equal(y(0, 2), without(0, 2)));
+    }
+  }
+  const Tensor bytes = full({2, 2, 3}, 100, u8), both = full({2, 2, 2, 3}, 100, u8);
+  const std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&, Where)> adjustments[] = {
+      {"adjust_hue", images::adjust_hue},
+      {"adjust_saturation", images::adjust_saturation},
+      {"adjust_brightness", images::adjust_brightness},
+      {"adjust_contrast", images::adjust_contrast},
+      {"enhance_brightness", images::enhance_brightness},
+      {"enhance_contrast", images::enhance_contrast},
+      {"enhance_color", images::enhance_color},
+      {"enhance_sharpness", images::enhance_sharpness}};
+  for (const auto& [op, f] : adjustments) {
+    says([&] { f(bytes, tensor(NAN), Where::current()); }, {op, "nan", "u8"});
+    says([&] { f(both, tensor({0.5f, NAN}), Where::current()); }, {op, "nan", "u8"});
+    CHECK(all(isnan(f(bytes.astype(f32), tensor(NAN), Where::current()))).item<bool>());
+  }
+  says([&] { images::normalize(bytes, {NAN}, {1}); }, {"a mean is nan"});
 }

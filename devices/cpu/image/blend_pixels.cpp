@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/isa.h"
@@ -77,14 +78,14 @@ bool PixelTaps::add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int6
   begin = std::min(begin, wide ? latest - register_bytes : latest);
   if (begin < 0 || end - begin > 2 * register_bytes) return false;
   const int64_t count = (most + together - 1) / together;
-  chunks_.push_back({begin, to, int64_t(groups_.size()) / group_bytes, count, wide});
-  groups_.resize(groups_.size() + size_t(count * group_bytes));
-  uint8_t* const groups = groups_.data() + chunks_.back().group * group_bytes;
+  chunks_.push_back({begin, to, int64_t(groups_.size()), count, wide});
+  groups_.resize(groups_.size() + size_t(count));
+  Group* const groups = groups_.data() + chunks_.back().group;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const int64_t channel = (to + lane) % channels;
     const Weighing w(taps, (to + lane) / channels);
     for (int64_t k = 0; k < w.count; ++k) {
-      uint8_t* const at = groups + k / together * group_bytes + lane * together + k % together;
+      uint8_t* const at = groups[k / together].bytes + lane * together + k % together;
       const auto digit = digits_of(w.weights[k]);
       if (digit[2] < -128 || digit[2] > 127) return false;
       at[0] = uint8_t((w.first + k) * channels + channel - begin);
@@ -105,7 +106,7 @@ namespace {
 // One chunk of `rows` rows.
 template <int rows, bool wide>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi"), gnu::always_inline]] inline void blend_chunk(
-    const uint8_t* from, int64_t old, uint8_t* to, int64_t made, const uint8_t* group, int64_t count) {
+    const uint8_t* from, int64_t old, uint8_t* to, int64_t made, const PixelTaps::Group* group, int64_t count) {
   __m512i x[rows], y[rows], low[rows], middle[rows], high[rows];
   RILL_UNROLL for (int r = 0; r < rows; ++r) {
     x[r] = _mm512_loadu_si512(from + r * old);
@@ -113,9 +114,9 @@ template <int rows, bool wide>
     low[r] = _mm512_set1_epi32(1 << (blend_bits - 1));
     middle[r] = high[r] = _mm512_setzero_si512();
   }
-  for (int64_t g = 0; g < count; ++g, group += PixelTaps::group_bytes) {
-    const __m512i places = _mm512_loadu_si512(group), w0 = _mm512_loadu_si512(group + 64),
-                  w1 = _mm512_loadu_si512(group + 128), w2 = _mm512_loadu_si512(group + 192);
+  for (int64_t g = 0; g < count; ++g, ++group) {
+    const __m512i places = _mm512_load_si512(group->bytes), w0 = _mm512_load_si512(group->bytes + 64),
+                  w1 = _mm512_load_si512(group->bytes + 128), w2 = _mm512_load_si512(group->bytes + 192);
     RILL_UNROLL for (int r = 0; r < rows; ++r) {
       const __m512i pixels =
           wide ? _mm512_permutex2var_epi8(x[r], places, y[r]) : _mm512_permutexvar_epi8(places, x[r]);
@@ -134,13 +135,73 @@ template <int rows, bool wide>
 
 template <int rows>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")]] void blend_chunks(
-    const std::vector<PixelTaps::Chunk>& chunks, const uint8_t* groups, const uint8_t* from, int64_t old, uint8_t* to,
-    int64_t made) {
+    const std::vector<PixelTaps::Chunk>& chunks, const PixelTaps::Group* groups, const uint8_t* from, int64_t old,
+    uint8_t* to, int64_t made) {
   for (const PixelTaps::Chunk& c : chunks) {
-    const uint8_t* const group = groups + c.group * PixelTaps::group_bytes;
+    const PixelTaps::Group* const group = groups + c.group;
     if (c.wide) blend_chunk<rows, true>(from + c.from, old, to + c.to, made, group, c.count);
     else blend_chunk<rows, false>(from + c.from, old, to + c.to, made, group, c.count);
   }
+}
+
+#define RILL_PIXEL_TARGET gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")
+
+// --- Rows below each other -----
+
+// Adds the products of `groups` times four taps to `rows` sums, digit by digit.
+template <int groups, int rows>
+[[RILL_PIXEL_TARGET, gnu::always_inline]] inline void add_taps(const __m512i (&pixels)[groups][rows],
+                                                               const __m512i (&weights)[groups][3], __m512i* sum) {
+  static_assert(blend_bits == 8 + 8 + 6);
+  RILL_UNROLL for (int r = 0; r < rows; ++r) sum[r] = _mm512_set1_epi32(1 << (blend_bits - 1));
+  RILL_UNROLL for (int d = 0; d < 3; ++d) {
+    RILL_UNROLL for (int g = 0; g < groups; ++g) RILL_UNROLL for (int r = 0; r < rows; ++r) sum[r] =
+        _mm512_dpbusd_epi32(sum[r], pixels[g][r], weights[g][d]);
+    RILL_UNROLL for (int r = 0; r < rows; ++r) sum[r] = _mm512_srai_epi32(sum[r], d < 2 ? 8 : 6);
+  }
+}
+// Four registers of sums as bytes from 0 to 255: of each 16 bytes of a register, four of each sum.
+[[RILL_PIXEL_TARGET, gnu::always_inline]] inline __m512i as_bytes(const __m512i* sum) {
+  return _mm512_packus_epi16(_mm512_packs_epi32(sum[0], sum[1]), _mm512_packs_epi32(sum[2], sum[3]));
+}
+
+// out[i] of rows that lie below each other, for 64 columns: their bytes are put side by side, four rows of a column.
+template <int groups>
+[[RILL_PIXEL_TARGET, gnu::always_inline]] inline void blend_columns(const uint8_t* const (&rows)[groups][4], int64_t at,
+                                                                    const __m512i (&weights)[groups][3], uint8_t* out) {
+  __m512i pixels[groups][4], sum[4];
+  RILL_UNROLL for (int g = 0; g < groups; ++g) {
+    __m512i x[4];
+    RILL_UNROLL for (int k = 0; k < 4; ++k) x[k] = _mm512_loadu_si512(rows[g][k] + at);
+    const __m512i low = _mm512_unpacklo_epi8(x[0], x[1]), high = _mm512_unpackhi_epi8(x[0], x[1]),
+                  low2 = _mm512_unpacklo_epi8(x[2], x[3]), high2 = _mm512_unpackhi_epi8(x[2], x[3]);
+    pixels[g][0] = _mm512_unpacklo_epi16(low, low2), pixels[g][1] = _mm512_unpackhi_epi16(low, low2);
+    pixels[g][2] = _mm512_unpacklo_epi16(high, high2), pixels[g][3] = _mm512_unpackhi_epi16(high, high2);
+  }
+  add_taps(pixels, weights, sum);
+  _mm512_storeu_si512(out + at, as_bytes(sum));
+}
+
+template <int groups>
+[[RILL_PIXEL_TARGET]] void blend_row(const uint8_t* from, int64_t step, const Weighing& w, uint8_t* out, int64_t n) {
+  const uint8_t* rows[groups][4];
+  __m512i weights[groups][3];
+  for (int g = 0; g < groups; ++g) {
+    uint8_t digits[3][4] = {};
+    for (int k = 0; k < 4; ++k) {
+      const int64_t tap = std::min<int64_t>(4 * g + k, w.count - 1);
+      rows[g][k] = from + (w.first + tap) * step;
+      const auto d = digits_of(4 * g + k < w.count ? w.weights[tap] : 0);
+      for (int i = 0; i < 3; ++i) digits[i][k] = uint8_t(d[size_t(i)]);
+    }
+    for (int i = 0; i < 3; ++i) {
+      int32_t four = 0;
+      std::memcpy(&four, digits[i], 4);
+      weights[g][i] = _mm512_set1_epi32(four);
+    }
+  }
+  for (int64_t at = 0; at < n; at += register_bytes)
+    blend_columns(rows, std::min(at, n - register_bytes), weights, out);
 }
 
 }  // namespace
@@ -152,9 +213,24 @@ void PixelTaps::blend(const uint8_t* from, int64_t outer, uint8_t* to) const {
     blend_chunks<together>(chunks_, groups_.data(), from + o * old_, old_, to + o * made_, made_);
   for (; o < outer; ++o) blend_chunks<1>(chunks_, groups_.data(), from + o * old_, old_, to + o * made_, made_);
 }
+
+bool blend_bytes_below(const uint8_t* from, int64_t inner, const BlendTaps<int32_t>& taps, uint8_t* to) {
+  if (!has_pixel_instructions() || inner < register_bytes) return false;
+  for (int64_t i = 0; i < taps.out; ++i) {
+    const Weighing w(taps, i);
+    if (w.count > 8) return false;
+  }
+  for (int64_t i = 0; i < taps.out; ++i, to += inner) {
+    const Weighing w(taps, i);
+    if (w.count <= 4) blend_row<1>(from, inner, w, to, inner);
+    else blend_row<2>(from, inner, w, to, inner);
+  }
+  return true;
+}
 #pragma GCC diagnostic pop
 #else
 void PixelTaps::blend(const uint8_t*, int64_t, uint8_t*) const {}
+bool blend_bytes_below(const uint8_t*, int64_t, const BlendTaps<int32_t>&, uint8_t*) { return false; }
 #endif
 
 }  // namespace rill::cpu

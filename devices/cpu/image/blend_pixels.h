@@ -1,5 +1,5 @@
 // Rows of whole pixels that are weighed and added up along the row, which is what takes longest of resizing an image of
-// bytes: by AVX-512 with VNNI and VBMI (blend_pixels.cpp), with the very sums of blend_axis().
+// bytes, and rows below each other: by AVX-512 with VNNI and VBMI (blend_pixels.cpp), with the very sums of blend_axis().
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,11 @@ class PixelTaps {
   // [outer, in, channels] to [outer, out, channels].
   void blend(const uint8_t* from, int64_t outer, uint8_t* to) const;
 
-  static constexpr int64_t lanes = 16, together = 4, digits = 3, group_bytes = (1 + digits) * lanes * together;
+  static constexpr int64_t lanes = 16, together = 4, digits = 3;
+  // For each lane where its four old numbers lie in the registers, then their weights as three digits.
+  struct alignas(64) Group {
+    uint8_t bytes[(1 + digits) * lanes * together];
+  };
   struct Chunk {
     int64_t from, to;      // where the old and the new numbers begin in their rows
     int64_t group, count;  // which groups of four taps
@@ -31,10 +35,13 @@ class PixelTaps {
  private:
   [[gnu::visibility("hidden")]] bool add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int64_t to);
   std::vector<Chunk> chunks_;
-  // A group: for each lane where its four old numbers lie in the registers, then their weights as three digits.
-  std::vector<uint8_t> groups_;
+  std::vector<Group> groups_;
   int64_t old_ = 0, made_ = 0;  // numbers of a row
 };
+
+// [in, inner] to [out, inner], the same sums of rows that lie below each other. False where they cannot be had so; then
+// nothing is done.
+bool blend_bytes_below(const uint8_t* from, int64_t inner, const BlendTaps<int32_t>& taps, uint8_t* to);
 
 }  // namespace rill::cpu
 

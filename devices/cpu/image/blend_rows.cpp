@@ -14,6 +14,7 @@
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/image/blend_rows.cpp"
 #include "rill/devices/kernel/targets.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -84,16 +85,19 @@ void blend(const typename B::T* rows, int64_t step, const typename B::W* weights
   for (i += left * lanes; i < n; ++i) out[i] = B::one(rows + i, step, weights, count);
 }
 
-void scale(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {
+void scale(const uint8_t* from, const float* by, const float* less, float* to, int64_t n, bool past_caches) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<int32_t, decltype(d)> di;
   const hn::Rebind<uint8_t, decltype(d)> db;
   const int64_t lanes = int64_t(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(db, from + i)));
-    hn::StoreU(hn::Sub(hn::Mul(x, hn::LoadU(d, by + i)), hn::LoadU(d, less + i)), d, to + i);
-  }
+  const auto at = [&](int64_t k) HWY_ATTR {
+    const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(db, from + k)));
+    return hn::Sub(hn::Mul(x, hn::LoadU(d, by + k)), hn::LoadU(d, less + k));
+  };
+  if (past_caches && reinterpret_cast<uintptr_t>(to) % 64 == 0)
+    for (; i + lanes <= n; i += lanes) hn::Stream(at(i), d, to + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(at(i), d, to + i);
   for (; i < n; ++i) to[i] = float(from[i]) * by[i] - less[i];
 }
 
@@ -123,7 +127,8 @@ void mirror(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to) 
 // out[i] = the sum over k of weights[k] rows[k * step + i], i < n.
 template <class T, class W>
 using BlendRows = void (*)(const T* rows, int64_t step, const W* weights, int64_t count, T* out, int64_t n);
-using ScaleBytes = void (*)(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
+using ScaleBytes = void (*)(const uint8_t* from, const float* by, const float* less, float* to, int64_t n,
+                            bool past_caches);
 using MirrorPixels = void (*)(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to);
 using BlendLoops = std::tuple<BlendRows<uint8_t, int32_t>, BlendRows<float, float>, ScaleBytes, MirrorPixels>;
 BlendLoops make_blend_loops() { return {blend<BlendBytes>, blend<BlendFloats>, scale, mirror}; }
@@ -183,9 +188,10 @@ void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, c
 void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to) {
   blend_any(std::get<1>(blend_loops()), from, outer, in, inner, taps, to);
 }
-void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n) {
-  std::get<2>(blend_loops())(from, by, less, to, n);
+void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n, bool past_caches) {
+  std::get<2>(blend_loops())(from, by, less, to, n, past_caches);
 }
+void end_of_scaling() { hwy::FlushStream(); }
 void mirror_pixels(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to) {
   std::get<3>(blend_loops())(from, pixels, channels, to);
 }

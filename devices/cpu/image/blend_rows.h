@@ -22,8 +22,11 @@ void blend_axis(const uint8_t* from, int64_t outer, int64_t in, int64_t inner, c
                 uint8_t* to);
 void blend_axis(const float* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<float>& taps, float* to);
 
-// to[i] = from[i] by[i] - less[i], each of the two rounded; i < n.
-void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n);
+// to[i] = from[i] by[i] - less[i], each of the two rounded; i < n. `past_caches`: what nobody will read soon leaves other
+// things in the caches; end_of_scaling() is called before another thread reads it.
+void scale_bytes(const uint8_t* from, const float* by, const float* less, float* to, int64_t n,
+                 bool past_caches = false);
+void end_of_scaling();
 // A row of pixels of so many bytes the other way round.
 void mirror_pixels(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to);
 
