@@ -1,5 +1,5 @@
 // Small convolutions of f32, which rill's own kernels do in less time than oneDNN: of one pixel, which are products of a
-// vector and a matrix, and of each channel by itself (depthwise).
+// vector and a matrix, of each pixel by itself (1x1), and of each channel by itself (depthwise).
 #pragma once
 #include "rill/devices/cpu/product/gemm.h"
 #include "rill/devices/kernel.h"
