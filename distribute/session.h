@@ -59,6 +59,9 @@ class Group {
   Group() = default;
   // Throws where there is none, one stands there twice, or is no rank of the job.
   explicit Group(const std::vector<int64_t>& ranks, Where where = Where::current());
+  // A move is a copy: one that was moved from would be all ranks.
+  Group(const Group&) = default;
+  Group& operator=(const Group&) = default;
   // How many they are.
   int64_t size(Where where = Where::current()) const;
   // This rank's place among them, or -1.
