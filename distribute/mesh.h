@@ -28,6 +28,9 @@ class Mesh {
   Mesh(std::initializer_list<MeshAxis> axes, Where where = Where::current())
       : Mesh(std::vector<MeshAxis>(axes), where) {}
   explicit Mesh(std::vector<MeshAxis> axes, Where where = Where::current());
+  // A move is a copy, so that what was moved from is whole.
+  Mesh(const Mesh&) = default;
+  Mesh& operator=(const Mesh&) = default;
 
   // In order.
   const std::vector<MeshAxis>& axes() const& { return axes_; }
@@ -56,6 +59,9 @@ class Layout {
   };
   Layout(std::initializer_list<Along> axes) : axes_(axes) {}
   explicit Layout(std::vector<Along> axes) : axes_(std::move(axes)) {}
+  // A move is a copy: one that was moved from would cut nothing.
+  Layout(const Layout&) = default;
+  Layout& operator=(const Layout&) = default;
   const std::vector<Along>& axes() const& { return axes_; }
   std::vector<Along> axes() const&& { return axes_; }
 

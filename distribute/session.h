@@ -59,6 +59,9 @@ class Group {
   Group() = default;
   // Throws if it is empty, a rank occurs twice, or is not in the job.
   explicit Group(const std::vector<int64_t>& ranks, Where where = Where::current());
+  // A move is a copy: one that was moved from would be all ranks.
+  Group(const Group&) = default;
+  Group& operator=(const Group&) = default;
   // How many they are.
   int64_t size(Where where = Where::current()) const;
   // This rank's index in it, or -1.

@@ -40,6 +40,9 @@ class Metric {
   using Join = std::function<std::vector<Tensor>(const std::vector<Tensor>& a, const std::vector<Tensor>& b)>;
   Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Join join,
          Where where = Where::current());
+  // Copies count together; a move is a copy, so that what was moved from is whole.
+  Metric(const Metric&) = default;
+  Metric& operator=(const Metric&) = default;
 
   // Adds a batch. Throws where shapes do not go together, and names the metric.
   void update(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;

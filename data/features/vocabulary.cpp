@@ -166,12 +166,14 @@ Tensor Vocabulary::words(const Tensor& ids, std::string_view unknown, Where wher
 void Vocabulary::write(const std::string& path, Where where) const {
   CallerScope caller(where);
   if (!has_texts()) fail(op, "the vocabulary is of numbers, and a file has words", where);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  std::string text;  // whole before the file is touched: one that is there stays where a word is refused
   for (const std::string& word : keys_.to_vector<std::string>()) {
     if (word.find_first_of("\r\n") != word.npos)
       fail(op, fmt::format("the word '{}' holds an end of line, and a file has a word a line", word), where);
-    file << word << "\n";
+    text += word + "\n";
   }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
   if (!file.flush()) fail(op, fmt::format("cannot write '{}'", path), where);
 }
 

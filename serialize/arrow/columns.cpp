@@ -18,7 +18,18 @@ namespace {
 
 // How a type's elements are stored in buffers.
 struct Layout {
-  enum class Kind : uint8_t { numbers, short_times, bits, short_texts, long_texts, views, fixed_texts, list, other };
+  enum class Kind : uint8_t {
+    numbers,
+    short_times,
+    bits,
+    short_texts,
+    long_texts,
+    views,
+    fixed_texts,
+    list,
+    nothing,
+    other
+  };
   Kind kind = Kind::other;
   DType dtype = DType::string;
   int64_t size = 0;  // of a list, or the bytes of a text
@@ -52,6 +63,8 @@ Layout layout_of(const format::Field& f) {
         case format::Precision_double_: return {Kind::numbers, DType::f64, 0};
         default: return {};
       }
+    case format::Type_Null:
+      return {Kind::nothing, DType::f64, 0};  // as a column of a CSV file in which all are missing
     case format::Type_Bool: return {Kind::bits, DType::boolean, 0};
     case format::Type_Utf8:
     case format::Type_Binary: return {Kind::short_texts, DType::string, 0};
@@ -206,6 +219,17 @@ Array read_list(const format::Field& f, const Layout& layout, const format::Fiel
   return out;
 }
 
+// Rows without a value, of which the file has no bytes.
+Array read_nothing(const format::Field& f, int64_t rows, const Source& source) {
+  if (uint64_t(rows) > most_bytes(source) / sizeof(double))
+    source.reject(fmt::format("{}: {} rows in a file of {} bytes", described(f), rows, source.file_bytes));
+  Array out;
+  out.dtype = DType::f64, out.rows = rows;
+  out.bytes.resize(size_t(rows) * sizeof(double));
+  out.valid.resize(size_t(rows), 0);
+  return out;
+}
+
 Array read_values(const format::Field& f, Batch& batch, int depth) {
   using Kind = Layout::Kind;
   const Source& source = batch.source();
@@ -215,6 +239,7 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
   if (sized && layout.size < 1) source.reject(fmt::format("{}: elements of size {}", described(f), layout.size));
   const format::FieldNode node = batch.next_node();
   if (layout.kind == Kind::list) return read_list(f, layout, node, batch, depth);
+  if (layout.kind == Kind::nothing) return read_nothing(f, node.length(), source);
   Array out;
   out.dtype = layout.dtype, out.rows = node.length();
   out.valid = read_valid(batch.next_buffer(), node, f, source);

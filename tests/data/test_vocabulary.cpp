@@ -210,7 +210,9 @@ TEST_CASE("mistakes with vocabularies are named") {
   says([&] { Vocabulary::from_file(folder / "none.txt"); }, {"no lines"});
   says([] { Vocabulary::counted(ones({2})); }, {"counts texts", "f32[2]"});
   says([] { Vocabulary::counted(tensor({"a"}), {.at_least = 2}); }, {"no word occurs 2 times"});
-  says([] { Vocabulary({"a\nb"}).write("words.txt"); }, {"end of line"});
+  Vocabulary({"kept"}).write(folder / "old.txt");
+  says([&] { Vocabulary({"a", "b\nc"}).write(folder / "old.txt"); }, {"end of line"});
+  CHECK(texts(Vocabulary::from_file(folder / "old.txt").keys()) == Texts{"kept"});
   says([] { Vocabulary({"a"}).write("no/such/folder/words.txt"); }, {"cannot write"});
 }
 

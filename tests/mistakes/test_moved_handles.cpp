@@ -12,6 +12,7 @@
 #include "rill/data.h"
 #include "rill/distribute.h"
 #include "rill/distributions.h"
+#include "rill/metrics.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
@@ -70,11 +71,13 @@ TEST_CASE("datasets and columns that were moved from are whole") {
   });
 }
 
-TEST_CASE("distributions, callbacks and graphs that run, moved from, are whole") {
+TEST_CASE("distributions, metrics, callbacks and graphs that run, moved from, are whole") {
   const Tensor two = tensor({1.f, 2.f});
   const auto density = [](const auto& d) { return d.log_prob(tensor({1.f, 1.f})).template to_vector<float>(); };
   goes_on(distributions::Normal(two, two), density);
   goes_on(distributions::Independent(distributions::Normal(two, two), 1), density);
+  goes_on(metrics::mean_squared_error(),
+          [&](const metrics::Metric& m) { return std::pair(m.name(), m(two, zeros({2})).item<double>()); });
   int steps = 0;
   train::Callback counts = train::each_step([&](train::Run&) { ++steps; });
   const train::Callback taken = std::move(counts);
@@ -90,6 +93,13 @@ TEST_CASE("distributions, callbacks and graphs that run, moved from, are whole")
     CHECK(run.step());
     return std::pair(run.results()[0].to_vector<float>(), run.graph().nodes().size());
   });
+}
+
+TEST_CASE("groups of ranks, meshes and layouts that were moved from are whole") {
+  goes_on(distribute::Group({0}),
+          [](const distribute::Group& g) { return g.ranks().size(); });  // of none it is all ranks
+  goes_on(distribute::Mesh({{"data", 1}}), [](const distribute::Mesh& m) { return m.size("data"); });
+  goes_on(distribute::Layout({none, "data"}), [](const distribute::Layout& l) { return l.axes()[1].axis; });
 }
 
 TEST_CASE("models, checkpoints and dumps that were moved from are whole") {
