@@ -137,7 +137,9 @@ RILL_CMATH_1(log) RILL_CMATH_1(log1p) RILL_CMATH_1(round) RILL_CMATH_1(sin) RILL
 RILL_CMATH_1(tan) RILL_CMATH_1(tgamma)
 #define RILL_CMATH_2(f) \
   using ::f; inline long double f(long double x, long double y) { return ::f(double(x), double(y)); }
-RILL_CMATH_2(copysign) RILL_CMATH_2(fmod) RILL_CMATH_2(hypot) RILL_CMATH_2(pow)
+RILL_CMATH_2(copysign) RILL_CMATH_2(fmod) RILL_CMATH_2(hypot) RILL_CMATH_2(pow) RILL_CMATH_2(remainder)
+using ::fma;
+inline long double fma(long double x, long double y, long double z) { return ::fma(double(x), double(y), double(z)); }
 }
 )";
 constexpr const char* limits_text = R"(#pragma once

@@ -23,6 +23,7 @@ std::vector<Sample> derivative_samples() { return samples_beyond_zero(-3); }
 
 }  // namespace
 
+// (`max_ulp`: orders in the dozens round once for each.)
 #define RILL_DERIVATIVE(fn, F, Wide, sample_fn)                                                               \
   extern const Op fn##_derivative_op;                                                                         \
   const Op fn##_derivative_op(long_spec<#fn "_derivative", F, 2, Wide>(                                       \
@@ -34,6 +35,7 @@ std::vector<Sample> derivative_samples() { return samples_beyond_zero(-3); }
            },                                                                                                 \
        .saves_in = save_all,                                                                                  \
        .samples = sample_fn,                                                                                  \
+       .max_ulp = 40,                                                                                         \
        .norm_tolerance = 4,                                                                                   \
        .no_finite_difference = "n counts derivatives"}));                                                     \
   Tensor elementwise::fn##_derivative(const Tensor& n, const Tensor& x) {                                     \

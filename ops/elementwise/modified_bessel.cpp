@@ -256,7 +256,10 @@ long double bessel_ie(int n, long double x) {
   return n == 1 && std::signbit(x) ? -y : y;
 }
 
-long double bessel_i1_slope(long double x) { return x == 0 ? 0.5L : bessel_i(0, x) - bessel_i(1, x) / x; }
+long double bessel_i1_slope(long double x) {
+  const long double i0 = bessel_i(0, x);
+  return x == 0 ? 0.5L : std::isinf(i0) ? i0 : i0 - bessel_i(1, x) / x;
+}
 
 }  // namespace
 
@@ -279,7 +282,7 @@ long double bessel_i1_slope(long double x) { return x == 0 ? 0.5L : bessel_i(0, 
 RILL_SLOPE(i1, bessel_i1_slope(x), 0.25 * (iv(3, x) + 3 * i1(x)), -1200, 1200, 8)
 RILL_SLOPE(i0e, special::scaled_i_derivative<long double>(1, 0, x), i0e_derivative(2, x), -1200, 1200, 40)
 RILL_SLOPE(i1e, special::scaled_i_derivative<long double>(1, 1, x), i1e_derivative(2, x), 200, 1200, 40)
-RILL_SLOPE(erfcx, special::scaled_erfc_derivative<long double>(1, x), erfcx_derivative(2, x), -300, 900, 12)
+RILL_SLOPE(erfcx, special::scaled_erfc_derivative<long double>(1, x), erfcx_derivative(2, x), -300, 900, 24)
 #undef RILL_SLOPE
 
 namespace {

@@ -33,7 +33,9 @@ T scaled_i_derivative(int n, int order, T x) {
   const bool is_even = (n + order) % 2 == 0;
   if (a == 0 && !is_even && n > 0) return 0;
   T mean = 0;
-  if (a >= 25) {
+  if (std::isinf(a)) {
+    mean = n % 2 == 0 ? T(0) : -T(0);
+  } else if (a >= 25) {
     mean = hankel_derivative(n, order, -1, a) / std::sqrt(2 * T(pi));
   } else {
     const int steps = 8 + n + int(4 * std::sqrt(a));
