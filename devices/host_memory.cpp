@@ -99,6 +99,7 @@ struct ThreadHeap {
   FreeBlock* free[small_classes] = {};
   size_t kept[small_classes] = {};
   Counters counters[host_kinds];
+  Lender* lender = nullptr;
   ThreadHeap *next = nullptr, *previous = nullptr;  // of all threads'
 };
 
@@ -290,20 +291,22 @@ Buffer* allocate_large(Device d, size_t wanted) {
   return make_header(block, d, bytes, release_large);
 }
 
-thread_local constinit Lender* lender = nullptr;
-
 }  // namespace
 
-LenderScope::LenderScope(Lender* l) : outer_(std::exchange(lender, l)) {}
-LenderScope::~LenderScope() { lender = outer_; }
-bool is_from_lender(const Buffer& buffer) { return lender && lender->lent(buffer); }
+LenderScope::LenderScope(Lender* lender) {
+  if (ThreadHeap* h = thread_heap()) outer_ = std::exchange(h->lender, lender);
+}
+LenderScope::~LenderScope() {
+  if (heap) heap->lender = outer_;
+}
+bool is_from_lender(const Buffer& buffer) { return heap && heap->lender && heap->lender->lent(buffer); }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
   if (guards_blocks()) [[unlikely]]
     return allocate_guarded(d, bytes);
   if (bytes > small_limit) {
-    if (lender) [[unlikely]]
-      if (Ref<Buffer> lent = lender->lend(d, bytes)) return lent;
+    if (heap && heap->lender) [[unlikely]]
+      if (Ref<Buffer> lent = heap->lender->lend(d, bytes)) return lent;
     return Ref<Buffer>::adopt(allocate_large(d, bytes));
   }
   int c = small_class(bytes);

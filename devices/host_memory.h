@@ -34,7 +34,7 @@ class LenderScope {
   LenderScope(const LenderScope&) = delete;
 
  private:
-  Lender* outer_;
+  Lender* outer_ = nullptr;
 };
 // Whether this thread's lender gave it: nobody reads soon what is written there, so that it need not go through the caches.
 bool is_from_lender(const Buffer& buffer);

@@ -10,7 +10,7 @@ import sys
 BUILD = pathlib.Path(os.environ["RILL_BUILD_ROOT"])
 # Kernels for an instruction set, CPU and reference kernels, and what other libraries' headers instantiate.
 HIDDEN = re.compile(r"\brill::N_[A-Z0-9_]+::|\brill::(cpu|ref|scalar_math)::|^(?:[\w:]+ )?(fmt|hwy|dnnl|google|nlohmann)::")
-SHOWN = {"rill::cpu::record_of", "rill::cpu::blend_axis", "rill::cpu::scale_bytes", "rill::cpu::mirror_pixels", "rill::cpu::PixelTaps::PixelTaps", "rill::cpu::PixelTaps::blend", "rill::cpu::scan_rows", "rill::cpu::find_marks"}  # for the tests; for the pictures and the CSV files of librill_data
+SHOWN = {"rill::cpu::record_of", "rill::cpu::blend_axis", "rill::cpu::scale_bytes", "rill::cpu::end_of_scaling", "rill::cpu::blend_bytes_below", "rill::cpu::mirror_pixels", "rill::cpu::PixelTaps::PixelTaps", "rill::cpu::PixelTaps::blend", "rill::cpu::scan_rows", "rill::cpu::find_marks"}  # for the tests; for the pictures and the CSV files of librill_data
 
 faults = []
 for library in ("librill.so", "librill_nn.so", "librill_data.so", "librill_io.so", "librill_models.so", "librill_train.so", "librill_distribute.so"):

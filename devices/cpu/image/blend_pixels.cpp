@@ -78,7 +78,8 @@ bool PixelTaps::add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int6
   begin = std::min(begin, wide ? latest - register_bytes : latest);
   if (begin < 0 || end - begin > 2 * register_bytes) return false;
   const int64_t count = (most + together - 1) / together;
-  chunks_.push_back({begin, to, int64_t(groups_.size()), count, wide});
+  const bool one_more = most % together == 1;
+  chunks_.push_back({begin, to, int64_t(groups_.size()), count - one_more, wide, one_more});
   groups_.resize(groups_.size() + size_t(count));
   Group* const groups = groups_.data() + chunks_.back().group;
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -89,7 +90,9 @@ bool PixelTaps::add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int6
       const auto digit = digits_of(w.weights[k]);
       if (digit[2] < -128 || digit[2] > 127) return false;
       at[0] = uint8_t((w.first + k) * channels + channel - begin);
-      for (int64_t d = 0; d < digits; ++d) at[(1 + d) * lanes * together] = uint8_t(digit[size_t(d)]);
+      if (one_more && k / together == count - 1) std::memcpy(at + lanes * together, &w.weights[k], sizeof(int32_t));
+      else
+        for (int64_t d = 0; d < digits; ++d) at[(1 + d) * lanes * together] = uint8_t(digit[size_t(d)]);
     }
   }
   return true;
@@ -106,7 +109,8 @@ namespace {
 // One chunk of `rows` rows.
 template <int rows, bool wide>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi"), gnu::always_inline]] inline void blend_chunk(
-    const uint8_t* from, int64_t old, uint8_t* to, int64_t made, const PixelTaps::Group* group, int64_t count) {
+    const uint8_t* from, int64_t old, uint8_t* to, int64_t made, const PixelTaps::Group* group, int64_t count,
+    bool one_more) {
   __m512i x[rows], y[rows], low[rows], middle[rows], high[rows];
   RILL_UNROLL for (int r = 0; r < rows; ++r) {
     x[r] = _mm512_loadu_si512(from + r * old);
@@ -125,6 +129,15 @@ template <int rows, bool wide>
       high[r] = _mm512_dpbusd_epi32(high[r], pixels, w2);
     }
   }
+  if (one_more) {  // by other units of the processor, which have nothing to do else
+    const __m512i places = _mm512_load_si512(group->bytes), w = _mm512_load_si512(group->bytes + 64);
+    constexpr __mmask64 first = 0x1111111111111111;
+    RILL_UNROLL for (int r = 0; r < rows; ++r) {
+      const __m512i pixels = wide ? _mm512_maskz_permutex2var_epi8(first, x[r], places, y[r])
+                                  : _mm512_maskz_permutexvar_epi8(first, places, x[r]);
+      low[r] = _mm512_add_epi32(low[r], _mm512_mullo_epi32(pixels, w));
+    }
+  }
   RILL_UNROLL for (int r = 0; r < rows; ++r) {
     const __m512i upper = _mm512_add_epi32(_mm512_slli_epi32(high[r], 16), _mm512_slli_epi32(middle[r], 8));
     const __m512i sum = _mm512_srai_epi32(_mm512_add_epi32(upper, low[r]), blend_bits);
@@ -139,14 +152,14 @@ template <int rows>
     uint8_t* to, int64_t made) {
   for (const PixelTaps::Chunk& c : chunks) {
     const PixelTaps::Group* const group = groups + c.group;
-    if (c.wide) blend_chunk<rows, true>(from + c.from, old, to + c.to, made, group, c.count);
-    else blend_chunk<rows, false>(from + c.from, old, to + c.to, made, group, c.count);
+    if (c.wide) blend_chunk<rows, true>(from + c.from, old, to + c.to, made, group, c.count, c.one_more);
+    else blend_chunk<rows, false>(from + c.from, old, to + c.to, made, group, c.count, c.one_more);
   }
 }
 
 #define RILL_PIXEL_TARGET gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")
 
-// --- Rows below each other -----
+// --- Rows below each other -------------------------------------------------------------------------------------------
 
 // Adds the products of `groups` times four taps to `rows` sums, digit by digit.
 template <int groups, int rows>

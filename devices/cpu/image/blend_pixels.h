@@ -30,6 +30,7 @@ class PixelTaps {
     int64_t from, to;      // where the old and the new numbers begin in their rows
     int64_t group, count;  // which groups of four taps
     bool wide;             // the old ones take two registers
+    bool one_more;         // a group more, of one tap, with whole weights in place of digits
   };
 
  private:
