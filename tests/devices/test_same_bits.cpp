@@ -131,6 +131,15 @@ TEST_CASE("products of matrices") {
     }
 }
 
+TEST_CASE("products of halves, whichever way the left operand lies") {
+  for (DType d : {bf16, f16})
+    for (const auto& [m, k, n] : {std::array{128, 600, 64}, {200, 600, 512}, {128, 32, 512}, {17, 257, 100}}) {
+      INFO(name(d) << ": " << m << "x" << k << " by " << k << "x" << n);
+      const Tensor a = normal({m, k}).astype(d), at = transpose(a) + 0, b = normal({k, n}, f32, 2).astype(d);
+      CHECK(same(matmul(transpose(at), b), matmul(a, b)));
+    }
+}
+
 TEST_CASE("products traced, packed and with tails") {
   for (const auto& [m, k, n] : sizes) {
     INFO(m << "x" << k << " by " << k << "x" << n);

@@ -258,6 +258,10 @@ struct Task {
   int64_t sums_m;  // 0: to one tile after another
 };
 
+// Narrow tiles are done soon, and to ask for their lines takes as long as it saves.
+template <class T>
+constexpr bool fetches_tail = strip_width<T> * sizeof(T) > 128;
+
 // What the tail of a tile at row i, column j of C reads and writes beside the sums: mostly it left the caches long ago.
 template <class T>
 void fetch_tail(const Task<T>& t, int64_t i, int64_t j, int64_t rows, int64_t columns) {
@@ -280,7 +284,7 @@ void block(const Task<T>& t, const Operands<T>& x, int64_t i, int64_t rows, int6
     const auto run = [&](auto tile, int64_t r, int64_t count) {
       T* to = t.sums_m == 0 ? t.sums : t.sums + (i + r) * t.sums_m + j + y;
       const int64_t to_m = t.sums_m == 0 ? width : t.sums_m;
-      if (x.last && !t.p.tail.steps.empty()) fetch_tail(t, t.i + i + r, t.j + j + y, count, n);
+      if (fetches_tail<T> && x.last && !t.p.tail.steps.empty()) fetch_tail(t, t.i + i + r, t.j + j + y, count, n);
       tile(x.a + r * x.a_m, x.a_m, b, b_k, to, to_m, x.k, size_t(n - (vectors - 1) * lanes), !x.first);
       if (x.last && !t.p.tail.steps.empty())
         finish(t.p.tail, to, to_m, t.p.c, t.p.g.n, t.i + i + r, t.j + j + y, count, n);

@@ -161,10 +161,11 @@ bool run_piece(const KernelArgs& args, const Product& p, int64_t index, bool may
   return true;
 }
 
-// A small A whose columns are dense is turned: that takes less time than oneDNN loses with it.
+// An A whose columns are dense is turned: that takes no more time than oneDNN loses with it, which besides adds up long
+// sums in another order there.
 bool is_worth_turning(int64_t batch, const Gemm& g) {
-  constexpr int64_t small = 1 << 23, few_columns = 64;
-  return batch == 1 && g.a_k > 1 && g.m > 1 && g.n >= few_columns && g.m * g.n * g.k <= small;
+  constexpr int64_t few_columns = 64;
+  return batch == 1 && g.a_k > 1 && g.m > 1 && g.n >= few_columns;
 }
 Side turned_side(const Side& a, const Gemm& g, DType dtype) {
   Side rows;
