@@ -11,7 +11,7 @@
 
 namespace rill::nn {
 
-// grad(f), recompute(f) and their like would take a Call, or a Where, for an argument of f.
+// grad(f), recompute(f) and similar would take a Call, or a Where, for an argument of f.
 template <class F>
 concept Transformed = requires { typename F::TransformOf; };
 template <class F>
@@ -19,13 +19,13 @@ concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, 
 template <class F>
 concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
 
-// A text, for constructors that say that it is wrong; and not what stands for any field where a struct is taken apart
-// (ops/tree.h), which is convertible to everything.
+// A text, for constructors that reject it with a message; but not the placeholder for a field when a struct is
+// decomposed (ops/tree.h), which converts to everything.
 template <class S>
 concept TextLike = !std::same_as<S, detail::AnyField> && std::convertible_to<S, std::string_view>;
 
-// relu, tanh, leaky_relu, softmax, a lambda, a traced function. Of public functions with a further parameter, its
-// default counts.
+// relu, tanh, leaky_relu, softmax, a lambda, a traced function. Further parameters of public functions have their
+// defaults.
 class Activation {
  public:
   Activation() = default;

@@ -1,4 +1,4 @@
-// Call: what a layer is told beside its input: model(x, nn::Mode::training), model(x, nn::Call{.compute = bf16}).
+// Call: the settings of a layer's call: model(x, nn::Mode::training), model(x, nn::Call{.compute = bf16}).
 #pragma once
 #include <optional>
 
@@ -24,7 +24,7 @@ class Mode {
 };
 inline constexpr Mode Mode::inference{false}, Mode::training{true};
 
-// How a model is called. Layers pass it on to those inside of them: `inner(x, call)`.
+// How a model is called. Layers pass it on to the layers inside them: `inner(x, call)`.
 struct Call {
   Mode mode = Mode::inference;
   // The dtype that inputs and parameters are converted to before they are used, such as bf16 on f32 weights; otherwise

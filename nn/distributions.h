@@ -4,10 +4,10 @@
 //   Tensor z = posterior.sample({}, {.key = key});                        // [batch, 8], differentiable
 //   Tensor loss = sum(kl_divergence(posterior, prior), -1);
 //
-// Parameters broadcast against each other; what they broadcast to, without the axes of one event, is the batch shape, and
-// each element of it is a distribution of its own. A draw has the shape asked for, then the batch's, then the event's:
-// {} of a Normal, [k] of a Dirichlet. Parameters that integers or C++ numbers stand for become f32, or what the others
-// are. A parameter out of its range throws, and names it; inside `function` it does so when a call brings it.
+// Parameters broadcast against each other; the broadcast shape, without the axes of one event, is the batch shape, and
+// each element of it is a distribution of its own. A draw has the requested shape, then the batch's, then the event's:
+// {} for a Normal, [k] for a Dirichlet. Integer or C++ parameters become f32, or the dtype of the others. A parameter
+// out of its range throws, and names it; inside `function` it does so in a call with such a value.
 //
 // All functions are differentiable in the parameters and, where that makes sense, in the value. A distribution may be an
 // argument or a result of a traced function. Formulas are those of docs/distributions.md, as torch.distributions has them.
@@ -26,10 +26,10 @@ namespace rill::distributions {
 
 struct SampleOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::optional<random::Key> key = {};  // else the process's generator's next
+  std::optional<random::Key> key = {};  // default: the next key of the process's generator
 };
 
-struct Family;  // what is known of all Normals: nn/distributions/family.h
+struct Family;  // a record of functions: nn/distributions/family.h
 class Transform;
 
 // A distribution of any family.
@@ -41,21 +41,21 @@ class Distribution {
   // Draws, differentiable in the parameters where reparameterised(). Counts and classes are i64, of Bernoulli bool.
   Tensor sample(const Shape& shape = {}, const SampleOptions& options = {}, Where where = Where::current()) const;
   // The logarithm of the density, or of the probability of a count, at `value`, which broadcasts against the batch
-  // shape followed by the event shape: -infinity where there is none.
+  // shape followed by the event shape: -infinity outside of the support.
   Tensor log_prob(const Tensor& value, Where where = Where::current()) const;
   // exp(log_prob(value)).
   Tensor prob(const Tensor& value, Where where = Where::current()) const;
-  // The probability of a draw that is not greater than `value`. Throws where the family has none.
+  // The probability of a draw that is not greater than `value`. Throws if the family has none.
   Tensor cdf(const Tensor& value, Where where = Where::current()) const;
-  // The smallest value whose cdf is not less than p: cdf's inverse. NaN where p is not in [0, 1].
+  // The smallest value whose cdf is at least p: cdf's inverse. NaN unless p is in [0, 1].
   Tensor quantile(const Tensor& p, Where where = Where::current()) const;
   // The mean of -log_prob, in nats. Throws where the family has no formula for it.
   Tensor entropy(Where where = Where::current()) const;
-  // Moments: infinite or NaN where there is none. Of a VonMises the circular ones.
+  // Moments: infinite or NaN where they do not exist. For a VonMises the circular ones.
   Tensor mean(Where where = Where::current()) const;
   Tensor variance(Where where = Where::current()) const;
   Tensor stddev(Where where = Where::current()) const;
-  // Where the density is greatest; NaN where it is so everywhere or at an end of an open range.
+  // The argument of the greatest density; NaN if that is everywhere or at an end of an open range.
   Tensor mode(Where where = Where::current()) const;
 
   // "Normal".
@@ -65,7 +65,7 @@ class Distribution {
   DType dtype() const { return dtype_; }
   // Whether draws have gradients by the parameters.
   bool reparameterised() const;
-  // "loc", "probs", ... as it was given. Throws where there is none of this name.
+  // "loc", "probs", ... as it was given. Throws if there is none of this name.
   Tensor parameter(std::string_view name, Where where = Where::current()) const;
   // The same distribution, with its parameters converted.
   Distribution astype(DType dtype) const;
@@ -104,7 +104,7 @@ class Distribution {
   DType dtype_ = f32;
 };
 
-// The mean over draws x of p of log(p(x) / q(x)), not negative, 0 for equal distributions. Throws where there is no
+// The mean over draws x of p of log(p(x) / q(x)), not negative, 0 for equal distributions. Throws if there is no
 // formula for these families; docs/distributions.md says which have one.
 Tensor kl_divergence(const Distribution& p, const Distribution& q, Where where = Where::current());
 
@@ -196,7 +196,7 @@ class Beta : public Distribution {
 
 // --- Counts and classes ------------------------------------------------------------------------------------------------
 
-// Probabilities, or the logits whose sigmoid, or softmax, they are: one of the two.
+// Either probabilities or logits, of which they are the sigmoid or softmax.
 struct ProbabilityOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   Tensor probs = {}, logits = {};
@@ -220,8 +220,8 @@ class Geometric : public Distribution {
   explicit Geometric(const Tensor& probs, Where where = Where::current());
   explicit Geometric(const ProbabilityOptions& options, Where where = Where::current());
 };
-// How many trials succeed before `count` have failed; count may be any positive number. (scipy's nbinom takes the
-// probability of what is waited for: 1 - probs.)
+// The number of successes before `count` failures; count may be any positive number. (scipy's nbinom takes the
+// probability of a failure: 1 - probs.)
 class NegativeBinomial : public Distribution {
  public:
   NegativeBinomial(const Tensor& count, const Tensor& probs, Where where = Where::current());
@@ -258,7 +258,7 @@ class Dirichlet : public Distribution {
   explicit Dirichlet(const Tensor& concentration, Where where = Where::current());
 };
 // loc [..., k], scale_tril [..., k, k], the lower triangular factor of the covariance with a positive diagonal
-// (linalg::cholesky(covariance)); what stands above the diagonal is not read.
+// (linalg::cholesky(covariance)); the part above the diagonal is not read.
 class MultivariateNormal : public Distribution {
  public:
   MultivariateNormal(const Tensor& loc, const Tensor& scale_tril, Where where = Where::current());
@@ -271,7 +271,7 @@ class Independent : public Distribution {
  public:
   explicit Independent(const Distribution& base, int64_t axes = 1, Where where = Where::current());
 };
-// One of the components, which lie along the last axis of their batch, by the weights. Draws have no gradient.
+// One of the components, which are the last axis of their batch, chosen by the weights. Draws have no gradient.
 class Mixture : public Distribution {
  public:
   Mixture(const Categorical& weights, const Distribution& components, Where where = Where::current());

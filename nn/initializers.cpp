@@ -61,7 +61,7 @@ Initializer variance_scaling(const VarianceScalingOptions& options, Where where)
     const double variance = options.scale / std::max(1.0, fan);
     if (options.distribution == InitialDistribution::uniform) return uniform_of_variance(shape, variance);
     if (options.distribution == InitialDistribution::normal) return normal_of_variance(shape, variance);
-    // The deviation of what is left of a normal distribution within two of its own.
+    // The deviation of a normal distribution truncated at two of its own deviations.
     return truncated_normal(0, std::sqrt(variance) / 0.87962566103423978)(shape);
   };
 }

@@ -13,8 +13,8 @@
 
 namespace rill::nn {
 
-// How many numbers go into an output of a layer with weights of this shape, and how many outputs a number goes into.
-// Weights are [in, out] or, of convolutions, [space..., in, out], where `in` is that of one group and `out` of all.
+// The number of inputs of each output of a layer with weights of this shape, and of outputs of each input. Weights are
+// [in, out] or, for convolutions, [space..., in, out], where `in` is that of one group and `out` of all.
 struct Fans {
   double in, out;
 };
@@ -33,7 +33,7 @@ class Initializer {
     if constexpr (std::is_invocable_r_v<Tensor, const F&, const Shape&, const Fans&>) f_ = std::move(f);
     else f_ = [f = std::move(f)](const Shape& shape, const Fans&) { return f(shape); };
   }
-  // Overloaded functions: that of shape and fans.
+  // For overloaded functions: the overload of shape and fans.
   Initializer(Tensor (*f)(const Shape&, const Fans&)) : f_(f) {}
   Initializer(std::nullptr_t) {}
   // zeros and ones.
@@ -81,13 +81,13 @@ Initializer variance_scaling(const VarianceScalingOptions& options = {}, Where w
 Initializer constant(double value);
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double deviation);
-// Gaussian, without what lies beyond two deviations: Keras's TruncatedNormal. Its own deviation is 0.88 of that.
+// A Gaussian truncated at two deviations: Keras's TruncatedNormal. Its own deviation is 0.88 of that.
 Initializer truncated_normal(double mean, double deviation);
 // Rows or columns, whichever are fewer, of unit length and at right angles, times `gain`; axes before the last count as
 // one (Saxe et al.: Exact solutions to the nonlinear dynamics of learning, 2014).
 Initializer orthogonal(double gain = 1);
-// gain at equal indices of the last two axes, else 0; of convolutions at the window's centre alone, so that channels
-// pass through. Throws of vectors.
+// gain at equal indices of the last two axes, else 0; for convolutions only at the window's centre, so that channels
+// pass through. Throws for vectors.
 Initializer identity(double gain = 1);
 // An orthogonal matrix at the window's centre, else 0 (Xiao et al.: Dynamical isometry, 2018). Throws unless a kernel is
 // [space..., in, out] and in <= out.

@@ -1,12 +1,12 @@
-// What a layer is, and AnyLayer, which holds one of any type.
+// The definition of a layer, and AnyLayer, which holds one of any type.
 //
 // A layer is a struct or class with `Tensor operator()(const Tensor&, const nn::Call& call = {}) const` whose fields
 // can be seen: an aggregate, or one that names them with RILL_LAYER(Type, a, b). No base class, no registration. (A
 // third parameter, `Where where = Where::current()`, is given the caller's line.) Layers are values: a copy shares its
 // Variables; nn::clone() does not.
 //
-// A function of a tensor counts as a layer where it cannot hold a Variable that nobody would see: relu, a lambda that
-// captures nothing; nn::fn(f) says of any other that it holds none.
+// A function of a tensor is a layer if it cannot hide a Variable: relu, a lambda that captures nothing; nn::fn(f)
+// states that any other holds none.
 #pragma once
 #include <memory>
 #include <string>
@@ -33,7 +33,7 @@ concept CalledWithMode = !Transformed<L> && !CalledWithCall<L> &&
                           std::is_invocable_r_v<Tensor, const L&, const Tensor&, Mode>);
 
 namespace impl {
-// Whether the fields of L can be seen.
+// Whether the fields of L can be enumerated.
 template <class L>
 concept Visible = rill::detail::VisitsParts<L> || rill::detail::NamesFields<L> || rill::detail::NamesVariables<L> ||
                   rill::detail::ListsVariables<const L> || rill::detail::Aggregate<L> || std::is_empty_v<L>;
@@ -42,12 +42,12 @@ template <class F>
 concept HoldsNothing = std::is_empty_v<F> || requires { requires std::is_empty_v<typename F::TransformOf>; };
 }  // namespace impl
 
-// What may be called as a layer, in a Sequential say.
+// A type that can be called as a layer, in a Sequential say.
 template <class L>
 concept Layer = !Transformed<L> && impl::Visible<L> && std::copy_constructible<L> &&
                 (CalledWithCall<L> || CalledWithMode<L> || (TensorFunction<L> && !std::is_empty_v<L>));
 
-// f(x), as a layer. It holds no Variables, or its caller knows that nobody will see them.
+// f(x), as a layer. It holds no Variables, or its caller accepts that they are not found.
 class Fn {
  public:
   // Throws where there is no function.
@@ -100,7 +100,7 @@ class LayerObserver {
   virtual ~LayerObserver();
   LayerObserver(const LayerObserver&) = delete;
   // A call of the layer at this address begins. `function` is its operator()'s name, for the first field of a layer has
-  // the same address. Gives a name scope for what the call does; empty for none.
+  // the same address. Returns a name scope for the call's ops; empty for none.
   virtual std::string began(const void* layer, const char* function) = 0;
   // That call has given y.
   virtual void gave(const void* layer, const Tensor& y) = 0;
@@ -162,9 +162,9 @@ class AnyLayer {
   explicit operator bool() const { return bool(held_); }
   // "Dense".
   std::string_view type() const { return held_ ? held_->type() : std::string_view("nothing"); }
-  // What the layer says that it is called; empty where it does not.
+  // The layer's own name; empty if it has none.
   std::string name_of_scope() const { return held_ ? held_->name() : std::string(); }
-  // The layer that it holds, to those who walk a model.
+  // The layer that it holds, for code that walks a model.
   ModelPart part() const { return held_ ? held_->part() : ModelPart{this, "nothing"}; }
   void visit_parts(ModelVisitor& visitor) {
     if (held_) held_->visit(visitor);
@@ -224,7 +224,7 @@ inline ModelPart part_of(const nn::AnyLayer& x) {
 }
 }  // namespace rill::detail
 
-// What a struct may keep for its layers.
+// The fields that a struct may keep for its layers.
 namespace rill {
 template <>
 inline constexpr bool holds_no_variables<nn::Initializer> = true;

@@ -22,7 +22,7 @@
 
 namespace rill::nn {
 
-// torch's names of what is here: neither compiles, and each says what does.
+// torch's names: neither compiles, and each names its counterpart.
 template <class... A>
 struct Linear {
   static_assert(sizeof...(A) > 99, "nn::Linear(in, out) is written nn::Dense(in, out)");

@@ -1,12 +1,12 @@
-// Metrics: what is said of a model over many batches. A metric keeps sums in Variables, so that a traced step adds to
-// them without a read, and states of several processes can be joined.
+// Metrics: measures of a model over many batches. A metric keeps sums in Variables, so that a traced step adds to them
+// without a read, and states of several processes can be joined.
 //
 //   auto accuracy = metrics::accuracy();
 //   for (...) accuracy.update(model(x), y);
 //   double a = accuracy.result().item<double>();
 //
-// Predictions come first, labels second, weights (one an example, or of the labels' shape) last, as in losses. A metric
-// computes in f64 whatever it is given. Copies share the state. Formulas are scikit-learn's where it has the metric.
+// Predictions come first, labels second, weights (one for each example, or of the labels' shape) last, as in losses. A
+// metric computes in f64 for all dtypes. Copies share the state. Formulas are scikit-learn's if it has the metric.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -24,14 +24,14 @@ namespace rill::metrics {
 
 class Metric {
  public:
-  // A metric of your own: `update` gives what a batch adds to each of the sums, in order; `result` is computed from the
-  // sums. Both are written with public functions. `sums` are the shapes of the sums.
+  // A metric of your own: `update` returns a batch's contribution to each of the sums, in order; `result` is computed
+  // from the sums. Both are written with public functions. `sums` are the shapes of the sums.
   using Update =
       std::function<std::vector<Tensor>(const Tensor& prediction, const Tensor& labels, const Tensor& weights)>;
   using Result = std::function<Tensor(const std::vector<Tensor>& sums)>;
   Metric(std::string name, std::vector<Shape> sums, Update update, Result result, Where where = Where::current());
-  // Of what cannot be added up, as means and distances to them: `join` makes one of two batches' numbers. All are zeros
-  // where nothing was counted yet.
+  // For statistics that cannot be added, such as means and squared distances to them: `join` combines those of two
+  // batches. All are zeros before the first batch.
   template <class S>
     requires std::convertible_to<const S&, std::string_view>
   Metric(const S&) {
@@ -48,9 +48,9 @@ class Metric {
   void update(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
   void update(const Tensor& prediction, const Tensor& labels, const Tensor& weights,
               Where where = Where::current()) const;
-  // Of all batches since the last reset(): f64. NaN where nothing was added.
+  // Over all batches since the last reset(): f64. NaN if there were none.
   Tensor result(Where where = Where::current()) const;
-  // Of one batch alone, without a state: what result() would be after it.
+  // For one batch, without the state: result() as it would be after it.
   Tensor operator()(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
   // Adds what another metric like this one has counted, the values of its variables(): as of another process.
   void join(const std::vector<Tensor>& sums, Where where = Where::current()) const;
@@ -90,7 +90,7 @@ struct ThresholdOptions {
   double threshold = 0.5;    // what counts as a yes: a prediction above it
   bool from_logits = false;  // predictions are logits: the threshold is for their sigmoid
 };
-// Of yes or no, labels 0 or 1 (or booleans), element by element.
+// For labels 0 or 1 (or booleans), element by element.
 Metric binary_accuracy(const ThresholdOptions& options = {}, Where where = Where::current());
 // How often the label is among the k most likely classes; of equal ones the earlier are the more likely.
 Metric top_k(int64_t k, Where where = Where::current());
@@ -128,7 +128,7 @@ enum class Curve : uint8_t { roc, pr };
 struct AucOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   Curve curve = Curve::roc;
-  int64_t thresholds = 200;  // the curve is drawn through so many, evenly spaced in [0, 1], as Keras does
+  int64_t thresholds = 200;  // the number of points of the curve, evenly spaced in [0, 1], as in Keras
   bool from_logits = false;
 };
 // The area under a curve of yes or no, by trapezoids (roc) or Davis and Goadrich's interpolation (pr).
@@ -147,10 +147,10 @@ Metric perplexity(std::optional<int64_t> ignored = {}, Where where = Where::curr
 Metric mean_squared_error();
 Metric root_mean_squared_error();
 Metric mean_absolute_error();
-// 1 - sum (y - p)^2 / sum (y - mean y)^2; and the same with the mean of y - p taken off. Over all elements.
+// 1 - sum (y - p)^2 / sum (y - mean y)^2; and the same with the mean of y - p subtracted. Over all elements.
 Metric r2();
 Metric explained_variance();
-// The mean of a loss: f(prediction, labels) gives a number, or one an example.
+// The mean of a loss: f(prediction, labels) returns a number, or one for each example.
 Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tensor&)> f, Where where = Where::current());
 
 // --- Sequences -------------------------------------------------------------------------------------------------------

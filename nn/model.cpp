@@ -1,4 +1,4 @@
-// What can be done with any model: see model.h.
+// Operations on any model: see model.h.
 #include "rill/nn/model.h"
 
 #include <fmt/format.h>
@@ -159,7 +159,7 @@ std::string output_text(const Spec& spec) {
   return fmt::format("{}[{}]", name(spec.dtype), sizes);
 }
 
-// Of all nodes, and of those of each call, which has those of the layers in it.
+// Of all nodes, and of those of each call, including those of the layers in it.
 double count_flops(const Graph& graph, std::vector<double>& by_call) {
   double sum = 0;
   for (const Node& n : graph.nodes()) {

@@ -1,5 +1,5 @@
-// What can be done with any model, a layer, a struct or a container of such: build, clone, cast, summary, repeat. All of
-// it comes from the fields that the model names or has (rill/ops/names.h).
+// Operations on any model, a layer, a struct or a container of those: build, clone, cast, summary, repeat. All of them
+// use the fields that the model names or has (rill/ops/names.h).
 #pragma once
 #include <iosfwd>
 #include <memory>
@@ -16,9 +16,9 @@
 namespace rill::nn {
 
 namespace impl {
-// Names the parameters that have no value yet by their paths, so that errors and graphs say "stem/kernel".
-// Names the Variables that fields hold by their paths. Of what only lists Variables those that are not made yet alone: the
-// paths of others are made of their names.
+// Names the parameters that have no value yet by their paths, so that errors and graphs say "stem/kernel". Also names
+// the Variables in fields by their paths. Of parts that only list Variables, only those that are not made yet: the
+// paths of others are made from their names.
 class FieldVariables final : public ModelVisitor {
  public:
   void enter(std::string_view, const ModelPart&) override {}
@@ -35,7 +35,7 @@ void name_by_path(Model& model) {
   name_by_path(rill::variables(model), fields);
 }
 
-// Gives every Variable that it meets a copy of its value, once, and every owner its own object.
+// Gives every Variable that it visits a copy of its value, once, and every owner its own object.
 class Cloner final : public ModelVisitor {
  public:
   explicit Cloner(const Where& where) : where_(where) {}
@@ -66,9 +66,9 @@ using Input = rill::detail::TensorOrSpec;
 }  // namespace impl
 
 // Makes every parameter, without computing anything: the model is traced with inputs of these specs, one for each
-// argument, whose sizes may be open where no parameter depends on them: nn::build(net, spec(f32, {any, 28, 28, 1})).
-// Parameters are named by their paths, those that were there before too (a model in a model as the outer one says). No other
-// thread may use the model meanwhile. Throws where a parameter was made with another shape before, and names it.
+// argument, whose sizes may be open if no parameter depends on them: nn::build(net, spec(f32, {any, 28, 28, 1})).
+// Parameters are named by their paths, including those that existed before (those of a nested model by the outer path).
+// No other thread may use the model meanwhile. Throws if a parameter was made with another shape before, and names it.
 template <class Model>
 Model& build(Model& model, impl::Input x, Where where = Where::current()) {
   impl::name_by_path(model);
@@ -88,9 +88,9 @@ Model& build(Model& model, impl::Input x, impl::Input y, impl::Input z, Where wh
   return model;
 }
 
-// A copy that shares nothing: its Variables have the same values and are its own; those that stood in several places
-// still do. (A plain copy of a model shares its Variables.) An optimizer of the old model knows nothing of the new one.
-// Throws where a part of the model only lists its Variables: name its fields with RILL_LAYER.
+// A copy that shares nothing: its Variables have the same values and are its own; shared ones stay shared within the
+// copy. (A plain copy of a model shares its Variables.) An optimizer of the old model does not know the new one. Throws
+// if a part of the model only lists its Variables: name its fields with RILL_LAYER.
 template <class Model>
 Model clone(const Model& model, Where where = Where::current()) {
   Model copy = model;
@@ -99,16 +99,17 @@ Model clone(const Model& model, Where where = Where::current()) {
   return copy;
 }
 
-// Converts the floating Variables of a model whose paths match, and gives them. Everything that shares one of them
-// shares the new value; functions that were traced are traced again at the next call. A layer computes in what its
-// input and its parameters promote to, or in Call::compute. No other thread may use the model meanwhile. Throws where
-// nothing matches, where the dtype is not floating, and inside a traced function.
+// Converts the floating Variables of a model whose paths match, and returns them. Everything that shares one of them
+// shares the new value; traced functions are traced again in the next call. A layer computes in the promoted dtype of
+// its input and its parameters, or in Call::compute. No other thread may use the model meanwhile. Throws if nothing
+// matches, if the dtype is not floating, and inside a traced function.
 template <class Model>
 NamedVariables cast(Model& model, DType dtype, std::string_view pattern = "*", Where where = Where::current()) {
   return rill::detail::cast_to(rill::variables(model), dtype, pattern, where);
 }
 
-// n of what make() gives, each with parameters of its own: std::vector<Block> blocks = nn::repeat(6, [] { return Block(8); }).
+// n results of make(), each with its own parameters: std::vector<Block> blocks = nn::repeat(6, [] { return Block(8);
+// }).
 template <class Make>
 auto repeat(int64_t n, const Make& make) {
   std::vector<decltype(make())> result;
@@ -122,7 +123,7 @@ auto repeat(int64_t n, const Make& make) {
 struct SummaryRow {
   std::string path, type;   // "blocks/1/two", "Conv2D"
   std::string output;       // "f32[64,8,8,8]"; empty where it was not called
-  int64_t parameters = 0;   // that are its own, without those of layers in it
+  int64_t parameters = 0;   // its own, without those of layers in it
   int64_t bytes = 0;        // of these
   double flops = 0;         // of its matrix products and convolutions, of one call; open sizes count as 1
   int64_t calls = 0;        // how often it was called
@@ -138,7 +139,7 @@ std::string to_string(const Summary& summary);
 std::ostream& operator<<(std::ostream& out, const Summary& summary);
 
 namespace impl {
-// Where the parts of a model are, and what is theirs.
+// The paths of a model's parts, and their Variables.
 class SummaryVisitor final : public ModelVisitor {
  public:
   struct Part {
@@ -160,7 +161,7 @@ class SummaryVisitor final : public ModelVisitor {
   VariablePaths paths_;
   std::unordered_map<const VariableState*, std::string> seen_;
 };
-// The calls of layers in one trace, whose nodes have "@3", the number of the call, among their scopes.
+// The calls of layers in one trace, whose nodes have "@3", the index of the call, among their scopes.
 class CallNotes final : public LayerObserver {
  public:
   struct Note {

@@ -1,5 +1,5 @@
-// Layers, initializers and optimizers. They are built on the public headers alone: a layer of your own needs no more
-// than these have.
+// Layers, initializers and optimizers. They only use the public headers: a layer of your own needs no more than these
+// have.
 //
 //   nn::Sequential model(nn::Dense(784, 128, {.activation = relu}), nn::Dense(128, 10));
 //   nn::Adam adam({.learning_rate = 1e-3});

@@ -1,4 +1,4 @@
-// All optimizers, learning rates and schedules. The base, with what all of them do, and how to write a rule of your own:
+// All optimizers, learning rates and schedules. Their common base, and how to write a rule of your own:
 // optimizers/optimizer.h. A table of the rules: docs/optimizers.md.
 #pragma once
 #include "rill/nn/optimizers/adam.h"

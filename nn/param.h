@@ -1,4 +1,4 @@
-// Param: a parameter of a layer, a Variable that is made at once where its shape is known, and else at the first call.
+// Param: a parameter of a layer, a Variable that is made at once if its shape is known, and else in the first call.
 //
 //   struct Scale {
 //     nn::Param factor{"factor", nn::constant(1)};
@@ -15,11 +15,11 @@
 
 namespace rill::nn {
 
-// A weight is trained; a statistic is what a layer remembers of its inputs, which gradients leave alone.
+// A weight is trained; a statistic is computed from the inputs, without gradients.
 enum class Kind : uint8_t { weight, statistic };
 
-// Copies share the value, before it is made too. What an initializer draws follows from when the parameter was
-// constructed, not from when it is called: a model is the same whether it is built at once, by a first call, or in a
+// Copies share the value, also before it is made. The draws of an initializer depend on when the parameter was
+// constructed, not on when it is called: a model is the same whether it is built at once, by a first call, or in a
 // traced one.
 class Param : public Variable {
  public:
@@ -37,8 +37,8 @@ class Param : public Variable {
   const Param& operator*() const { return *this; }
 
   using Variable::operator();
-  // Its value, of this shape, converted to the dtype that the call computes in. The first call makes it; `fans` are for
-  // weights whose shape does not say them. Throws, and names the parameter, where it was made with another shape.
+  // Its value, of this shape, converted to the dtype of the call. The first call makes it; `fans` are for weights whose
+  // shape does not determine them. Throws, and names the parameter, if it was made with another shape.
   Tensor operator()(const Shape& shape, const Call& call, Where where = Where::current()) const {
     return operator()(shape, call, std::nullopt, where);
   }
@@ -46,13 +46,13 @@ class Param : public Variable {
                     Where where = Where::current()) const;
   // Makes its value now. Throws where it was made with another shape.
   const Param& make(const Shape& shape, std::optional<Fans> fans = {}, Where where = Where::current()) const;
-  // The same parameter, whose value in the calls of a layer is f(value): a layer's copy that has it computes with that.
+  // The same parameter, with the value f(value) in a layer's calls: a layer's copy that has it computes with that.
   Param through(Callback<Tensor(const Tensor&)> f) const;
 
  private:
   Initializer initializer_;
   Callback<Tensor(const Tensor&)> through_;
-  uint64_t seed_ = 0;    // of what it draws
+  uint64_t seed_ = 0;    // of its draws
   bool wanted_ = false;  // there is one, which may have been moved from
 };
 

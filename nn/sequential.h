@@ -40,11 +40,11 @@ class Sequential {
   Sequential& erase(int64_t i, Where where = Where::current());
   Sequential& pop_back(Where where = Where::current()) { return erase(-1, where); }
 
-  // From now on the layers run as a recompute_chain(): less is held for the backward walk, which computes it again.
+  // From now on the layers run as a recompute_chain(): less is kept for the backward walk, which computes it again.
   Sequential& recompute(ChainOptions options = {}) &;
   Sequential recompute(ChainOptions options = {}) && { return std::move(recompute(std::move(options))); }
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
-  // Members of other libraries' models: none compiles, and each says what does.
+  // Members of other libraries' models: none compiles, and each names its counterpart.
   template <std::same_as<bool> B>
   auto operator()(const Tensor& x, B) const {
     static_assert(!sizeof(B), "model(x, training) is written model(x, nn::Mode::training)");
@@ -64,11 +64,11 @@ class Sequential {
   RILL_WRITTEN_HERE(eval, "model(x), for inference is the default")
   RILL_WRITTEN_HERE(to, "move(model, \"gpu:0\")")
 #undef RILL_WRITTEN_HERE
-  // Of all layers, in order. A layer that stands in the model more than once shares its Variables, which are here once.
+  // Of all layers, in order. A layer that occurs more than once shares its Variables, which are listed once.
   std::vector<Variable> variables() const { return rill::variables(*this).values(); }
   // Those that an optimizer changes.
   std::vector<Variable> parameters() const { return trainable(variables()); }
-  // What it is called where it stands in another model: "encoder/dense/kernel". "sequential" unless it is named.
+  // Its name within another model: "encoder/dense/kernel". "sequential" by default.
   Sequential& named(std::string name) &;
   Sequential named(std::string name) && { return std::move(this->named(std::move(name))); }
   const std::string& name_of_scope() const& { return name_; }
@@ -81,7 +81,7 @@ class Sequential {
   // How many layers.
   size_t size() const { return layers_.size(); }
   bool empty() const { return layers_.empty(); }
-  // The i-th layer; -1 is the last one. It can be replaced: model[-1] = nn::Dense(3). Throws where there is none.
+  // The i-th layer; -1 is the last one. It can be replaced: model[-1] = nn::Dense(3). Throws if there is none.
   AnyLayer& operator[](int64_t i) { return at(i); }
   const AnyLayer& operator[](int64_t i) const { return at(i); }
   AnyLayer& at(int64_t i, Where where = Where::current());

@@ -1,4 +1,4 @@
-// Distributions made of others, and kl_divergence() of any two.
+// Distributions composed of others, and kl_divergence() of any two.
 #include <fmt/format.h>
 
 #include "rill/nn/distributions/family.h"
@@ -12,7 +12,7 @@ namespace {
 
 // --- Independent -----------------------------------------------------------------------------------------------------
 
-// The sum over the folded axes, which are the last ones of what the base gives.
+// The sum over the folded axes, which are the last ones of the base's results.
 Tensor folded_sum(D d, const Tensor& x) {
   Axes axes;
   for (int64_t i = 1; i <= d.folded(); ++i) axes.push_back(-i);
@@ -26,7 +26,7 @@ Tensor sample_of_base(D d, const Shape& s, const SampleOptions& o) {
 
 // --- Mixture ---------------------------------------------------------------------------------------------------------
 
-// [...] with an axis for components, behind which stand those of an event.
+// [...] with an axis for components, before the axes of an event.
 Tensor beside_components(D d, const Tensor& x) { return expand_dims(x, -1 - int64_t(d.base().event_shape().size())); }
 // Component weights with axes for those of an event.
 Tensor over_events(D d, Tensor weights) {
@@ -62,7 +62,7 @@ Tensor mixture_variance(D d) {
 
 // --- Transformed -----------------------------------------------------------------------------------------------------
 
-// What values a transform gives.
+// The range of a transform's values.
 std::pair<double, double> range_of(const Transform& t) {
   if (t.name() == "affine") return {-infinity, infinity};
   if (t.name() == "tanh") return {-1, 1};
@@ -83,7 +83,7 @@ Tensor transformed_log_prob(D d, const Tensor& y) {
   for (size_t i = 1; i <= d.event_shape().size(); ++i) axes.push_back(-int64_t(i));
   const Tensor all = broadcast_to(slopes, broadcast_shapes(slopes.shape(), x.shape()));
   const Tensor result = density - (axes.empty() ? all : sum(all, axes));
-  // At the ends of what the transforms give, their inverses are infinite.
+  // At the ends of the transforms' ranges, their inverses are infinite.
   const Tensor inside = logical_and(logical_not(beyond), logical_or(isnan(y), isfinite(x)));
   return inside_or_none(axes.empty() ? inside : rill::all(inside, axes), result);
 }
@@ -126,7 +126,7 @@ Gamma gamma_of(D d) {
   if (&d.record() == &chi2) return Gamma(0.5 * d.at(0), number(d, 0.5));
   return Gamma(d.at(0), d.at(1));
 }
-// Whether draws are counts or classes, or are made of such.
+// Whether draws are counts or classes, or computed from those.
 bool is_discrete(D d) {
   const Family& f = d.record();
   if (&f == &independent || &f == &mixture || &f == &transformed) return is_discrete(d.base());
@@ -136,7 +136,7 @@ bool has_moments(D d) {
   const Family& f = d.record();
   return f.event_rank == 0 && !is_discrete(d) && f.entropy && f.mean && f.variance && &f != &von_mises;
 }
-// Minus the entropy of p, and the mean under p of -log q, which needs p's mean and variance alone.
+// Minus the entropy of p, and the mean under p of -log q, which only needs p's mean and variance.
 Tensor kl_to_normal(D p, D q) {
   const Tensor variance = square(q.at(1));
   return -p.entropy() + 0.5 * log_2_pi + log(q.at(1)) + (p.variance() + square(p.mean() - q.at(0))) / (2 * variance);
@@ -220,7 +220,7 @@ Transform Transform::astype(DType dtype) const {
 }
 
 namespace {
-// Parameters as they stand beside x: C++ numbers and integers in its dtype, of which a logarithm would be f32.
+// Parameters shaped and converted for x: C++ numbers and integers in its dtype, for their logarithms would be f32.
 std::pair<Tensor, Tensor> beside(const std::vector<Tensor>& parameters, const Tensor& x) {
   const DType d = is_floating(x.dtype()) ? x.dtype() : f32;
   const auto taken = [&](size_t i) {

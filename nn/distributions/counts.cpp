@@ -47,7 +47,7 @@ Tensor binomial_cdf(D d, const Tensor& x) {
   const Tensor n = d.at(0), all = x >= n, k = rill::where(all, 0, x);
   return rill::where(all, 1, betainc(rill::where(all, 1, n - k), k + 1, failure(d, 1)));
 }
-// Of equal counts; where they differ, p may give what q does not.
+// For equal counts; otherwise p may have values that q does not have.
 Tensor binomial_kl(D p, D q) {
   return rill::where(p.at(0) > q.at(0), infinity,
                      rill::where(equal(p.at(0), q.at(0)), p.at(0) * trial_kl(p, q, 1), not_a_number));
@@ -59,7 +59,7 @@ Tensor geometric_sample(D d, const Shape& s, const SampleOptions& o) {
 }
 Tensor geometric_quantile(D d, const Tensor& p) {
   const Tensor most = logical_or(equal(p, 1), equal(success(d, 0), 1)), safe = rill::where(most, 0.5, p);
-  // One below where rounding has gone beyond it, one above where it has not come so far.
+  // One below where rounding has overshot, one above where it has fallen short.
   const Tensor k = maximum(ceil(log1p(-safe) / log_failure(d, 0)) - 1, 0);
   const auto reached = [&](const Tensor& i) { return -expm1((i + 1) * log_failure(d, 0)) >= safe; };
   const Tensor lower = rill::where(logical_and(k > 0, reached(k - 1)), k - 1, k);
@@ -114,7 +114,7 @@ Tensor categorical_cdf(D d, const Tensor& x) {
   return sum(rill::where(class_numbers(d) <= expand_dims(x, -1), shares(d, 0), 0), -1);
 }
 Tensor categorical_quantile(D d, const Tensor& p) {
-  // As many classes as lie below: of the last, rounding must not leave anything over.
+  // The class is the number of cumulative sums below u: for the last class, rounding must not leave a gap.
   const Tensor sums = cumsum(shares(d, 0), -1), last = equal(class_numbers(d), class_count(d) - 1);
   const Tensor below = logical_and(sums < expand_dims(p, -1), logical_not(last));
   return stop_gradient(sum(below.astype(d.dtype()), -1));

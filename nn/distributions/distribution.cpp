@@ -1,4 +1,4 @@
-// Distributions: what all families share. Start at Distribution::log_prob().
+// Distributions: code for all families. Start at Distribution::log_prob().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Rule rule_of(Constraint c) {
   }
   return {};
 }
-// Of logits: -infinity is a probability of 0.
+// For logits: -infinity is a probability of 0.
 Tensor are_logits(const Tensor& x) { return logical_not(any(isnan(x))); }
 
 std::string_view name_of(const Family& f, size_t i, bool from_logits) {
@@ -70,7 +70,7 @@ Tensor taken(std::string_view function, const Distribution& d, const Tensor& x, 
 }
 Tensor whole(const Tensor& x) { return logical_not(x - floor(x) > 0); }
 Tensor inside_positive(const Tensor& x) { return logical_not(logical_or(x < 0, equal(x, impl::infinity))); }
-// Where there are values, as a bool tensor: NaN counts as one, so that it stays NaN. Undefined: everywhere.
+// Where values are in the support, as a bool tensor: NaN counts as inside, so that it stays NaN. Undefined: everywhere.
 Tensor inside(const Family& f, const Tensor& x) {
   switch (f.support) {
     case Support::positive: return inside_positive(x);

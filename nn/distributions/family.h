@@ -1,5 +1,5 @@
-// What is known of a family of distributions: a record of functions, from which the methods of Distribution, the tests
-// and the table in docs/distributions.md come. A null function is one that the family does not have.
+// A family of distributions as a record of functions, from which the methods of Distribution, the tests and the table
+// in docs/distributions.md come. A null function is one that the family does not have.
 //
 // Functions compute with what parameters broadcast to by themselves; Distribution broadcasts moments to the batch.
 #pragma once
@@ -15,7 +15,7 @@
 namespace rill::distributions {
 
 enum class Constraint : uint8_t { real, positive, count, probability, probabilities, triangular };
-// Where there are values: outside, log_prob is -infinity, and functions see a value inside.
+// The support: outside, log_prob is -infinity, and functions get a value inside.
 enum class Support : uint8_t { reals, positive, unit, bits, counts, classes, vectors };
 
 struct Parameter {
@@ -36,7 +36,7 @@ struct Family {
   // Log_prob, entropy and kl are small differences of large terms, such as lgamma(1e5): computed in f64.
   bool cancels = false;
   OfValue log_prob = nullptr;
-  // Of `shape`, the whole shape of what is drawn without the event's axes.
+  // Of `shape`, the full shape of the draws without the event's axes.
   Tensor (*sample)(D d, const Shape& shape, const SampleOptions& options) = nullptr;
   OfValue cdf = nullptr, quantile = nullptr;
   Moment entropy = nullptr, mean = nullptr, variance = nullptr, mode = nullptr;
@@ -73,7 +73,7 @@ Tensor shares(D d, size_t i);
 // theorem. Of values exp(u), sigmoid(u), sinh(u) or u for u in [low, high].
 enum class Scale : uint8_t { exp, sigmoid, sinh, linear };
 Tensor search(D d, const Tensor& p, Scale scale, double low, double high);
-// The smallest count whose cdf is not less than p; `top` where p is 1.
+// The smallest count whose cdf is at least p; `top` if p is 1.
 Tensor search_count(D d, const Tensor& p, const Tensor& top);
 // -infinity, or `x`, where `inside`.
 Tensor inside_or_none(const Tensor& inside, const Tensor& x);

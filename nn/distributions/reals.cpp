@@ -1,5 +1,5 @@
-// Families on all numbers that are a standard distribution, moved and scaled, and those on positive numbers that are
-// made of one.
+// Families on all numbers that are a shifted and scaled standard distribution, and those on positive numbers that are
+// derived from one.
 #include <cmath>
 
 #include "rill/nn/distributions/family.h"
@@ -59,7 +59,7 @@ Tensor uniform_kl(D p, D q) {
 
 Tensor laplace_cdf(D d, const Tensor& x) {
   const Tensor z = standard(d, x), left = z < 0;
-  const Tensor tail = 0.5 * exp(rill::where(left, z, -z));  // -|z|, whose slope at 0 would be 0
+  const Tensor tail = 0.5 * exp(rill::where(left, z, -z));  // -|z|, whose derivative at 0 would be 0
   return rill::where(left, tail, 1 - tail);
 }
 Tensor laplace_quantile(D d, const Tensor& p) {
@@ -70,7 +70,7 @@ Tensor laplace_kl(D p, D q) {
   const Tensor apart = abs(loc(p) - loc(q));
   return log(scale(q) / scale(p)) + apart / scale(q) + scale(p) / scale(q) * exp(-apart / scale(p)) - 1;
 }
-// tan(pi (p - 0.5)), near 0 and 1 as the cotangent of what is left, of which no digit is lost.
+// tan(pi (p - 0.5)), near 0 and 1 as the cotangent of the remaining distance, which loses no digit.
 Tensor cauchy_quantile(D d, const Tensor& p) {
   const Tensor rest = minimum(p, 1 - p), far = rest < 0.25;
   const Tensor tail = 1 / tan(pi * rill::where(far, rest, 0.25));
@@ -85,7 +85,7 @@ Tensor cauchy_kl(D p, D q) {
 // --- StudentT --------------------------------------------------------------------------------------------------------
 
 Tensor t_standard(D d, const Tensor& x) { return (x - d.at(1)) / d.at(2); }
-// Where 1 + t^2 / df is t^2 / df, and t^2 may be more than f64 holds.
+// Where 1 + t^2 / df rounds to t^2 / df, and t^2 may overflow f64.
 Tensor t_far_out(const Tensor& df, const Tensor& t) { return logical_and(abs(t) > 1e120, abs(t) > 1e20 * df); }
 Tensor t_log_prob(D d, const Tensor& x) {
   const Tensor df = d.at(0), t = t_standard(d, x), far_out = t_far_out(df, t);
@@ -99,8 +99,9 @@ Tensor t_far_tail(const Tensor& df, const Tensor& t) {
   const Tensor half = full_like(df, 0.5);
   return exp(df * (0.5 * log(df) - log(abs(t))) - log(df) - betaln(0.5 * df, half));
 }
-// By the incomplete beta function of what is small: of t^2 / (df + t^2) around 0, of df / (df + t^2) in the tails. At 0
-// itself, where its slope is infinite and t's 0, a number that changes no digit. In f64, for f32 has not room for t^2.
+// By the incomplete beta function of the smaller ratio: of t^2 / (df + t^2) around 0, of df / (df + t^2) in the tails.
+// At 0 itself, where its derivative is infinite and that of t^2 is 0, a number that changes no digit. In f64, for t^2
+// may overflow f32.
 Tensor t_cdf(D narrow, const Tensor& x) {
   if (x.dtype() != f64 || narrow.dtype() != f64)
     return t_cdf(narrow.astype(f64), x.astype(f64)).astype(promote(x.dtype(), narrow.dtype()));

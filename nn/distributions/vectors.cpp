@@ -110,14 +110,15 @@ Tensor von_mises_cdf(D d, const Tensor& x) {
     const Tensor heights = bump(expand_dims(k, -1), expand_dims(end, -1) * nodes);
     return end * sum(heights * weights, -1) / (2 * pi * i0e(k));
   };
-  // From -pi, which may lie on either side of what is around loc.
+  // From -pi, which may be on either side of the interval around loc.
   const auto whole_turns = [&](const Tensor& angle) {
     const Tensor turns = floor((angle + pi) / (2 * pi));
     return turns + from_loc(angle - 2 * pi * turns);
   };
   return whole_turns(z) - whole_turns(-pi - d.at(0));
 }
-// Best and Fisher (1979): proposals from a wrapped Cauchy distribution, each by numbers of its own, until all are taken.
+// Best and Fisher (1979): proposals from a wrapped Cauchy distribution, each with its own random numbers, until all are
+// accepted.
 Tensor von_mises_sample(D d, const Shape& s, const SampleOptions& o) {
   const random::Key key = o.key ? *o.key : random::Key(random::bits({2}, {.dtype = u64}));
   const Tensor k = broadcast_to(stop_gradient(d.at(1)).astype(f64), s);

@@ -9,10 +9,10 @@ namespace rill::nn {
 struct PReLUOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   double slope = 0.25;        // to begin with
-  bool each_channel = false;  // a slope for each on the last axis, whose size is found at the first call
+  bool each_channel = false;  // a slope for each index of the last axis, whose size is found in the first call
   std::string name = "prelu";
 };
-// x where x > 0, else slope * x, with a slope for all or, where `channels` is their number, for each on the last axis.
+// x where x > 0, else slope * x, with one slope or, if `channels` is given, one for each index of the last axis.
 class PReLU {
  public:
   explicit PReLU(const PReLUOptions& options, Where where = Where::current());
@@ -32,7 +32,7 @@ struct SwishOptions {
   bool each_channel = false;  // one for each on the last axis
   std::string name = "swish";
 };
-// x sigmoid(beta x) with a beta that is learnt (Ramachandran et al., 2017). Where it is not: silu().
+// x sigmoid(beta x) with a trained beta (Ramachandran et al., 2017). With a fixed one: silu().
 class Swish {
  public:
   explicit Swish(const SwishOptions& options = {}, Where where = Where::current());

@@ -13,8 +13,8 @@
 namespace rill::nn {
 
 namespace {
-// A projection to `out` numbers, of `in` where they are known, else of those of the first call; without parameters where
-// it is not `wanted`. Where `out` is not known either, sum_of() is told it.
+// A projection to `out` numbers, from `in` if known, else from those of the first call; without parameters unless it is
+// `wanted`. If `out` is not known either, sum_of() sets it.
 Dense projection(const MultiHeadAttentionOptions& o, std::optional<int64_t> in, std::optional<int64_t> out, bool wanted,
                  const std::string& name, const Where& where) {
   NameScope scope(o.name);
@@ -27,7 +27,7 @@ Dense projection(const MultiHeadAttentionOptions& o, std::optional<int64_t> in, 
   if (!wanted) lazy.kernel = Param(), lazy.bias = Param();
   return lazy;
 }
-// d(x), with as many outputs as are said here. It counts as a call of d.
+// d(x), with this number of outputs. It counts as a call of d.
 Tensor sum_of(const Dense& d, const Tensor& x, int64_t out, const Call& call, const Where& where) {
   const LayerRun run(&d, d.name, where, "rill::nn::Dense::operator()");
   const Tensor in = call.in(x);
@@ -88,7 +88,7 @@ Tensor both(const Tensor& a, const Tensor& b, DType d) {
   };
   return numbers(a) + numbers(b);
 }
-// What attention() computes, with the probabilities at hand.
+// attention(), with access to the probabilities.
 Tensor dropped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, double rate) {
   const int64_t times = int64_t(q.dim(-3)) / int64_t(k.dim(-3));
   const Tensor keys = times > 1 ? repeat(k, times, Axis(-3)) : k, values = times > 1 ? repeat(v, times, Axis(-3)) : v;
@@ -166,7 +166,7 @@ Tensor MultiHeadAttention::bias(Dim queries, Dim keys, const AttentionInputs& in
   }
   if (options.alibi) mask = both(mask, alibi_bias(heads, keys), d);
   if (!options.window && !options.relative) return mask;
-  // Key position minus query position; the last query stands at the last key.
+  // Key index minus query index; the last query is aligned with the last key.
   const Shape scores{queries, keys};
   const Tensor distance = iota(scores, 1) - (iota(scores, 0) + (Tensor(keys) - Tensor(queries)));
   if (options.window) mask = both(mask, less(abs(distance), *options.window), d);
@@ -183,7 +183,7 @@ Tensor MultiHeadAttention::attend(Projected p, KeyValueCache* cache, const Atten
     const Dim tokens = p.q.shape()[p.q.shape().size() - 2];
     Tensor at = in.positions.defined() ? in.positions : iota({tokens});
     if (!in.positions.defined() && cache && cache->keys.defined()) at = at + Tensor(cache->keys.dim(-2));
-    if (at.ndim() > 1) at = expand_dims(at, -2);  // beside the heads
+    if (at.ndim() > 1) at = expand_dims(at, -2);  // an axis for the heads
     p.q = rotary(p.q, at, *options.rotary), p.k = rotary(p.k, at, *options.rotary);
   }
   if (cache) {

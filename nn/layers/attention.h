@@ -20,16 +20,17 @@ struct MultiHeadAttentionOptions {
   bool causal = false;
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform;
-  // Grouped-query attention: so many heads of keys and values (1: multi-query).
+  // Grouped-query attention: the number of heads of keys and values (1: multi-query).
   std::optional<int64_t> kv_heads = {};
   std::optional<int64_t> head_size = {};   // of queries and keys; width / heads where not given
   std::optional<int64_t> value_size = {};  // of values; head_size where not given
-  bool fused = true;   // one projection, qkv, where sizes allow; else query, key and value by themselves
+  bool fused = true;   // one projection, qkv, if sizes allow; else separate ones for query, key and value
   double dropout = 0;  // of the probabilities, while training
   std::optional<RotaryOptions> rotary = {};
   bool alibi = false;
   std::optional<RelativeBiasOptions> relative = {};  // a learned number for each bucket and head
-  std::optional<int64_t> window = {};  // a query sees keys less than so far away: with `causal`, that many keys
+  // A query attends to keys less than so far away: with `causal`, to that many keys.
+  std::optional<int64_t> window = {};
   std::string name = "attention";
 };
 
@@ -37,17 +38,17 @@ struct MultiHeadAttentionOptions {
 struct KeyValueCache {
   Tensor keys, values;
 };
-// What attention may be told beside its operands.
+// Further inputs of attention.
 struct AttentionInputs {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  Tensor mask = {};  // broadcasts to [..., heads, queries, keys]; bool: what a query sees; else added to the scores
+  Tensor mask = {};  // broadcasts to [..., heads, queries, keys]; bool: the visible keys; else added to the scores
   Tensor key_padding = {};  // bool [..., keys]: false are no keys
   Tensor positions = {};    // of the tokens, for rotary; counted from the cache's end where not given
 };
 
 // Attention of [..., tokens, width] with `heads` heads of width / heads numbers: one projection to queries, keys and
-// values, self_attention(), one projection back; or with projections apart and all that the options say. Without a width,
-// it is that of the first call's queries. Throws where the width does not divide.
+// values, self_attention(), one projection back; or with separate projections and all the options. Without a width, it
+// is that of the first call's queries. Throws if the heads do not divide the width.
 class MultiHeadAttention {
  public:
   explicit MultiHeadAttention(int64_t heads, const MultiHeadAttentionOptions& options = {},
@@ -60,7 +61,7 @@ class MultiHeadAttention {
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, const Call& call = {},
                     Where where = Where::current()) const;
-  // Cross-attention: each query reads `values` where it fits `keys`, of as many tokens.
+  // Cross-attention: each query attends to `keys`, and returns the weighted `values`, of equally many tokens.
   Tensor operator()(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call = {},
                     Where where = Where::current()) const;
   Tensor operator()(const Tensor& queries, const Tensor& keys, const Tensor& values, const AttentionInputs& inputs,
@@ -68,7 +69,7 @@ class MultiHeadAttention {
   // Self-attention of further tokens, which see those in the cache and are added to it.
   Tensor decode(const Tensor& x, KeyValueCache& cache, const AttentionInputs& inputs = {}, const Call& call = {},
                 Where where = Where::current()) const;
-  // Cross-attention in two steps: keys and values of a memory, which further queries read without projecting it again.
+  // Cross-attention in two steps: keys and values of a memory, which further queries use without projecting it again.
   KeyValueCache remember(const Tensor& keys, const Tensor& values, const Call& call = {},
                          Where where = Where::current()) const;
   Tensor recall(const Tensor& queries, const KeyValueCache& memory, const AttentionInputs& inputs = {},

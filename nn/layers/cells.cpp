@@ -30,7 +30,7 @@ Tensor projected(const Tensor& x, const Param& kernel, const Param& bias, int64_
 }
 // Zeros [batch, n] of a row's dtype.
 Tensor zero_state(const Tensor& row, int64_t n) { return zeros({row.shape()[0], n}, row.dtype()); }
-// What h is multiplied by in every step of a call, or nothing.
+// The dropout factor of h in every step of a call, or nothing.
 Tensor dropped(const Tensor& row, int64_t n, double rate, const Call& call) {
   if (rate == 0 || !call.training()) return {};
   return dropout(ones({row.shape()[0], n}, row.dtype()), rate);

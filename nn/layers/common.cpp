@@ -43,7 +43,7 @@ std::string impl::shared_scope(const NamedVariables& variables, const std::strin
     shared.resize(same);
   }
   if (shared.empty()) return name;
-  // What of it is open: the longest beginning that the current scope ends with.
+  // The part of the path that is already open: the longest prefix with which the current scope ends.
   const std::vector<std::string_view> open = parts_of(current_scope());
   size_t inside = std::min(open.size(), shared.size());
   while (inside > 0 && !std::equal(open.end() - int64_t(inside), open.end(), shared.begin())) --inside;

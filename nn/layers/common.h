@@ -1,4 +1,4 @@
-// What layers share: parameters that are named in their layer's scope, the last steps of a layer with a bias, checks.
+// Shared by layers: parameters that are named in their layer's scope, the last steps of a layer with a bias, checks.
 #pragma once
 #include "rill/nn/layer.h"
 #include "rill/nn/param.h"
@@ -9,7 +9,7 @@
 
 namespace rill::nn {
 
-// A parameter of layer `layer`, or none where it is not `wanted`.
+// A parameter of layer `layer`, or none unless it is `wanted`.
 Param param(const std::string& layer, const std::string& name, const Initializer& initializer, const Where& where,
             Kind kind = Kind::weight, bool wanted = true);
 
@@ -29,8 +29,8 @@ std::string scope_of(const L& layer, const std::string& name) {
 // axis.
 int64_t known_size(const Tensor& x, int64_t axis, std::string_view op, const Where& where);
 
-// The same, where a parameter was made for that size: its own axis `at`, times `factor`. Then the size of x may be open, and
-// one that differs is an error that says for which it was made.
+// The same, if a parameter exists for that size: its own axis `at`, times `factor`. Then the size of x may be open, and
+// a different one is an error that names the expected size.
 int64_t size_for(const Param& made, int64_t at, int64_t factor, const Tensor& x, int64_t axis, std::string_view op,
                  const Where& where);
 

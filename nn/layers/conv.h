@@ -19,7 +19,7 @@ struct ConvLayerOptions {
   std::optional<PadMode> pad_mode =
       {};  // what padding is filled with: reflect, edge (torch: replicate), wrap; empty: 0
   bool causal =
-      false;  // Conv1D: as many zeros before as a window reaches back, so that no output sees what comes later
+      false;  // Conv1D: as many zeros before as a window reaches back, so that no output depends on later inputs
   Dims dilation = {1};
   int64_t groups = 1;
   Activation activation = {};
@@ -34,7 +34,7 @@ using Conv3DOptions = ConvLayerOptions;
 
 namespace impl {
 
-// What all convolutions have.
+// The fields of all convolutions.
 class ConvLayer {
  public:
   const std::string& name_of_scope() const& { return name; }
@@ -65,8 +65,8 @@ class ConvLayer {
 template <class Base, class Options, int rank>
 class WithWindow : public Base {
  public:
-  // `window` has a size for each axis of space, or one for all. Without `in`, the channels that come in are found at
-  // the first call. Throws where sizes do not fit, and where the groups do not divide the channels.
+  // `window` has a size for each axis of space, or one for all. Without `in`, the number of input channels is found in
+  // the first call. Throws if sizes do not fit, and if the groups do not divide the channels.
   WithWindow(int64_t out, const Window& window, const Options& options = {}, Where where = Where::current())
       : Base(rank, std::nullopt, out, window, options, where) {}
   // `out` is a template, which braces never mean: gcc would take (32, {3}, {.strides = {2}}) for in, out and a window.
@@ -83,8 +83,8 @@ class WithWindow : public Base {
 
 }  // namespace impl
 
-// activation(conv(x, kernel) + bias), with `out` channels; see conv1d(). First values count the numbers that an output
-// is made of: window * in / groups, and window * out / groups (Keras and torch divide the first alone).
+// activation(conv(x, kernel) + bias), with `out` channels; see conv1d(). Initial values depend on the number of inputs
+// of each output: window * in / groups, and window * out / groups (Keras and torch only divide the first).
 class Conv1D : public impl::WithWindow<impl::ConvLayer, ConvLayerOptions, 1> {
  public:
   using WithWindow::WithWindow;

@@ -18,8 +18,8 @@ struct EmbeddingOptions {
   Initializer initializer = uniform(-0.05, 0.05);
   std::string name = "embedding";
 };
-// Integers [...] in [0, count) to rows [..., size]. Throws where one is not, -1 included. (max_norm scales what the
-// lookup gives; torch changes the table.)
+// Integers [...] in [0, count) to rows [..., size]. Throws if one is not, including -1. (max_norm scales the looked up
+// rows; torch changes the table.)
 class Embedding {
  public:
   // Throws where `padding` is not in [0, count), and unless max_norm is positive.
@@ -42,8 +42,8 @@ struct EmbeddingBagLayerOptions {
   Initializer initializer = uniform(-0.05, 0.05);
   std::string name = "embedding_bag";
 };
-// The rows that the ids of a bag name, folded to one; see embedding_bag(). A bag is a row of ids [bags, n], a row of a
-// Ragged, or what lies between two `offsets` of a vector of ids.
+// The rows of a bag of ids, reduced to one; see embedding_bag(). A bag is a row of ids [bags, n], a row of a Ragged, or
+// the ids between two `offsets` of a vector of ids.
 class EmbeddingBag {
  public:
   // Throws where `padding` is not in [0, count).

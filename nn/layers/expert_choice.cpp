@@ -31,7 +31,7 @@ Tensor through_rooms(const Tensor& rows, const ExpertChoice& choice, const Dim& 
                      const Callback<Tensor(const Tensor&)>& compute) {
   const int64_t experts = choice.taken.dim(-1), width = rows.dim(-1);
   const Tensor goes = take_along_axis(choice.taken, choice.experts, -1) > 0;  // [tokens, top]
-  // Of tokens that an expert does not take, one place behind all others.
+  // Dropped tokens get one slot after all others.
   const Tensor slot = where(goes, choice.experts * Tensor(room) + take_along_axis(choice.before, choice.experts, -1),
                             Tensor(room * experts));
   const Tensor sources = broadcast_to(expand_dims(iota({rows.shape()[0]}), -1), slot.shape());
@@ -41,7 +41,7 @@ Tensor through_rooms(const Tensor& rows, const ExpertChoice& choice, const Dim& 
   const Tensor made = reshape(compute(reshape(own, {experts, room, width})), {-1, width});
   const Tensor back = take(made, where(goes, slot, 0), Axis(0));  // [tokens, top, width]
   const Tensor share = where(goes, take_along_axis(choice.weights, choice.experts, -1), 0);
-  // What stands in place of a token that was not taken may be NaN.
+  // Values for dropped tokens may be NaN.
   return sum(where(expand_dims(goes, -1), back * expand_dims(share, -1), 0), 1);
 }
 

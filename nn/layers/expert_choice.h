@@ -1,4 +1,4 @@
-// Which experts tokens go to, how they get there and how they come back: for experts that lie here and for those that lie on
+// The routing of tokens to experts, the exchange, and the combination: for local experts and for those distributed over
 // several ranks.
 #pragma once
 #include <optional>
@@ -13,7 +13,7 @@ namespace rill::nn::impl {
 struct ExpertChoice {
   Tensor experts;  // i64 [tokens, top], best first
   Tensor taken;    // [tokens, experts]: 1 where the expert takes the token
-  Tensor before;  // i64 [tokens, experts]: by how many earlier tokens the expert was chosen; undefined unless asked for
+  Tensor before;   // i64 [tokens, experts]: the number of earlier tokens for the expert; undefined unless requested
   Tensor weights;  // [tokens, experts]; 0 where it does not
   Tensor balance;  // RoutedTokens::balance
 };
@@ -21,8 +21,8 @@ struct ExpertChoice {
 ExpertChoice choose_experts(const Tensor& chances, int64_t top, bool normalize, const std::optional<double>& capacity,
                             bool wants_before);
 
-// For each of rows [tokens, width] the weighted sum of what its experts make of it. Tokens lie in rooms, [experts, room, width],
-// of which `compute` makes as many rows.
+// For each of rows [tokens, width] the weighted sum of its experts' results. Tokens are in slots, [experts, room,
+// width], of which `compute` makes equally many rows.
 Tensor through_rooms(const Tensor& rows, const ExpertChoice& choice, const Dim& room,
                      const Callback<Tensor(const Tensor&)>& compute);
 

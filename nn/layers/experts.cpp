@@ -24,7 +24,7 @@ MixtureOfExperts::MixtureOfExperts(int64_t n, int64_t wide, const MixtureOfExper
   if (o.capacity) require_not_negative("MixtureOfExperts", "capacity", *o.capacity, where);
 }
 
-// What each expert makes of rows [tokens, width], or of its own [experts, tokens, width]: [experts, tokens, width].
+// Each expert's results for rows [tokens, width], or for its own [experts, tokens, width]: [experts, tokens, width].
 Tensor MixtureOfExperts::each(const Tensor& rows, int64_t width, const Call& call) const {
   const Fans fans{double(width), double(hidden)}, back{double(hidden), double(width)};
   const Tensor wide =

@@ -11,10 +11,10 @@ struct MixtureOfExpertsOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t top = 2;        // experts that a token is sent to
   bool normalize = true;  // their weights sum to 1
-  // An expert takes at most factor * tokens * top / experts tokens, the first ones; of the others it gives 0.
+  // An expert processes at most factor * tokens * top / experts tokens, the first ones; for the others it returns 0.
   std::optional<double> capacity = {};
-  // An expert computes its tokens alone: as many rows as fit its capacity, or without one as the expert that has most of
-  // them (in a traced function: as there are tokens). Else all experts compute all tokens, which is faster for few.
+  // An expert only computes its own tokens: as many rows as its capacity or, without one, as the fullest expert (in a
+  // traced function: as the number of tokens). Otherwise all experts compute all tokens, which is faster for few.
   bool sparse = false;
   Activation activation = static_cast<Tensor (*)(const Tensor&, Where)>(relu);
   Initializer kernel_initializer = glorot_uniform;
@@ -22,12 +22,12 @@ struct MixtureOfExpertsOptions {
 };
 struct RoutedTokens {
   Tensor output;
-  // Experts times the sum over experts of the fraction of tokens sent there first and its mean probability: 1 where all
-  // get as many (Fedus et al.: Switch Transformers, 2021). Added to the loss, times 0.01 say.
+  // Experts times the sum over experts of the fraction of tokens sent there first and its mean probability: 1 if all
+  // get equally many (Fedus et al.: Switch Transformers, 2021). Added to the loss, times 0.01 say.
   Tensor balance;
 };
-// A token's sum of what the `top` experts that its router likes best make of it, by their probabilities: [..., width] to
-// the same. An expert is up, activation, down.
+// Each token is the sum of the results of its `top` experts by the router's probabilities, weighted by them: [...,
+// width] to the same. An expert is up, activation, down.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(int64_t experts, int64_t hidden, const MixtureOfExpertsOptions& options = {},

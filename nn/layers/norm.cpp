@@ -46,7 +46,7 @@ void make_all(const Shape& shape, std::initializer_list<const Param*> params) {
     if (*p) p->make(shape);
 }
 
-// What a parameter is for x, or what it stands for where there is none.
+// A parameter shaped for x, or its default if there is none.
 Tensor scale_for(const Param& p, const Shape& shape, const Tensor& x, const Call& call) {
   return p ? p(shape, call) : ones(shape, {x.dtype(), x.device()});
 }
@@ -54,7 +54,7 @@ Tensor offset_for(const Param& p, const Shape& shape, const Tensor& x, const Cal
   return p ? p(shape, call) : zeros(shape, {x.dtype(), x.device()});
 }
 
-// A statistic moves towards that of a batch.
+// Moves a statistic towards that of a batch.
 void move_towards(const Param& statistic, const Tensor& now, double momentum) {
   Variable v = statistic;
   v.assign_add((1 - momentum) * (stop_gradient(now).astype(v.dtype()) - v));
@@ -202,7 +202,7 @@ Tensor InstanceNorm::operator()(const Tensor& x, const Call& call, Where where) 
   if (mean) {
     Axes space;
     for (int64_t i = 1; i + 1 < in.ndim(); ++i) space.push_back(i);
-    const Tensor wide = stop_gradient(in).astype(promote(in.dtype(), f32));  // halves would round what is kept
+    const Tensor wide = stop_gradient(in).astype(promote(in.dtype(), f32));  // halves would round the statistics
     const Moments each = moments(wide, space);
     move_towards(mean, rill::mean(each.mean, {0}), options.momentum);
     move_towards(variance, rill::mean(each.variance, {0}), options.momentum);

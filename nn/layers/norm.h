@@ -146,7 +146,7 @@ struct InstanceNormOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   double epsilon = 1e-5;
   bool scale = true, offset = true;
-  bool statistics = false;  // keeps means over the batches of training, which inference normalises with
+  bool statistics = false;  // keeps means over the training batches, with which inference normalises
   double momentum = 0.9;    // of these: the fraction of the old ones, in [0, 1]
   std::string name = "instance_norm";
 };

@@ -28,7 +28,7 @@ class SpacePad {
   SpacePadOptions options;
 };
 
-// Space without what is cut off its ends, given as the padding of SpacePad is. Throws where nothing would be left.
+// Crops the ends of space, given like the padding of SpacePad. Throws if nothing would be left.
 class Crop {
  public:
   explicit Crop(SpacePadding cut, std::string name = "crop", Where where = Where::current());

@@ -73,7 +73,7 @@ class MaxPool1D : public impl::PoolOf<impl::MaxKind, 1> {
  public:
   using PoolOf::PoolOf;
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
-  // And where the elements came from, for MaxUnpool.
+  // And the indices of the maxima, for MaxUnpool.
   IndexedPool with_indices(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(MaxPool1D)
 };
@@ -82,7 +82,7 @@ class MaxPool2D : public impl::PoolOf<impl::MaxKind, 2> {
  public:
   using PoolOf::PoolOf;
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
-  // And where the elements came from, for MaxUnpool.
+  // And the indices of the maxima, for MaxUnpool.
   IndexedPool with_indices(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(MaxPool2D)
 };
@@ -91,7 +91,7 @@ class MaxPool3D : public impl::PoolOf<impl::MaxKind, 3> {
  public:
   using PoolOf::PoolOf;
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
-  // And where the elements came from, for MaxUnpool.
+  // And the indices of the maxima, for MaxUnpool.
   IndexedPool with_indices(const Tensor& x, const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(MaxPool3D)
 };
@@ -211,7 +211,7 @@ class FractionalMaxPool {
   FractionalMaxPoolOptions options;
 };
 
-// Puts what MaxPool2D(...).with_indices() gave back to its places, among zeros; see max_unpool().
+// Puts the results of MaxPool2D(...).with_indices() back at their indices, among zeros; see max_unpool().
 class MaxUnpool {
  public:
   explicit MaxUnpool(const Window& window, const UnpoolOptions& options = {}, std::string name = "unpool")

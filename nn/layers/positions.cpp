@@ -1,4 +1,4 @@
-// Layers that say to tokens where they stand.
+// Layers that encode the positions of tokens.
 #include "rill/nn/layers/positions.h"
 
 #include <fmt/format.h>

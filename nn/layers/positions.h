@@ -1,4 +1,4 @@
-// Layers that say to tokens where they stand.
+// Layers that encode the positions of tokens.
 #pragma once
 #include "rill/nn/layer.h"
 #include "rill/nn/param.h"

@@ -6,7 +6,7 @@
 namespace rill::nn {
 
 namespace {
-// Of a parameter for all, or for each on the last axis.
+// For one parameter, or one for each index of the last axis.
 Shape shape_of_slopes(bool each_channel, const Tensor& x, std::string_view type, const Where& where) {
   return {each_channel ? known_size(x, -1, type, where) : 1};
 }

@@ -15,7 +15,7 @@ namespace rill::nn {
 namespace impl {
 
 namespace {
-// A bool [batch] beside [batch, ...].
+// A bool [batch] shaped to broadcast with [batch, ...].
 Tensor beside(const Tensor& runs, const Tensor& x) {
   Shape shape = runs.shape();
   while (shape.size() < x.shape().size()) shape.push_back(1);
@@ -98,7 +98,7 @@ RecurrentLayers<Cell>::RecurrentLayers(std::string_view type, int64_t units, Opt
     cells.push_back(Cell(units, options.cell, where));
 }
 
-// What errors call it.
+// The layer's name in errors.
 template <class Cell>
 constexpr const char* layer_name = std::is_same_v<Cell, LSTMCell>  ? "LSTM"
                                    : std::is_same_v<Cell, GRUCell> ? "GRU"

@@ -20,13 +20,13 @@
 
 namespace rill::nn {
 
-// What a cell carries from step to step: {h} of RNN and GRU, {h, c} of LSTM, each [batch, units].
+// The state of a cell between steps: {h} of RNN and GRU, {h, c} of LSTM, each [batch, units].
 using States = std::vector<Tensor>;
 
-// What a recurrent layer may be told beside x.
+// Further inputs of a recurrent layer beside x.
 struct RecurrentInputs {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  // Integers [batch]: how many steps each sequence has. Behind its end outputs are 0 and states stay.
+  // Integers [batch]: the length of each sequence. After its end outputs are 0 and states stay.
   Tensor lengths = {};
   // bool [batch, steps]: steps that are false are passed over in the same way. Not together with lengths.
   Tensor mask = {};
@@ -36,7 +36,7 @@ struct RecurrentInputs {
 struct RecurrentResult {
   // [batch, steps, units] with return_sequences (the axes of time and batch as in x), else the last [batch, units].
   Tensor output;
-  // Of each layer its forward direction's and then its backward one's: {h, h, ...} or, of an LSTM, {h, c, h, c, ...}.
+  // For each layer its forward direction's and then its backward one's: {h, h, ...} or, for an LSTM, {h, c, h, c, ...}.
   States states;
 };
 
@@ -53,12 +53,12 @@ struct Direction {
 };
 RecurrentResult run_direction(const Tensor& projected, const States& first, const Step& step, const Tensor& runs,
                               const Direction& how, const Where& where);
-// bool [steps, batch], where the inputs say which steps count; else undefined.
+// bool [steps, batch], if the inputs mask steps; else undefined.
 Tensor running_steps(const RecurrentInputs& in, const Tensor& x, int64_t time_axis, const Where& where);
 // The states to begin with: `given`, spread over the batch, in the dtype of `zero`, the zeros that there are where none is
 // given. Throws where they are too few or too many.
 States begun_states(std::string_view type, std::span<const Tensor> given, States zero, const Where& where);
-// One step's row of what was projected.
+// One step's row of the projection.
 Tensor first_row(const Tensor& projected, int64_t time_axis);
 }  // namespace impl
 
@@ -97,7 +97,7 @@ class RNNCell {
 struct LSTMCellOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   bool use_bias = true;
-  double forget_bias = 1;                  // what the forget gate's bias begins as (Jozefowicz et al. 2015); torch: 0
+  double forget_bias = 1;                  // the initial bias of the forget gate (Jozefowicz et al. 2015); torch: 0
   std::optional<int64_t> projection = {};  // h is projected to so many numbers: torch's proj_size (Sak et al. 2014)
   double recurrent_dropout = 0;
   Initializer kernel_initializer = glorot_uniform;
@@ -130,7 +130,7 @@ class LSTMCell {
 struct GRUCellOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   bool use_bias = true;
-  // Whether the reset gate scales what h gave, as in torch, cuDNN and Keras, or h itself (Cho et al. 2014).
+  // Whether the reset gate scales the product with h, as in torch, cuDNN and Keras, or h itself (Cho et al. 2014).
   bool reset_after = true;
   double recurrent_dropout = 0;
   Initializer kernel_initializer = glorot_uniform;
@@ -198,12 +198,12 @@ class ConvLSTMCell {
 template <class CellOptions>
 struct RecurrentLayerOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t layers = 1;            // each reads what the one before gave
+  int64_t layers = 1;            // each has the output of the one before as its input
   bool bidirectional = false;    // with a second cell from the last step to the first
   Merge merge = Merge::concat;   // of both directions
   double dropout = 0;            // between layers, while training
   bool reverse = false;          // from the last step to the first; row i of the output still belongs to row i of x
-  bool return_sequences = true;  // else the last step's output: of each direction, where it ends
+  bool return_sequences = true;  // else the last step's output: for each direction, at its end
   int64_t time_axis = 1;         // 0: [steps, batch, in]
   CellOptions cell = {};
   std::string name = {};  // "rnn", "lstm", "gru" where empty
@@ -213,13 +213,13 @@ using LSTMOptions = RecurrentLayerOptions<LSTMCellOptions>;
 using GRUOptions = RecurrentLayerOptions<GRUCellOptions>;
 
 namespace impl {
-// What RNN, LSTM and GRU share. The cells stand in the order of RecurrentResult::states.
+// Shared by RNN, LSTM and GRU. The cells are in the order of RecurrentResult::states.
 template <class Cell>
 class RecurrentLayers {
  public:
   using Options = RecurrentLayerOptions<typename Cell::Options>;
   RecurrentLayers(std::string_view type, int64_t units, Options options, const Where& where);
-  // [batch, steps, in] to [batch, steps, units], or twice as many of both directions.
+  // [batch, steps, in] to [batch, steps, units], or twice as many for both directions.
   Tensor operator()(const Tensor& x, const Call& call = {}, Where where = Where::current()) const {
     return run(x, {}, call, where).output;
   }

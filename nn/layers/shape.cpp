@@ -24,7 +24,7 @@ Tensor Reshape::operator()(const Tensor& x, const Call& call, Where where) const
   for (int64_t i = 1; i < in.ndim(); ++i) all = all * in.dim(i);
   for (Dim size : sizes)
     if (size != -1) others = others * size;
-  // A batch of none does not say what -1 is, and the other axes do.
+  // An empty batch does not determine -1, and the other axes do.
   for (Dim size : sizes) to.push_back(size == -1 && others > 0 && all % others == 0 ? all / others : size);
   return run.give(reshape(in, to));
 }

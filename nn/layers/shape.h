@@ -61,7 +61,7 @@ class RepeatVector {
   int64_t times;
 };
 
-// x itself, converted where the call asks for a dtype.
+// x itself, converted if the call has a dtype.
 class Identity {
  public:
   explicit Identity(std::string name = "identity") : name(std::move(name)) {}
@@ -71,7 +71,8 @@ class Identity {
   std::string name;
 };
 
-// Zeros where all features of a step, the last axis, are `value`. (Keras' layer also hands a mask on: mask() gives it.)
+// Zeros where all features of a step, the last axis, are `value`. (Keras' layer also passes a mask on: mask() returns
+// it.)
 class Masking {
  public:
   explicit Masking(double value = 0) : value(value) {}
@@ -86,7 +87,7 @@ class Masking {
   Tensor any_of(const Tensor& x) const;
 };
 
-// What several layers give of one input, side by side on an axis: nn::Concat({nn::Dense(3), nn::Dense(4)}).
+// The results of several layers for one input, concatenated along an axis: nn::Concat({nn::Dense(3), nn::Dense(4)}).
 class Concat {
  public:
   // Throws where there is no layer.
@@ -118,7 +119,7 @@ class Residual {
   std::string name;
 };
 
-// Each step of [batch, steps, ...] by itself: the layer sees [batch * steps, ...].
+// Applies a layer to each step of [batch, steps, ...]: the layer gets [batch * steps, ...].
 class TimeDistributed {
  public:
   template <class L>

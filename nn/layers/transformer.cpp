@@ -23,7 +23,7 @@ MultiHeadAttentionOptions masked(MultiHeadAttentionOptions o) {
   o.causal = true;
   return o;
 }
-// Of another sequence: neither its order nor its distances count.
+// For another sequence: neither causal order nor distances apply.
 MultiHeadAttentionOptions crossed(MultiHeadAttentionOptions o) {
   o.causal = o.alibi = false;
   o.rotary.reset(), o.relative.reset(), o.window.reset();

@@ -33,7 +33,7 @@ struct TransformerOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<int64_t> hidden = {};  // of the network of each token; 4 width where not given
   bool norm_first = true;              // x + f(norm(x)); else norm(x + f(x)), as in the first paper
-  bool rms = false;                    // RMSNorm in place of LayerNorm
+  bool rms = false;                    // RMSNorm instead of LayerNorm
   double epsilon = 1e-5;
   double dropout = 0;  // of what each part adds
   MultiHeadAttentionOptions attention = {};
@@ -64,7 +64,7 @@ class TransformerEncoderLayer {
   AnyLayer norm_1, norm_2;
 };
 
-// What a decoder layer keeps of the tokens so far, and of its memory. Begins empty.
+// The state of a decoder layer: keys and values of the tokens so far, and of its memory. Initially empty.
 struct DecoderCache {
   KeyValueCache tokens, memory;
 };
@@ -93,7 +93,7 @@ class TransformerDecoderLayer {
   AnyLayer norm_1, norm_2, norm_3;
 };
 
-// So many encoder layers, one after the other, each with values of its own; then a norm where norms stand before.
+// So many encoder layers, one after the other, each with its own initial values; then a norm if norms come first.
 class TransformerEncoder {
  public:
   TransformerEncoder(int64_t width, int64_t heads, int64_t layers, const TransformerOptions& options = {},
@@ -103,7 +103,7 @@ class TransformerEncoder {
   }
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, const Call& call = {},
                     Where where = Where::current()) const;
-  // Further tokens, with a cache for each layer, of which there are none to begin with.
+  // Further tokens, with a cache for each layer, initially none.
   Tensor decode(const Tensor& x, std::vector<KeyValueCache>& cache, const AttentionInputs& inputs = {},
                 const Call& call = {}, Where where = Where::current()) const;
   RILL_LAYER(TransformerEncoder, layers, norm)

@@ -7,13 +7,13 @@
 
 namespace rill::nn {
 
-// What a window is given as: {3, 3}, {3}, or Dims. No list of options is taken for one (tensor/shape.h says why).
+// The argument for a window: {3, 3}, {3}, or Dims. A list of options does not convert to it (tensor/shape.h says why).
 class Window : public Axes {
  public:
   using Axes::Axes;
 };
-// Layers whose first argument is a window also take an array, which braces become before anything else: {2} alone could be
-// a Window or a layer of one.
+// Layers whose first argument is a window also accept an array, which braces prefer to anything else: {2} alone could
+// be a Window or a layer of one.
 template <is_axis I, size_t n>
 Window window_of(const I (&sizes)[n]) {
   return Dims(sizes, sizes + n);
@@ -24,7 +24,7 @@ Dims checked_window(const Dims& window, size_t axes, std::string_view op, const 
 // Steps, one for all axes of space or one each.
 Dims checked_steps(const Dims& steps, std::string_view op, std::string_view option, const Where& where);
 
-// How many numbers an output of a convolution is made of, and how many outputs a number goes into.
+// The number of inputs of each output of a convolution, and of outputs of each input.
 Fans window_fans(const Dims& window, int64_t in, int64_t out, int64_t groups);
 
 // x, [batch, space..., channels], with the padding of a convolution filled with its own elements.

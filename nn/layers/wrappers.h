@@ -10,15 +10,15 @@
 
 namespace rill::nn {
 
-// A layer whose weights are a Param `kernel`: Dense, the convolutions.
+// A layer with a Param `kernel` for its weights: Dense, the convolutions.
 template <class L>
 concept HasKernel = Layer<L> && requires(L l) {
   { l.kernel } -> std::convertible_to<const Param&>;
 };
 
 namespace impl {
-// kernel / |kernel| * gain, the lengths of the vectors along the last axis, one for each output. The first call makes
-// the gains the lengths that `weight`, whose value `kernel` is, has.
+// kernel / |kernel| * gain, with the norms of the vectors along the last axis, one for each output. The first call sets
+// the gains to the norms of `weight`, whose value is `kernel`.
 Tensor weight_normed(const Tensor& kernel, const Param& weight, const Param& gain);
 // kernel over its largest singular value, as [..., out]: estimated from the left vector u, which training moves by
 // `steps` steps of the power method.
@@ -28,8 +28,8 @@ Param left_vector_of(const std::string& name, const Where& where);
 int64_t checked_steps_of_power(int64_t steps, const Where& where);
 }  // namespace impl
 
-// The layer with the direction and the length of the weights of each output as parameters of their own: the kernel is
-// gain * kernel / |kernel| (Salimans, Kingma: Weight Normalization, 2016). To begin with, it is what it was.
+// The layer with the direction and the norm of the weights of each output as separate parameters: the kernel is gain *
+// kernel / |kernel| (Salimans, Kingma: Weight Normalization, 2016). Initially it is unchanged.
 template <HasKernel L>
 class WeightNorm {
  public:

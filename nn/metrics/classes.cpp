@@ -30,7 +30,7 @@ Metric of_counts(std::string name, int64_t classes, std::function<Tensor(const T
       [result = std::move(result)](const std::vector<Tensor>& sums) { return result(sums[0]); }, where);
 }
 
-// Of each class: how often it was rightly said, wrongly said, missed, and rightly not said.
+// For each class: true positives, false positives, false negatives and true negatives.
 struct Counts {
   Tensor hit, false_alarm, missed, rejected;
 };
@@ -103,8 +103,8 @@ Metric top_k(int64_t k, Where where) {
       [k](const Tensor& p, const Tensor& y, const Tensor& w) {
         const Tensor label = classes_of(p, y, 0).label;
         const Tensor own = expand_dims(label, -1), score = take_along_axis(p, own, -1);
-        // Those that stand before the label: the larger ones, NaNs (and all, where its own score is one), and equal ones
-        // that come earlier.
+        // The classes ranked before the label: larger scores, NaNs (and all, if its own score is one), and equal ones
+        // with a smaller index.
         const Tensor earlier = arange(p.dim(-1)) < own;
         const Tensor before = logical_or(logical_not(p <= score), logical_and(p == score, earlier));
         return hits(sum(before.astype(i64), -1) < k, w);

@@ -9,8 +9,8 @@ namespace rill::metrics {
 
 namespace {
 
-// For each of `n` thresholds, i / (n - 1) but for the first and last, which are just outside of [0, 1]: how many labels
-// that are a yes, and how many that are not, have a prediction above it.
+// For each of `n` thresholds, i / (n - 1) except the first and last, which are just outside of [0, 1]: how many
+// positive and negative labels have a prediction above it.
 std::vector<Tensor> above_thresholds(const Tensor& prediction, const Tensor& labels, const Tensor& weights, int64_t n,
                                      bool from_logits) {
   const Tensor p = without_last_one(prediction, labels.ndim());

@@ -1,4 +1,4 @@
-// What metrics make of predictions, labels and weights before they count.
+// The conversion of predictions, labels and weights before they are counted.
 #pragma once
 #include "rill/ops/ops.h"
 
@@ -6,7 +6,7 @@ namespace rill::metrics {
 
 // a / b, and 0 where b is 0.
 Tensor ratio(const Tensor& a, const Tensor& b);
-// The mean of what was counted, {its sum, how much}: NaN where nothing was.
+// The mean from {sum, weight}: NaN if the weight is 0.
 inline Tensor mean_of_sums(const std::vector<Tensor>& sums) { return sums[0] / sums[1]; }
 // f64 weights of x's shape: ones without weights, weights of the leading axes spread over the others.
 Tensor weights_like(const Tensor& weights, const Tensor& x);
@@ -19,8 +19,8 @@ Tensor without_last_one(const Tensor& x, int ndim);
 struct Classes {
   Tensor prediction, label;
 };
-// Of predictions [..., classes] or class numbers [...], and labels that are class numbers or one-hot. `classes` is checked
-// where it is not 0.
+// From predictions [..., classes] or class numbers [...], and labels that are class numbers or one-hot. `classes` is
+// checked unless it is 0.
 Classes classes_of(const Tensor& prediction, const Tensor& labels, int64_t classes);
 // 1 for a yes, 0 for a no.
 Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double threshold, bool from_logits);

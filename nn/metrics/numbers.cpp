@@ -34,22 +34,23 @@ Metric mean_error(std::string name, Tensor (*of)(const Tensor& error), bool root
 Tensor squared(const Tensor& e) { return square(e); }
 Tensor absolute(const Tensor& e) { return abs(e); }
 
-// The weight; of the labels and of the errors the mean and the sum of squared distances to it; the sum of squared errors.
-// Squares of the labels themselves would leave nothing of a spread that is small beside their mean.
+// The weight; the mean of the labels and of the errors, and the sums of squared distances to it; the sum of squared
+// errors. Squares of the labels themselves would lose the digits of a variance that is small beside their mean.
 std::vector<Tensor> moments(const Tensor& p, const Tensor& y, const Tensor& w) {
   const Numbers n = numbers(p, y, w);
   const Tensor weight = sum(n.weight), error = n.label - n.prediction;
   std::vector<Tensor> all{weight};
   for (const Tensor& x : {n.label, error}) {
     const Tensor first = ratio(weighted_sum(x, n.weight), weight);
-    const Tensor rest = ratio(weighted_sum(x - first, n.weight), weight);  // what the first sum has rounded
+    const Tensor rest = ratio(weighted_sum(x - first, n.weight), weight);  // the rounding error of the first sum
     all.push_back(first + rest);
     all.push_back(weighted_sum(square(x - all.back()), n.weight));
   }
   all.push_back(weighted_sum(square(error), n.weight));
   return all;
 }
-// Of two batches (Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979).
+// Joins two batches (Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances,
+// 1979).
 std::vector<Tensor> joined_moments(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   const Tensor weight = a[0] + b[0], part = ratio(b[0], weight);
   std::vector<Tensor> both{weight};
@@ -61,7 +62,7 @@ std::vector<Tensor> joined_moments(const std::vector<Tensor>& a, const std::vect
   both.push_back(a[5] + b[5]);
   return both;
 }
-// 1 - unexplained / all; where all is 0, 1 if nothing is left unexplained and else 0, as scikit-learn has it.
+// 1 - unexplained / all; if all is 0, 1 if nothing is unexplained and else 0, as in scikit-learn.
 Tensor explained(const Tensor& unexplained, const Tensor& all) {
   return rill::where(all == 0, (unexplained == 0).astype(f64), 1 - ratio(unexplained, all));
 }
@@ -89,7 +90,7 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
       std::move(name), {{}, {}},
       [f = std::move(f)](const Tensor& p, const Tensor& y, const Tensor& weights) {
         const Tensor each = f(p, y).astype(f64);
-        // A loss that gives one number stands for every example of the batch.
+        // A loss that returns one number is the same for every example of the batch.
         if (each.ndim() == 0) {
           const Tensor n = p.ndim() == 0 ? tensor(1.) : sum(ones(Shape{p.dim(0)}, {.dtype = f64}));
           return std::vector{each * n, n};

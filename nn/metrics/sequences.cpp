@@ -123,7 +123,7 @@ Texts texts(std::string_view op, const Tensor& prediction, const Tensor& referen
 
 double f1_of(double both, double said, double is) { return both == 0 ? 0 : 2 * both / (said + is); }
 
-// The mean over texts of the best score that a reference gives.
+// The mean over texts of the best score among the references.
 template <class F>
 double mean_best(const Texts& t, const F& score) {
   double sum = 0;

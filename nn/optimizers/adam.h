@@ -1,4 +1,4 @@
-// Adam and what follows from it: rules with a first and a second moment, and Lion, which has the first alone.
+// Adam and its variants: rules with a first and a second moment, and Lion, which only has the first.
 #pragma once
 #include "rill/nn/optimizers/optimizer.h"
 
@@ -97,7 +97,7 @@ struct RAdamOptions {
   double epsilon = 1e-8;
   RILL_SHARED_OPTIONS(0, "radam")
 };
-// Adam whose second moment counts once it is worth something, rectified (Liu et al.: On the variance of the adaptive
+// Adam whose second moment is used once its variance is known, rectified (Liu et al.: On the variance of the adaptive
 // learning rate, 2020).
 class RAdam : public Optimizer {
   RILL_RULE(RAdam)

@@ -50,7 +50,7 @@ Adagrad::Adagrad(const AdagradOptions& o, Where where)
 
 std::vector<std::string> Adagrad::slot_names() const { return {"sum"}; }
 
-// The slot has what came to the initial value, for slots begin as zeros.
+// The slot has the sum without the initial value, for slots begin as zeros.
 void Adagrad::update_rows(const Rows& rows, const Tensor& gradient) {
   const Rows sum = slot(rows, "sum");
   const Tensor next = sum.value() + square(gradient);
@@ -110,7 +110,7 @@ Adafactor::Adafactor(const AdafactorOptions& o, Where where)
 
 std::vector<std::string> Adafactor::slot_names() const { return {"row", "column"}; }
 
-// Of a matrix the mean squares of rows and columns; of a vector all squares, in "row".
+// For a matrix the mean squares of rows and columns; for a vector all squares, in "row".
 Shape Adafactor::slot_shape(const Variable& variable, const std::string& name) const {
   Shape shape = variable.shape();
   if (shape.size() < 2) return name == "row" ? shape : Shape();

@@ -49,7 +49,7 @@ struct FTRLOptions {
   LearningRate learning_rate = 0.001;
   double initial = 0.1;     // of the sum of squares
   double l1 = 0, l2 = 0;    // penalties
-  double l2_shrinkage = 0;  // the same for what the gradients are taken of
+  double l2_shrinkage = 0;  // the same, added to the gradients
   double beta = 0;
   RILL_SHARED_OPTIONS(0, "ftrl")
 };
@@ -68,8 +68,9 @@ struct AdafactorOptions {
   double clip_threshold = 1;  // of the root mean square of an update
   RILL_SHARED_OPTIONS(0, "adafactor")
 };
-// The second moment of a matrix as a row and a column (Shazeer, Stern: Adafactor, 2018), as torch has it: no momentum,
-// the rate is times the parameter's root mean square and at most 1 / sqrt(t). Weight decay is apart, as AdamW's.
+// The second moment of a matrix as a row and a column (Shazeer, Stern: Adafactor, 2018), as in torch: no momentum, the
+// rate is multiplied by the parameter's root mean square and is at most 1 / sqrt(t). Weight decay is decoupled, as
+// AdamW's.
 class Adafactor : public Optimizer {
   RILL_RULE(Adafactor)
  protected:

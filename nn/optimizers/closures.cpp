@@ -109,7 +109,7 @@ Tensor SAM::minimize(const LossFunction& loss, Optimizer& optimizer, const Named
 // --- Stochastic weight averaging -----------------------------------------------------------------------------------
 
 namespace {
-// Each once: one that stands twice would be swapped twice.
+// Each once: a duplicate would be swapped twice.
 std::vector<Variable> only_trainable(const std::vector<Variable>& all) {
   std::vector<Variable> some;
   for (const Variable& v : all) {
@@ -299,7 +299,7 @@ LBFGS::LBFGS(const LBFGSOptions& o, Where where)
   require_not_negative("LBFGS", "change_tolerance", o.change_tolerance, where);
 }
 
-// Of the last step: what the gradient became over it.
+// The change of the gradient over the last step.
 void LBFGS::remember(const Tensor& gradient) {
   const Tensor change = gradient - gradient_, way = direction_ * length_;
   const double product = dot_of(change, way);
@@ -323,7 +323,7 @@ Tensor LBFGS::direction_at(const Tensor& gradient) const {
   return q;
 }
 
-// All numbers as their bytes: how many changes and parameters, then what a step leaves.
+// All numbers as their bytes: the numbers of changes and parameters, then the state after a step.
 std::string LBFGS::memory() const {
   std::string text;
   const auto put = [&](double x) { text.append(reinterpret_cast<const char*>(&x), sizeof x); };

@@ -1,4 +1,4 @@
-// What is around a rule, or asks for the loss more than once: Lookahead, SAM, LBFGS.
+// Wrappers of a rule, and optimizers that compute the loss more than once: Lookahead, SAM, LBFGS.
 #pragma once
 #include <deque>
 #include <utility>
@@ -69,11 +69,11 @@ using LossFunction = Callback<Tensor()>;
 
 struct SAMOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double rho = 0.05;      // how far away the gradients are taken
+  double rho = 0.05;      // how far away the gradients are computed
   bool adaptive = false;  // each parameter's way is relative to its size: ASAM
 };
-// Steps by the gradients at w + rho g / |g| in place of w, where the loss is highest nearby (Foret et al.:
-// Sharpness-aware minimization, 2021; adaptive: Kwon et al., 2021). It computes the loss twice a step.
+// Steps by the gradients at w + rho g / |g| instead of w, where the loss is highest nearby (Foret et al.:
+// Sharpness-aware minimization, 2021; adaptive: Kwon et al., 2021). It computes the loss twice in each step.
 class SAM {
  public:
   explicit SAM(const SAMOptions& options = {}, Where where = Where::current());
@@ -98,8 +98,8 @@ class SAM {
 // Variables that are not trainable are left alone: pass data through the model once in training mode, so that statistics
 // of batches fit the means. In a checkpoint it is {"average", average}.
 
-// The mean of the parameters as they are at chosen times, the ends of epochs say, which lies in a flatter place than each
-// (Izmailov et al.: Averaging weights leads to wider optima, 2018): in f64 of f64 parameters, else in f32.
+// The mean of the parameters at chosen times, the ends of epochs say, which is in a flatter region than each (Izmailov
+// et al.: Averaging weights leads to wider optima, 2018): in f64 for f64 parameters, else in f32.
 class WeightAverage {
  public:
   // Throws where there is nothing to train.
@@ -109,7 +109,7 @@ class WeightAverage {
   void update(Where where = Where::current());
   // Gives the parameters their means, or their own values back. Throws inside a traced function and before update().
   void swap(Where where = Where::current());
-  // How many were taken into the mean.
+  // The number of averaged values.
   int64_t count() const { return count_.item<int64_t>(); }
   void visit_parts(ModelVisitor& visitor);
 
@@ -145,7 +145,7 @@ class LBFGS {
   // Up to max_iterations steps. Gives the loss before them. Throws where the loss does not depend on a variable.
   Tensor minimize(const LossFunction& loss, const std::vector<Variable>& variables, Where where = Where::current());
   Tensor minimize(const LossFunction& loss, const NamedVariables& variables, Where where = Where::current());
-  // What a checkpoint keeps.
+  // The Variables for a checkpoint.
   void name_variables(VariablePaths& paths) const;
 
  private:
@@ -157,11 +157,11 @@ class LBFGS {
   void remember(const Tensor& gradient);
   Tensor direction_at(const Tensor& gradient) const;
   std::string memory() const;
-  // What a checkpoint has brought since memory() was written.
+  // Restores the state that a checkpoint has read since memory() was written.
   void recall(const Where& where);
 
   LBFGSOptions options_;
-  Variable state_;               // memory(), when a checkpoint asks for it
+  Variable state_;               // memory(), for a checkpoint
   mutable std::string written_;  // what state_ holds, unless a checkpoint was restored
   int64_t steps_ = 0;
   Tensor direction_, gradient_;  // of the last step

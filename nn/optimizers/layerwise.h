@@ -1,5 +1,5 @@
-// Rules that look at a whole parameter: LARS and LAMB, whose rate is relative to its norm, and Muon. Sparse gradients are
-// made dense.
+// Rules for entire parameters: LARS and LAMB, whose rate is relative to its norm, and Muon. Sparse gradients are made
+// dense.
 #pragma once
 #include "rill/nn/optimizers/optimizer.h"
 
@@ -52,12 +52,12 @@ struct MuonOptions {
   bool nesterov = true;
   int64_t iterations = 5;  // of Newton and Schulz
   double epsilon = 1e-7;
-  double adam_rate = 0.3;  // of what is no matrix, times the learning rate
+  double adam_rate = 0.3;  // for parameters that are not matrices, times the learning rate
   RILL_SHARED_OPTIONS(0.1, "muon")
 };
-// The momentum of a matrix, its singular values made 1 or nearly, times sqrt(max(1, columns / rows)) (Jordan et al.: Muon,
-// 2024). Kernels [..., in, out] are matrices of out columns. Parameters with fewer than two axes take a step of AdamW.
-// Weight decay is apart, as AdamW's.
+// The momentum of a matrix, with its singular values made nearly 1, times sqrt(max(1, columns / rows)) (Jordan et al.:
+// Muon, 2024). Kernels [..., in, out] are matrices of out columns. Parameters with fewer than two axes take a step of
+// AdamW. Weight decay is decoupled, as AdamW's.
 class Muon : public Optimizer {
   RILL_RULE(Muon)
  protected:

@@ -18,7 +18,7 @@ struct LossScaleOptions {
   int64_t steps = 2000;  // without an overflow, after which it grows
 };
 
-// Its state is in Variables, so that a traced step keeps it. Copies share it. An optimizer does all of this by itself:
+// Its state is in Variables, so that a traced step keeps it. Copies share it. An optimizer can do all of this itself:
 // nn::Adam({.loss_scale = nn::LossScale()}).
 class LossScale {
  public:
@@ -29,7 +29,7 @@ class LossScale {
   // Gradients of the scaled loss, in f32 at least, divided by the scale.
   std::vector<Tensor> unscale(const std::vector<Tensor>& gradients, Where where = Where::current()) const;
   Tensor unscale(const Tensor& gradient, Where where = Where::current()) const;
-  // After each step: `finite`, a bool scalar, says whether all its gradients were.
+  // Call it after each step: `finite`, a bool scalar, says whether all its gradients were.
   void update(const Tensor& finite, Where where = Where::current()) const;
   // f32.
   Tensor value(Where where = Where::current()) const { return scale_.value(where); }
@@ -40,7 +40,7 @@ class LossScale {
   Variable scale_, good_;
 };
 
-// Whether all elements of all that are defined are finite: a bool scalar. Throws where there is none.
+// Whether all elements of all defined ones are finite: a bool scalar. Throws if there are none.
 Tensor all_finite(const std::vector<Tensor>& gradients, Where where = Where::current());
 
 }  // namespace rill::nn

@@ -77,7 +77,7 @@ Variable counter(const std::string& name, const Where& where) {
 }
 void add_one(Variable& counter) { counter.assign_add(tensor(int64_t{1}, {.device = counter.device()})); }
 
-// What of a model is trained.
+// The trainable Variables of a model.
 NamedVariables trained(const NamedVariables& all) {
   NamedVariables result;
   for (const auto& [path, v] : all)
@@ -95,11 +95,11 @@ void require_some(std::string_view op, size_t n, const Where& where) {
 
 }  // namespace
 
-// A gradient on its way through a step: its values, in the dtype of the step, of all of the variable or of `rows`.
+// A gradient during a step: its values, in the dtype of the step, for all of the variable or for `rows`.
 struct Optimizer::Given {
   Variable variable;
   Tensor values, rows;
-  bool may_be_none = false;  // of a variable that this call has no gradient of, and others may have: zeros are none
+  bool may_be_none = false;  // this call has no gradient of the variable, though others may: all zeros mean none
 };
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ Optimizer::Rows Optimizer::Rows::master() const {
   return {*optimizer_, optimizer_->slot(variable_, "master"), rows_, false};
 }
 
-// A master counts where it rounds to what the parameter is: a value that somebody else has assigned is the value.
+// A master is used if it rounds to the parameter's value: a value assigned from outside takes precedence.
 Tensor Optimizer::Rows::value() const {
   if (parameter_ && optimizer_->has_master(variable_)) {
     const Tensor wide = master().value(), now = Rows(*optimizer_, variable_, rows_, false).value();
@@ -186,8 +186,8 @@ Optimizer& Optimizer::group(std::string pattern, const GroupOptions& options, Wh
   return *this;
 }
 
-// What groups say of the variables of this step. Whether a pattern is of use is seen by all paths of the model, since
-// what it names may be frozen now.
+// Applies the options of groups to the variables of this step. Whether a pattern matches is decided by all paths of the
+// model, since its variables may be frozen now.
 void Optimizer::settle(const std::vector<Variable>& variables, const Names& names, const NamedVariables* all,
                        const Where& where) {
   settings_.clear();
@@ -237,7 +237,7 @@ Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
   Slot made{
       variable.shared_state(), name,
       hidden_variable(zeros(shape, {wide_dtype(variable.dtype()), variable.device()}), variable.name() + "/" + name)};
-  // A place only once the slot is there, and room for it before: each of these may run out of memory.
+  // The entry is added once the slot exists, with memory reserved before: each of these may run out of memory.
   places.reserve(places.size() + 1);
   slots_.push_back(std::move(made));
   places.push_back(slots_.size() - 1);
@@ -275,7 +275,7 @@ void Optimizer::name_variables(VariablePaths& paths) const {
   VariableSlots slots;
   for (const Slot& s : slots_) slots.made.push_back({Variable(s.of), s.name, s.variable});
   slots.names = all_slot_names(nullptr);
-  // What restores a checkpoint into an optimizer may change it, and holds it as what it is.
+  // Restoring a checkpoint may change the optimizer, though this method is const.
   slots.make = [self = const_cast<Optimizer*>(this)](const Variable& of, const std::string& name) {
     NameScope scope(self->name_);
     return self->slot(of, name);
@@ -349,7 +349,7 @@ void Optimizer::apply(const std::vector<Gradient>& gradients, const std::vector<
   if (!own_.empty())
     fail("apply_gradients", "the averages are swapped in. call swap_averages() again before the next step", where);
   settle(variables, names, all, where);
-  // What may throw goes first, and rows are assigned last: so a traced step can write over the tables.
+  // Code that may throw runs first, and rows are assigned last: so a traced step can overwrite the tables.
   new_rows_.clear();
   const std::vector<Given> given = taken(gradients, variables, where);
   for (const Given& g : given)
@@ -427,14 +427,14 @@ void Optimizer::make_step(std::vector<Given> given, const Where& where) {
   for (const Given& g : given) variables.push_back(g.variable);
   before_updates(variables, step);
   begin_step(step, rate_);
-  // What is computed inside of a choice is known there alone.
-  const auto apart = [&](const Given& g) {
+  // Values computed inside a choice are only known there.
+  const auto separately = [&](const Given& g) {
     numbers_.clear();
     update_one(g);
     numbers_.clear();
   };
   for (const Given& g : given)
-    if (g.may_be_none) cond(any(g.values != 0), [&] { apart(g); }, [] {}, where);
+    if (g.may_be_none) cond(any(g.values != 0), [&] { separately(g); }, [] {}, where);
     else update_one(g);
   for (const NewRows& n : std::exchange(new_rows_, {}))
     detail::scatter_rows(n.variable, n.rows, n.values, by_row, detail::RowUpdate::set, "apply_gradients", where);

@@ -1,6 +1,6 @@
-// What all optimizers have: apply_gradients() is written with public ops and keeps all it remembers (the count of
-// steps, momenta) in Variables, so that a step that is traced by `function` remembers from call to call. Constructors
-// throw where an option makes no sense: a beta or rho outside [0, 1), a negative epsilon, momentum or weight decay.
+// The base of all optimizers: apply_gradients() is written with public ops and keeps its state (the step count,
+// momenta) in Variables, so that a step that is traced by `function` keeps it between calls. Constructors throw if an
+// option makes no sense: a beta or rho outside [0, 1), a negative epsilon, momentum or weight decay.
 //
 // A step: gradients are divided by the loss scale, accumulated, clipped; weight decay is added to them; then the rule
 // changes each parameter, or the f32 master of one of 16 bits; then averages follow. A rule of your own is a class that
@@ -47,7 +47,7 @@ namespace rill::nn {
   std::optional<::rill::nn::LossScale> loss_scale = {}; \
   std::string name = its_name;
 
-// What the base takes of a rule's options.
+// The options of a rule that the base handles.
 struct OptimizerOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.001;
@@ -73,18 +73,18 @@ struct OptimizerOptions {
   void check(std::string_view rule, const Where& where) const;
 };
 
-// What is different for the parameters of a group.
+// The options that differ for the parameters of a group.
 struct GroupOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<double> rate = {};          // times the learning rate
   std::optional<double> weight_decay = {};  // instead of the optimizer's
 };
 
-// What all optimizers have: they make and remember slots for each Variable that they update.
+// The base of all optimizers: creates and keeps slots for each Variable that it updates.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // A copy would share some of what it remembers and not the rest. An optimizer can be moved.
+  // A copy would share some of the state and not the rest. An optimizer can be moved.
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   Optimizer(Optimizer&&) = default;
@@ -130,18 +130,18 @@ class Optimizer {
                 Where where = Where::current()) {
     minimize(loss, tape, variables, {}, where);
   }
-  // Makes what the optimizer remembers of these variables now, ahead of the first step: for a checkpoint to be loaded
-  // into, say. Steps do so by themselves. Throws where a variable has no value yet.
+  // Creates the slots of these variables now, before the first step: to load a checkpoint into them, say. Steps create
+  // them by themselves. Throws if a variable has no value yet.
   void build(const std::vector<Variable>& variables, Where where = Where::current());
   void build(const NamedVariables& variables, Where where = Where::current());
-  // From now on parameters whose paths match are treated otherwise: group("*/bias", {.weight_decay = 0}). Patterns are
-  // those of freeze() in rill/ops/names.h; where several match, the last one that says something of an option counts.
-  // A step throws where a pattern has matched nothing. Functions that were traced before do not see it.
+  // Sets options for parameters whose paths match: group("*/bias", {.weight_decay = 0}). Patterns are those of freeze()
+  // in rill/ops/names.h; if several match, the last one that sets an option counts. A step throws if a pattern has
+  // matched nothing. Functions that were traced before do not change.
   Optimizer& group(std::string pattern, const GroupOptions& options, Where where = Where::current());
-  // Gives the parameters the values of their averages, or, called again, their own back: for evaluation between steps.
+  // Gives the parameters the values of their averages or, called again, their own back: for evaluation between steps.
   // Throws without the option `ema`, and inside a traced function. A step while averages are swapped in is an error.
   void swap_averages(Where where = Where::current());
-  // torch's: neither compiles, and each says what does.
+  // torch's names: neither compiles, and each names its counterpart.
   template <int n = 0>
   void step() {
     static_assert(n, "optimizer.step() is written optimizer.minimize(loss, tape, model.parameters())");
@@ -153,7 +153,7 @@ class Optimizer {
   // How many steps were made: i64.
   const Variable& iterations() const& { return iterations_; }
   Variable iterations() const&& { return iterations_; }
-  // The count of steps and what is remembered of each parameter so far, for checkpoints.
+  // The step count and all slots so far, for checkpoints.
   std::vector<Variable> variables() const;
   // The count of steps, the learning rate where it is no schedule, and the slots, each under the path that its Variable
   // has: "iterations", "learning_rate", "dense/kernel/m". A rule with Variables of its own adds them, and calls this.
@@ -166,16 +166,16 @@ class Optimizer {
   LearningRate learning_rate;
 
  protected:
-  // A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names. Of
-  // a complex Variable values and gradients are pairs of real numbers along one more axis, the last.
+  // A Variable in an elementwise rule: all of it, or the rows of a sparse gradient. For a complex Variable values and
+  // gradients are pairs of real numbers along one more axis, the last.
   class Rows : public StandsForTensor {
    public:
-    bool all() const { return !rows_.defined(); }  // whether it is the whole variable
+    bool all() const { return !rows_.defined(); }  // whether it is the entire variable
     // The values now, of the gradient's shape.
     Tensor value() const;
     operator Tensor() const { return value(); }
     // New values, cast to the variable's dtype; its other rows stay as they are. Rows are written at the end of the
-    // step, when nothing can fail any more; until then value() knows them.
+    // step, when nothing can fail any more; until then value() returns them.
     void assign(const Tensor& values) const;
     void subtract(const Tensor& change) const;  // likewise, from the values now; `change` may be of a wider dtype
     DType dtype() const { return variable_.dtype(); }  // of the variable
@@ -183,7 +183,7 @@ class Optimizer {
     // A number of the step's, on the variable's device, in the dtype that its updates are computed in. It is computed once
     // for all variables that have the same.
     Tensor number(const Tensor& n) const;
-    // The learning rate, or what a rule has made of it, times the factor of the variable's group; and `times`.
+    // The learning rate, as changed by the rule, times the factor of the variable's group; and `times`.
     Tensor rate() const { return rated(optimizer_->rate_); }
     Tensor rated(const Tensor& n, double times = 1) const;
     // The optimizer's weight decay, or that of the variable's group.
@@ -197,8 +197,7 @@ class Optimizer {
     void write(const Tensor& values) const;
     Optimizer* optimizer_;
     Variable variable_;
-    Tensor
-        rows_;  // i64 [n], each row once; an index out of bounds may repeat: it reads zeros, and nothing is assigned there
+    Tensor rows_;  // i64 [n], each row once; an index out of bounds may repeat: it reads zeros, and is not assigned
     bool parameter_;
   };
 
@@ -206,12 +205,12 @@ class Optimizer {
   Optimizer(OptimizerOptions options, const Where& where = Where::current());
   // Called once a step before the variables' updates: `step` counts from 0; both are f64.
   virtual void begin_step(const Tensor& step, const Tensor& rate);
-  // Then for each variable, one of these two, which a rule overrides. update_rows() is for rules that treat every
-  // element alike, and so can be asked for a few rows. A rule that needs the whole (a norm, say) overrides update(),
-  // or update_rows() and takes_rows(), and gets sparse gradients made dense.
+  // Then for each variable, one of these two, which a rule overrides. update_rows() is for elementwise rules, which can
+  // update a few rows. A rule that needs the entire parameter (a norm, say) overrides update(), or update_rows() and
+  // takes_rows(), and gets sparse gradients made dense.
   virtual void update(const Variable& variable, const Tensor& gradient);
   virtual void update_rows(const Rows& rows, const Tensor& gradient);
-  // Whether update_rows() may be asked for a few rows.
+  // Whether update_rows() may be called for a few rows.
   virtual bool takes_rows() const { return true; }
   // Whether the rule applies weight_decay() itself; otherwise it is added to gradients.
   virtual bool decays() const { return false; }
@@ -221,7 +220,7 @@ class Optimizer {
   // Around the updates of all variables of a step.
   virtual void before_updates(const std::vector<Variable>& variables, const Tensor& step);
   virtual void after_updates(const std::vector<Variable>& variables, const Tensor& step);
-  // What is remembered of `variable` under `name`: zeros of its shape at first.
+  // The slot of `variable` called `name`: initially zeros of its shape.
   Variable& slot(const Variable& variable, const std::string& name);
   Rows slot(const Rows& rows, const std::string& name) {
     return {*this, slot(rows.variable_, name), rows.rows_, false};
@@ -229,7 +228,7 @@ class Optimizer {
   const OptimizerOptions& options() const { return options_; }
 
  private:
-  struct Given;  // a gradient on its way through a step
+  struct Given;  // a gradient during a step
   struct Slot {
     Shared<VariableState> of;
     std::string name;
@@ -284,11 +283,11 @@ class Optimizer {
   std::vector<NewRows> new_rows_;                 // that this step will assign
   std::vector<std::pair<Variable, Tensor>> own_;  // what parameters were, while their averages are swapped in
 
-  std::deque<Slot> slots_;  // stay where they are, since slot() gives references
+  std::deque<Slot> slots_;  // with stable addresses, since slot() returns references
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };
 
-// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both say what does.
+// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both name the counterpart.
 #define RILL_OPTIONS_ARE_NAMED(name)                                                                            \
   template <class T, class... More>                                                                             \
     requires(std::is_arithmetic_v<T> || std::same_as<T, std::vector<Variable>>)                                 \
@@ -297,7 +296,7 @@ class Optimizer {
                               "({.learning_rate = 0.01}), optimizer.minimize(loss, tape, model.parameters())"); \
   }
 
-// What most rules declare: their options, an update of rows, the names of slots.
+// The declarations of most rules: their options, an update of rows, the names of slots.
 #define RILL_RULE(name)                                                             \
  public:                                                                            \
   explicit name(const name##Options& options = {}, Where where = Where::current()); \

@@ -1,4 +1,4 @@
-// Corrections of moving means that began at 0. Not installed.
+// Bias corrections of moving means that began at 0. Not installed.
 #pragma once
 #include <cmath>
 

@@ -34,7 +34,7 @@ void require_ascending(std::string_view op, const std::vector<double>& boundarie
 Tensor between(double a, double b, const Tensor& done, bool cosine) {
   return cosine ? b + (a - b) / 2 * (cos(done * pi) + 1) : a + (b - a) * done;
 }
-// f(step) with the step in f64: of one that is a whole number powers would be whole, too.
+// f(step) with the step in f64: powers of an integer would be integers, too.
 template <class F>
 Schedule of_step(F f) {
   return [f = std::move(f)](const Tensor& step) { return f(astype(step, f64)); };
@@ -144,7 +144,7 @@ Schedule inverse_time_decay(double initial, double steps, double rate, Where whe
   return of_step([=](const Tensor& step) { return initial / (1 + rate * step / steps); });
 }
 
-// Of the i-th cycle, which begins at (multiple^i - 1) / (multiple - 1) first cycles, where the sum of those before is.
+// In the i-th cycle, which begins at (multiple^i - 1) / (multiple - 1) first cycles, the sum of those before.
 Schedule cosine_restarts(double initial, double steps, const RestartOptions& options, Where where) {
   const auto [named_only, multiple, decay, alpha] = options;
   checked_rate(initial, "cosine_restarts", where);

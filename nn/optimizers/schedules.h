@@ -1,5 +1,5 @@
-// Learning rates: a number, a Variable, or a schedule, which is any function of the step. Those here are formulas that
-// papers and other libraries share; joined() and warmed_up() make new ones of them, plot() shows one.
+// Learning rates: a number, a Variable, or a schedule, which is any function of the step. These are the formulas of
+// papers and other libraries; joined() and warmed_up() combine them, plot() shows one.
 #pragma once
 #include <functional>
 #include <string>
@@ -27,7 +27,7 @@ class LearningRate {
   LearningRate(F schedule, Where where = Where::current()) : LearningRate(Schedule(std::move(schedule)), where) {}
   // An f64 scalar.
   Tensor at(const Tensor& step, Where where = Where::current()) const;
-  // Of a rate that is no schedule. Throws otherwise.
+  // For a rate that is no schedule. Throws otherwise.
   LearningRate& assign(double rate, Where where = Where::current());
   // The Variable that holds the rate; of a schedule, nothing.
   void name_variables(VariablePaths& paths) const;
@@ -59,11 +59,11 @@ Schedule polynomial_decay(double initial, double steps, double final = 0, double
 Schedule inverse_time_decay(double initial, double steps, double rate, Where where = Where::current());
 struct RestartOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double multiple = 1;  // a cycle's length, over that of the one before
+  double multiple = 1;  // the ratio of a cycle's length to the one before
   double decay = 1;     // a cycle's first rate, likewise
   double alpha = 0;     // of `initial`, where cycles end
 };
-// cosine_decay() that begins anew after `steps` (Loshchilov, Hutter: SGDR, 2017).
+// cosine_decay() that restarts after `steps` (Loshchilov, Hutter: SGDR, 2017).
 Schedule cosine_restarts(double initial, double steps, const RestartOptions& options = {},
                          Where where = Where::current());
 struct OneCycleOptions {
@@ -71,17 +71,17 @@ struct OneCycleOptions {
   double rising = 0.3;        // the fraction of the steps at whose end the rate is highest
   double first_divisor = 25;  // it begins at highest / first_divisor
   double last_divisor = 1e4;  // and ends at that / last_divisor
-  bool cosine = true;         // else lines
+  bool cosine = true;         // else linear
 };
 // Up to `highest` and down again within `steps`: torch's OneCycleLR (Smith, Topin: Super-convergence, 2018).
 Schedule one_cycle(double highest, double steps, const OneCycleOptions& options = {}, Where where = Where::current());
 struct CyclicOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   double falling = 0;       // steps down; 0: as many as up
-  double cycle_factor = 1;  // of the height of a cycle over that of the one before: 0.5 is torch's triangular2
+  double cycle_factor = 1;  // the ratio of a cycle's height to the one before: 0.5 is torch's triangular2
   double step_factor = 1;   // likewise with each step: torch's exp_range
 };
-// From `low` to `high` in a line in `rising` steps, and down again, over and over: torch's CyclicLR (Smith, 2017).
+// Linearly from `low` to `high` in `rising` steps, and down again, repeatedly: torch's CyclicLR (Smith, 2017).
 Schedule cyclic(double low, double high, double rising, const CyclicOptions& options = {},
                 Where where = Where::current());
 // scale width^-0.5 min(t^-0.5, t warmup^-1.5) at t = step + 1 (Vaswani et al.: Attention is all you need, 2017).
@@ -112,9 +112,9 @@ struct PlateauOptions {
 //   for (...) plateau.update(validation_loss);
 class Plateau {
  public:
-  // Of a rate that is no schedule, which it shares. Throws otherwise.
+  // For a rate that is no schedule, which it shares. Throws otherwise.
   explicit Plateau(const LearningRate& rate, const PlateauOptions& options = {}, Where where = Where::current());
-  // After an epoch; gives the rate from now on.
+  // Call it after an epoch; returns the rate from now on.
   double update(double metric, Where where = Where::current());
   void name_variables(VariablePaths& paths) const;
 

@@ -23,7 +23,7 @@ struct ASGDOptions {
   LearningRate learning_rate = 0.01;
   double decay = 1e-4;  // lambda: shrinks parameters, and the rate
   double power = 0.75;  // of the rate's decay
-  double start = 1e6;   // the step from which on averages are taken
+  double start = 1e6;   // the first step that is averaged
   RILL_SHARED_OPTIONS(0, "asgd")
 };
 // w -= eta (decay w + g), eta = rate / (1 + decay rate step)^power; the slot "mean" has the mean of w from `start` on, and
@@ -40,7 +40,7 @@ class ASGD : public Optimizer {
 struct RpropOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.01;
-  double shrink = 0.5, grow = 1.2;       // of a step whose gradient has changed its sign, or has not
+  double shrink = 0.5, grow = 1.2;       // for a step whose gradient has changed its sign, or has not
   double shortest = 1e-6, longest = 50;  // step
   RILL_SHARED_OPTIONS(0, "rprop")
 };

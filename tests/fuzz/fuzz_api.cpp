@@ -1,6 +1,6 @@
-// Calls random public functions with random arguments, eagerly, under tapes and traced, and holds that bad input is
-// never a crash, a hang, or an exception other than rill::Error. Made to be built with sanitizers; says how many
-// functions and calls there were. The default device is the one that tested_device.h says.
+// Calls random public functions with random arguments, eagerly, under tapes and traced, and checks that bad input never
+// causes a crash, a hang, or an exception other than rill::Error. Made to be built with sanitizers; prints the numbers
+// of functions and calls. The default device is that of tested_device.h.
 //
 //   RILL_FUZZ_COUNT   how many calls (a million by hand: some minutes)
 //   RILL_FUZZ_SEED    which; on a GPU, where they are few, CI takes others for each commit
@@ -65,7 +65,7 @@ void differentiate(Arguments& a, GradientTape& tape, const Results& results) {
   for (const Tensor& y : results) {
     if (!y.defined() || !is_floating(y.dtype()) || y.size() > 1 << 16) continue;
     for (const Tensor& g : tape.gradient(y, a.watched, {.unconnected = Unconnected::none})) read(g);
-    return;  // what the tape holds is gone
+    return;  // the tape's memory is freed
   }
 }
 

@@ -1,6 +1,5 @@
-// Random arguments for fuzz_api.cpp: make<T>() gives one for each parameter type of the public functions, mostly ones
-// that a user would pass, often absurd ones. What is drawn depends on the call's number alone, so a call can be
-// repeated.
+// Random arguments for fuzz_api.cpp: make<T>() returns one for each parameter type of the public functions, mostly ones
+// that a user would pass, often absurd ones. The draws only depend on the call's number, so a call can be repeated.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -38,7 +37,7 @@ class Arguments {
   template <class T>
   T make();
 
-  // Where tensors come from: what was made before, so that kinds meet. Small ones only.
+  // The pool of earlier results, from which tensors are drawn so that kinds mix. Small ones only.
   static std::vector<Tensor>& pool() {
     static std::vector<Tensor> tensors;
     return tensors;
@@ -51,7 +50,7 @@ class Arguments {
   }
   Tensor fresh_tensor(const Shape& shape, DType dtype);
 
-  GradientTape* tape = nullptr;  // watches what is made, where there is one
+  GradientTape* tape = nullptr;  // watches the arguments, if not null
   std::vector<Tensor> watched;
 
  private:

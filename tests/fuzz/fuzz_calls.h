@@ -1,4 +1,4 @@
-// A call of a public function with arguments that fuzz_api.h makes: what the tables of functions are made of.
+// A call of a public function with arguments from fuzz_api.h: the entries of the tables of functions.
 #pragma once
 #include <tuple>
 

@@ -1,6 +1,5 @@
 // How fuzz_files.cpp damages a good file: its bytes (`damage`), or the fields of a protobuf message (`damage_message`),
-// whose lengths then still fit, so that a reader looks further than its parser. What is drawn depends on `Random`
-// alone.
+// whose lengths are then still right, so that a reader gets beyond its parser. The draws only depend on `Random`.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +28,7 @@ inline void put_number(std::string& bytes, Random& random) {
   if (bytes.size() >= width) std::memcpy(&bytes[below(random, bytes.size() - width + 1)], &n, width);
 }
 
-// Of what is written as text: another number in place of one.
+// For text: replaces a number by another.
 inline void put_digits(std::string& bytes, Random& random) {
   constexpr const char* numbers[] = {
       "0", "1", "-1", "4294967296", "9223372036854775807", "18446744073709551615", "1e9", "99999999999999999999"};
@@ -123,7 +122,7 @@ inline std::string write_fields(const Fields& fields) {
 }
 
 struct Place {
-  Fields* list;  // where it stands
+  Fields* list;  // the list that contains it
   size_t i;
   Field& field() const { return (*list)[i]; }
 };
@@ -134,7 +133,7 @@ inline void each_place(Fields& fields, std::vector<Place>& places) {
   }
 }
 
-// Another number, text, name or list of numbers in the place of one.
+// Replaces a number, text, name or list of numbers by another.
 inline void change_content(Field& f, const std::vector<Place>& others, Random& random) {
   const Field& other = others[below(random, others.size())].field();
   const uint64_t odd = odd_numbers[below(random, std::size(odd_numbers))];
@@ -170,7 +169,7 @@ inline void change_field(const Place& p, const std::vector<Place>& others, Rando
   }
 }
 
-// `bytes` and `other` are messages; where one is none, its bytes are damaged.
+// `bytes` and `other` are messages; if one is not, its bytes are damaged.
 inline void damage_message(std::string& bytes, const std::string& other, Random& random) {
   Fields fields, foreign;
   if (!read_fields(bytes, fields) || fields.empty()) return damage(bytes, other, random);

@@ -41,7 +41,7 @@
 
 namespace {
 constexpr size_t largest_allocation = size_t(64) << 20;
-bool calling = false;  // a model: what it computes may be as large as it says, and may fail for that
+bool calling = false;  // a model: its computation may be as large as it says, and may fail for that
 }  // namespace
 
 static void* memory_for_new(size_t bytes) {
@@ -61,9 +61,9 @@ namespace {
 
 // --- Time and memory have an end -------------------------------------------------------------------------------------
 
-// What a child process tells.
+// The report of a child process.
 struct Progress {
-  uint64_t next, read, calls, endless;  // files: the one at hand, and how many of which kind
+  uint64_t next, read, calls, endless;  // files: the current one, and how many of which kind
   uint64_t begun;                       // calls, those that throw too
   bool calling;
 };
@@ -182,7 +182,7 @@ void read_table(const std::string& path) {
   const Table t = read_csv(path);
   for (const std::string& name : t.names) t.at(name);
 }
-// Both readers take the same files, or else the whole reader takes less.
+// Both readers accept the same files, or else the reader of entire files accepts fewer.
 void read_csv_files(const std::string& path) {
   int64_t rows = -1;
   try {
@@ -232,7 +232,7 @@ void read_picture(const std::string& path) {
   images::read_image(path, {.all_frames = all_frames, .max_pixels = 1 << 20});
 }
 
-// A model that computes for long or asks for much is no fault of the reader's: import_model() has returned.
+// A model that computes for long or needs much memory is no fault of the reader's: import_model() has returned.
 void call_if_small(const Model& model) {
   start_clock();
   progress->calling = calling = true;
@@ -258,7 +258,7 @@ void read_graph(const std::string& path) {
   rill_file::read_package(all_of(path), weights, path, true, Where::current());
 }
 
-// A graph's text; what is read prints, reads back and runs.
+// A graph's text; a graph that is read prints, reads back and runs.
 void read_graph_text(const std::string& path) {
   static const Variable w(ones({3, 2}), "w"), count(zeros({}, i64), "count");
   const GraphVariables variables = {{"w", w}, {"count", count}};
@@ -314,7 +314,7 @@ void read_list_of_checkpoints(const std::string& path) {
 
 // --- Checksums that hide what stands behind them ---------------------------------------------------------------------
 
-// Of the block of a table that lies where `handle` says, and its entries' values; empty where it lies outside.
+// Repairs the block of a table at `handle`, and returns its entries' values; empty if it is out of bounds.
 std::vector<std::string> repair_block(std::string& bytes, std::string_view handle) {
   uint64_t offset = 0, size = 0, shared = 0, key = 0, length = 0;
   take_varint(handle, offset);
@@ -333,7 +333,7 @@ std::vector<std::string> repair_block(std::string& bytes, std::string_view handl
   return values;
 }
 
-// The block that lists the others, whose place stands at the end behind another one's, and those.
+// The index block, whose handle is the second one at the end, and the blocks that it lists.
 void repair_table(std::string& bytes) {
   if (bytes.size() < 48) return;
   std::string_view end = std::string_view(bytes).substr(bytes.size() - 48);
@@ -439,7 +439,7 @@ void write(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
 }
 
-// One file, made of a good one or of what lies beside it, is read. Gives what is wrong with how.
+// Reads one file, made from a good one or its neighbours. Returns how it failed.
 std::string read_one(const Reader& reader, const std::vector<GoodFile>& good, uint64_t seed, const fs::path& folder) {
   Random random(seed);
   call_random.seed(seed);

@@ -1,5 +1,5 @@
-// Calls of a model that was read from a damaged file, for fuzz_files.cpp: small inputs as the file describes them. What
-// it computes is its own; the call gives that or throws rill::Error.
+// Calls of a model that was read from a damaged file, for fuzz_files.cpp: small inputs as the file describes them. The
+// call returns or throws rill::Error; its results are not checked.
 #pragma once
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ using namespace rill;
 
 constexpr int64_t largest_input = 1 << 14;  // of more elements none is made up
 
-// False where the file asks for more than that.
+// False if the file needs more than that.
 inline bool make_input(const ValueInfo& v, Random& random, Tensor& made) {
   Shape shape;
   if (!v.has_shape)

@@ -1,4 +1,4 @@
-// What fuzz_api.cpp calls of derivatives, traces and control flow: functions that take functions.
+// The functions of derivatives, traces and control flow for fuzz_api.cpp: functions that take functions.
 #pragma once
 #include "fuzz_calls.h"
 

@@ -1,4 +1,4 @@
-// Reading files of cases (cases.h says what is in them) and the options of a call.
+// Reading files of cases (cases.h describes them) and the options of a call.
 #include "cases.h"
 
 #include <zlib.h>

@@ -1,5 +1,5 @@
-// The cases that judges other than rill wrote (generate.py, with numpy, scipy, torch and JAX), and the table of what
-// they call.
+// The cases that other libraries computed (generate.py, with numpy, scipy, torch and JAX), and the table of the
+// functions that they call.
 //
 // A file of cases is compressed by gzip. Inside: the line "rill oracle 1", eight bytes with the length n of a JSON text
 // (little endian), that text, and the elements of all tensors. The text is
@@ -52,10 +52,10 @@ struct Transforms {
 
 struct Case {
   std::string fn;
-  Values in;  // laid out as the case says
+  Values in;  // in the layout that the case says
   json options;
   std::vector<Expected> out;
-  Values cotangents;                               // undefined where the output has none
+  Values cotangents;                               // undefined if the output has none
   std::vector<std::optional<Expected>> gradients;  // one an operand, or none at all
   bool rounds = false;
   std::optional<Transforms> transforms;

@@ -28,7 +28,7 @@ double ulp_at(double x, const Precision& p) {
   return std::max(p.smallest, std::ldexp(p.epsilon, std::ilogb(x)));
 }
 
-// Real parts, or real and imaginary ones in turn.
+// Real parts, or alternately real and imaginary ones.
 std::vector<double> numbers(const Tensor& t) {
   if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
   std::vector<double> re = real(t).astype(f64).to_vector<double>(), im = imag(t).astype(f64).to_vector<double>(), out;
@@ -40,7 +40,7 @@ bool close(double got, double want, double unit, const Expected& e, double absol
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
   if (got == want) return e.exact || absolute > 0 || want != 0 || std::signbit(got) == std::signbit(want);
   if (e.exact) return false;
-  // Where the judge rounds to infinity, the largest number may be a unit away.
+  // If the judge rounds to infinity, the largest number may be a unit away.
   if (std::isinf(want) && !std::isinf(got))
     return e.ulp > 0 && std::abs(got) >= p.largest * (1 - e.ulp * p.epsilon) && (got > 0) == (want > 0);
   if (std::isinf(got) && !std::isinf(want))

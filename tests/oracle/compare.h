@@ -1,4 +1,4 @@
-// How what rill gives is held to what a judge says, and what a traced call gives to what an eager one gave.
+// Compares rill's results with a judge's, and a traced call's with an eager one's.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace oracle {
 
-// What differs first or most, "" where nothing does.
+// The first or largest difference, "" if there is none.
 std::string difference(const Values& got, const std::vector<Expected>& want);
 // The same for bits.
 std::string difference(const Values& got, const Values& eager);

@@ -216,7 +216,7 @@ def not_finite(cases):
                     nan,
                     {0.0: 1, 0.5: 2, 1.0: inf}[q],
                     0 if q == 1.0 else -inf,
-                ]  # at a place that needs no neighbour
+                ]  # at a point that needs no neighbour
                 cases.add(
                     "quantile",
                     [finite, Operand(np.array(q), dtype, grad=False)],

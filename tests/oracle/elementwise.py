@@ -20,7 +20,7 @@ def by_mpmath(f):
         if np.isnan(x):
             return WIDE(np.nan)
         if x == 0 and f(mpmath.mpf(0)) == 0:
-            return x  # mpmath knows no sign of zero; the odd functions keep it
+            return x  # mpmath has no signed zero; the odd functions keep the sign
         high = float(x)
         try:
             y = f(mpmath.mpf(high) + mpmath.mpf(float(x - WIDE(high))) if np.isfinite(x) else mpmath.mpf(high))

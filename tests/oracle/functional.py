@@ -251,7 +251,7 @@ def classes(cases, dtype):
             k = int(cases.rng.integers(0, n + 1))
             row[:k] = cases.rng.permutation(n)[:k]
             if k + 1 < n:
-                row[k + 1 :] = 0  # behind the first -1 nothing counts
+                row[k + 1 :] = 0  # nothing after the first -1 counts
         several = Operand(several, "i64")
         whole = lambda x, y: F.multilabel_margin_loss(rows(x), y.reshape(-1, n), reduction="none").reshape(shape[:-1])
         of = confirmed(multilabel_margin, whole)

@@ -297,7 +297,7 @@ class Cases:
             x = x[by] if x[by].requires_grad else None
             return torch.autograd.grad((y * y).sum(), x, create_graph=True)[0]
 
-        # A result that is coarser than the operand, as of astype, rounds what its gradient is made of.
+        # A result that is coarser than the operand, as of astype, rounds the terms of its gradient.
         coarser = max(1, EPSILON[dtypes[0]] / EPSILON[operands[by].dtype])
         try:
             inputs = [o.torch().requires_grad_(o.grad) for o in operands]

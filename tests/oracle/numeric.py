@@ -119,7 +119,7 @@ def joining(cases):
             ([5], cases.any((3,), dtype), None), ([2, 2], cases.any((2,), dtype), None), ([3], cases.any((), dtype), 0),
         ]:  # fmt: skip
             o = {"places": places} | ({} if axis is None else {"axis": axis})
-            # Numpy takes a list of one place for one element, and a number for all.
+            # Numpy treats a list of one index as one element, and a number as all.
             at = places if len(places) > 1 or values.shape == () else places[0]
             v = values_of(values)
             w = np.moveaxis(v, axis, 0) if len(places) == 1 and axis is not None and v.ndim == 2 else v
@@ -299,7 +299,7 @@ def without_nan(cases):
             o = {} if axis is None else {"axis": axis}
             if axis in (None, 2, -1):  # along these no line is without a number
                 if not np.isnan(a).all(axis).any():
-                    # Numpy takes NaN for an infinity, which may stand behind it.
+                    # Numpy treats NaN as an infinity, which may come after it.
                     lines = np.moveaxis(a, axis, -1) if axis is not None else a.reshape(1, -1)
                     best = lambda f, worst: np.array(
                         [

@@ -254,7 +254,7 @@ def torch_pad(x, pads, value=0.0):
 
 
 def convolve(x, w, pads, strides, dilation, groups):
-    # torch's gradient of some small convolutions refuses weights that lie otherwise.
+    # torch's gradient of some small convolutions refuses weights in another layout.
     return CONV[w.ndim - 2](
         torch_pad(x, pads).contiguous(), w.contiguous(), stride=strides, dilation=dilation, groups=groups
     )
@@ -347,7 +347,7 @@ def transposed_conv(cases, dtype, n, sizes, window, s, padding, d, groups, layou
     if padding == "SAME":
         out = [a * t for a, t in zip(sizes, s)]
         pads = pads_of("SAME", out, window, s, d)
-        # Where the kernel is smaller than the stride, SAME pads nothing and the last places get zeros.
+        # If the kernel is smaller than the stride, SAME pads nothing and the last elements get zeros.
     else:
         pads = pads_of(padding, sizes, window, s, d)
         out = [(a - 1) * t + w - sum(p) + e for a, t, w, p, e in zip(sizes, s, k, pads, extra)]
@@ -505,7 +505,7 @@ def further_pools(cases):
                 if n > 1:
                     of = lambda x: channels_last(means[n - 1](channels_first(x), window, stride, padding, ceil, True, 3))
                     cases.by_torch("avg_pool", [x], o | {"divisor": 3}, of, dtype, Ulp(4, 4, largest))
-        # Of windows that are longer than what there is.
+        # Windows that are longer than the operand.
         for n, sizes, window, stride, dilation in [(1, (2,), 3, 2, 1), (2, (1, 6), 2, 3, 1), (1, (3,), 2, 4, 3)]:
             x = cases.normals((2, *sizes, 2), dtype)
             o = {"window": [window], "strides": [stride], "ceil_mode": True} | ({"dilation": [dilation]} if dilation > 1 else {})

@@ -32,7 +32,7 @@ def transforms(cases):
             cases.by_torch(
                 "value_and_grad", [x], {}, lambda x: [s(x), f.grad(s)(x)], [dtype, dtype], both, grad_tolerance=slope
             )
-            pushed = [near, at_least_one(16)]  # whose terms may cancel, too
+            pushed = [near, at_least_one(16)]  # its terms may cancel, too
             for fn, t in [
                 ("vjp", lambda x, g: [vector_program(x), f.vjp(vector_program, x)[1](g)[0]]),
                 ("jvp", lambda x, g: list(f.jvp(vector_program, (x,), (g,)))),
@@ -173,7 +173,7 @@ def counts(cases, fn, operands, options, shares):
         "kind": fn.removeprefix("random::"),
     } | options
     want = np.round(shares * DRAWS)
-    # Where next to none are expected, a count is no normal variate: as unlikely as six sigmas, then.
+    # If almost none are expected, a count is not normal: the bound is then as unlikely as six sigmas.
     most = scipy.stats.binom.isf(scipy.stats.norm.sf(SIGMAS), DRAWS, shares)
     off = np.maximum(SIGMAS * np.sqrt(shares * (1 - shares) * DRAWS) + 1, most - want)
     cases.add(fn, operands, o, want, "i64", Within(off))

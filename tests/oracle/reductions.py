@@ -121,7 +121,7 @@ def given_dtypes(cases):
                 wide = terms.astype(WIDE) if is_float(to) else terms
                 work = {"dtype": WIDE if is_float(to) else STORED[to]}
                 near = Ulp(1, 8, np.sum(np.abs(wide), axis=axis)) if is_float(to) else EXACT
-                real = is_float(dtype) and to in (dtype, "f64")  # else the gradient too is rounded
+                real = is_float(dtype) and to in (dtype, "f64")  # otherwise the gradient is rounded too
                 run = lambda f: lambda y: f(y) if axis is None else f(y, axis)
                 cases.add("sum", [x], o, np.sum(terms, axis=axis, **work), to, near, run(torch.sum) if real else None)
                 cases.add("prod", [x], o, np.prod(terms, axis=axis, **work), to, Ulp(40) if is_float(to) else EXACT)

@@ -205,7 +205,7 @@ struct Counts {
   std::set<std::pair<std::string, std::string>> transforms;  // of functions
   int cases = 0, gradients = 0, compiled = 0, faulty = 0;
   std::map<std::string, int> faults;          // of each function
-  std::map<std::string, int> without_kernel;  // on the device that was asked for
+  std::map<std::string, int> without_kernel;  // on the requested device
 };
 
 // A GPU has nothing wider than f64 to compute special functions of f64 in: docs/cuda.md says how much that costs.

@@ -1,4 +1,4 @@
-// What the cases of elementwise functions call.
+// The table of elementwise functions for the cases.
 #include "cases.h"
 
 namespace oracle {

@@ -1,5 +1,5 @@
-// What the cases of functional.py and images.py call: torch.nn.functional's activations, normalisations, losses and
-// tables beyond those of table_networks.cpp, and what is done to images.
+// The table for functional.py and images.py: torch.nn.functional's activations, normalisations, losses and tables
+// beyond those of table_networks.cpp, and functions of images.
 #include <limits>
 
 #include "cases.h"

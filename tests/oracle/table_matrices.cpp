@@ -1,5 +1,5 @@
-// What the cases of linear algebra and Fourier transforms call. Complex results are given as two real ones, and vectors
-// that are unique up to a factor as what does not depend on it (matrices.py).
+// The table of linear algebra and Fourier transforms. Complex results are returned as two real ones, and vectors that
+// are unique up to a factor as quantities that do not depend on it (matrices.py).
 #include <limits>
 #include <stdexcept>
 

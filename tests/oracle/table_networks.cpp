@@ -1,4 +1,4 @@
-// What the cases of convolutions, pooling, normalisation, losses, activations, attention, layers and optimizers call.
+// The table of convolutions, pooling, normalisation, losses, activations, attention, layers and optimizers.
 #include <memory>
 
 #include "cases.h"

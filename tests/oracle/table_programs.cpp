@@ -1,13 +1,13 @@
-// What the cases of functional transforms, control flow and random draws call. Transforms and control flow run small
-// programs that generate.py has as well. Of random draws, counts and quantiles are compared with what the distribution
-// says: keys are fixed, so that a draw is the same at every run.
+// The table of functional transforms, control flow and random draws. Transforms and control flow run small programs
+// that generate.py has as well. For random draws, counts and quantiles are compared with the distribution's: keys are
+// fixed, so that a draw is the same in every run.
 #include "cases.h"
 
 namespace oracle {
 
 using namespace rill;
 
-// A vector function whose every output depends on every input, and a scalar one.
+// A vector function, each of whose outputs depends on every input, and a scalar one.
 static Tensor vector_program(const Tensor& x) { return tanh(x) * sum(x) + square(x) * reverse(x); }
 static Tensor scalar_program(const Tensor& x) { return sum(exp(x * 0.3) * reverse(x)) + prod(cos(x)); }
 
@@ -174,7 +174,7 @@ static void add_draws(Table& t) {
     t[std::string("random::") + name] = {[](const Call& c) -> Values {
       return {bincount(draw(c).astype(i64).reshape({-1}), {.length = c.integer("length", 2)})};
     }};
-  // Whatever the order, what is there stays there.
+  // In whatever order, the elements stay the same.
   for (const char* name : {"permutation", "shuffle"})
     t[std::string("random::") + name] = {[](const Call& c) -> Values { return {sort(draw(c), c.integer("axis", 0))}; }};
   t["random::bits"] = {[](const Call& c) -> Values { return {draw(c)}; }};

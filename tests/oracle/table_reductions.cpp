@@ -1,4 +1,4 @@
-// What the cases of reductions, statistics, cumulative functions and sorting call.
+// The table of reductions, statistics, cumulative functions and sorting.
 #include "cases.h"
 
 namespace oracle {

@@ -1,4 +1,4 @@
-// What the cases of creation, shaping, indexing and linear algebra call.
+// The table of creation, shaping, indexing and linear algebra.
 #include <stdexcept>
 
 #include "cases.h"
@@ -9,7 +9,7 @@ using namespace rill;
 
 static TensorOptions made(const Call& c) { return {c.dtype(), {}}; }
 
-// A C++ number as a user writes it: whole or not.
+// A C++ number as a user writes it: an integer or not.
 static detail::Number number(const Call& c, const char* name, int64_t otherwise) {
   if (!c.has(name)) return otherwise;
   if (c.options[name].is_number_integer()) return c.options[name].get<int64_t>();

@@ -120,7 +120,7 @@ void add_draws(Table& t) {
       const Tensor x = draw(c).astype(f64).reshape({-1});
       return {quantile(x, tensor(c.numbers("q"))), mean(x)};
     }};
-  // How often each of 0, 1, ... was drawn, and what is beyond not at all.
+  // How often each of 0, 1, ... was drawn; larger ones are not counted.
   for (const char* name : {"poisson", "binomial", "geometric"})
     t[std::string("random::") + name] = {[](const Call& c) -> Values {
       const int64_t length = c.integer("length", 2);

@@ -8,7 +8,7 @@ using namespace rill;
 
 namespace {
 
-// A case's tensors, as the function that is traced gets them: those of arguments_of(), apart again.
+// A case's tensors, as the traced function gets them: those of arguments_of(), separated again.
 struct Given {
   Values operands, tangents, cotangents, batch;
 };
@@ -30,7 +30,7 @@ Tensor weighted(const Tensor& weights, const Tensor& y) {
   return is_complex(y.dtype()) ? sum(real(weights) * (square(real(y)) + square(imag(y)))) : sum(weights * square(y));
 }
 
-// The function of the operands that a case differentiates, and the scalar of which it wants gradients.
+// The function of the operands that a case differentiates, and the scalar whose gradients it checks.
 class Program {
  public:
   Program(const Case& c, const Entry& entry, Given given) : case_(c), entry_(entry), given_(std::move(given)) {}
@@ -60,7 +60,7 @@ class Program {
   const Given given_;
 };
 
-// With another tensor in place i.
+// With another tensor at index i.
 Values with(Values x, size_t i, const Tensor& t) {
   x[i] = t;
   return x;
@@ -103,7 +103,7 @@ template <class... T>
 Values list_of(const std::tuple<T...>& x) {
   return std::apply([](const auto&... each) { return Values{each...}; }, x);
 }
-// Of each result, the Jacobians by all arguments, one after the other.
+// For each result, the Jacobians by all arguments, one after the other.
 template <class Rows>
 Values joined(const std::vector<Rows>& results) {
   Values out;
@@ -136,7 +136,7 @@ auto tuple_of(const Values& x, std::index_sequence<i...>) {
   return std::tuple(x.at(i)...);
 }
 
-// The function of as many arguments, derivatives by their numbers.
+// The function with so many arguments; derivatives by their indices.
 template <size_t... i>
 Values of_arguments(const Case& c, const Program& f, const Given& given, const std::string& name,
                     std::index_sequence<i...> numbers) {

@@ -14,8 +14,8 @@ import torch
 import opinions
 from judge import EQUAL, EXACT, Operand, Ulp, Within, is_float, largest, of_terms
 
-SMALL, MEDIUM = 12, 40  # elements of what is differentiated; medium ones where a function has no small case
-# What is not mapped: the size of the result depends on values.
+SMALL, MEDIUM = 12, 40  # elements of differentiated operands; medium ones if a function has no small case
+# Not mapped: the size of the result depends on values.
 SIZED_BY_VALUES = {"boolean_mask", "index by mask"} | {
     "sparse matmul sparse", "sparse multiply sparse", "sparse coalesce", "sparse slice"
 }
@@ -137,7 +137,7 @@ class Transforms:
         self.cases, self.rng = cases, np.random.default_rng([cases.seed, 12])  # of its own: the others stay as they are
         self.seen, self.functions, self.refused = set(), set(), collections.Counter()
         self.by_rows, self.opinions = collections.Counter(), set()
-        self.every = False  # take all that come
+        self.every = False  # uses all cases
 
     def __call__(self, fn, operands, options, torch_fn, dtypes, tolerances, grad_tolerance):
         places = [i for i, o in enumerate(operands) if o.grad and o.layout != "weak"]
@@ -174,7 +174,7 @@ class Transforms:
             rows = [o if a is None else Operand(np.stack([o.wide, o.wide * more], a), o.dtype) for o, a in zip(x, axes)]
             try:
                 y = [t for row in f.rows([o.torch() for o in rows], axes) for t in f(*row)]
-            except RuntimeError:  # out of the domain
+            except RuntimeError:  # outside of the domain
                 continue
             if all(torch.isfinite(t).all() for t in y):
                 break

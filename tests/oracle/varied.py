@@ -77,7 +77,7 @@ def pools(cases):
         if any(s + sum(p) < k for s, p, k in zip(sizes, pads, window)):
             continue
         count, first = bool(cases.rng.integers(2)), layout == "nchw"
-        # Windows of padding alone have no mean and no largest element.
+        # Windows that contain only padding have no mean and no largest element.
         if any((s + sum(p) - k) // t * t >= s + p[0] for s, p, k, t in zip(sizes, pads, window, strides)):
             continue
         x = cases.normals((2, 3, *sizes) if first else (2, *sizes, 3), dtype)
