@@ -36,11 +36,15 @@ class SparseTensor {
 
   bool defined() const { return values_.defined(); }  // false for an undefined one, of which all else throws
   // The indices of the listed elements: i64 [nnz, ndim].
-  const Tensor& indices(Where where = Where::current()) const { return checked(where).indices_; }
+  const Tensor& indices(Where where = Where::current()) const& { return checked(where).indices_; }
   // The listed elements: [nnz].
-  const Tensor& values(Where where = Where::current()) const { return checked(where).values_; }
+  const Tensor& values(Where where = Where::current()) const& { return checked(where).values_; }
   // Of all of it.
-  const Shape& shape(Where where = Where::current()) const { return checked(where).shape_; }
+  const Shape& shape(Where where = Where::current()) const& { return checked(where).shape_; }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  Tensor indices(Where where = Where::current()) const&& { return indices(where); }
+  Tensor values(Where where = Where::current()) const&& { return values(where); }
+  Shape shape(Where where = Where::current()) const&& { return shape(where); }
   DType dtype(Where where = Where::current()) const { return checked(where).values_.dtype(); }  // of the elements
   int ndim(Where where = Where::current()) const { return int(checked(where).shape_.size()); }  // the number of axes
   // How many elements are listed, zeros and duplicates among them.

@@ -96,7 +96,7 @@ class Tensor : public detail::OtherNames {
   using OtherNames::astype, OtherNames::data, OtherNames::dim, OtherNames::item, OtherNames::reshape, OtherNames::shape,
       OtherNames::size, OtherNames::to_vector;
   // The size of each axis.
-  const Shape& shape(Where where = Where::current()) const { return checked(where).spec.shape; }
+  const Shape& shape(Where where = Where::current()) const& { return checked(where).spec.shape; }
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
   Size dim(Axis axis, Where where = Where::current()) const;
   // The type of the elements.
@@ -108,13 +108,17 @@ class Tensor : public detail::OtherNames {
   // The number of elements.
   Size size(Where where = Where::current()) const { return checked(where).spec.shape.numel(); }
   // Shape, dtype and device.
-  const Spec& spec(Where where = Where::current()) const { return checked(where).spec; }
+  const Spec& spec(Where where = Where::current()) const& { return checked(where).spec; }
   // The distance between neighbouring elements along each axis, in elements.
-  const Strides& strides(Where where = Where::current()) const {
+  const Strides& strides(Where where = Where::current()) const& {
     if (checked(where).trace) [[unlikely]]
       look_at_sizes();
     return rep_->strides;
   }
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  Shape shape(Where where = Where::current()) const&& { return shape(where); }
+  Spec spec(Where where = Where::current()) const&& { return spec(where); }
+  Strides strides(Where where = Where::current()) const&& { return strides(where); }
   // Whether the elements lie row-major without gaps.
   bool is_contiguous(Where where = Where::current()) const;
   // Whether it stands for a value of a graph that is being traced, and has no elements to read.

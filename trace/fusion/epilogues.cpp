@@ -94,7 +94,7 @@ void run_epilogue(const KernelArgs& args) {
     if (p.product->cpu_with_tail(dense, {steps.data(), steps.size()})) return;
     steps.pop_back();
   }
-  if (!p.product->cpu_with_tail(dense, {steps.data(), steps.size()})) run_in_turn(p, args);
+  if (!p.product->cpu_with_tail(dense, {steps.data(), steps.size()})) run_steps(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});

@@ -71,12 +71,12 @@ Tensors norm_gradients(In in, AttrsView attrs) {
   const NormParams& p = attrs.as<NormParams>();
   const Norm norm(in[0], p.axis, by_channel);
   const Tensor &x = in[0], &g = in[4];
-  const Tensor d = x - norm.broadcast(in[2]), r = 1 / sqrt(norm.broadcast(in[3]) + p.epsilon), h = d * r;
+  const Tensor d = x - norm.spread(in[2]), r = 1 / sqrt(norm.spread(in[3]) + p.epsilon), h = d * r;
   const Tensor w = g * reshape(in[1], norm.parameters);
   Tensor n = ones({}, {.dtype = x.dtype()});
   if (!norm.nothing) n = sum(ones_like(x), norm.axes, true);
   const Tensor dx =
-      r * (w - norm.averaged(w) - h * norm.averaged(w * h)) + norm.broadcast(in[5]) / n + 2 * norm.broadcast(in[6]) * d / n;
+      r * (w - norm.averaged(w) - h * norm.averaged(w * h)) + norm.spread(in[5]) / n + 2 * norm.spread(in[6]) * d / n;
   const auto to_parameter = [&](const Tensor& t) { return reshape(sum_to(t, norm.parameters), in[1].shape()); };
   return {dx, to_parameter(g * h), to_parameter(g)};
 }
