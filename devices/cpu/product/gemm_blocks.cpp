@@ -180,7 +180,9 @@ void add_bias(const T* bias, const T* from, int64_t from_m, T* to, int64_t to_m,
     }
   }
 }
-inline bool is_bias(const TailStep& s) { return s.kind == TailStep::Kind::add && s.broadcast == TailStep::Broadcast::row; }
+inline bool is_bias(const TailStep& s) {
+  return s.kind == TailStep::Kind::add && s.broadcast == TailStep::Broadcast::row;
+}
 
 // A tile of C that begins in row i, column j; `c` is all of C, whose rows have n elements.
 template <class T>
@@ -262,15 +264,11 @@ struct Task {
 template <class T>
 constexpr bool fetches_tail = strip_width<T> * sizeof(T) > 128;
 
-// What the tail of a tile at row i, column j of C reads and writes beside the sums: mostly it left the caches long ago.
+// Prefetches what the tail of a tile at row i, column j of C writes, which has mostly left the caches long ago. (Where
+// the tail reads C, that is the same memory.)
 template <class T>
 void fetch_tail(const Task<T>& t, int64_t i, int64_t j, int64_t rows, int64_t columns) {
-  const int64_t step = t.p.g.n, at = i * step + j;
-  if (t.sums_m == 0) fetch(t.p.c + at, step, rows, columns);
-  const GemmTail& tail = t.p.tail;
-  for (size_t s = 0; s < tail.steps.size(); ++s)
-    if (tail.steps[s].broadcast == TailStep::Broadcast::in_place && tail.operands[s] != t.p.c)
-      fetch(static_cast<const T*>(tail.operands[s]) + at, step, rows, columns);
+  if (t.sums_m == 0) fetch(t.p.c + i * t.p.g.n + j, t.p.g.n, rows, columns);
 }
 
 // Rows [i, i + rows) and columns [j, j + columns) of the task.
