@@ -112,13 +112,13 @@ T scaled_erfc_derivative(int n, T x) {
   return product;
 }
 
-// Records of two operands, the order n and x.
+// Records of two operands, the order n (order_of) and x.
 #define RILL_DERIVATIVES(Name, of_order) \
   struct Name {                          \
     template <class T>                   \
     static T call(T order, T x) {        \
-      const int n = int(order);          \
-      return of_order;                   \
+      const int n = order_of(order);     \
+      return n >= 0 ? of_order : nan<T>; \
     }                                    \
   };
 RILL_DERIVATIVES(ScaledI0Derivative, scaled_i_derivative(n, 0, x))

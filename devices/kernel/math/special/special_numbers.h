@@ -9,6 +9,12 @@ namespace rill::special {
 
 template <class T>
 constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+// An operand that says how often something is differentiated: a whole number from 0 to 170, beyond which n! is no f64; else -1.
+template <class T>
+int order_of(T n) {
+  const int order = n >= 0 && n <= T(170) ? int(n) : -1;
+  return order >= 0 && T(order) == n ? order : -1;
+}
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 constexpr long double pi = 3.14159265358979323846264338327950288L, euler = 0.577215664901532860606512090082402431L;

@@ -59,7 +59,8 @@ T polygamma_difference(int n, T x, T h) {
 struct PolygammaDrop {
   template <class T>
   static T call(T n, T x, T h) {
-    return polygamma_difference(int(n), x, h);
+    const int order = order_of(n);
+    return order >= 0 ? polygamma_difference(order, x, h) : nan<T>;
   }
 };
 
