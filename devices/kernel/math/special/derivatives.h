@@ -87,13 +87,14 @@ T dawson_derivative(int n, T x) {
   return x < 0 && n % 2 == 0 ? -y : y;
 }
 
-// Of y = erfcx(x), by y' = 2 x y - 2 / sqrt(pi) and y^(k + 1) = 2 x y^(k) + 2 k y^(k - 1), which cancel for large x:
-// from 2 on by the ratios of neighbours i^k erfc(x), a continued fraction (DLMF 7.18.4 and 7.18.7).
+// Of y = erfcx(x), by y' = 2 x y - 2 / sqrt(pi) and y^(k + 1) = 2 x y^(k) + 2 k y^(k - 1), which cancel for large x: from
+// 2 on (where T has no digits to spare, from 1 on) by the ratios of neighbours i^k erfc(x), a continued fraction (DLMF
+// 7.18.4 and 7.18.7).
 template <class T>
 T scaled_erfc_derivative(int n, T x) {
   const T two_over_root = T(1.12837916709551257389615890312154517L);
   if (std::isnan(x)) return x;
-  if (x < 2) {
+  if (x < T(sizeof(T) > 8 ? 2 : 1)) {
     T before = scalar_math::scaled_erfc(x);
     if (n == 0) return before;
     T y = 2 * x * before - two_over_root;
