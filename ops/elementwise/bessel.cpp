@@ -12,12 +12,9 @@ using namespace special;
 // The derivative of j1, whose own, by functions of other orders (DLMF 10.6.1), does not cancel near 0.
 RILL_LONG_UNARY(j1_slope, J1Slope, double, "the derivative of j1", 0.25 * (jv(3, x) - 3 * j1(x)),
                 (unary_samples<-2000, 2000>), 2, "")
-namespace {
-Tensor run_slope(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
-}  // namespace
 
 RILL_LONG_UNARY(j0, J0, double, "Bessel function J0", -j1(x), (unary_samples<-2000, 2000>), 2, "BesselJ0")
-RILL_LONG_UNARY(j1, J1, double, "Bessel function J1", run_slope(j1_slope_op, x), (unary_samples<-2000, 2000>), 2,
+RILL_LONG_UNARY(j1, J1, double, "Bessel function J1", slope_at(j1_slope_op, x), (unary_samples<-2000, 2000>), 2,
                 "BesselJ1")
 RILL_LONG_UNARY(y0, Y0, double, "Bessel function Y0", -y1(x), (unary_samples<20, 2000>), 2, "BesselY0")
 RILL_LONG_UNARY(y1, Y1, double, "Bessel function Y1", y0(x) - y1(x) / x, (unary_samples<20, 2000>), 2, "BesselY1")

@@ -1,8 +1,13 @@
-// The records of derivatives of any order (derivative_records.cpp). For ops/*.cpp only.
+// The records of derivatives: first ones that are ops of their own, and those of any order (derivative_records.cpp). For
+// ops/*.cpp only.
 #pragma once
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill::elementwise {
+
+// The derivative whose record is `op`, at x.
+inline Tensor slope_at(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
 
 // The n-th derivative at x, n >= 1, whose own is the next one.
 #define RILL_DERIVATIVE(fn) Tensor fn##_derivative(const Tensor& n, const Tensor& x);

@@ -22,7 +22,6 @@ Tensor sine_over(const Tensor& x) {
   const Tensor near = where(is_near, x, 0), far = where(is_near, 1, x);
   return where(is_near, sinc(near / std::numbers::pi), sin(far) / far);
 }
-Tensor fresnel_slope(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
 
 }  // namespace
 
@@ -38,13 +37,13 @@ RILL_LONG_UNARY(cosine_integral, CosineIntegral, long double,
 RILL_LONG_UNARY(dawsn, Dawson, long double, "Dawson's integral: e^(-x^2) times the integral of e^(t^2) from 0 to x",
                 dawsn_derivative(1, x), (unary_samples<-800, 800>), 2, "Dawsn")
 RILL_LONG_UNARY(fresnel_sine_slope, FresnelSineSlope, long double, "sin(pi x^2 / 2)",
-                std::numbers::pi* x* fresnel_slope(fresnel_cosine_slope_op, x), (unary_samples<-500, 500>), 2, "")
+                std::numbers::pi* x* slope_at(fresnel_cosine_slope_op, x), (unary_samples<-500, 500>), 2, "")
 RILL_LONG_UNARY(fresnel_cosine_slope, FresnelCosineSlope, long double, "cos(pi x^2 / 2)",
-                -std::numbers::pi* x* fresnel_slope(fresnel_sine_slope_op, x), (unary_samples<-500, 500>), 2, "")
+                -std::numbers::pi* x* slope_at(fresnel_sine_slope_op, x), (unary_samples<-500, 500>), 2, "")
 RILL_LONG_UNARY(fresnel_sine, FresnelSine, long double, "Fresnel's integral of sin(pi t^2 / 2) from 0 to x",
-                fresnel_slope(fresnel_sine_slope_op, x), (unary_samples<-500, 500>), 2, "FresnelSin")
+                slope_at(fresnel_sine_slope_op, x), (unary_samples<-500, 500>), 2, "FresnelSin")
 RILL_LONG_UNARY(fresnel_cosine, FresnelCosine, long double, "Fresnel's integral of cos(pi t^2 / 2) from 0 to x",
-                fresnel_slope(fresnel_cosine_slope_op, x), (unary_samples<-500, 500>), 2, "FresnelCos")
+                slope_at(fresnel_cosine_slope_op, x), (unary_samples<-500, 500>), 2, "FresnelCos")
 
 Tensor exp1(const Tensor& x, Where where) { return long_call(exp1_op, {&x}, where); }
 Tensor expi(const Tensor& x, Where where) { return long_call(expi_op, {&x}, where); }

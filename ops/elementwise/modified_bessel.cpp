@@ -285,10 +285,6 @@ RILL_SLOPE(i1e, special::scaled_i_derivative<long double>(1, 1, x), i1e_derivati
 RILL_SLOPE(erfcx, special::scaled_erfc_derivative<long double>(1, x), erfcx_derivative(2, x), -300, 900, 24)
 #undef RILL_SLOPE
 
-namespace {
-Tensor slope_at(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
-}  // namespace
-
 RILL_FLOAT_UNARY(i0, "modified Bessel function I0", float_set, ref::floats, bessel_i(0, x), chain(a, i1(x)), IN,
                  SAMPLES(-1200, 1200), 6, "", "BesselI0")
 RILL_FLOAT_UNARY(i1, "modified Bessel function I1", float_set, ref::floats, bessel_i(1, x),

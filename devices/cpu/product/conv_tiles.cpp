@@ -13,7 +13,7 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include "rill/devices/kernel/vectors.h"
+#include "rill/devices/cpu/product/gemm_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
@@ -22,7 +22,6 @@ using namespace rill::HWY_NAMESPACE;
 
 // As many sums as leave registers for a row of B and an element of A.
 constexpr bool many_registers = vector_registers == 32;
-constexpr int tile_vectors = many_registers ? 4 : 2;
 constexpr int most_rows(int vectors) { return vectors == 1 || (many_registers && vectors == 2) ? 12 : 6; }
 
 // R rows from `row` on and V vectors of columns.
@@ -227,12 +226,6 @@ ChannelTile tile_of_row(const ConvChannels& c, int64_t row) {
   if (t.down > 0)
     t.x += (image * c.in[0] + line * c.stride[0] - c.lo[0] + down.first * c.dilation[0]) * c.in[1] * c.channels;
   return t;
-}
-
-template <class V>
-HWY_INLINE V relu_of(V x) {  // NaN stays
-  const hn::DFromV<V> d;
-  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
 }
 
 // --- A window of three taps that moves by one pixel ---

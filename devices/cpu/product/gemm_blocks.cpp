@@ -110,11 +110,6 @@ constexpr Tiles<T> tiles;
 
 // --- The tail --------------------------------------------------------------------------------------------------------
 
-template <class D>
-HWY_INLINE hn::Vec<D> relu_of(D d, hn::Vec<D> x) {  // NaN stays
-  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
-}
-
 // V vectors of a row of C from element `at` on, of which `last` lanes of the last count: the sums `from`, then each
 // step.
 template <int V, class T>
@@ -129,7 +124,7 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
   for (size_t s = 0; s < tail.steps.size(); ++s) {
     const TailStep step = tail.steps[s];
     if (step.kind == TailStep::Kind::relu) {
-      RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = relu_of(d, x[v]);
+      RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = relu_of(x[v]);
       break;
     }
     const T* p = static_cast<const T*>(tail.operands[s]);
@@ -176,7 +171,7 @@ void add_bias(const T* bias, const T* from, int64_t from_m, T* to, int64_t to_m,
   for (int64_t r = 0; r < rows; ++r, from += from_m, to += to_m) {
     RILL_UNROLL for (int v = 0; v < tile_vectors; ++v) {
       const auto x = hn::Add(hn::LoadU(d, from + v * lanes), b[v]);
-      hn::StoreU(relu ? relu_of(d, x) : x, d, to + v * lanes);
+      hn::StoreU(relu ? relu_of(x) : x, d, to + v * lanes);
     }
   }
 }

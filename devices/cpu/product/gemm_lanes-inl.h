@@ -1,5 +1,5 @@
-// What rill's own matrix products share for each instruction set: how many registers a tile may take, and copies of
-// turned matrices.
+// What rill's own matrix products and convolutions share for each instruction set: how many registers a tile may take, relu
+// of its sums, and copies of turned matrices.
 #include <cstring>
 
 #include "rill/devices/cpu/product/gemm.h"
@@ -23,6 +23,12 @@ using namespace rill::HWY_NAMESPACE;
 // A tile holds up to 6 rows; with 32 vector registers 4 vectors a row (24 sums, 4 of B, 1 of A), with 16 two.
 constexpr int tile_rows = few_rows;
 constexpr int tile_vectors = vector_registers == 32 ? 4 : 2;
+
+// max(x, 0); NaN stays.
+template <class V>
+HWY_INLINE V relu_of(V x) {
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(hn::DFromV<V>())), x);
+}
 
 #if HWY_TARGET != HWY_SCALAR
 // 16 bytes of each of several lines: in each block of 16 bytes, those of a line as many lines on as it has elements.
