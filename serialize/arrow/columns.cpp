@@ -385,7 +385,7 @@ int64_t Batch::next_count() {
   const auto* counts = meta_.variadic_counts();
   if (!counts || counts_ >= counts->size())
     source_.reject("a record batch does not say how many buffers its views have");
-  const int64_t n = counts->Get(counts_++), all = meta_.buffers() ? int64_t(meta_.buffers()->size()) : 0;
+  const int64_t n = item(*counts, counts_++), all = meta_.buffers() ? int64_t(meta_.buffers()->size()) : 0;
   if (n < 0 || n > all) source_.reject(fmt::format("a column of views has {} buffers, of {}", n, all));
   return n;
 }

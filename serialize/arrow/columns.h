@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "arrow_generated.h"
@@ -15,9 +16,10 @@
 
 namespace rill::arrow {
 
-// A copy of a list's struct: flatbuffers does not check that those of a damaged file are aligned.
-template <class T>
-T item(const flatbuffers::Vector<const T*>& list, uint32_t i) {
+// A copy of element i of a list of structs or numbers, which is how all such lists are read: flatbuffers does not check that
+// those of a damaged file are aligned.
+template <class Element, class T = std::remove_const_t<std::remove_pointer_t<Element>>>
+T item(const flatbuffers::Vector<Element>& list, uint32_t i) {
   T copy;
   std::memcpy(&copy, list.Data() + size_t(i) * sizeof(T), sizeof(T));
   return copy;
