@@ -1,5 +1,5 @@
 // Devices of several processes that exchange memory by a library of their own, without the host: GPUs by NCCL. Who calls
-// it sees to it that all members of a group begin the same exchanges in the same order (distribute/device_calls.cpp).
+// it sees to it that all members of a group begin the same exchanges in the same order (distribute/engine/device_calls.cpp).
 //
 // What is exchanged moves beside the device's work, in the order of the calls: it comes after what the device was given to
 // do before, and what it is given later comes after it where Exchange::order_work() was called. Start at DeviceExchanges.

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "rill/distribute/calls.h"
-#include "rill/distribute/pending.h"
+#include "rill/distribute/engine/calls.h"
+#include "rill/distribute/engine/pending.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/listeners.h"

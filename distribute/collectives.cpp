@@ -1,6 +1,6 @@
 // The records of the collectives, and the functions that call them. How data moves is in calls.cpp, and how ranks agree on
 // a call in world.cpp. Start at all_reduce.
-#include "rill/distribute/calls.h"
+#include "rill/distribute/engine/calls.h"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 
 #include "rill/devices/params/read_attrs.h"
 #include "rill/devices/registry.h"
-#include "rill/distribute/device_calls.h"
-#include "rill/distribute/pending.h"
-#include "rill/distribute/sums.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/device_calls.h"
+#include "rill/distribute/engine/pending.h"
+#include "rill/distribute/engine/sums.h"
+#include "rill/distribute/engine/world.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "rill/distribute/calls.h"
+#include "rill/distribute/engine/calls.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 

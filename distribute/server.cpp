@@ -13,9 +13,9 @@
 
 #include "rill/devices/driver.h"
 #include "rill/devices/params/read_attrs.h"
-#include "rill/distribute/calls.h"
+#include "rill/distribute/engine/calls.h"
+#include "rill/distribute/engine/world.h"
 #include "rill/distribute/sharded.h"
-#include "rill/distribute/world.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "rill/distribute/pending.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/pending.h"
+#include "rill/distribute/engine/world.h"
 
 namespace rill::distribute {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "rill/devices/driver.h"
-#include "rill/distribute/pending.h"
+#include "rill/distribute/engine/pending.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 

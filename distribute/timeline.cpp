@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rill/distribute/collectives.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/world.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/json_string.h"
 

@@ -58,7 +58,7 @@ PUBLIC = [
     ("Training (rill/train.h)", ["train/loop.h", "train/core.h", "train/callbacks.h", "train/history.h", "train/ranks.h", "train/search.h",
                                 "train/estimators.h", "train/monitored.h"]),
     ("Many processes (rill/distribute.h)", ["distribute/session.h", "distribute/collectives.h", "distribute/tape.h",
-                                            "distribute/model.h", "distribute/mesh.h", "distribute/layers.h", "distribute/sharded.h", "distribute/server.h",
+                                            "distribute/model.h", "distribute/parallel/mesh.h", "distribute/parallel/layers.h", "distribute/sharded.h", "distribute/server.h",
                                             "distribute/timeline.h"]),
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h", "data/vocabulary.h"]),
     ("Feature columns (rill/data.h)", ["data/features.h"]),

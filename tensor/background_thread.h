@@ -2,6 +2,7 @@
 // child of fork() has none of its parent's.
 #pragma once
 #include <cstdint>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@ class BackgroundThread {
   // Runs `f` on a new thread. False where there is none to be had: `f` has not run then.
   template <class F>
   bool start(F f) {
+    join();
     try {
       thread_ = std::thread(std::move(f));
     } catch (const std::system_error&) {
@@ -25,10 +27,12 @@ class BackgroundThread {
   }
   // Whether it was started in this process, and not joined yet.
   bool is_here() const { return thread_.joinable() && fork_ == fork_count(); }
-  // Returns when it has ended. A thread of the parent's is forgotten: nobody can wait for it here.
+  bool is_current() const { return thread_.get_id() == std::this_thread::get_id(); }
+  // Returns when it has ended. A thread of the parent's is forgotten, without a call to the system: here, a thread of
+  // this process may have its id.
   void join() {
     if (is_here()) thread_.join();
-    else if (thread_.joinable()) thread_.detach();
+    else new (&thread_) std::thread;
   }
 
  private:

@@ -9,9 +9,9 @@
 #include <cstdio>
 
 #include "rill/data/stage.h"
-#include "rill/distribute/mesh.h"
 #include "rill/distribute/model.h"
-#include "rill/distribute/part_norms.h"
+#include "rill/distribute/parallel/mesh.h"
+#include "rill/distribute/parallel/part_norms.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"

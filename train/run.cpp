@@ -11,7 +11,7 @@
 
 #include "rill/data/stage.h"
 #include "rill/distribute/model.h"
-#include "rill/distribute/part_norms.h"
+#include "rill/distribute/parallel/part_norms.h"
 #include "rill/distribute/sharded.h"
 #include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"

@@ -20,6 +20,7 @@
 #include "forks.h"
 #include "needs.h"
 #include "rill/rill.h"
+#include "rill/tensor/background_thread.h"
 #include "rill/trace/jit.h"
 
 using namespace rill;
@@ -177,6 +178,25 @@ TEST_CASE("a thread other than the first may fork") {
     parallel_work();
     status = status_of_child([&] { return is_parallel_work(want) && array_equal(traced_work(), traced); });
   }).join();
+  CHECK(status == 0);
+}
+
+TEST_CASE("a child of fork() forgets its parent's threads, and waits for its own") {
+  std::atomic<bool> is_over = false;
+  BackgroundThread parents;
+  REQUIRE(parents.start([&] { is_over.wait(false); }));
+  const int status = status_of_child([&] {
+    // The system may give the child's thread the memory, and so the id, of the parent's.
+    BackgroundThread own;
+    bool has_run = false;
+    if (parents.is_here() || !own.start([&] { has_run = true; })) return false;
+    parents.join();
+    own.join();
+    return has_run && parents.start([&] { has_run = false; }) && (parents.join(), !has_run);
+  });
+  is_over = true;
+  is_over.notify_all();
+  parents.join();
   CHECK(status == 0);
 }
 

@@ -12,12 +12,11 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <new>
-#include <thread>
 
 #include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
+#include "rill/tensor/background_thread.h"
 #include "rill/tensor/fork_condition.h"
 #include "rill/tensor/settings.h"
 #include "rill/tensor/text.h"
@@ -47,40 +46,42 @@ class Worker {
       jobs_.clear();
     }
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
   }
-  void add(Job job) {
+  // False where no thread can be had to do it.
+  bool add(Job job) {
     std::lock_guard lock(mutex_);
-    if (stop_) return;
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    if (stop_) return true;
+    if (!has_thread()) return false;
     jobs_.push_back(std::move(job));
     changed_.notify_all();
+    return true;
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    // A child of fork() inherits the queue, but not the thread.
-    if (!stop_ && !thread_.joinable() && !jobs_.empty()) thread_ = std::thread([this] { work(); });
+    // A child of fork() inherits the queue, but not the thread. Without one, those graphs stay eager.
+    if (!stop_ && !jobs_.empty() && !has_thread()) return;
     changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
   }
 
-  // Around a fork(): the child inherits the thread's state without the thread, so the thread must be idle, and the
-  // child must forget it. Jobs waiting in the child are compiled when it traces again.
+  // Around a fork(): the child inherits the thread's state without the thread, so the thread must be idle. Jobs waiting in
+  // the child are compiled when it traces again.
   void before_fork() {
     std::unique_lock lock(mutex_);
     ++forking_;
-    if (thread_.get_id() != std::this_thread::get_id()) changed_.wait(lock, [this] { return !busy_; });
+    if (!thread_.is_current()) changed_.wait(lock, [this] { return !busy_; });
   }
   void after_fork(bool is_child) {
-    if (is_child) {
-      new (&thread_) std::thread;
-      busy_ = false;
-    }
+    if (is_child) busy_ = false;
     const std::lock_guard lock(mutex_);
     forking_ = is_child ? 0 : forking_ - 1;
     changed_.notify_all();
   }
 
  private:
+  bool has_thread() {
+    return thread_.is_here() || thread_.start([this] { work(); });
+  }
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -103,7 +104,7 @@ class Worker {
   std::deque<Job> jobs_;
   bool busy_ = false, stop_ = false;
   int forking_ = 0;  // threads that are about to fork
-  std::thread thread_;
+  BackgroundThread thread_;
 };
 
 // Constructed after everything that compiling needs (the memory cache of kernels), so that it is destroyed first.
@@ -170,12 +171,11 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
     worker();  // constructed before what waits for it
     static thread_local EndWithMain end;
     static_cast<void>(end);
-    try {
-      worker().add([job = std::weak_ptr<Tiers>(tiers)] {
-        if (auto tiers = job.lock()) tiers->compile();
-      });
-    } catch (const std::system_error& e) {
-      tiers->why_eager_ = fmt::format("no thread to compile on could be started ({})", e.what());
+    const bool is_taken = worker().add([job = std::weak_ptr<Tiers>(tiers)] {
+      if (auto tiers = job.lock()) tiers->compile();
+    });
+    if (!is_taken) {
+      tiers->why_eager_ = "no thread to compile on could be started";
       tiers->done_ = true;
     }
   }

@@ -1,5 +1,5 @@
 // Sums over the members of a group, in the order of the tree that distribute/collectives.h promises, with the bits of
-// distribute/sums.cpp: numbers T are added as A, and a mean is divided as A.
+// distribute/engine/sums.cpp: numbers T are added as A, and a mean is divided as A.
 namespace rill::cuda {
 
 using scalar_math::Complex;

@@ -60,14 +60,17 @@ T scaled_k_derivative(int n, int order, T x) {
   return x < 25 ? scaled_k_integral(order, x, n) : std::sqrt(T(pi) / 2) * hankel_derivative(n, order, 1, x);
 }
 
-// Of Dawson's integral F, by F' = 1 - 2 x F and F^(k + 1) = -2 x F^(k) - 2 k F^(k - 1); from 7 on by the expansion of
-// F, the sum of (2 k - 1)!! / (2^(k + 1) x^(2 k + 1)), whose least term is e^-49 of the first there.
+// Of Dawson's integral F, by F' = 1 - 2 x F and F^(k + 1) = -2 x F^(k) - 2 k F^(k - 1) where that cancels little; by
+// dawson_sum() beyond, for orders up to 14, whose weights are small enough; far out by the expansion of F, the sum of
+// (2 k - 1)!! / (2^(k + 1) x^(2 k + 1)), whose least term is e^-(x^2) of the first.
 template <class T>
 T dawson_derivative(int n, T x) {
   if (n == 0 || std::isnan(x)) return Dawson::call(x);
   const T a = std::abs(x);
   T y = 0;
-  if (a < 7) {
+  if (n <= 14 && a >= 1 + T(n) / 6 && a < 7 + T(n) / 4) {
+    y = dawson_sum(n, a);
+  } else if (a < 7) {
     T before = Dawson::call(a);
     y = 1 - 2 * a * before;
     for (int k = 1; k < n; ++k) {

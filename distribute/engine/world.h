@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "rill/distribute/mail.h"
+#include "rill/distribute/engine/mail.h"
 #include "rill/distribute/mpi/plug_in.h"
 #include "rill/distribute/session.h"
 #include "rill/tensor/callback.h"

@@ -1,6 +1,6 @@
 // See shards.h. A unit's parts are gathered as one tensor, [ranks, elements], from which its parameters are cut. While
 // the unit runs, UnitAnswers returns them when they are read. Start at Shards::run.
-#include "rill/distribute/shards.h"
+#include "rill/distribute/parallel/shards.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include <set>
 
 #include "rill/autodiff/transforms.h"
-#include "rill/distribute/part_norms.h"
-#include "rill/distribute/parts.h"
-#include "rill/distribute/pending.h"
+#include "rill/distribute/engine/pending.h"
+#include "rill/distribute/parallel/part_norms.h"
+#include "rill/distribute/parallel/parts.h"
 #include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scopes.h"

@@ -1,13 +1,13 @@
 // See experts.h. Tokens are in slots, [experts, slots, width], of which part j goes to rank j.
-#include "rill/distribute/experts.h"
+#include "rill/distribute/parallel/experts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "rill/distribute/part_norms.h"
-#include "rill/distribute/parts.h"
+#include "rill/distribute/parallel/part_norms.h"
+#include "rill/distribute/parallel/parts.h"
 #include "rill/nn/layers/common.h"
 #include "rill/nn/layers/expert_choice.h"
 #include "rill/ops/ops.h"

@@ -1,7 +1,7 @@
 // See pipeline.h. All stages follow the same table, tick by tick: first each does its work, then the results of the
 // tick are passed on, by sends and receives in one order that all know. So there is no deadlock. Start at
 // StageRun::run.
-#include "rill/distribute/pipeline.h"
+#include "rill/distribute/parallel/pipeline.h"
 
 #include <fmt/format.h>
 

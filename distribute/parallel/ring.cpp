@@ -1,5 +1,5 @@
 // See ring.h.
-#include "rill/distribute/ring.h"
+#include "rill/distribute/parallel/ring.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "rill/autodiff/recompute.h"
 #include "rill/distribute/async.h"
-#include "rill/distribute/parts.h"
+#include "rill/distribute/parallel/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {

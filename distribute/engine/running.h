@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "rill/distribute/calls.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/calls.h"
+#include "rill/distribute/engine/world.h"
 #include "rill/ops/scopes.h"
 
 namespace rill::distribute {

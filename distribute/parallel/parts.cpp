@@ -1,5 +1,5 @@
 // See parts.h.
-#include "rill/distribute/parts.h"
+#include "rill/distribute/parallel/parts.h"
 
 #include "rill/autodiff/transforms.h"
 #include "rill/ops/ops.h"

@@ -1,5 +1,5 @@
 // See device_calls.h.
-#include "rill/distribute/device_calls.h"
+#include "rill/distribute/engine/device_calls.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "rill/devices/driver.h"
 #include "rill/devices/exchange.h"
-#include "rill/distribute/running.h"
+#include "rill/distribute/engine/running.h"
 #include "rill/ops/op.h"
 
 namespace rill::distribute {

@@ -1,10 +1,10 @@
 // See mail.h.
-#include "rill/distribute/mail.h"
+#include "rill/distribute/engine/mail.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/world.h"
 
 namespace rill::distribute {
 

@@ -1,9 +1,9 @@
 // See mesh.h.
-#include "rill/distribute/mesh.h"
+#include "rill/distribute/parallel/mesh.h"
 
 #include <fmt/format.h>
 
-#include "rill/distribute/parts.h"
+#include "rill/distribute/parallel/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {

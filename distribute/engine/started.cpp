@@ -1,5 +1,5 @@
 // See started.h; and what a job of several ranks needs: the plug-in, and a Session.
-#include "rill/distribute/started.h"
+#include "rill/distribute/engine/started.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "rill/devices/modules.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/world.h"
 
 namespace rill::distribute {
 

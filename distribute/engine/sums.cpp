@@ -1,5 +1,5 @@
 // See sums.h.
-#include "rill/distribute/sums.h"
+#include "rill/distribute/engine/sums.h"
 
 #include <algorithm>
 #include <bit>

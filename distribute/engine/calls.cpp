@@ -1,5 +1,5 @@
 // See calls.h. Start at call_all_reduce.
-#include "rill/distribute/calls.h"
+#include "rill/distribute/engine/calls.h"
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "rill/devices/driver.h"
-#include "rill/distribute/device_calls.h"
-#include "rill/distribute/running.h"
-#include "rill/distribute/sums.h"
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/device_calls.h"
+#include "rill/distribute/engine/running.h"
+#include "rill/distribute/engine/sums.h"
+#include "rill/distribute/engine/world.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 

@@ -1,11 +1,11 @@
 // See sharded_tensor.h. Start at ShardedTensor::plan.
-#include "rill/distribute/sharded_tensor.h"
+#include "rill/distribute/parallel/sharded_tensor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "rill/distribute/parts.h"
+#include "rill/distribute/parallel/parts.h"
 #include "rill/ops/ops.h"
 
 namespace rill::distribute {

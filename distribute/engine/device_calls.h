@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "rill/distribute/calls.h"
+#include "rill/distribute/engine/calls.h"
 
 namespace rill::distribute {
 

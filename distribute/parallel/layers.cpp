@@ -1,12 +1,12 @@
 // See layers.h.
-#include "rill/distribute/layers.h"
+#include "rill/distribute/parallel/layers.h"
 
 #include <fmt/format.h>
 
 #include "rill/autodiff/transforms.h"
-#include "rill/distribute/part_norms.h"
-#include "rill/distribute/parts.h"
-#include "rill/distribute/ring.h"
+#include "rill/distribute/parallel/part_norms.h"
+#include "rill/distribute/parallel/parts.h"
+#include "rill/distribute/parallel/ring.h"
 #include "rill/nn/layer.h"
 #include "rill/nn/layers/common.h"
 #include "rill/ops/index/from_front.h"

@@ -1,5 +1,5 @@
 // See part_norms.h.
-#include "rill/distribute/part_norms.h"
+#include "rill/distribute/parallel/part_norms.h"
 
 #include <fmt/format.h>
 

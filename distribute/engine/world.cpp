@@ -1,5 +1,5 @@
 // See world.h.
-#include "rill/distribute/world.h"
+#include "rill/distribute/engine/world.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 #include "rill/devices/cuda/open.h"
 #include "rill/devices/exchange.h"
-#include "rill/distribute/started.h"
+#include "rill/distribute/engine/started.h"
 
 namespace rill::distribute {
 

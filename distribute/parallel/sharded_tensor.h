@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/distribute/mesh.h"
+#include "rill/distribute/parallel/mesh.h"
 
 #pragma GCC visibility push(default)
 
