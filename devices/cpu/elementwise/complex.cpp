@@ -7,6 +7,7 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <complex>
@@ -218,7 +219,7 @@ C exp_of(Long a, Long b, Other&& other) {
 // The logarithm of |a + bi|; a and b are finite and not both 0. Near 1 it is computed from |a + bi|^2 - 1, which is
 // summed exactly, as its terms cancel: `above_one` adds a^2 - 1 or an equivalent.
 template <class T, class AboveOne>
-T log_of_size(Long squared, AboveOne&& above_one) {
+T log_of_magnitude(Long squared, AboveOne&& above_one) {
   if (squared > 0.5L && squared < 2) {
     ref::math::ExactSum sum;
     above_one(sum);
@@ -228,11 +229,11 @@ T log_of_size(Long squared, AboveOne&& above_one) {
   return T(std::log(squared) / 2);
 }
 template <class T>
-T log_of_size(C x) {
+T log_of_magnitude(C x) {
   const double large = std::max(std::fabs(x.real()), std::fabs(x.imag())),
                small = std::min(std::fabs(x.real()), std::fabs(x.imag()));
   if constexpr (!holds_squares<double>) return std::log(std::hypot(large, small));
-  return log_of_size<T>(squared_size(x), [&](ref::math::ExactSum& sum) {
+  return log_of_magnitude<T>(squared_size(x), [&](ref::math::ExactSum& sum) {
     sum.add(-1);
     sum.add_square(large);
     sum.add_square(small);
@@ -245,7 +246,7 @@ C log_to(C x, Long scale) {
     const C y = std::log(x);
     return {double(y.real() * scale), double(y.imag() * scale)};
   }
-  return {double(log_of_size<double>(x) * scale), double(std::atan2(x.imag(), x.real()) * scale)};
+  return {double(log_of_magnitude<double>(x) * scale), double(std::atan2(x.imag(), x.real()) * scale)};
 }
 
 struct Log {
@@ -262,7 +263,7 @@ struct Log1p {
     const double a = x.real(), b = x.imag();
     if (!holds_squares<double> || !is_finite(x) || x == -1.0) return narrow<double>(ref::math::log1p(widest(x)));
     const Long moved = 1 + Long(a), squared = moved * moved + Long(b) * b;
-    const double size = log_of_size<double>(squared, [&](ref::math::ExactSum& sum) {
+    const double size = log_of_magnitude<double>(squared, [&](ref::math::ExactSum& sum) {
       sum.add(2 * a);
       sum.add_square(a);
       sum.add_square(b);
@@ -327,7 +328,7 @@ struct Power {
     const auto by_reference = [&] { return narrow<double>(ref::math::power(widest(x), widest(y))); };
     const bool is_integer = y.imag() == 0 && std::fabs(y.real()) < 100 && std::trunc(y.real()) == y.real();
     if (is_integer || x == 0.0 || !is_finite(x) || !is_finite(y)) return by_reference();
-    const Long size = log_of_size<Long>(x), angle = std::atan2(Long(x.imag()), Long(x.real())), c = y.real(),
+    const Long size = log_of_magnitude<Long>(x), angle = std::atan2(Long(x.imag()), Long(x.real())), c = y.real(),
                d = y.imag();
     return exp_of(c * size - d * angle, c * angle + d * size, by_reference);
   }
