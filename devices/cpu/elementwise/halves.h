@@ -1,5 +1,5 @@
 // Converts dense runs between f32 and the halves, in vectors. Used by convert_run() and by kernels that compute halves
-// in
+// in f32.
 #pragma once
 #include <cstddef>
 

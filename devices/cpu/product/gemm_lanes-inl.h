@@ -31,7 +31,7 @@ HWY_INLINE V relu_of(V x) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Loads 16 bytes of each of several rows: each block of 16 bytes comes from its own row, in steps of as many rows as it
+// Loads 16 bytes of each of several rows: block b of 16 bytes comes from row b * (elements in a block).
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_lines(D d, const T* p, int64_t step) {
   if constexpr (hn::MaxLanes(d) * sizeof(T) <= 16) {

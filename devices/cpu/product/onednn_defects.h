@@ -58,7 +58,8 @@ bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s);
 // Whether a convolution may multiply padding by elements of `beside` (its second operand): call it only if all of them
 // are finite.
 bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s);
-// Whether elements of the first operand are multiplied by weights of 0 that are not theirs: call it only if all are
+// Whether elements of the first operand are multiplied by weights of 0 that are not theirs: call it only if they are
+// all finite.
 bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s);
 bool all_finite(const Tensor& operand);  // must fill a block of memory
 
