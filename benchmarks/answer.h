@@ -1,7 +1,7 @@
-// How the C++ programs beside our own (limits.cpp, peers/libtorch.cpp) time a call and answer rows.
-// They speak as peers/common.py does: a process that stays alive is asked for rows by name, one a line on standard
-// input or as arguments, and answers JSON lines {"row", "peer", "median_us"}; an empty line ends the row. Start at
-// serve().
+// How limits.cpp and peers/libtorch.cpp time calls and answer requests for rows.
+// They use the protocol of peers/common.py: a process that stays alive is asked for rows by name, one on each line of
+// standard input or as arguments, and answers JSON lines {"row", "peer", "median_us"}; an empty line ends the row.
+// Start at serve().
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -18,12 +18,12 @@
 namespace bench {
 
 using Call = std::function<void(int)>;                      // does the work this many times
-using Ways = std::vector<std::pair<std::string, Call>>;     // every way to do it, by the name it is reported under
-using Rows = std::map<std::string, std::function<Ways()>>;  // prepared only when asked for
+using Ways = std::vector<std::pair<std::string, Call>>;     // every way to do it, by the name in reports
+using Rows = std::map<std::string, std::function<Ways()>>;  // prepared only on request
 using Clock = std::chrono::steady_clock;
 
-// Seconds, by the clock on the wall or, where RILL_BENCH_CLOCK is `cpu`, by the time that processors have spent on this
-// process: for one thread on a machine that does other things too.
+// Seconds of wall time or, if RILL_BENCH_CLOCK is `cpu`, of the processor time of this process: for one thread on a
+// machine that is busy with other things too.
 inline double now() {
   static const char* const clock = std::getenv("RILL_BENCH_CLOCK");
   if (!clock || std::string(clock) != "cpu")
@@ -38,7 +38,7 @@ inline double seconds_of(const Call& call, int times) {
   return now() - start;
 }
 
-// Median over batches of at least a millisecond. RILL_BENCH_SECONDS says for how long.
+// The median over batches of at least a millisecond each. RILL_BENCH_SECONDS says for how long to measure.
 inline double median_us(const Call& call) {
   const char* setting = std::getenv("RILL_BENCH_SECONDS");
   const double budget = setting ? std::atof(setting) : 0.4;

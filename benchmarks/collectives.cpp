@@ -1,5 +1,5 @@
-// allreduce_BYTES: distribute::all_reduce beside MPI_Allreduce in the same processes, and a data-parallel step with its
-// buckets on the way while the walk back goes on, or after it. collectives.py starts this on several ranks.
+// allreduce_BYTES: distribute::all_reduce compared with MPI_Allreduce in the same processes, and a data-parallel step
+// whose buckets are sent during the backward pass, or after it. collectives.py starts this on several ranks.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -18,7 +18,7 @@ using namespace rill;
 
 namespace {
 
-// Of equally many calls on all ranks, whichever is slow.
+// The median of equally many calls on all ranks, also if one of them is slow.
 double median_of(int calls, const std::function<void()>& call) {
   call();
   std::vector<double> times;
@@ -37,7 +37,7 @@ void print(const std::string& row, const char* peer, double us) {
     std::printf("{\"row\": \"%s\", \"peer\": \"%s\", \"median_us\": %.3f}\n", row.c_str(), peer, us);
 }
 
-bool sums_alone = false;  // through a slow network, which MPI's own do not go through
+bool sums_alone = false;  // through a slow network, which MPI's own collectives bypass
 
 void all_reduce_of(int64_t bytes) {
   const int calls = int(std::clamp<int64_t>((int64_t(16) << 20) / bytes, 2, sums_alone ? 50 : 500));

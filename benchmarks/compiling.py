@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 LIBRARY = ("librill.so", "libsmall.a", "libvectors.a")
-# What every compiler of C++ has at hand, as a measure of the machine: templates, inlining, no headers of ours.
+# A measure of the machine that every C++ compiler can run: templates, inlining, no headers of rill's.
 YARDSTICK = "#include <regex>\n#include <string>\nbool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+|b\")); }\n"
 
 

@@ -56,7 +56,8 @@ class Model:
             "with overlap": compute + hidden,
             "sharded optimizer": compute + parts,
             "sharded parameters": compute + 1.5 * parts,  # gathered for both walks, and gradients scattered
-            # A model cut among n ranks along its layers' width: two sums of activations (an eighth of the gradients) a walk.
+            # A model divided among n ranks along its layers' width: two sums of activations (an eighth of the
+            # gradients) a pass.
             "tensor parallel": compute / n + 4 * self.all_reduce(n, gradients / 8),
         }
 

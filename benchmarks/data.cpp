@@ -1,6 +1,6 @@
-// Ours, of input pipelines: one Google Benchmark a row, under the row's name in rows.py; peers/peer_data.py has the same
-// work in other libraries. Rows that read files make them first, in the folder that RILL_BENCH_DATA names, where the
-// peers find them.
+// Rill's input pipelines: one Google Benchmark for each row, under the row's name in rows.py; peers/peer_data.py has
+// the same work in other libraries. Rows that read files create them first, in the folder that RILL_BENCH_DATA names,
+// where the peers find them.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ std::string file(const std::string& name) {
   return path + "/" + name;
 }
 
-// A pass, whose elements somebody looks at.
+// A pass whose elements are used.
 template <class T>
 void pass(State& state, const data::Dataset<T>& ds) {
   for (auto _ : state)
@@ -90,7 +90,7 @@ void tfrecord(State& state) {
 
 constexpr int64_t pictures = 500, csv_rows = 200'000;
 
-// Smooth colours with grain, as a camera makes them: files of 500x375 pixels and 60 KB.
+// Smooth colours with grain, like a camera's: files of 500x375 pixels and 60 KB.
 std::string photographs() {
   const std::string folder = file("jpeg"), last = folder + "/" + std::to_string(999 + pictures).substr(1) + ".jpg";
   if (std::filesystem::exists(last)) return folder;
@@ -116,7 +116,7 @@ void jpeg(State& state) {
                       .batch(32);
   pass(state, ds);
 }
-// What libjpeg-turbo takes for the same files alone, which lie in memory, on two threads.
+// The time of libjpeg-turbo alone for the same files in memory, on two threads.
 void jpeg_decoder(State& state) {
 #ifdef RILL_BENCH_TURBOJPEG
   std::vector<std::string> files;

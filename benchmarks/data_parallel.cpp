@@ -1,6 +1,6 @@
-// dp_mlp, dp_cnn, dp_block: train_mlp, train_cnn and train_block of one batch that is divided among ranks. collectives.py
-// starts this on several ranks of one core each, and on one of all these cores: with a Session and a distribute::GradientTape,
-// and, where "plain" is asked for, with neither.
+// dp_mlp, dp_cnn, dp_block: train_mlp, train_cnn and train_block with one batch divided among ranks. collectives.py
+// starts this on several ranks of one core each, and on one rank of all these cores: with a Session and a
+// distribute::GradientTape, or, if "plain" is given, with neither.
 #include <rill/distribute.h>
 #include <rill/rill.h>
 

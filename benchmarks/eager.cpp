@@ -17,7 +17,7 @@ Tensor integers(int64_t below, const Shape& shape, DType dtype = i64) {
 }
 Tensor complex_normal(const Shape& shape) { return complex(normal(shape), normal(shape)); }
 
-// prepare() makes the operands and gives the call that is timed.
+// prepare() makes the operands and returns the call that is timed.
 template <class Prepare>
 void row(const char* name, Prepare prepare) {
   benchmark::RegisterBenchmark(name, [prepare](State& state) {

@@ -1,4 +1,4 @@
-// The rows fit_*: what the training loop costs. A process of their own each; run.py starts it and reads the JSON line.
+// The rows fit_*: the cost of the training loop. Each in its own process; run.py starts it and reads the JSON line.
 //   --overhead       what fit() adds to a step of train_tiny
 //   --digits FOLDER  a network for digits up to 97 % on the thousand; prints the clock, which run.py read before it started us
 //   --small FOLDER   an epoch of digits in batches of 8

@@ -1,7 +1,8 @@
-// What the machine allows, measured in the same run as everything else: memory bandwidth by loops that a reader can
-// check, and oneDNN called raw, with its primitives, layouts and memory prepared outside the timing. Start at main.
+// The limits of the machine, measured in the same run as everything else: memory bandwidth by loops that a reader can
+// check, and oneDNN called directly, with its primitives, layouts and memory prepared outside the timing. Start at
+// main.
 //
-// Loops come with plain stores and with streaming stores (which spare the read of a line that is about to be
+// Loops come with plain stores and with non-temporal stores (which avoid reading a line that is about to be
 // overwritten); the faster of the two is a row's limit.
 #include <immintrin.h>
 #include <omp.h>
@@ -40,7 +41,7 @@ void put(float* to, __m256 v) {
   else _mm256_store_ps(to, v);
 }
 
-// The traffic of a fused elementwise kernel: `loads` arrays in, one out, an addition a load.
+// The traffic of a fused elementwise kernel: `loads` arrays in, one out, one addition for each load.
 template <int loads, bool streaming>
 Call loop(int64_t n) {
   std::vector<Floats> in;
@@ -132,8 +133,8 @@ Ways matmul(int64_t n) {
        execute(p, {{DNNL_ARG_SRC, filled(d)}, {DNNL_ARG_WEIGHTS, filled(d)}, {DNNL_ARG_DST, memory(d, engine())}})}};
 }
 
-// The weights' layout is oneDNN's choice, and they are brought into it once, outside the timing: that is what a program
-// that runs the same convolution twice can do.
+// The layout of the weights is oneDNN's choice, and they are reordered to it once, outside the timing: a program that
+// runs the same convolution twice can do so.
 Ways conv3x3() {
   using tag = memory::format_tag;
   constexpr auto f32 = memory::data_type::f32;

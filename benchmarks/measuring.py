@@ -22,8 +22,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CXX = os.environ.get("CXX", "c++")
 ENV = {**os.environ, "OMP_NUM_THREADS": "2", "CCACHE_DISABLE": "1"}
-ENV.pop("OMP_WAIT_POLICY", None)  # threads that sleep between small products cost every library some 10 us a product
-# What keeps a library from wider instructions, by the name of the widest that it may use. onnxruntime cannot be held down.
+ENV.pop("OMP_WAIT_POLICY", None)  # threads that sleep between small products cost every library some 10 us a call
+# Settings that keep a library from wider instructions, by the name of the widest allowed one. onnxruntime has none.
 HELD_DOWN = {
     "avx2": {
         "RILL_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
@@ -69,7 +69,7 @@ class Worker:
 
 # --- A quiet machine -------------------------------------------------------------------------------------------------
 
-QUIET = 0.05  # of one core's time may go to somebody else while we measure
+QUIET = 0.05  # the fraction of one core's time that others may use while we measure
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -141,7 +141,7 @@ def ours(build, row):
         program = other if row in rows else program
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
-    # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
+    # Every kernel is compiled before the timing starts; row first_call measures waiting for the compiler.
     done = run(command, env={"RILL_JIT": "wait", **ENV})
     if done.returncode:
         return {"error": last_line(done)}
@@ -423,7 +423,7 @@ def trained(accuracy, command, least=0.0, **options):
     found = re.findall(accuracy, done.stdout)
     if done.returncode or not found:
         return {"error": last_line(done)}
-    right = float(found[-1]) / (100 if "%" in accuracy else 1)  # the last line tells of the trained network
+    right = float(found[-1]) / (100 if "%" in accuracy else 1)  # the last line is about the trained network
     if right < least:
         return {"error": f"an accuracy of {right:.4f}, and {least:g} is what others reach"}
     return {"median_us": seconds * 1e6, "accuracy": right}

@@ -1,5 +1,5 @@
-// The models that rows.cpp times and process.cpp weighs: the same shapes, losses and updates as in peers/peer_*.py.
-// Start at training().
+// The models that rows.cpp times and whose memory process.cpp measures: the same shapes, losses and updates as in
+// peers/peer_*.py. Start at training().
 #pragma once
 #include <cmath>
 #include <vector>
@@ -59,7 +59,7 @@ inline auto train_tiny() {
                   });
 }
 
-// Of Parameters, or their values in a std::vector<Tensor>.
+// For Parameters, or their values in a std::vector<Tensor>.
 inline constexpr auto mlp_loss = [](const auto& p, const Tensor& x, const Tensor& y) {
   Tensor h = relu(dense(x, p[0], p[1]));
   return mean_cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
@@ -112,7 +112,7 @@ inline auto deep_chain(const Parameters& p) {
 // An LSTM of width 128 over x [steps, batch, 128]: the mean square of its last state; gates in the order i, f, g, o.
 inline Tensor lstm_loss(const Parameters& p, const Tensor& x, const Tensor&) {
   const Tensor none = zeros({x.dim(1), 128});
-  const Tensor wide = matmul(x, p[0]) + p[2];  // all steps at once: only the state has to wait
+  const Tensor wide = matmul(x, p[0]) + p[2];  // all steps at once: only the recurrence is sequential
   auto [state, unused] = scan(
       [&](const std::pair<Tensor, Tensor>& s, const Tensor& step) {
         const std::vector<Tensor> gate = split(step + matmul(s.first, p[1]), 4, -1);

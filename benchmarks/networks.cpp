@@ -1,5 +1,5 @@
-// The rows onnx_*: networks of tests/fixtures/onnx/networks.py by import_model, with constant weights. run.py has their
-// files made in the folder that RILL_BENCH_NETWORKS names; peers/peer_onnxruntime.py runs the same ones.
+// The rows onnx_*: networks of tests/fixtures/onnx/networks.py by import_model, with constant weights. run.py creates
+// their files in the folder that RILL_BENCH_NETWORKS names; peers/peer_onnxruntime.py runs the same ones.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

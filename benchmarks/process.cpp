@@ -1,9 +1,9 @@
-// Rows that need a process of their own, one a mode; run.py starts it and reads the JSON line that it prints.
+// Rows that need a process of their own, one for each mode; run.py starts it and reads the JSON line that it prints.
 //   --start        the first eager result; prints the clock, which run.py read before it started this process
 //   --first-call   the first call of a traced function, tracing included
-//   --peak-memory  a few steps of train_cnn, or of `block`, `deep` or `segments`; prints the resident peak
-//   --tape         a million recorded ops; prints what the process grew by
-//   --backward     MODEL traced|eager: the time of a loss and its gradients over that of the loss alone
+//   --peak-memory  a few steps of train_cnn, or of `block`, `deep` or `segments`; prints the peak resident size
+//   --tape         a million recorded ops; prints by how much the process grew
+//   --backward     MODEL traced|eager: the time of a loss and its gradients divided by that of the loss alone
 //   --100-steps    a hundred steps of train_block; prints the clock, as --start
 //   --first-step   the first step of ResNet-50; prints the clock, as --start
 //   --lengths      one traced step of train_block's network at each of 50 lengths
@@ -32,7 +32,7 @@ static void first_call() {
   std::printf("{\"row\": \"first_call\", \"peer\": \"rill\", \"median_us\": %.3f}\n", bench::clock_us() - begin);
 }
 
-// Of 50 layers, in so many segments; 1: all is kept.
+// Of 50 layers, in this many segments; 1: everything is kept.
 static void deep_steps(int64_t segments) {
   const bench::Parameters p = bench::deep_parameters();
   const auto chain = bench::deep_chain(p);

@@ -1,4 +1,4 @@
-// A row of rows.py as a Google Benchmark: what rows.cpp and data.cpp register theirs by.
+// A row of rows.py as a Google Benchmark: rows.cpp and data.cpp register their rows by it.
 #pragma once
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// Ours: one Google Benchmark a row, under the row's name in rows.py. peers/ holds the same work in other libraries.
-// Rows say "traced" where the work runs through `function`; whatever its compiler does today is what is timed.
+// Rill's rows: one Google Benchmark for each, under the row's name in rows.py. peers/ holds the same work in other
+// libraries. Rows say "traced" if the work runs through `function`; they time whatever its compiler does today.
 #include <benchmark/benchmark.h>
 
 #include "models.h"
@@ -13,7 +13,7 @@ namespace {
 
 Tensor normal(const Shape& shape) { return random::normal(shape); }
 
-// Times calls of `call`, whose result is kept from being optimised away.
+// Times calls of `call`, and keeps their results from being optimised away.
 template <class Call>
 void loop(State& state, Call call) {
   call();  // traces and compiles
@@ -30,7 +30,7 @@ void small_add(State& state) {
 
 void small_add_taped(State& state) {
   Tensor a = normal({4, 4}), b = normal({4, 4});
-  while (state.KeepRunningBatch(100)) {  // a tape holds what it recorded: a hundred calls each
+  while (state.KeepRunningBatch(100)) {  // a tape keeps what it recorded: a hundred calls each
     GradientTape tape;
     tape.watch(a);
     for (int i = 0; i < 100; ++i) {
@@ -154,7 +154,7 @@ void jacobian_1000(State& state) {
   loop(state, [&] { return f(v, weights); });
 }
 
-// Of the mean square of a network of 195 parameters and five scales, all in one vector.
+// The Hessian of the mean square of a network of 195 parameters and five scales, all in one vector.
 void hessian_200(State& state) {
   const Tensor p = normal({200}) * 0.3f, x = normal({64, 8}), y = normal({64, 3});
   auto f = function("hessian", [](const Tensor& p, const Tensor& x, const Tensor& y) {
@@ -224,7 +224,7 @@ void sparse_product(State& state, int64_t columns) {
   loop(state, [&] { return matmul(a, x); });
 }
 
-// A symmetric matrix, positive definite where `shift` is 1.
+// A symmetric matrix, positive definite if `shift` is 1.
 Tensor symmetric(int64_t n, float shift) {
   const Tensor x = normal({n, n});
   return shift > 0 ? matmul(x, x.T()) / n + shift * eye(n) : x + x.T();

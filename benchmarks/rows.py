@@ -139,7 +139,7 @@ for name, work in NETWORKS.items():
     for suffix, batch in (("", 1), ("_batch8", 8)):
         ROWS.append(Row(f"onnx_{name}{suffix}", f"{work}, batch {batch}, imported from ONNX, constant weights", of_peer=1.0))
 
-# Networks while other programs, each of which would fill a core, compete for the cores: the network, and how many.
+# Networks while other programs compete for the cores, each of which would fill one: the network, and their number.
 BUSY_NETWORKS = {}
 for name, network in (("busy_small_model", "keywords"), ("busy_detector", "mobilenet_v3")):
     for count in (2, 3):

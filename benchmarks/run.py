@@ -52,7 +52,7 @@ def measure(row, build, workers, peers, rounds, tries):
                     result["accuracies"][name] = answer["accuracy"]
         show_progress(row.name, i + 1, rounds)
     for samples in (result["ours"], result["limits"], result["peers"]):
-        for name, found in samples.items():  # disturbed samples count only where there are no others
+        for name, found in samples.items():  # disturbed samples are only used if there are no others
             quiet = [value for value, others in found if others < QUIET]
             samples[name] = quiet or [value for value, _ in found]
             if not quiet:

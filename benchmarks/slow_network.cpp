@@ -1,10 +1,10 @@
-// A library to be loaded in front of MPI's (LD_PRELOAD), which makes the ranks of one machine as far from each other as
-// those of several: what MPI_Isend sends leaves the rank one behind the other at a bandwidth, and arrives after a delay.
-//
+// A library to be loaded before MPI's (LD_PRELOAD), which makes the ranks of one machine as distant from each other as
+// those of several: messages of MPI_Isend leave the rank one after the other at a given bandwidth, and arrive after a
+// delay.
 //   RILL_DELAY_US=50 RILL_BANDWIDTH_GBPS=1 LD_PRELOAD=libslow_network.so ...    collectives.py --delay 50 --bandwidth 1
 //
-// A send is a generalized request; MPI_Test, which rill calls while it waits, begins the true send when its time has come,
-// in the order of the calls. So ranks compute meanwhile, as they would. MPI's own collectives go by as they are.
+// A send is a generalized request; MPI_Test, which rill calls while it waits, starts the real send when its time has
+// come, in the order of the calls. So ranks compute meanwhile, as they would. MPI's own collectives are not delayed.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -39,7 +39,7 @@ struct Sent {
 };
 std::deque<Held> held;
 std::list<Sent> sent;
-Clock::time_point free_at;  // the way out of this rank
+Clock::time_point free_at;  // when this rank's outgoing link is free
 
 Clock::duration seconds(double s) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));

@@ -1,8 +1,8 @@
-// Our side of `./dev bench sweep`: calls any function of tests/oracle's tables on operands of a million elements and
-// says how long it takes. sweep.py asks, one JSON line a call:
+// Rill's side of `./dev bench sweep`: calls any function of tests/oracle's tables on operands of a million elements and
+// prints how long it takes. sweep.py sends one JSON line for each call:
 //   {"fn": name, "opt": {...}, "in": [{"shape", "dtype", "layout", "from", "to"}, ...], "gradient": bool, "warm": bool}
-// and reads {"us": time} or {"error": text}. `warm`: only called a few times, for the kernels that are compiled beside
-// the first calls. Layouts: "dense", "transposed" (of the reversed shape), "broadcast" (of a row).
+// and reads {"us": time} or {"error": text}. `warm`: only called a few times, so that kernels are compiled before the
+// timed calls. Layouts: "dense", "transposed" (of the reversed shape), "broadcast" (of a row).
 #include <iostream>
 
 #include "../tests/oracle/cases.h"

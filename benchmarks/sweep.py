@@ -99,14 +99,14 @@ def one(names, gradient=True, **other):
 one("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh atanh")
 one("sigmoid softplus erf erfc erfinv lgamma digamma negative square sign relu abs silu log_sigmoid=logsigmoid relu6")
 one("softsign sinc deg2rad rad2deg selu mish")
-# That of whole numbers is f32 here, and of their own dtype in torch: the conversion is part of the call.
+# For integers the result is f32 here, and of their dtype in torch: the conversion is part of the call.
 add("hard_tanh", lambda x: F.hardtanh(x) if x.is_floating_point() else F.hardtanh(x).float())
 one("hard_sigmoid=hardsigmoid hard_swish=hardswish elu celu")
 one("gelu leaky_relu")
 one("acosh", operands=[operand(low=1.5, high=2.5)])
 one("floor ceil trunc round angle isnan isinf isfinite signbit logical_not bitwise_not", gradient=False)
-# Both peers give views of complex numbers here, and torch one that only says that it is to be conjugated: what would be
-# computed later is part of the call.
+# Both peers return views of complex numbers here, and torch a lazy conjugation: the deferred computation
+# is part of the call.
 add("conj", lambda x: torch.conj(x).resolve_conj(), np.conj, gradient=False)
 add("real", lambda x: torch.real(x).contiguous(), lambda x: np.ascontiguousarray(np.real(x)), gradient=False)
 two = [operand(), operand(low=1, high=3)]
@@ -168,7 +168,7 @@ def mine(worker, f, dtype, layout, gradient, warm=False):
 
 def scaled(operands):
     for o in operands:
-        if o["dtype"][0] in "iu":  # whole numbers, none of them 0
+        if o["dtype"][0] in "iu":  # integers, none of them 0
             o["from"], o["to"] = 1, 11
         if o["dtype"] == "bool":
             o["from"], o["to"] = 0, 2
@@ -197,7 +197,7 @@ def theirs(f, dtype, layout, gradient):
         else:
             with torch.no_grad():
                 found["torch"] = median_us(lambda: f.torch(*xs))
-    except Exception:  # it does not take this dtype
+    except Exception:  # it does not support this dtype
         pass
     if f.numpy and not gradient and all(o["dtype"] in NUMPY for o in operands):
         try:
@@ -241,7 +241,7 @@ def chosen_rows():
         yield row
 
 
-# Why calls are slower than that, by what the line of a call matches; the first one counts.
+# Why calls are slower than that, by a pattern for the line of a call; the first match counts.
 ABOVE = 1.2
 ADDED = "sum|mean|prod|norm|nansum|var|stddev|logsumexp|softmax|log_softmax"
 STEPS = r"hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|roll"

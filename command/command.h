@@ -1,4 +1,4 @@
-// Shared by the subcommands of `rill`: adding them, exit codes, errors in the call. Each has a file of its own
+// What the subcommands of `rill` share: adding them, exit codes, errors in the call. Each is in its own file
 // (show.cpp, run.cpp, ...) with a function add_NAME below; main.cpp calls them all.
 #pragma once
 #include <CLI/CLI.hpp>
@@ -9,11 +9,11 @@
 
 namespace command {
 
-// 0: it worked; `diff` found no difference. 1: it failed, or `diff` found one. 2: the call is wrong; of `diff`, any
-// trouble, as of diff(1).
+// 0: it worked; `diff` found no difference. 1: it failed, or `diff` found one. 2: wrong usage; for `diff`, any
+// trouble, as for diff(1).
 enum ExitCode { succeeded = 0, failed = 1, wrong_usage = 2 };
 
-// The call is wrong: exit code 2, and the way to --help.
+// Wrong usage: exit code 2, and a hint to use --help.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,9 +31,9 @@ CLI::App* add(Program& program, const std::string& name, const std::string& desc
 // An option that may be given several times, with one value each.
 CLI::Option* add_list(CLI::App* sub, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);
-// Checks that a number is in [least, most]; NaN, which compares with nothing, is not.
+// Checks that a number is in [least, most]; NaN is not.
 CLI::Validator number_in(double least, double most);
-// Runs `action` when `sub` was given.
+// Runs `action` if `sub` was given.
 void on_call(Program& program, CLI::App* sub, std::function<int()> action);
 
 // "[import_model] 'x.onnx': no such file" without the name of the function, which the user of a program has not called.

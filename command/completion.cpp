@@ -1,5 +1,5 @@
-// rill completion SHELL: what makes a shell complete the program's commands and options. The scripts are made from the
-// options that the program has.
+// rill completion SHELL: scripts by which a shell completes the program's commands and options. They are generated from
+// the program's options.
 #include "command.h"
 #include "terminal.h"
 
@@ -35,7 +35,7 @@ std::string joined(const std::vector<Word>& words) {
   return text;
 }
 
-// For between single quotes of every shell, and for zsh's own signs.
+// Removes the single quotes of every shell, and zsh's special characters.
 std::string plain(std::string text) {
   for (char& c : text)
     if (c == '\'' || c == '[' || c == ']' || c == ':' || c == '\\') c = ' ';

@@ -1,4 +1,4 @@
-// rill convert, freeze, optimize: a model as another file; convert does it with files of tensors, too.
+// rill convert, freeze, optimize: converts a model to another file; convert also converts files of tensors.
 #include <filesystem>
 
 #include "command.h"
@@ -25,7 +25,7 @@ bool is_checkpoint_name(const std::string& to, Kind from) {
   return ends_in(to, {".index", ".ckpt"}) || (from != Kind::model && extension_of(to).empty() && !to.ends_with('/'));
 }
 
-// Whether both names mean one file: a reader may still need what would be written over.
+// Whether both names are one file: a reader may still need what would be overwritten.
 void require_apart(const std::string& from, const std::string& to) {
   std::error_code none;
   if (std::filesystem::equivalent(from, to, none))

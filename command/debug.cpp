@@ -27,7 +27,7 @@ bool is_dump(const std::string& path) {
   return false;
 }
 
-// A folder of this process, which goes with it.
+// A temporary folder of this process, removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(std::filesystem::temp_directory_path() / fmt::format("rill-debug-{}", getpid())) {}
@@ -59,7 +59,7 @@ std::unique_ptr<Debugger> session_of_model(DebugSettings& s, const std::string& 
   return std::make_unique<Debugger>(run, folder, std::move(steps));
 }
 
-// Whether to continue; errors of a line are printed.
+// Executes a line and prints its errors; returns whether to continue.
 bool carry_out(Debugger& debugger, const std::string& line, bool& failed_once) {
   try {
     return debugger.run_line(line);

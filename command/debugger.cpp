@@ -1,4 +1,4 @@
-// The session of `rill debug`: its words and commands, and those for values. Start at Debugger::run_line.
+// The session of `rill debug`: parsing, and the commands for values. Start at Debugger::run_line.
 #include "debugger.h"
 
 #include <algorithm>
@@ -220,7 +220,7 @@ std::string Debugger::greeting() const {
                      count_text(bad));
 }
 
-// --- Which values ----------------------------------------------------------------------------------------------------
+// --- Finding values --------------------------------------------------------------------------------------------------
 
 const debug::Dump& Debugger::dump() const {
   if (!dump_) throw LineError("the model has not run. run it: run");
@@ -264,7 +264,7 @@ int Debugger::node_named(const std::string& given) const {
     if (nodes[i].name == name || whole == name) exact.push_back(int(i));
     else if (nodes[i].name.ends_with("/" + name)) ends.push_back(int(i));
   }
-  if (!exact.empty()) {  // of several graphs the one that the step has values of
+  if (!exact.empty()) {  // if several graphs have it, the one with values in this step
     for (const size_t i : current())
       if (std::find(exact.begin(), exact.end(), dump_->values()[i].node) != exact.end()) return dump_->values()[i].node;
     return exact[0];
@@ -476,11 +476,11 @@ void Debugger::eval(const std::string& rest) {
   print("{}\n{}\n", dim(spec_text(x)), rill::to_string(x));
 }
 
-// --- Another dump ----------------------------------------------------------------------------------------------------
+// --- Comparing dumps -------------------------------------------------------------------------------------------------
 
 namespace {
 
-// "" where they are equal.
+// "" if they are equal.
 std::string difference(const debug::Dump& a, const debug::DumpValue& x, const debug::Dump& b,
                        const debug::DumpValue& y) {
   if (x.dtype != y.dtype || x.shape != y.shape) return fmt::format("{} here, {} there", spec_of(x), spec_of(y));

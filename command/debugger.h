@@ -41,9 +41,9 @@ class Words {
   std::vector<std::string> rest_;
 };
 
-// The value of `text`: numbers, `names` of values in backticks or bare, + - * / @ and comparisons, functions, [slices].
+// The value of the expression `text`: numbers, names of values in backticks or bare, + - * / @ and comparisons,
 rill::Tensor evaluate(const std::string& text, const std::function<rill::Tensor(const std::string&)>& value_of);
-// "name[1:3, 0]" in two: the name, and "[1:3, 0]" or "".
+// Splits "name[1:3, 0]": the name, and "[1:3, 0]" or "".
 std::pair<std::string, std::string> split_slices(const std::string& text);
 rill::Tensor sliced(const rill::Tensor& x, const std::string& slices);
 // The functions that evaluate() knows, with what they do.
@@ -91,9 +91,9 @@ class Debugger {
   void diff(const std::string& rest);
   void print_history(const std::string& rest);
 
-  const rill::debug::Dump& dump() const;  // throws where the model has not run
-  void forget();                          // what followed from another dump
-  // The values of the current step, numbers into values().
+  const rill::debug::Dump& dump() const;  // throws if the model has not run
+  void forget();                          // clears what depends on another dump
+  // The indices of the current step's values in values().
   std::vector<size_t> current() const;
   bool passes(const Value& v, const std::string& filter) const;
   // The value with a name: "layer1/relu", "layer1/relu:1", or its end, if that is unique.
@@ -101,7 +101,7 @@ class Debugger {
   int node_named(const std::string& name) const;
   rill::Tensor tensor_named(const std::string& name, int64_t time = 0) const;
   std::string shown(const Value& v) const { return dump_->name_of(v); }
-  // The node of an operand "x:0", as one of `graph` knows it; -1: none is known.
+  // The node of an operand "x:0" in `graph`; -1: unknown.
   int operand(int graph, const std::string& input) const;
   std::vector<int> readers(int node) const;
   void tree(int node, int depth, int most, bool inputs, std::set<int>& seen) const;

@@ -208,7 +208,7 @@ void Debugger::step(const std::string& rest) {
   if (at_ >= all.size()) print("the step has ended: all {} values were seen. step -r begins again\n", all.size());
 }
 
-// The model's nodes, which run now.
+// Steps through a running model.
 void Debugger::step_live(int64_t count, const std::string& until) {
   const rill::Graph& g = live_->graph();
   const rill::GraphNames names = rill::name_graph(g);

@@ -20,13 +20,13 @@ struct DiffSettings {
 };
 
 struct Difference {
-  std::string what;    // "" where they are equal
+  std::string what;    // "" if they are equal
   double largest = 0;  // between numbers
 };
 
-// Integers that f64 cannot tell apart.
+// For integers that f64 cannot distinguish.
 Difference compare_wide(const Tensor& a, const Tensor& b, double tolerance) {
-  // Modulo 2^64, the larger less the smaller is right whatever the signs.
+  // Modulo 2^64, the larger minus the smaller is right whatever the signs.
   const Tensor distance = rill::where(a > b, a - b, b - a).astype(rill::u64);
   const Tensor differ = distance > rill::full({}, uint64_t(std::fmin(std::fmax(tolerance, 0), 0x1p63)), rill::u64);
   const auto n = rill::count_nonzero(differ).item<int64_t>();

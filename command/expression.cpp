@@ -1,5 +1,5 @@
-// The expressions of `eval` and the slices of `pt`. Start at evaluate(): a recursive descent parser that computes as it
-// reads.
+// The expressions of `eval` and the slices of `pt`. Start at evaluate(): a recursive descent parser that evaluates
+// while it parses.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -100,7 +100,7 @@ class Parser {
     at_ += sign.size();
     return true;
   }
-  // Nesting deeper than a stack holds is no expression of a person's.
+  // Nesting deeper than the stack allows is not an expression of a person's.
   struct Depth {
     explicit Depth(Parser& p) : p(p) {
       if (++p.depth_ > 200) throw LineError("the expression is nested too deeply");

@@ -18,14 +18,14 @@ struct GraphSettings {
   bool optimize = false;
 };
 
-// `path` as a word of a shell's line.
+// `path` quoted for a shell.
 std::string quoted(const std::string& path) {
   std::string text = "'";
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
 }
 
-// Graphviz draws it. The picture gets its own name once it is complete.
+// Runs Graphviz. The picture gets its final name once it is complete.
 void write_picture(const rill::Graph& g, const std::string& path, const std::string& format) {
   const std::string beside = fmt::format("{}.{}.dot", path, getpid()), part = fmt::format("{}.{}.part", path, getpid());
   rill::export_graph(g, beside, rill::Where());

@@ -1,4 +1,4 @@
-// Inputs for models: from files, from pieces of files, random ones; and shapes as they are written on the command line.
+// Inputs for models: from files, from parts of files, random ones; and shapes on the command line.
 #include <fmt/format.h>
 #include <rill/data.h>
 
@@ -39,9 +39,9 @@ const ValueInfo& input_named(const rill::Model& model, const std::string& name) 
   throw UsageError(fmt::format("the model has no input '{}'. it takes {}", name, names_of(model)));
 }
 
-// "x=rest" in two; without "x=", the name of the only input.
+// Splits "x=rest"; without "x=", the name is that of the only input.
 std::pair<std::string, std::string> split_name(const rill::Model& model, const std::string& text) {
-  // A name may have a '=' of its own.
+  // A name may contain a '='.
   for (const ValueInfo& v : model.inputs())
     if (text.starts_with(v.name + "=")) return {v.name, text.substr(v.name.size() + 1)};
   const size_t at = text.find('=');
@@ -62,7 +62,7 @@ std::string read_all(const std::string& path) {
 }
 
 bool is_picture(const std::string& path) { return ends_in(path, {".png"}); }
-// The one tensor of a file, or the one called `name` in it.
+// The only tensor of a file, or the one called `name` in it.
 Tensor read_tensor(const std::string& path, const std::string& name) {
   if (!std::filesystem::exists(path)) throw rill::Error(fmt::format("'{}': no such file", path));
   if (is_table(path) && name.empty()) return read_table(path).stacked({}, rill::f64, rill::Where());
@@ -118,7 +118,7 @@ Piece read_piece(std::string text) {
   return {rows ? rows_of(x, text, *rows) : x, is_table(text) || is_picture(text)};
 }
 
-// --- What the model takes --------------------------------------------------------------------------------------------
+// --- Fitting inputs to the model -------------------------------------------------------------------------------------
 
 bool is_same_kind(rill::DType a, rill::DType b) {
   return (rill::is_floating(a) && rill::is_floating(b)) || (rill::is_integer(a) && rill::is_integer(b));
@@ -132,7 +132,7 @@ Tensor converted(const ValueInfo& v, const Tensor& x) {
   const Tensor y = x.astype(v.dtype);
   if (!rill::is_integer(v.dtype)) return y;
   const Tensor whole = rill::is_floating(x.dtype()) ? rill::trunc(x) : x;
-  // With equal widths, wrapped numbers convert back; only the sign differs.
+  // For equal widths, wrapped numbers convert back; only the sign differs.
   const Tensor same = logical_and(y.astype(x.dtype()) == whole, (y < 0) == (whole < 0));
   if (!rill::all(same).item<bool>())
     throw UsageError(fmt::format("the model takes {}, and {} has numbers that {} does not hold", rill::to_string(v),
@@ -160,7 +160,7 @@ Tensor fitted(const ValueInfo& v, Tensor x, bool cast) {
 
 }  // namespace
 
-// As MNIST's files are called: train-images-idx3-ubyte.gz, or with the ending .idx.
+// The names of MNIST's files: train-images-idx3-ubyte.gz, or with the extension .idx.
 bool is_idx(const std::string& path) {
   const std::string plain = ends_in(path, {".gz"}) ? path.substr(0, path.size() - 3) : path;
   return plain.ends_with("-ubyte") || ends_in(plain, {".idx", ".idx1-ubyte", ".idx3-ubyte"});

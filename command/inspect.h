@@ -13,11 +13,11 @@ struct DataSettings {
 
 // An event file, or those of a folder: each tag with its steps and, for scalars, the last value.
 void show_events(const std::string& path);
-// Each record of a file; a last one that is cut short, as of a program that still writes, is the end.
+// Each record of a file; an incomplete last one, as of a program that is still writing, is the end.
 void each_record(const std::string& path, const std::function<void(const std::string&)>& take);
 // A TFRecord file: the number of records, and the features of the first if that is a tf.Example; of all for statistics.
 void show_records(const std::string& path, const DataSettings& s);
-// A table: its columns. Rows that do not fit are counted.
+// A table: its columns. Rows that cannot be parsed are counted.
 void show_table(const std::string& path, const DataSettings& s);
 void show_idx(const std::string& path, const DataSettings& s);
 void show_audio(const std::string& path, const DataSettings& s);

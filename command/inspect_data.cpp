@@ -101,8 +101,8 @@ rill::data::CsvRowOptions csv_options(const std::string& path) {
   return {.delimiter = ends_in(unpacked_name(path), {".tsv"}) ? '\t' : ','};
 }
 
-// The dtypes of a CSV file's columns by their first rows. Numbers are then read as f64, so that a later row may be missing
-// a value, or have a fraction.
+// The dtypes of a CSV file's columns by their first rows. Numbers are then read as f64, so that a later row may lack a
+// value, or have a fraction.
 struct CsvColumns {
   explicit CsvColumns(const std::string& path) : options(csv_options(path)) {
     auto first = rill::data::csv(path, options, rill::Where()).ignore_errors({.log = false}).iterator();
@@ -123,7 +123,7 @@ class TableReport {
  public:
   explicit TableReport(bool has_masks) : has_masks_(has_masks) {}
 
-  // The columns, of a table that may have no rows.
+  // Adds the columns, of a table that may have no rows.
   void begin(const rill::Table& t) {
     if (names.empty()) start(t);
   }
@@ -178,7 +178,7 @@ void finish_csv(TableReport& report, const CsvColumns& columns) {
   }
 }
 
-// Batches of rows; those that are wrong are counted.
+// Batches of rows; invalid rows are counted.
 template <class Take>
 void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string& path, Take&& take) {
   auto it = rows.batch(rows_at_once).iterator();

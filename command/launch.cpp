@@ -1,5 +1,5 @@
-// rill launch -n N -- PROGRAM: runs a program as N ranks on this machine, by mpirun, and shares the machine among them:
-// cores are divided, and output is labelled by rank.
+// rill launch -n N -- PROGRAM: runs a program as N ranks on this machine, by mpirun: cores are divided among them, and
+// output is labelled by rank.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string launcher() {
 
 using Setting = std::pair<std::string, std::string>;
 
-// Variables that are not set already: threads of each rank, and permissions that Open MPI needs.
+// Variables that are not already set: threads for each rank, and permissions that Open MPI needs.
 std::vector<Setting> environment_of(const LaunchSettings& s, bool open_mpi) {
   std::vector<Setting> all{{"OMP_NUM_THREADS", std::to_string(std::max(1, cores() / s.ranks))}};
   if (open_mpi && geteuid() == 0)
@@ -54,7 +54,7 @@ std::vector<std::string> call_of(const LaunchSettings& s, bool open_mpi) {
   if (open_mpi) {
     if (s.ranks > cores()) add({"--oversubscribe", "--bind-to", "none"});
     else if (s.ranks * 2 > cores()) add({"--bind-to", "core"});
-    else add({"--bind-to", "none"});  // several cores a rank: its threads find them
+    else add({"--bind-to", "none"});  // several cores for each rank: its threads are bound to none
     if (!s.plain) add({"--tag-output"});
   } else if (!s.plain) {
     add({"-prepend-rank"});

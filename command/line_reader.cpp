@@ -1,5 +1,5 @@
 // Lines for `rill debug`. libedit is opened at run time, by the interface that it shares with readline, as these few
-// functions are stable: so the program is the same if it is missing, and needs no headers.
+// functions are stable: so the program works without it, and needs no headers.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ char* next_match(const char*, int state) {
   return size_t(state) < found.size() ? strdup(found[size_t(state)].c_str()) : nullptr;
 }
 char** matches(const char* text, int start, int) {
-  if (library().completion_over) *library().completion_over = 1;  // and no names of files
+  if (library().completion_over) *library().completion_over = 1;  // without file names
   found = complete_line(text, start == 0);
   return library().completion_matches(text, next_match);
 }

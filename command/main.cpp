@@ -14,7 +14,7 @@ namespace command {
 CLI::App* add(Program& program, const std::string& name, const std::string& description,
               const std::vector<std::string>& examples) {
   CLI::App* sub = program.app.add_subcommand(name, description);
-  sub->fallthrough();  // --color and --threads may come after it
+  sub->fallthrough();  // --color and --threads may follow it
   std::string text = "Examples:";
   for (const std::string& line : examples) text += "\n  " + line;
   sub->footer(text + "\n");
@@ -47,9 +47,9 @@ std::string without_function(const std::string& text) {
 
 namespace {
 
-// "rill: ..." for what CLI11 found wrong with the call.
+// "rill: ..." for CLI11's parse error.
 std::string complaint(const CLI::App& app, const CLI::ParseError& e) {
-  // A first word that is no command is to CLI11 a command that is missing and a word too many.
+  // For CLI11, an unknown first word is a missing command and an extra word.
   const std::vector<std::string> words = app.remaining();
   const auto word = std::find_if(words.begin(), words.end(), [](auto& w) { return !w.starts_with('-'); });
   if (!dynamic_cast<const CLI::RequiredError*>(&e) || word == words.end() || !app.get_subcommands().empty())

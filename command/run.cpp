@@ -43,7 +43,7 @@ Outputs run_model(const rill::Model& model, const std::map<std::string, Tensor>&
   return out;
 }
 
-// "-1.2 to 3.4, mean 0.1", of numbers.
+// "-1.2 to 3.4, mean 0.1", for numbers.
 std::string range_of(const Tensor& x) {
   if (x.size() == 0 || !(rill::is_floating(x.dtype()) || rill::is_integer(x.dtype()))) return "";
   const Tensor y = x.astype(rill::f64);
@@ -51,7 +51,7 @@ std::string range_of(const Tensor& x) {
                      rill::mean(y).item<double>());
 }
 
-// A line for each node as it runs: its name, its result, and the range of that.
+// Prints a line for each node as it runs: its name, its result, and the result's range.
 void run_steps(const rill::Graph& g, const std::map<std::string, Tensor>& inputs) {
   const rill::GraphNames names = rill::name_graph(g);
   rill::GraphRun run(g, rill::GraphFeeds(inputs.begin(), inputs.end()), {}, rill::Where());
@@ -88,7 +88,7 @@ int run(RunSettings settings) {
   const rill::Graph g = parts ? model.graph(inputs, rill::Where()) : rill::Graph();
   Outputs outputs;
   auto call = [&] { outputs = parts ? run_parts(g, inputs, settings.fetches) : run_model(model, inputs); };
-  if (settings.repeat > 1) {  // the first, which traces, is not counted
+  if (settings.repeat > 1) {  // the first, which traces, is not timed
     call();
     rill::jit::wait();
   }

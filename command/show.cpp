@@ -69,7 +69,7 @@ Contents contents_of(const rill::Model& model, const ShowSettings& settings, std
 nlohmann::json json_of(const std::vector<ValueInfo>& values) {
   nlohmann::json all = nlohmann::json::array();
   for (const ValueInfo& v : values) {
-    nlohmann::json shape = nullptr;  // not known
+    nlohmann::json shape = nullptr;  // unknown
     if (v.has_shape) {
       shape = nlohmann::json::array();
       for (const int64_t d : v.shape) shape.push_back(d == rill::open_size ? nlohmann::json() : nlohmann::json(d));
@@ -126,7 +126,7 @@ std::string list_of(const std::vector<ValueInfo>& values) {
   return "(" + text + ")";
 }
 
-// If the file has several functions: the inputs and outputs of each.
+// For a file with several functions: the inputs and outputs of each.
 void print_functions(const ModelChoice& choice) {
   const std::vector<rill::FunctionInfo> all = rill::model_functions(choice.path, rill::Where());
   if (all.size() < 2) return;

@@ -18,7 +18,7 @@ std::string coloured(const char* code, const std::string& text) {
   return colours ? fmt::format("\033[{}m{}\033[0m", code, visible(text)) : visible(text);
 }
 
-// The length of a colour code of this program at the beginning of `text`, else 0.
+// The length of a colour code of this program at the start of `text`, else 0.
 size_t colour_at(std::string_view text) {
   if (!colours) return 0;
   for (const std::string_view sequence : {"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"})
@@ -26,7 +26,7 @@ size_t colour_at(std::string_view text) {
   return 0;
 }
 
-// The code point at the beginning of `text`, and its length; if it is not UTF-8 the byte, of length 0.
+// The code point at the start of `text`, and its length; if it is not UTF-8 the byte, with length 0.
 std::pair<uint32_t, size_t> code_point_at(std::string_view text) {
   const auto first = uint8_t(text[0]);
   if (first < 0x80) return {first, 1};
@@ -71,7 +71,7 @@ std::string made_visible(std::string_view text, std::string_view kept) {
   return out;
 }
 
-// How many columns of a terminal `text` takes: code points, without colours.
+// The number of terminal columns of `text`: its code points, without colours.
 size_t width_of(const std::string& text) {
   size_t n = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// What the kernel knows of a thread's share of the cores: whether others took its core, and how long it was ready to run
-// and had none. Linux tells; elsewhere nothing is known.
+// What the kernel reports about a thread's use of the cores: whether others took its core, and how long it was ready to
+// run and had none. Only Linux reports it; elsewhere nothing is known.
 #pragma once
 #include <cstdint>
 
@@ -7,20 +7,20 @@
 
 namespace rill::detail {
 
-// How long the thread that made it has waited for a core in all. Any thread may ask.
+// How long, in total, the thread that constructed it has waited for a core. Any thread may ask.
 class CoreWaits {
  public:
   CoreWaits();
   ~CoreWaits();
   CoreWaits(const CoreWaits&) = delete;
-  int64_t nanoseconds() const;  // -1 where it is not known
-  static bool are_known();      // to the last thread that was made
+  int64_t nanoseconds() const;  // -1 if it is not known
+  static bool are_known();      // for the last thread that constructed one
 
  private:
   int file_;
 };
 
-// How often the kernel took the core away from this thread while it was running. 0 where it is not known.
+// How often the kernel took the core away from this thread while it was running. 0 if it is not known.
 int64_t switches_of_core();
 
 }  // namespace rill::detail

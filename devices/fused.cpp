@@ -1,4 +1,4 @@
-// Where the inputs of a fused kernel lie, its layouts and its checks; see fused.h. Start at make_layout.
+// Where the inputs of a fused kernel are, its layouts and its checks; see fused.h. Start at make_layout.
 #include "rill/devices/fused.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace rill {
 
 namespace {
 
-// Byte strides of kernel operand `k` along each axis of the space, for operands whose strides `strides(operand, axis)`
-// gives in elements.
+// Byte strides of kernel operand `k` along each axis of the space; `strides(operand, axis)` returns those of the
+// operands in elements.
 std::vector<int64_t> dense_strides(const FusedKernel& f, size_t axes, DType dtype) {
   std::vector<int64_t> s(f.space.size(), 0);
   int64_t stride = int64_t(size_of(dtype));
@@ -23,7 +23,7 @@ std::vector<int64_t> dense_strides(const FusedKernel& f, size_t axes, DType dtyp
 }
 template <class F>
 std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
-  if (k >= f.inputs.size()) {  // without the row axes where it is one a row, without the others where rows are added
+  if (k >= f.inputs.size()) {  // without the row axes if it is per row, and without the others if rows are added
     const kernel::Output& out = f.kernel.outputs[k - f.inputs.size()];
     std::vector<int64_t> s = dense_strides(f, f.space.size() - (out.per_row ? size_t(f.row_axes) : 0), out.dtype);
     if (out.added) std::fill(s.begin(), s.end() - f.row_axes, 0);
@@ -39,7 +39,7 @@ std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
   return s;
 }
 
-// Axes [begin, end) of the space, neighbours joined where every operand walks them as one.
+// Axes [begin, end) of the space, with neighbours joined if they are one run in every operand.
 struct JoinedAxis {
   int64_t size;
   std::vector<int64_t> stride;  // by operand
@@ -78,7 +78,7 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
   for (size_t k = 0; k < f.inputs.size(); ++k)
     l.gathers |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
                  l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
-  if (l.n == 1) l.gathers = false;  // one point lies dense anyhow
+  if (l.n == 1) l.gathers = false;  // a single point is always dense
   for (const FusedKernel::Access& a : f.inputs) l.gathers |= a.random;
   for (JoinedAxis& axis : outer) {
     l.rows *= axis.size;
@@ -125,7 +125,7 @@ FusedKernel::~FusedKernel() {
   for (const StridedLayout* s = strided.load(std::memory_order_acquire); s;) delete std::exchange(s, s->next);
 }
 
-// A loop's first step may begin with operands that are broadcast, and the others go on with dense ones.
+// A loop's first step may start with broadcast operands, while later steps have dense ones.
 const FusedLayout& FusedKernel::layout_of(Operands in, FusedLayout& room) const {
   constexpr int most = 4;
   const StridedLayout* const first = strided.load(std::memory_order_acquire);

@@ -1,5 +1,5 @@
 // A fused kernel as an operation on tensors: which operand each of the kernel's inputs reads, and how the axes of the
-// operands lie in its index space. Fusion (trace/fusion/fusion.h) makes them, cpu/fused.cpp runs them compiled,
+// operands map to its index space. Fusion (trace/fusion/fusion.h) makes them, cpu/fused.cpp runs them compiled,
 // ref/fused.cpp by the interpreter.
 #pragma once
 #include <atomic>
@@ -26,7 +26,7 @@ struct FusedLayout {
   std::vector<int64_t> row_stride;                 // by operand: from point to point
   std::vector<int64_t> no_stride;                  // zeros, by operand
   bool gathers = false;  // an input is not dense: its elements are gathered first, or generated (random words)
-  bool joined = true;    // false: the row axes of an operand are no single run, so that it must be made dense
+  bool joined = true;    // false: the row axes of an operand are not one run, so it must be made dense
 };
 
 // How many points are worth a thread, from the measured cost of a point. It affects how work is divided, never the
@@ -35,7 +35,8 @@ class Grain {
  public:
   int64_t points() const { return points_.load(std::memory_order_relaxed); }
   void guess(double nanoseconds_a_point);
-  // Whether to time the next run of so many points, and what it took: the first few are, and the fastest counts.
+  // Whether to time the next run of this many points, and the time it took: the first few are timed, and the fastest is
+  // used.
   bool wants(int64_t points) const { return points >= 4096 && left_.load(std::memory_order_relaxed) > 0; }
   void saw(double nanoseconds_a_point);
 
@@ -44,7 +45,7 @@ class Grain {
   std::atomic<int> left_{4};
 };
 
-// The layout for non-dense operands: the first strides that a kernel gets, which are mostly the only ones.
+// The layout for non-dense operands: cached for the first strides that a kernel gets, which are mostly the only ones.
 struct StridedLayout {
   std::vector<Strides> strides;  // by operand
   FusedLayout layout;
@@ -56,9 +57,9 @@ struct FusedKernel {
   FusedKernel(const FusedKernel&) = delete;
   ~FusedKernel();
 
-  // A kernel input: operand `operand` of the node, whose axis for axis i of the space is axes[i]; -1 where it does not
-  // move. A counter has no operand (-1); its value moves by steps[i] along axis i. With `random`, the operand is a key,
-  // and the input is the words that random_bits makes of it for the whole space, made row by row where they are used.
+  // A kernel input: operand `operand` of the node, whose axis for axis i of the space is axes[i]; -1 if it is broadcast
+  // along it. A counter has no operand (-1); its value moves by steps[i] along axis i. With `random`, the operand is a
+  // key, and the input is the words of random_bits for the complete space, generated row by row when they are used.
   struct Access {
     int operand = -1;
     std::vector<int> axes;
@@ -66,22 +67,22 @@ struct FusedKernel {
     bool random = false;
   };
 
-  // A reduction over other axes than the last, or over few long rows: the kernel's first output is not stored but
+  // A reduction over axes other than the last, or over few long rows: the kernel's first output is not stored but
   // folded over these axes of the space, by the tree of the eager reductions.
   struct Fold {
     kernel::Code code;          // reduce_*
     std::vector<bool> reduced;  // by axis of the space
   };
 
-  // Labels: numbers of an operand that must lie in [0, classes). They are looked at ahead of the kernel, and one that
-  // does not is an error of `op`, called at `place`.
+  // Labels: elements of an operand that must be in [0, classes). They are checked before the kernel runs, and a label
+  // out of bounds is an error of `op`, called at `place`.
   struct Check {
     int operand;
     int64_t classes;
     std::string op, place, function, scope;  // and where the op was called
   };
 
-  // Counters start here, so that no null pointer is moved: kernels take it away again.
+  // Counters start here, so that no null pointer is moved: kernels subtract it again.
   static constexpr int64_t counter_base = 4096;
   static char* counter_start() {
     return reinterpret_cast<char*>(counter_base);  // NOLINT(performance-no-int-to-ptr): a number, never read through
@@ -90,25 +91,25 @@ struct FusedKernel {
   kernel::Kernel kernel;
   std::optional<Fold> fold;
   std::vector<int64_t> space;  // sizes, none of them 1
-  int row_axes = 0;            // the last so many make the row that the kernel folds; 0: it folds nothing
-  bool sums_rows = false;      // an output is added: the sum of all rows (cpu/fused_sums.cpp)
+  int row_axes = 0;            // the last this many are the row that the kernel folds; 0: it folds nothing
+  bool sums_rows = false;      // an output is added: it is the sum of all rows (cpu/fused_sums.cpp)
   std::vector<Check> checks;
   std::vector<Access> inputs;
-  // Dense; a per-row output lacks the row axes, one that is added the others, the folded one what is reduced.
+  // Dense; a per-row output lacks the row axes, an added one the others, and the folded one the reduced axes.
   std::vector<Spec> outputs;
-  std::vector<std::string> fused;  // the ops in it, in program order
+  std::vector<std::string> fused;  // the fused ops, in program order
   int64_t scratch_slots = 0;
   mutable Grain grain;
-  FusedLayout layout;                                          // where all operands are dense
-  mutable std::atomic<const StridedLayout*> strided{nullptr};  // the first few that came
-  kernel::Compiled code;                                       // without a function, the interpreter runs it
+  FusedLayout layout;                                          // for dense operands
+  mutable std::atomic<const StridedLayout*> strided{nullptr};  // for the first few others
+  kernel::Compiled code;                                       // if it has no function, the interpreter runs it
 
-  // Fills what follows from the rest: sums_rows, layout, scratch_slots, a first grain. `operands`: the node's input
+  // Computes the other members: sums_rows, layout, scratch_slots, a first grain. `operands`: the node's input
   // specs.
   void complete(std::span<const Spec* const> operands);
-  // The layout for these operands, kept here or made into `room`.
+  // The layout for these operands, cached here or made in `room`.
   const FusedLayout& layout_of(Operands in, FusedLayout& room) const;
-  // Throws what `checks` find.
+  // Throws the errors that `checks` find.
   void check(Operands in) const;
   // "multiply, add, tanh".
   std::string ops() const;
@@ -124,7 +125,7 @@ struct FusedParams {
   }
 };
 
-#pragma GCC visibility pop  // kernels are not shown
+#pragma GCC visibility pop  // kernels are not exported
 
 namespace cpu {
 void run_fused(const KernelArgs& args);

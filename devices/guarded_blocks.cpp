@@ -1,5 +1,5 @@
-// A block: a page that is closed, bytes of a known value, the header, the data, up to 63 such bytes, a page that is
-// closed.
+// A block: an inaccessible page, padding of a known value, the header, the data, up to 63 such bytes, an inaccessible
+// page.
 #include "rill/devices/guarded_blocks.h"
 
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ struct Extent {
   explicit Extent(size_t bytes) : data_bytes(rounded(bytes, alignment)) {
     open_bytes = rounded(guarded_header_bytes + data_bytes, page);
   }
-  size_t whole() const { return open_bytes + 2 * page; }
+  size_t total_bytes() const { return open_bytes + 2 * page; }
   char* begin(char* data) const { return data + data_bytes - open_bytes - page; }
 };
 
@@ -40,7 +40,7 @@ void release(Buffer* b) {
   if (touched(data + b->bytes, data + e.data_bytes) || touched(e.begin(data) + page, data - guarded_header_bytes))
     ++damaged;
   b->~Buffer();
-  munmap(e.begin(data), e.whole());
+  munmap(e.begin(data), e.total_bytes());
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ bool guards_blocks() { return guards.load(std::memory_order_relaxed); }
 
 Ref<Buffer> allocate_guarded(Device d, size_t bytes) {
   const Extent e(bytes);
-  void* const begin = mmap(nullptr, e.whole(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const begin = mmap(nullptr, e.total_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char* const open = static_cast<char*>(begin) + page;
   if (begin == MAP_FAILED || mprotect(open, e.open_bytes, PROT_READ | PROT_WRITE) != 0)
     throw OutOfMemory("no memory for a guarded block");

@@ -1,5 +1,5 @@
-// For tests of kernels: blocks between pages that nobody may touch, so that a kernel, of rill or of a library, that
-// reads or writes outside its operands, its result or its workspace ends the program there and then.
+// For tests of kernels: blocks between inaccessible pages, so that a kernel, of rill or of a library, that reads or
+// writes outside its operands, its result or its workspace crashes immediately.
 #pragma once
 #include <cstdint>
 
@@ -9,10 +9,10 @@
 
 namespace rill::host_memory {
 
-// From now on each buffer of the host is a block of its own, which ends at such a page, less up to 63 bytes for its
-// alignment: what is written into these is counted. Neither kind is kept for later or part of memory_stats().
+// From now on each buffer of the host is a separate block, which ends at such a page, except for up to 63 bytes of
+// alignment: writes into these are counted. Such blocks are neither cached nor part of memory_stats().
 void guard_blocks(bool on);
-int64_t damaged_blocks();  // since the program began, of those that have been given back
+int64_t damaged_blocks();  // since the program started, among those that were freed
 
 #pragma GCC visibility pop
 

@@ -1,14 +1,13 @@
 // A caching allocator for the host. A block is a Buffer header followed, 64 bytes on, by its data.
 //
-// Small blocks (up to 64 KiB) come in powers of two from free lists that each thread keeps for itself, so an eager call
-// on small tensors takes no lock and no system call. Large ones come in four steps per power of two from lists behind a
-// mutex, which give up the oldest block where they hold too much; past a few MiB they are mapped on their own and ask
-// for huge pages, which is what lets a kernel run at memory bandwidth. Giving a block back takes no memory: the lists
-// are made of the blocks.
-// Bytes in use are counted by thread for small blocks (and added up when asked) and in one atomic for large ones;
-// `peak` follows the large ones exactly and the small ones as of each large allocation.
-// In a build under sanitizers each buffer is a block of its own, as long as was asked for and not kept when it is given
-// back, so that they see what is read and written beside it or too late.
+// Small blocks (up to 64 KiB) have sizes of powers of two and come from free lists of each thread, so an eager call on
+// small tensors takes no lock and no system call. Large ones have four sizes per power of two and come from lists
+// behind a mutex, which release the oldest block if they hold too much; past a few MiB they are mapped separately and
+// request huge pages, which is what lets a kernel run at memory bandwidth. Freeing a block allocates nothing: the lists
+// are linked through the blocks. Bytes in use are counted for each thread for small blocks (and summed when asked for)
+// and in one atomic for large ones; `peak` follows the large ones exactly and the small ones as of each large
+// allocation. In a build with sanitizers each buffer is a separate block of exactly its size, which is not cached when
+// it is freed, so that they find accesses out of bounds and after it was freed.
 #include "rill/devices/host_memory.h"
 
 #include <fmt/format.h>
@@ -35,8 +34,8 @@ OutOfMemory::OutOfMemory(std::string why) : Error(fmt::format("[allocate] {}", w
 namespace {
 
 constexpr size_t header_bytes = 64, small_limit = 64 << 10, huge_page = 2 << 20;
-constexpr size_t thread_cache_limit = 256 << 10;  // bytes a size class keeps in one thread
-constexpr size_t global_cache_limit = 512 << 20;  // bytes of large blocks kept for later
+constexpr size_t thread_cache_limit = 256 << 10;  // bytes that a size class caches in one thread
+constexpr size_t global_cache_limit = 512 << 20;  // bytes of cached large blocks
 constexpr int small_classes = 11;                 // 64 B .. 64 KiB
 constexpr int large_classes = 4 * 48;             // four steps for each power of two
 constexpr int host_kinds = 2;
@@ -58,25 +57,25 @@ size_t large_class(size_t rounded) {
   return power * 4 + (rounded - (size_t(1) << power)) / ((size_t(1) << power) / 4);
 }
 
-// The bytes of a large block with its header, where it is mapped on its own; else 0, and malloc's. What is mapped is
-// not rounded to huge pages: the header would cost one more.
+// The bytes of a large block with its header, if it is mapped separately; else 0, and it is malloc's. Mappings are not
+// rounded to huge pages: the header would cost one more.
 size_t mapped_bytes(size_t bytes) {
   static const auto page = size_t(sysconf(_SC_PAGESIZE));
   const size_t total = (bytes + header_bytes + page - 1) / page * page;
   return keeps_blocks && total >= 2 * huge_page ? total : 0;
 }
-// Begins where a huge page does; null where there is no memory.
+// Aligned to a huge page; null if there is no memory.
 void* map_block(size_t total) {
-  void* whole = mmap(nullptr, total + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (whole == MAP_FAILED) return nullptr;
-  char *begin = static_cast<char*>(whole), *end = begin + total + huge_page;
+  void* mapping = mmap(nullptr, total + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  char *begin = static_cast<char*>(mapping), *end = begin + total + huge_page;
   char* block = begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
   if (block > begin) munmap(begin, size_t(block - begin));
   if (end > block + total) munmap(block + total, size_t(end - block) - total);
   madvise(block, total / huge_page * huge_page, MADV_HUGEPAGE);
   return block;
 }
-// `bytes`: what the block has room for.
+// `bytes`: the size of the block.
 void give_back_to_system(void* block, size_t bytes) {
   if (const size_t total = mapped_bytes(bytes)) munmap(block, total);
   else std::free(block);
@@ -89,7 +88,7 @@ struct FreeBlock {
 
 struct Counters {
   std::atomic<int64_t> in_use{0}, allocations{0};
-  // Only the owning thread writes, so a plain load and store do, without a locked instruction.
+  // Only the owning thread writes, so a plain load and store suffice, without a locked instruction.
   static void add(std::atomic<int64_t>& a, int64_t n) {
     a.store(a.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
@@ -97,13 +96,13 @@ struct Counters {
 
 struct ThreadHeap {
   FreeBlock* free[small_classes] = {};
-  size_t kept[small_classes] = {};
+  size_t cached[small_classes] = {};
   Counters counters[host_kinds];
   Lender* lender = nullptr;
-  ThreadHeap *next = nullptr, *previous = nullptr;  // of all threads'
+  ThreadHeap *next = nullptr, *previous = nullptr;  // in the list of all threads' heaps
 };
 
-// Large blocks kept for later, each in the list of its size and in that of all, the newest first.
+// Cached large blocks, each in the list of its size and in the list of all, the newest first.
 class LargeCache {
  public:
   size_t bytes() const { return bytes_; }
@@ -208,7 +207,7 @@ struct HeapOwner {
 };
 thread_local HeapOwner heap_owner;
 
-// Null once this thread's destructors have begun, or where there is no memory for one.
+// Null once this thread's destructors have started, or if there is no memory for one.
 ThreadHeap* thread_heap() {
   if (heap || heap_ended) return heap;
   auto* h = new (std::nothrow) ThreadHeap;
@@ -232,8 +231,8 @@ void release_small(Buffer* b) {
     return;
   }
   Counters::add(h->counters[k].in_use, -int64_t(bytes));
-  if (!keeps_blocks || h->kept[c] + bytes > thread_cache_limit) return std::free(b);
-  h->kept[c] += bytes;
+  if (!keeps_blocks || h->cached[c] + bytes > thread_cache_limit) return std::free(b);
+  h->cached[c] += bytes;
   h->free[c] = new (b) FreeBlock{h->free[c]};
 }
 
@@ -248,9 +247,9 @@ void release_large(Buffer* b) {
   else std::free(b);
 }
 
-// A block with room for `bytes` (of which a sanitized build gives the `wanted` alone).
-void* from_system(size_t bytes, size_t wanted, Device d) {
-  const size_t mapped = mapped_bytes(bytes), total = (keeps_blocks ? bytes : wanted) + header_bytes;
+// A block of at least `bytes` (a sanitized build allocates only `requested`).
+void* from_system(size_t bytes, size_t requested, Device d) {
+  const size_t mapped = mapped_bytes(bytes), total = (keeps_blocks ? bytes : requested) + header_bytes;
   const auto ask = [&] {
     void* p = nullptr;
     if (mapped) return map_block(mapped);
@@ -260,7 +259,7 @@ void* from_system(size_t bytes, size_t wanted, Device d) {
   release_cached();  // this thread's small blocks stay: they are few
   if (void* p = ask()) return p;
   throw OutOfMemory(
-      fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), wanted));
+      fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), requested));
 }
 
 Buffer* make_header(void* block, Device d, size_t bytes, void (*release)(Buffer*)) {
@@ -272,18 +271,19 @@ Buffer* make_header(void* block, Device d, size_t bytes, void (*release)(Buffer*
   return b;
 }
 
-Buffer* allocate_large(Device d, size_t wanted) {
-  if (wanted > size_t(max_tensor_bytes))
-    throw OutOfMemory(fmt::format("{} cannot give {} bytes: more than the machine can address", to_string(d), wanted));
+Buffer* allocate_large(Device d, size_t requested) {
+  if (requested > size_t(max_tensor_bytes))
+    throw OutOfMemory(
+        fmt::format("{} cannot give {} bytes: more than the machine can address", to_string(d), requested));
   Global& g = global();
-  size_t bytes = large_bytes(wanted);
+  size_t bytes = large_bytes(requested);
   int k = kind_index(d);
   void* block = nullptr;
   {
     std::lock_guard lock(g.mutex);
     block = g.cache.take(bytes);
   }
-  if (!block) block = from_system(bytes, wanted, d);
+  if (!block) block = from_system(bytes, requested, d);
   std::lock_guard lock(g.mutex);
   g.large_in_use[k] += int64_t(bytes);
   ++g.large_allocations[k];
@@ -316,7 +316,7 @@ Ref<Buffer> allocate(Device d, size_t bytes) {
   void* block = h->free[c];
   if (block) {
     h->free[c] = h->free[c]->next;
-    h->kept[c] -= size;
+    h->cached[c] -= size;
   } else {
     block = from_system(size, bytes, d);
   }
@@ -378,7 +378,7 @@ void release_cached() {
     g.cache.clear();
   }
 #ifdef __GLIBC__
-  malloc_trim(0);  // what it holds in the middle of its heap, it gives back to the system only when told to
+  malloc_trim(0);  // it returns free memory inside its heap only on request
 #endif
 }
 

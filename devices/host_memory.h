@@ -6,7 +6,7 @@
 
 namespace rill::host_memory {
 
-// Thrown by allocate(); what calls an op adds the op's name and operands to the reason.
+// Thrown by allocate(); the caller of an op adds the op's name and operands to the message.
 struct OutOfMemory : Error {
   explicit OutOfMemory(std::string why);
   std::string reason;
@@ -14,19 +14,19 @@ struct OutOfMemory : Error {
 
 Ref<Buffer> allocate(Device d, size_t bytes);
 
-// Where large allocations of a thread may come from in place of the heap: rows of a batch, say, so that what is made lies
-// where it will be wanted.
+// A source of large allocations of a thread other than the heap: for example rows of a batch, so that results are
+// computed where they are needed.
 class Lender {
  public:
-  // Memory of exactly so many bytes; null: that of the heap.
+  // Memory of exactly this many bytes; null: use the heap.
   virtual Ref<Buffer> lend(Device device, size_t bytes) = 0;
-  // Whether lend() gave it.
+  // Whether lend() returned it.
   virtual bool lent(const Buffer& buffer) const = 0;
 
  protected:
   ~Lender() = default;
 };
-// While it lives, allocate() asks the lender, on this thread.
+// While it lives, allocate() on this thread asks the lender first.
 class LenderScope {
  public:
   explicit LenderScope(Lender* lender);
@@ -36,15 +36,14 @@ class LenderScope {
  private:
   Lender* outer_ = nullptr;
 };
-// Whether this thread's lender gave it: nobody reads soon what is written there, so that it need not go through the caches.
+// Whether it is from this thread's lender: its contents are not read soon, so non-temporal stores suit it.
 bool is_from_lender(const Buffer& buffer);
 
 MemoryStats stats(Device d);
 void reset_peak(Device d);
 void release_cached();
 
-// A cache of the host's beside this one, such as of FFT plans: stats() counts it as reserved, release_cached() empties
-// it.
+// Another cache of the host, such as of FFT plans: stats() counts it as reserved, release_cached() empties it.
 struct OtherCache {
   size_t (*bytes)();
   void (*clear)();

@@ -1,4 +1,4 @@
-// Where the libraries that librill opens are looked for, and that they are of its version; see modules.h.
+// Finds the libraries that librill opens, and checks their version; see modules.h.
 #include "rill/devices/modules.h"
 
 #include <dlfcn.h>

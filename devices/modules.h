@@ -7,24 +7,24 @@
 
 namespace rill {
 
-// Where `file` ("librill_llvm.so") is: beside this library, as in a build folder, or in the folder of its version
-// beside it; "" where it is not.
+// The path of `file` ("librill_llvm.so"): next to this library, as in a build folder, or in the folder of its version
+// there; "" if it is in neither.
 std::string module_path(const std::string& file);
 
 struct Module {
   void* handle = nullptr;  // from dlopen(), or nullptr
   std::string why;         // why it cannot be used, or ""
 };
-// Opens the module at `path` for as long as the program runs. `version_name` is the string in which it says the version
-// it was built with, which must be `version`.
+// Opens the module at `path` for as long as the program runs. `version_name` is the string in which it exports the
+// version it was built with, which must be `version`.
 Module open_module(const std::string& path, const char* version_name, const std::string& version);
 
-// The functions that such a library gives, as a table of them is filled.
+// Looks up the functions of such a library, for a table of them.
 class ModuleFunctions {
  public:
-  // `file`, `version_name`, `version`: as above. `absent`: why() where the library was not built.
+  // `file`, `version_name`, `version`: as above. `absent`: why(), if the library was not built.
   ModuleFunctions(const std::string& file, const char* version_name, const std::string& version, const char* absent);
-  // Sets `to` to the function `name`; where the library has none, why() says so. Without a library it is null.
+  // Sets `to` to the function `name`; if the library has none, why() says so. Without a library it is null.
   template <class F>
   void find(F*& to, const char* name) {
     to = reinterpret_cast<F*>(look_up(name));

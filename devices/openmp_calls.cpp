@@ -1,9 +1,9 @@
-// See openmp_calls.h. A shared library calls others through a table of addresses, which the loader fills in from its
-// list of relocations (System V ABI, "Dynamic Linking"); here those of OpenMP's functions are replaced by ours, which
-// behave as GNU OpenMP's do (its source, libgomp: parallel.c, loop.c, iter.c). Start at redirect_openmp_calls().
+// See openmp_calls.h. A shared library calls others through a table of addresses, which the loader fills from its
+// list of relocations (System V ABI, "Dynamic Linking"); here the addresses of OpenMP's functions are replaced by ours,
+// which behave like GNU OpenMP's (its source, libgomp: parallel.c, loop.c, iter.c). Start at redirect_openmp_calls().
 #include "rill/devices/openmp_calls.h"
 
-#include <cstddef>  // says which C library this is
+#include <cstddef>  // defines which C library this is
 
 #if defined(RILL_HAVE_ONEDNN) && defined(__GLIBC__) && defined(__LP64__)
 #include <dlfcn.h>
@@ -28,11 +28,11 @@ namespace {
 // --- OpenMP's functions ----------------------------------------------------------------------------------------------
 
 struct Region;
-// What a thread is in a region.
+// A thread's role in a region.
 struct Member {
   Region* region = nullptr;
   int number = 0;
-  long start = 0, step = 0, count = 0, chunk = 0, turn = 0;  // of its loop
+  long start = 0, step = 0, count = 0, chunk = 0, chunk_index = 0;  // of its loop
 };
 thread_local constinit Member member;
 
@@ -42,7 +42,7 @@ struct Region {
   void* data;
   int size;
   bool active;   // it or one around it has several threads
-  Member outer;  // what the thread that began it was
+  Member outer;  // the starting thread's role outside
   Barrier barrier{size};
   std::unique_ptr<Team> team = {};
 
@@ -66,7 +66,7 @@ void parallel_start(void (*body)(void*), void* data, unsigned asked) {
 }
 void parallel_end() {
   Region* r = member.region;
-  if (!r) {  // begun before OpenMP's functions were replaced
+  if (!r) {  // started before OpenMP's functions were replaced
     const auto end = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "GOMP_parallel_end"));
     return end ? end() : void();
   }
@@ -87,26 +87,27 @@ void barrier() {
   if (member.region && member.region->size > 1) member.region->barrier.wait();
 }
 
-// The part of a loop that this thread runs next: all at once, or, with chunks, those whose turn it is.
+// The part of a loop that this thread runs next: its complete part, or, with chunks, its next chunk.
 bool loop_next(long* from, long* to) {
   Member& m = member;
   const long threads = m.region ? m.region->size : 1, i = m.region ? m.number : 0;
   long begin, end;
   if (m.chunk == 0) {
-    if (m.turn > 0) return false;
+    if (m.chunk_index > 0) return false;
     const long each = m.count / threads, more = m.count % threads;
     begin = i * each + std::min(i, more), end = begin + each + (i < more);
   } else {
-    begin = (m.turn * threads + i) * m.chunk, end = std::min(begin + m.chunk, m.count);
+    begin = (m.chunk_index * threads + i) * m.chunk, end = std::min(begin + m.chunk, m.count);
   }
   if (begin >= end) return false;
-  ++m.turn;
+  ++m.chunk_index;
   *from = m.start + begin * m.step, *to = m.start + end * m.step;
   return true;
 }
 bool loop_start(long start, long end, long step, long chunk, long* from, long* to) {
   const long count = (end - start + step - (step > 0 ? 1 : -1)) / step;
-  member.start = start, member.step = step, member.count = std::max(0L, count), member.chunk = chunk, member.turn = 0;
+  member.start = start, member.step = step, member.count = std::max(0L, count), member.chunk = chunk,
+  member.chunk_index = 0;
   return loop_next(from, to);
 }
 void loop_end() {}
@@ -143,17 +144,17 @@ constexpr unsigned call_slot = R_AARCH64_JUMP_SLOT, address_slot = R_AARCH64_GLO
 constexpr unsigned call_slot = ~0u, address_slot = ~0u;
 #endif
 
-// What a loaded library says of itself.
+// The tables of a loaded library.
 struct Library {
   const link_map* map;
 
-  // The value of an entry, or 0; the loader has made addresses of those that are places in the library.
+  // The value of an entry, or 0; the loader has relocated those that are addresses in the library.
   uintptr_t entry(ElfW(Sxword) tag) const {
     for (const ElfW(Dyn)* d = map->l_ld; d->d_tag != DT_NULL; ++d)
       if (d->d_tag == tag) return d->d_un.d_ptr;
     return 0;
   }
-  // Calls f(name, slot, type) for each symbol that it takes from others.
+  // Calls f(name, slot, type) for each symbol that it imports.
   template <class F>
   void each_slot(F&& f) const {
     const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(entry(DT_SYMTAB));
@@ -168,7 +169,7 @@ struct Library {
   }
 };
 
-// The addresses to replace, and what lies in pages that the loader has made read-only once it had filled them in.
+// The addresses to replace, including those in pages that the loader made read-only after filling them.
 class Replacement {
  public:
   explicit Replacement(const void* library) {
@@ -181,7 +182,7 @@ class Replacement {
       }
   }
   void add(void** slot, void* value) { slots_.push_back({slot, value}); }
-  // All or none.
+  // Replaces all or none.
   bool run() const {
     for (const Slot& s : slots_)
       if (is_read_only(s) && !protect(s, PROT_READ | PROT_WRITE)) return false;

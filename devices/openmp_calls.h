@@ -1,12 +1,12 @@
-// oneDNN on rill's workers. It is written for OpenMP, and two pools of threads on the same cores would be in each
-// other's way: GNU OpenMP's threads spin for milliseconds when they have nothing to do, and that cannot be set any more
+// oneDNN on rill's workers. It uses OpenMP, and two thread pools on the same cores would disturb each
+// other: GNU OpenMP's idle threads spin for milliseconds, and that cannot be configured any more
 // once it is loaded.
 #pragma once
 
 namespace rill::detail {
 
-// Makes oneDNN's calls of OpenMP calls of ours, in that library alone. False where it calls something that is not known
-// here, or is not a library of its own: then it stays with OpenMP's threads.
+// Redirects oneDNN's calls of OpenMP to ours, only in that library. Returns false if it calls an unknown function, or
+// is not a separate library: then it keeps OpenMP's threads.
 bool redirect_openmp_calls();
 
 }  // namespace rill::detail

@@ -1,5 +1,5 @@
 // Packed: a cache for an operand whose elements never change, such as weights, in the layout that a kernel prefers. An
-// executable keeps one for each instruction that has such an operand, and a loop as long as it lasts for operands that
+// executable has one for each instruction with such an operand, and a loop has one while it runs for operands that
 // are the same in every step; instructions that read the same elements share the repacked copy.
 #pragma once
 #include <memory>
@@ -13,9 +13,9 @@ namespace rill {
 
 struct Packed {
   ForkMutex mutex;
-  std::shared_ptr<const void> made;  // only the kernel knows what; null until its first run
+  std::shared_ptr<const void> made;  // of a type that only the kernel knows; null until its first run
 
-  // What is there, or else what make() gives. Any number of threads may ask.
+  // The cached value, or else what make() returns. Any number of threads may call it.
   template <class Make>
   std::shared_ptr<const void> get(Make&& make) {
     std::lock_guard lock(mutex);

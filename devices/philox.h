@@ -24,7 +24,7 @@ inline Counter block(Counter c, Key k) {
   return c;
 }
 
-// Words 4i ... 4i+3 of the draw that rill's key {seed, draw} names: i and `draw` make the counter.
+// Words 4i ... 4i+3 of the draw with rill's key {seed, draw}: i and `draw` are the counter.
 inline Counter block_of(uint64_t seed, uint64_t draw, uint64_t i) {
   return block({uint32_t(i), uint32_t(i >> 32), uint32_t(draw), uint32_t(draw >> 32)},
                {uint32_t(seed), uint32_t(seed >> 32)});

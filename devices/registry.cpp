@@ -23,7 +23,7 @@ namespace rill {
 // --- Devices ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// The host as a driver, for the calls below that are the same for every device. Dispatch asks it nothing.
+// The host as a driver, for the calls below that are the same for every device. Dispatch does not use it.
 class HostDriver final : public DeviceDriver {
  public:
   int count() const override { return 1; }
@@ -50,7 +50,7 @@ DeviceDriver& host_driver() {
 }
 std::atomic<DeviceDriver*> gpu_driver = nullptr;
 
-// Which GPUs the program wants to see, and whether they were looked for.
+// Which GPUs the program allows, and whether the driver was loaded.
 struct Visible {
   ForkMutex mutex;
   bool looked = false;
@@ -61,7 +61,7 @@ Visible& visible() {
   return *v;
 }
 
-// The GPUs are looked for when they are first asked for, for that takes time and memory.
+// The driver of GPUs is loaded when it is first needed, because that takes time and memory.
 DeviceDriver* find_gpus() {
   const std::lock_guard hold(visible().mutex);
   if (!std::exchange(visible().looked, true)) gpu_driver = cuda::open_driver(visible().gpus).release();
@@ -89,7 +89,7 @@ Device choose_default() {
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver) {
   if (kind != DeviceKind::gpu) fail("device", "the host's devices need no driver", Where());
   {
-    const std::lock_guard hold(visible().mutex);  // no other thread is looking for GPUs
+    const std::lock_guard hold(visible().mutex);  // no other thread is loading the driver
     if (gpu_driver.load(std::memory_order_relaxed))
       fail("device", "gpu has a driver already. RILL_CUDA=off keeps rill from looking for one", Where());
     visible().looked = true;
@@ -245,36 +245,36 @@ void synchronize(Device d, Where where) {
   try {
     driver_of(d).synchronize(d);
   } catch (const Error& e) {
-    if (*e.what() != '[') throw;  // it names the line that it belongs to
+    if (*e.what() != '[') throw;  // it already has its source line
     fail_placed(e.what(), where);
   }
 }
 
 void set_visible_devices(const std::vector<Device>& gpus, Where where) {
-  std::vector<int> wanted;
+  std::vector<int> numbers;
   for (const Device d : gpus) {
     if (d.kind() != DeviceKind::gpu)
       fail("set_visible_devices", fmt::format("takes GPUs. {} is always there", to_string(d)), where);
-    if (std::find(wanted.begin(), wanted.end(), d.index()) != wanted.end())
+    if (std::find(numbers.begin(), numbers.end(), d.index()) != numbers.end())
       fail("set_visible_devices", fmt::format("{} stands there twice", to_string(d)), where);
-    wanted.push_back(d.index());
+    numbers.push_back(d.index());
   }
   const std::lock_guard hold(visible().mutex);
   if (visible().looked)
     fail("set_visible_devices", "devices are in use already. call it before the first tensor is made", where);
   std::string why_none;
-  const int count = wanted.empty() ? 0 : cuda::count_gpus(why_none);
-  for (const int number : wanted)
+  const int count = numbers.empty() ? 0 : cuda::count_gpus(why_none);
+  for (const int number : numbers)
     if (number >= count)
       fail("set_visible_devices",
            count ? fmt::format("there is no gpu:{}. this machine has gpu:0 to gpu:{}", number, count - 1)
                  : fmt::format("there is no gpu:{}: {}", number, why_none),
            where);
-  visible().gpus = std::move(wanted);
+  visible().gpus = std::move(numbers);
 }
 
 namespace {
-// A buffer of std::string objects wraps their block, so that they are destroyed before the block is returned.
+// A buffer of std::string objects wraps their block, so that they are destroyed before the block is freed.
 struct StringBlock {
   Ref<Buffer> block;
   size_t count;
@@ -301,7 +301,7 @@ Ref<Buffer> allocate_strings(Device d, size_t count) {
 Tensor empty_tensor(Spec spec) {
   size_t n = size_t(spec.shape.numel());
   if (spec.dtype == DType::string) {
-    if (!is_host(spec.device)) spec.device = Device();  // strings live on the host
+    if (!is_host(spec.device)) spec.device = Device();  // strings are always on the host
     Ref<Buffer> b = allocate_strings(spec.device, n);
     return make_tensor(std::move(spec), std::move(b));
   }
@@ -318,13 +318,14 @@ void copy_elements(const Tensor& from, Tensor& to) {
 bool detail::placement_log = false;
 namespace {
 
-// No lock is held while the sink runs, which may do anything, such as wait for a function that another thread traces.
+// No lock is held while the sink runs, because it may do anything, such as wait for a function that another thread
+// traces.
 struct PlacementLog {
   ForkMutex mutex;
   ForkCondition changed;
   Callback<void(std::string_view)> sink;
-  std::deque<std::string> lines;  // for the thread that is in the sink
-  bool busy = false;              // a thread is in it
+  std::deque<std::string> lines;  // for the thread that runs the sink
+  bool busy = false;              // a thread runs it
 };
 
 // Never destroyed: a thread may still run ops while the process ends.
@@ -335,7 +336,7 @@ PlacementLog& placement() {
 
 thread_local constinit bool in_sink = false;
 
-// What a thread in the sink leaves behind, also where the sink throws.
+// Cleans up after a thread has run the sink, even if the sink throws.
 struct LeaveSink {
   PlacementLog& log;
   std::unique_lock<ForkMutex>& lock;
@@ -371,7 +372,7 @@ void report_placement(std::string_view op, std::span<const Tensor* const> inputs
   while (log.sink && !log.lines.empty()) {
     const std::string next = std::move(log.lines.front());
     log.lines.pop_front();
-    const Callback<void(std::string_view)> sink = log.sink;  // it may put another in its place
+    const Callback<void(std::string_view)> sink = log.sink;  // a copy, as it may set another
     lock.unlock();
     sink(next);
     lock.lock();

@@ -1,5 +1,5 @@
-// Parallel loops on rill's own workers. OpenMP says how many threads there may be, and oneDNN, which is written for it,
-// gets rill's workers by openmp_calls.h; a build with -Dthreads=std knows neither.
+// Parallel loops on rill's own workers. OpenMP determines the default number of threads, and oneDNN, which uses OpenMP,
+// is given rill's workers by openmp_calls.h; a build with -Dthreads=std uses neither.
 #include "rill/devices/threads.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::atomic<bool> serial_child{false};
 constinit Crowding crowding;
 thread_local constinit bool one_thread = false;  // inside a piece, or a ForceOneThread lives
 
-// OpenMP's number is one for each thread. rill's is the one that the first thread to ask finds.
+// OpenMP's number is per thread. rill's is that of the first thread that asks.
 int default_threads() {
 #ifdef RILL_STD_THREADS
   static const int n = std::max(1, int(std::thread::hardware_concurrency()));
@@ -50,7 +50,7 @@ bool inside_region() {
 #endif
 }
 
-// A pool is about to be used: a child of fork() will have its data and none of its threads.
+// A pool is about to be used: a child of fork() will have its data but none of its threads.
 void note_parallel() {
   if (in_parallel_once.load(std::memory_order_relaxed)) return;
   static const bool noted = [] {
@@ -90,7 +90,7 @@ LibraryThreads::LibraryThreads() : outer_(1), count_(1), outer_dynamic_(0) {}
 LibraryThreads::~LibraryThreads() = default;
 #else
 namespace {
-// How many threads a region that asks for `n` gets here, with OMP_DYNAMIC off: "Determining the Number of Threads for a
+// How many threads a region that requests `n` gets here, with OMP_DYNAMIC off: "Determining the Number of Threads for a
 // parallel Region" in OpenMP's specification, outside any other region.
 int given_threads(int n) {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
@@ -115,10 +115,10 @@ LibraryThreads::~LibraryThreads() {
 #endif
 
 namespace {
-// n * p / pieces, where n * p may be too large.
+// n * p / pieces, where n * p may overflow.
 int64_t begin_of(int64_t n, int p, int pieces) { return n / pieces * p + n % pieces * p / pieces; }
 
-// One exception of those that leave the pieces; it must not leave the region itself.
+// One of the exceptions thrown by pieces, which must not leave the region itself.
 class FirstError {
  public:
   template <class F>

@@ -28,9 +28,9 @@ namespace detail {
 void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context);
 int pieces_for(int64_t n, int64_t grain);
 
-// While one of these lives, a library with parallel regions of its own that is called from this thread (oneDNN) gets
-// count() threads, no fewer: num_threads() or as many as OpenMP gives (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS), with
-// OMP_DYNAMIC off; one inside a parallel region and where a ForceOneThread lives.
+// While one of these lives, a library with its own parallel regions that is called from this thread (oneDNN) gets
+// exactly count() threads: num_threads() or as many as OpenMP allows (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS), with
+// OMP_DYNAMIC off; 1 inside a parallel region and while a ForceOneThread lives.
 class LibraryThreads {
  public:
   LibraryThreads();

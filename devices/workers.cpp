@@ -1,4 +1,4 @@
-// See workers.h. A worker's state says what it does; whoever waits for a change of it spins, then sleeps on it.
+// See workers.h. A worker's state says what it does; a thread that waits for a change of it spins, then sleeps on it.
 #include "rill/devices/workers.h"
 
 #include <algorithm>
@@ -16,16 +16,16 @@ namespace rill::detail {
 struct alignas(128) Worker {
   enum State : int { idle, given, running };
   std::atomic<int> state{idle};
-  std::atomic<bool> sleeps{true}, caller_sleeps{false};  // a thread that is being made is as one that wakes up
-  std::atomic<int> calls{0};                             // what it sleeps on: how often it was called meanwhile
-  void (*run)(void*, int) = nullptr;                     // what is given
+  std::atomic<bool> sleeps{true}, caller_sleeps{false};  // a new thread starts like one that wakes up
+  std::atomic<int> calls{0};                             // a futex to sleep on: counts the calls so far
+  void (*run)(void*, int) = nullptr;                     // the current task
   void* context = nullptr;
   int number = 0;
 
   void give(void (*f)(void*, int), void* with, int n);
-  bool take_back();  // false where it has begun, or is done
-  void wait();       // until what was given is done
-  void sleep();      // until something is given, which may have been taken back by then
+  bool take_back();  // takes the task back; false if it has started, or is done
+  void wait();       // until the task is done
+  void sleep();      // until there is a task, which may have been taken back by then
   [[noreturn]] void live();
 };
 
@@ -37,30 +37,30 @@ void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb");  // a yield takes no time
+  asm volatile("isb");  // `yield` does nothing on most cores
 #endif
 }
 
 // --- How long to spin ------------------------------------------------------------------------------------------------
 
-// Work follows work within microseconds, mostly, and to wake a thread takes as long. But a thread that spins, sees time
-// jump and learns that the kernel had switched to another thread has lost its core for that long, so that spinning had
-// better be short for a while. (Without a switch it was an interrupt, or a virtual machine's host.)
+// New work mostly follows within microseconds, and waking a thread takes as long. But if a spinning thread sees the
+// clock jump, and learns that the kernel had switched to another thread, it has lost its core for that long, so that
+// spinning should be short for a while. (Without a switch it was an interrupt, or a virtual machine's host.)
 constexpr int64_t calm_spin = 200'000, hurried_spin = 5'000, jump = 50'000, hurry = 100'000'000;
 constinit std::atomic<int64_t> hurried_until{0};
 
-// Whether come() became true while this thread spun.
+// Spins; returns whether condition() became true.
 template <class F>
-bool spin_until(const F& come) {
-  constexpr int turns = 32;  // from one look at the clock to the next
-  if (come()) return true;
+bool spin_until(const F& condition) {
+  constexpr int turns = 32;  // iterations between reads of the clock
+  if (condition()) return true;
   const int64_t begin = clock_now();
   const int64_t end = begin + (begin < hurried_until.load(std::memory_order_relaxed) ? hurried_spin : calm_spin);
-  int64_t switches = -1;  // not asked for yet: most work comes sooner
+  int64_t switches = -1;  // not read yet: most work arrives sooner
   for (int64_t last = begin;;) {
     for (int i = 0; i < turns; ++i) {
       pause();
-      if (come()) return true;
+      if (condition()) return true;
     }
     const int64_t now = clock_now();
     if (now - last > jump && (switches < 0 || switches_of_core() != switches)) {
@@ -98,7 +98,7 @@ void Worker::wait() {
 }
 
 namespace {
-// Whether this worker slept when it was given what it does, and tells Crowding itself how long it waited for a core.
+// Whether this worker slept when it got its task, and reports to Crowding itself how long it waited for a core.
 thread_local constinit bool tells_itself = false;
 }  // namespace
 
@@ -109,7 +109,7 @@ void Worker::sleep() {
   sleeps.store(false);
 }
 
-// A thread that wakes up comes late where no core is free, and on a quiet machine as well, where a core has to be woken
+// A thread that wakes up is late if no core is free, but also on an idle machine, where a core has to be woken
 // first: only the kernel knows which of the two it was.
 void Worker::live() {
   const CoreWaits waits;
@@ -143,7 +143,7 @@ class Pool {
     return pool;
   }
 
-  // `count` workers that are idle, or as many as there are: always all of them with `must`.
+  // `count` idle workers, or as many as there are: always all of them with `must`.
   Workers borrow(size_t count, bool must) {
     Workers out;
     const std::lock_guard hold(lock_);
@@ -152,7 +152,7 @@ class Pool {
     idle_.resize(idle_.size() - found);
     try {
       while (out.size() < count && (must || made_ < count)) out.push_back(make());
-    } catch (const std::system_error&) {  // no more threads
+    } catch (const std::system_error&) {  // the limit of threads is reached
       if (must) throw;
     }
     return out;

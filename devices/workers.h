@@ -1,8 +1,8 @@
-// Threads of rill's own. Who waits for work, or for others to finish theirs, spins for some microseconds and then
-// sleeps, so that on a busy machine nobody holds a core for nothing. Start at run_pieces().
+// Threads of rill's own. A thread that waits for work, or for others to finish theirs, spins for some microseconds and
+// then sleeps, so that no core is wasted on a busy machine. Start at run_pieces().
 //
-// A caller borrows workers, and has given all of them back when its call returns. Callers on several threads share
-// those that there are.
+// A caller borrows workers, and has returned all of them when its call returns. Callers on several threads share
+// the existing ones.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,20 +16,19 @@ namespace rill::detail {
 struct Worker;
 using Workers = SmallVec<Worker*, 16>;
 
-// When a call was over, and how long after it began the last of its workers did: what Crowding wants to know. One that
-// slept tells by itself how long it waited for a core; where such a one has not come, nobody knows yet (-1).
-// Nanoseconds.
+// When a call ended, and how long after its start its last worker started: the input of Crowding. A worker that slept
+// reports itself how long it waited for a core; if one has not started, nothing is known yet (-1). Nanoseconds.
 struct Attendance {
   int64_t now, late;
 };
 
 inline constexpr int most_pieces = 1024;
 
-// Calls piece(context, p) for each p < pieces: p = 0 here, the others on workers, or here as well where those come late.
+// Calls piece(context, p) for each p < pieces: p = 0 here, the others on workers, or here as well if those are late.
 // Pieces must not wait for each other.
 Attendance run_pieces(int pieces, void (*piece)(void*, int), void* context);
 
-// The pieces of a call, and who has begun which.
+// The pieces of a call, and which of them have started.
 class Pieces {
  public:
   Pieces(int count, void (*piece)(void*, int), void* context);
@@ -37,11 +36,11 @@ class Pieces {
     const uint64_t bit = uint64_t(1) << (p % 64);
     return !(begun_[p / 64].fetch_or(bit, std::memory_order_relaxed) & bit);
   }
-  // On `workers`, each with a piece of its own to begin with.
+  // Starts them on `workers`, each with its own first piece.
   void give(const Workers& workers);
-  // All that nobody has begun, `own` first: its data may be in this core's caches.
+  // Runs all pieces that have not started, `own` first: its data may be in this core's caches.
   void work(int own);
-  // When those workers are done that have begun; none begins any more.
+  // Waits for the workers that have started; no other starts any more.
   Attendance end(const Workers& workers);
 
  private:
@@ -56,20 +55,20 @@ class Pieces {
 };
 
 // Calls member(context, m) for 0 < m < size, which may wait for each other and for this thread, on workers of their own.
-// Where all else is done and a worker has not come, this thread does what is left: who can do its part without that
-// member does not need it to be at work at the same time.
+// If all others are done and a worker has not started, this thread runs its part: a member that can do its part without
+// that one does not need it to run at the same time.
 class Team {
  public:
   Team(int size, void (*member)(void*, int), void* context);
   Team(const Team&) = delete;
-  Attendance end();  // once, when this thread has done its own part
+  Attendance end();  // call once, when this thread has done its own part
 
  private:
   Pieces members_;
   const Workers workers_;
 };
 
-// Where the members of a team wait for each other.
+// A barrier for the members of a team.
 class Barrier {
  public:
   explicit Barrier(int size) : size_(size) {}

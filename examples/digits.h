@@ -1,4 +1,4 @@
-// The network that mnist trains and export_digits exports, and what it is given.
+// The network that mnist trains and export_digits exports, and its input.
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>

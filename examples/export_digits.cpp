@@ -1,4 +1,4 @@
-// Exports what mnist has trained as a model that runs without either program:
+// Exports the network that mnist has trained as a model that runs without either program:
 //
 //   mnist --checkpoint digits
 //   export_digits digits digits.onnx
@@ -16,12 +16,12 @@
 
 using namespace rill;
 
-// u8[n,height,width] to the digits, and how sure the model is of each class.
+// From u8[n,height,width] to the digits, and the probability of each class.
 void export_classifier(const std::string& checkpoint, const std::string& path, int64_t height, int64_t width) {
   const nn::Sequential model = make_model(height, width);
   const std::string latest = latest_checkpoint(checkpoint);
   if (latest.empty()) throw std::runtime_error("there is no checkpoint in " + checkpoint);
-  // The optimizer and how far training was, which are in the checkpoint too, matter to training alone.
+  // The optimizer and the progress of training, which are in the checkpoint too, are only needed for training.
   Checkpoint{{"model", model}}.restore(latest, {.allow_extra = true});
   const auto classify = [&](const Tensor& images) {
     const Tensor probabilities = softmax(model(to_input(images)), -1);

@@ -1,4 +1,4 @@
-// Fits two of NIST's reference data sets for nonlinear regression and prints the parameters beside the certified ones.
+// Fits two of NIST's reference data sets for nonlinear regression and prints the parameters next to the certified ones.
 // The method is in nist.h: Gauss-Newton with Jacobians by the tape.
 #include <cstdio>
 

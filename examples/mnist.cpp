@@ -1,7 +1,7 @@
 // Trains a convolutional network on handwritten digits by train::Loop. `mnist --help` lists the options; start reading at
 // run(). digits.h has the network, report.h what is printed.
 //
-// The data are IDX files, as the MNIST database has them; examples/data holds 4,000 digits to train on and 1,000 to
+// The data are IDX files, as in the MNIST database; examples/data holds 4,000 digits to train on and 1,000 to
 // test.
 #include <rill/data.h>
 #include <rill/nn.h>
@@ -51,7 +51,7 @@ void run(const Settings& settings) {
   const Batches test_set = examples(digits.test_images, digits.test_labels).batch(500);
 
   nn::Sequential model = make_model(digits.train_images.dim(1), digits.train_images.dim(2));
-  // The rate falls along a cosine to a twentieth: small steps at the end settle what larger ones left astir.
+  // The rate falls along a cosine to a twentieth: small steps at the end reduce the noise of larger ones.
   const double steps = settings.epochs * double(*train_set.size());
   train::Loop loop(model, {.loss = sparse_softmax_cross_entropy,
                            .optimizer = nn::Adam({.learning_rate = nn::cosine_decay(settings.rate, steps, 0.05)}),
@@ -61,7 +61,7 @@ void run(const Settings& settings) {
   Report report(train_count, settings.checkpoint);
   std::vector<train::Callback> callbacks{report};
   if (!settings.logs.empty()) callbacks.push_back(train::tensorboard(settings.logs));
-  // With what a checkpoint has, a run that was stopped goes on with the bits that it would have had.
+  // From a checkpoint, an interrupted run continues with the same bits as an uninterrupted one.
   const train::History history = loop.fit(train_set, {.epochs = settings.epochs,
                                                       .validation = test_set,
                                                       .progress = false,

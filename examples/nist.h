@@ -1,6 +1,6 @@
 // Two sets of the Statistical Reference Datasets for nonlinear regression of the U.S. National Institute of Standards
 // and Technology (https://www.itl.nist.gov/div898/strd/nls/nls_main.shtml), with the certified parameters and residual
-// sums of squares: what examples/least_squares.cpp fits and tests/matrices/test_least_squares.cpp checks.
+// sums of squares: examples/least_squares.cpp fits them and tests/matrices/test_least_squares.cpp checks the results.
 #pragma once
 #include <rill/rill.h>
 
@@ -16,7 +16,7 @@ struct Problem {
   std::string name;
   std::vector<double> y, x;
   rill::Tensor (*model)(const rill::Tensor& x, const rill::Tensor& b);  // the predicted y
-  std::vector<std::vector<double>> starts;                              // as the data set gives them
+  std::vector<std::vector<double>> starts;                              // as given in the data set
   std::vector<double> certified;
   double residual_sum;
 };
@@ -74,8 +74,8 @@ struct Fit {
   int steps;
 };
 
-// Least squares by Gauss-Newton steps, damped as Levenberg and Marquardt do: (J^T J + damping D) step = -J^T r, where D
-// is the diagonal of J^T J and J the Jacobian of the residuals, which the tape gives.
+// Least squares by Gauss-Newton steps, damped as by Levenberg and Marquardt: (J^T J + damping D) step = -J^T r, where D
+// is the diagonal of J^T J and J the Jacobian of the residuals, from the tape.
 inline Fit fit(const Problem& p, std::vector<double> b) {
   using namespace rill;
   const Tensor x = tensor(p.x), y = tensor(p.y);
@@ -104,7 +104,7 @@ inline Fit fit(const Problem& p, std::vector<double> b) {
       change = std::max(change, std::abs(step[i] / next[i]));
     }
     const double then = sum_of_squares(next);
-    if (then <= now * (1 + 1e-13)) {  // the last steps move less than the sum's rounding
+    if (then <= now * (1 + 1e-13)) {  // the last steps change less than the sum's rounding
       b = next, now = then, damping /= 10;
     } else {
       damping *= 10, change = 1;

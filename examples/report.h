@@ -1,5 +1,5 @@
-// What mnist prints: a callback with a progress bar that stays on one line of a terminal (and keeps quiet in a file) and a
-// line for each epoch, and a confusion matrix.
+// The output of mnist: a callback with a progress bar that stays on one line of a terminal (and is silent in a file)
+// and a line for each epoch, and a confusion matrix.
 #pragma once
 #include <rill/train.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 class Report {
  public:
-  // Of epochs of `count` digits. `folder`: that of the run's checkpoints.
+  // For epochs of `count` digits. `folder`: that of the run's checkpoints.
   Report(int64_t count, std::string folder) : count_(count), folder_(std::move(folder)) {}
 
   void on_begin(rill::train::Run& run) {
@@ -33,7 +33,7 @@ class Report {
                 run.running().at("loss"), done / time_->seconds);
     std::fflush(stdout);
   }
-  // The line that stays.
+  // The final line of an epoch.
   void on_epoch(rill::train::Run& run) {
     time_->total += time_->seconds;
     std::printf("%s%s  loss %.4f  train accuracy %.2f %%  test accuracy %.2f %%  %.0f images/s  %.2f s\n",
@@ -41,12 +41,12 @@ class Report {
                 100 * run.logs.at("val_accuracy"), double(count_) / time_->seconds, time_->seconds);
     std::fflush(stdout);
   }
-  // Of all steps, without validation.
+  // The time of all steps, without validation.
   double seconds() const { return time_->total; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Time {  // which the copy that fit() calls shares
+  struct Time {  // shared with the copy that fit() calls
     Clock::time_point begin = {};
     int64_t epoch = -1;
     double seconds = 0, total = 0;
@@ -60,7 +60,7 @@ class Report {
   bool terminal_ = isatty(fileno(stdout));
 };
 
-// Rows: what a digit is; columns: what it was taken for.
+// Rows: the digit; columns: the prediction.
 inline void print_confusion(const std::vector<int64_t>& classes, const std::vector<int64_t>& truth) {
   int64_t count[10][10] = {};
   for (size_t i = 0; i < classes.size(); ++i) ++count[truth[i]][classes[i]];

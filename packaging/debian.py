@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Whose code is in ours without a library of its own to depend on: headers, and LLVM where it is linked statically.
+# Packages whose code is compiled into ours: headers, and LLVM if it is linked statically.
 BUILT_IN = ["libhwy-dev", "nlohmann-json3-dev", "libflatbuffers-dev", "libcli11-dev", "llvm-*-dev"]
 SUMMARY = "tensors, a gradient tape and traced functions for C++20"
 LONG = """ rill is an eager-first tensor library: numpy-like code, a GradientTape for

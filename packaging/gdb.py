@@ -8,13 +8,14 @@ import struct
 
 import gdb
 
-# By the number of a DType: name, bytes, and how struct reads an element; bf16, 8-bit floats and complex numbers are put together below.
+# By the number of a DType: name, bytes, and struct's format of an element; bf16, 8-bit floats and complex numbers are
+# decoded below.
 DTYPES = [("bool", 1, "?"), ("i8", 1, "b"), ("i16", 2, "h"), ("i32", 4, "i"), ("i64", 8, "q"), ("u8", 1, "B"),
           ("u16", 2, "H"), ("u32", 4, "I"), ("u64", 8, "Q"), ("f16", 2, "e"), ("bf16", 2, ""), ("f32", 4, "f"),
           ("f64", 8, "d"), ("c64", 8, "ff"), ("c128", 16, "dd"), ("string", 0, ""),
           ("f8_e4m3fn", 1, ""), ("f8_e5m2", 1, "")]
-MOST = 200  # elements that are read and shown, at most; of an axis, those before the rest
-DELAYED = 0xFFFFFFFF  # what TensorRep::trace holds for a tensor that is computed when it is first read
+MOST = 200  # the maximum of elements that are read and shown; of an axis, those before "..."
+DELAYED = 0xFFFFFFFF  # the value of TensorRep::trace for a tensor that is computed when it is first read
 
 
 def small_vec(value):
@@ -60,7 +61,7 @@ def element(raw, dtype):
 
 def element_text(raw, dtype):
     value = element(raw, dtype)
-    if dtype[0] in ("f16", "bf16", "f32", "f8_e4m3fn", "f8_e5m2"):  # seven digits say what is in them
+    if dtype[0] in ("f16", "bf16", "f32", "f8_e4m3fn", "f8_e5m2"):  # seven digits are enough
         return format(value, ".7g")
     return str(value)
 
@@ -107,7 +108,7 @@ def tensor_text(tensor):
         return f"{spec} at {int(rep['data']):#x}"
     try:
         return f"{spec} {Elements(rep).text()}"
-    except gdb.MemoryError as fault:  # not made yet, or gone
+    except gdb.MemoryError as fault:  # not constructed yet, or destroyed
         return f"{spec}, whose elements cannot be read: {fault}"
 
 

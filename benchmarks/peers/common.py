@@ -13,8 +13,8 @@ import sys
 import time
 
 THREADS = 2
-SECONDS = float(os.environ.get("RILL_BENCH_SECONDS", 0.4))  # a row is timed for this long, a round
-# As answer.h: `cpu` counts the time that processors have spent on this process.
+SECONDS = float(os.environ.get("RILL_BENCH_SECONDS", 0.4))  # each row is timed for this long, in each round
+# As in answer.h: `cpu` counts the processor time of this process.
 now = time.process_time if os.environ.get("RILL_BENCH_CLOCK") == "cpu" else time.perf_counter
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
 os.environ.setdefault("MKL_NUM_THREADS", str(THREADS))
@@ -35,7 +35,7 @@ def median_us(call, finish=lambda result: None, calls_per_run=1, average=statist
         if spent >= 1e-3 or batch >= 1 << 16:
             break
         batch = max(batch + 1, min(batch * 8, int(batch * 1.5e-3 / max(spent, 1e-7))))
-    if spent > 3:  # a pass through millions of elements in Python: once more
+    if spent > 3:  # a pass over millions of elements in Python: once more
         return min(spent, _time(call, finish, batch)) / batch / calls_per_run * 1e6
     samples = [_time(call, finish, batch)]
     end = now() + SECONDS
@@ -59,7 +59,7 @@ def serve(rows, finish=lambda result: None):
     Each answer is a JSON line {"row", "peer", "median_us"} for every way this library has to do the work; an empty line
     ends the row. "ROW mean" asks for the mean in its place.
     """
-    prepared = {}  # only the row asked for last is kept, so that the big ones do not add up
+    prepared = {}  # only the row requested last is kept, so that large ones do not add up
     names = sys.argv[1:]
     for line in names or sys.stdin:
         name, *how = line.split()
@@ -72,7 +72,7 @@ def serve(rows, finish=lambda result: None):
             call, per_run = call if isinstance(call, tuple) else (call, 1)
             try:
                 answer = {"row": name, "peer": peer, "median_us": median_us(call, finish, per_run, average)}
-            except Exception as error:  # a peer that cannot do a row says so and goes on
+            except Exception as error:  # a peer that cannot run a row reports it and continues
                 answer = {"row": name, "peer": peer, "error": f"{type(error).__name__}: {error}"[:300]}
             print(json.dumps(answer), flush=True)
         print(flush=True)

@@ -1,5 +1,5 @@
-// libtorch's side of the benchmark: what a C++ program pays, without Python between it and the kernels.
-// Answers rows the way peers/common.py does: names on the command line or on standard input, JSON lines on standard
+// libtorch's side of the benchmark: the cost of a C++ program, without Python between it and the kernels.
+// Answers rows as peers/common.py does: names on the command line or on standard input, JSON lines on standard
 // output. Start at rows(). libtorch cannot compile from C++, so every row here is eager.
 #include <torch/torch.h>
 

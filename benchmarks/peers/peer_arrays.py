@@ -54,7 +54,7 @@ def jax_scatter_add(y, i, v):
     return y.at[i].add(v)
 
 
-def torch_conv(x, w):  # NHWC in memory, as the others have it
+def torch_conv(x, w):  # NHWC in memory, as in the others
     x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
     return torch.nn.functional.conv2d(x, w, padding="same")
 
@@ -63,8 +63,8 @@ def jax_conv(x, w):
     return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-# Row: operands, and what each library does with them; None where it has no such thing. JAX's is compiled where its
-# result has a size that the shapes decide.
+# Row: operands, and each library's computation on them; None if it has no such function. JAX's is compiled if its
+# result has a size that the shapes determine.
 ROWS = {
     "add_16M": (lambda: [normal(MANY), normal(MANY)], *3 * [lambda a, b: a + b]),
     "expression_16M": (lambda: [normal(MANY) for _ in range(4)], *3 * [lambda a, b, c, d: a * b + c - d]),

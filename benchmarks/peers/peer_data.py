@@ -74,7 +74,7 @@ def tf_rows():
         "data_jpeg": lambda: drain(pictures()),
         "data_csv": lambda: drain(columns()),
         "data_overhead": lambda: drain(tf.data.Dataset.range(MILLION).map(lambda i: i).batch(1024)),
-        # A buffer of all elements is what shuffles exactly.
+        # Only a buffer of all elements shuffles exactly.
         "data_shuffle": lambda: drain(tf.data.Dataset.range(MANY).shuffle(MANY, seed=1).batch(1024)),
         "data_first": lambda: lambda: next(iter(training())),
         "data_resume": resumed,

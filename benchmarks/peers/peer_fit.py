@@ -87,7 +87,7 @@ def keras_main():
             batches = endless_batches()
             model.fit(batches, steps_per_epoch=1, verbose=0)
             whole = median_us(lambda: model.fit(batches, steps_per_epoch=STEPS, verbose=0))
-            state = (  # which the steps give up: fit() could not go on with it
+            state = (  # the steps donate it: fit() could not continue with it
                 [v.value for v in model.trainable_variables],
                 [v.value for v in model.non_trainable_variables],
                 [v.value for v in model.optimizer.variables],

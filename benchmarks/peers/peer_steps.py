@@ -18,7 +18,7 @@ THREADS = common.THREADS
 
 
 def torch_rows():
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers beside what is timed
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers that disturbs the timing
     import torch
     import torch.nn as nn
     import torch.nn.functional as F

@@ -9,7 +9,7 @@ import sys
 
 import common
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers beside what is timed
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers that disturbs the timing
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +53,7 @@ def no_grad_compiled(f, args):
 def small(f):
     a, b = torch.randn(4, 4), torch.randn(4, 4)
 
-    def run():  # one guard around a thousand calls, as a program that infers would have it
+    def run():  # one guard around a thousand calls, as in an inference program
         with torch.inference_mode():
             for _ in range(1000):
                 f(a, b)

@@ -58,7 +58,7 @@ def ensure():
         if not works("torch", "jax", "tensorflow"):
             raise RuntimeError(f"the libraries in {VENV} do not import; remove that folder and try again")
         done.touch()
-    lightning = VENV / "rill-lightning"  # only the rows fit_* ask it: without it they go on
+    lightning = VENV / "rill-lightning"  # only the rows fit_* need it: they are skipped without it
     if not lightning.exists():
         try:
             pip("--no-deps", *LIGHTNING)

@@ -1,8 +1,8 @@
 // Which instruction sets this processor has, for Highway's choice of kernels at run time.
 //
-// Highway's library answers this too, but loading it costs a program 4 ms, half of our whole start: a static object of
-// a part that we do not use measures the clock. With these two functions nothing of that library is needed in a release
-// build, and the linker leaves it out. They are hidden, so that a program that uses Highway itself keeps its own.
+// Highway's library answers this too, but loading it costs a program 4 ms, half of our start-up time: a static object
+// of a part that we do not use measures the clock. With these two functions a release build needs nothing of that
+// library, and the linker drops it. They are hidden, so that a program that uses Highway itself keeps its own.
 #undef HWY_SHARED_DEFINE  // else the declarations below would ask for default visibility
 #include <hwy/targets.h>
 
@@ -13,8 +13,8 @@
 namespace hwy {
 
 namespace {
-// As in Highway's own table; what every processor with a set also has (f16c and lzcnt with avx2, vaes with vpclmulqdq)
-// is not asked for again. __builtin_cpu_supports knows whether the system saves the wide registers.
+// As in Highway's own table; features that every processor with a set also has (f16c and lzcnt with avx2, vaes with
+// vpclmulqdq) are not tested again. __builtin_cpu_supports knows whether the system saves the wide registers.
 int64_t detect() {
   __builtin_cpu_init();
   int64_t targets = HWY_EMU128 | HWY_SCALAR;

@@ -1,7 +1,6 @@
-// digamma in f64 on a GPU. Near its zeros, of which there is one between any two poles, terms cancel. The CPU has long
-// double for that; here a number is the sum of two f64 (Dekker: A floating-point technique for extending the available
-// precision, 1971). Both are rounded to f64 at the end, so they differ in the last bit now and then. prelude.cuh is in
-// front.
+// digamma in f64 on a GPU. Near its zeros, one between any two poles, terms cancel. The CPU uses long double there;
+// here a number is the sum of two f64 (Dekker: A floating-point technique for extending the available precision, 1971).
+// Both are rounded to f64 at the end, so they differ in the last bit now and then. prelude.cuh precedes this text.
 namespace rill {
 namespace pairs {
 
@@ -38,7 +37,7 @@ RILL Pair divide(Pair a, Pair b) {
   return add(fast_sum(first, second), of(left.high / b.high));
 }
 
-// Of a normal number: ln 2 times its exponent, and 2 atanh((m - 1) / (m + 1)) of its m in [3/4, 3/2).
+// Of a normal number: ln 2 times its exponent, and 2 atanh((m - 1) / (m + 1)) of its mantissa m in [3/4, 3/2).
 inline Pair log(Pair x) {
   const int e = int(same_bits<u64>(x.high) >> 52) - 1023;
   f64 shrink = same_bits<f64>(u64(1023 - e) << 52);
@@ -56,7 +55,7 @@ inline Pair log(Pair x) {
   return add(multiply(ln2, of(exponent)), of(2 * part.high, 2 * part.low));
 }
 
-// As Digamma::positive of math_scalar.h has it, for x > 2^-60. Out of line, for it is called twice.
+// Like Digamma::positive of math_scalar.h, for x > 2^-60. Out of line, because it is called twice.
 __attribute__((noinline)) static Pair digamma(Pair x) {
   const Pair d = add(x, of(-0x1.762d86356be3fp+0, -0x1.b86a722197829p-54));
   if (abs_of(d.high) < 0.02) {
@@ -80,7 +79,7 @@ __attribute__((noinline)) static Pair digamma(Pair x) {
   return add(y, add(log(x), add(negative(series), negative(divide(of(0.5), x)))));
 }
 
-// pi / tan(pi f), |f| <= 1/2: by the series of both, of which the last term taken is below 2^-80.
+// pi / tan(pi f), |f| <= 1/2: by the series of both, truncated at terms below 2^-80.
 inline Pair cotangent(f64 f) {
   const Pair pi = of(0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53), t = multiply(pi, of(f)), z = multiply(t, t);
   Pair cosine = of(1), sine = t, term = of(1), odd = t;

@@ -1,4 +1,4 @@
-// What librill calls in librill_cuda.
+// The functions of librill_cuda that librill calls.
 #pragma once
 #include <vector>
 
@@ -13,8 +13,8 @@ extern "C" {
 // rill's version, as RILL_VERSION.
 extern const char rill_cuda_version[];
 bool rill_cuda_has_kernel(const rill::Op& op, rill::DType dtype);
-// How many GPUs `libcuda`, from dlopen(), drives. Throws rill::Error.
+// The number of GPUs that `libcuda`, from dlopen(), drives. Throws rill::Error.
 int rill_cuda_count(void* libcuda);
-// A new driver of these GPUs, all or those with these numbers; nullptr where there is none. Throws rill::Error.
+// A new driver of these GPUs, all or those with these numbers; nullptr if there is none. Throws rill::Error.
 rill::DeviceDriver* rill_cuda_open(void* libcuda, const std::vector<int>* gpus);
 }

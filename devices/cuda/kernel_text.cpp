@@ -48,7 +48,7 @@ std::string inst_text(const Inst& i) {
     case Code::constant: return constant_text(i);
     case Code::bitcast: return fmt::format("rill::same_bits<{}>({})", type_name(i.type), value(0));
     case Code::convert: return fmt::format("rill::Convert<{}>::of({})", type_name(i.type), value(0));
-    // A cast of what does not fit may give any value, but must not be undefined.
+    // A cast of an out-of-range number may give any value, but must not be undefined.
     case Code::to_int: return fmt::format("rill::Convert<{}>::of({})", type_name(i.type), value(0));
     case Code::to_float: return fmt::format("({}){}", type_name(i.type), value(0));
     case Code::shl:
@@ -70,7 +70,7 @@ void require_known(const Kernel& k, size_t operands) {
     if (o.added) fail("cuda", "sums over rows are not written for GPUs", Where());
 }
 
-// A value is known after so many passes over the row; a reduction is computed by the pass before.
+// The number of passes over the row after which a value is known; a reduction is computed by the pass before.
 std::vector<int> passes_of(const Kernel& k) {
   std::vector<int> pass(k.body.size());
   for (size_t i = 0; i < k.body.size(); ++i) {
@@ -116,7 +116,7 @@ class Writer {
     return close();
   }
 
-  // A block finds its run and takes block_points of its points.
+  // A block finds its run and computes block_points of its points.
   std::string runs(std::string_view name) {
     of_runs_ = true;
     open(name, "Runs");
@@ -155,7 +155,7 @@ class Writer {
       end();
     }
     if (r.stores_rows) {
-      line("if (s.warps > 1) __syncthreads();");  // what is stored may lie where others have read a number of the row
+      line("if (s.warps > 1) __syncthreads();");  // stores may be where other threads have read a number of the row
       begin(fmt::format("if ((s.step < 0 || s.step == {}) && t.in_range && me.lane == 0 && me.warp == 0)",
                         r.stores_points ? 2 * r.passes + 1 : 2 * r.passes - 1));
       for (size_t o = 0; o < k_.outputs.size(); ++o)
@@ -206,7 +206,7 @@ class Writer {
         line(fmt::format("if (!v{}) v{} = {}(0);", k_.body[i].in[1], i, name_of(i)));
   }
 
-  // What a pass over the row's points computes for each of them: what it folds or stores, and what that takes.
+  // What a pass over the row's points evaluates for each of them: folds or stores, and their operands.
   std::vector<bool> needed_in(int pass) const {
     std::vector<bool> needed(k_.body.size());
     for (size_t i = 0; i < k_.body.size(); ++i)
@@ -223,8 +223,8 @@ class Writer {
     return k_.body[i].code == Code::input && !kernel::is_number(k_.inputs[k_.body[i].imm].kind);
   }
 
-  // Goes over the points, a block of the tree at a time. A lane loads what its next points take before it computes with
-  // the first, so that several loads are under way.
+  // Iterates over the points, a block of the tree at a time. A lane loads the operands of its next points before it
+  // computes the first, so that several loads are in flight.
   void walk(int pass) {
     const std::vector<bool> needed = needed_in(pass);
     const auto count = std::count(needed.begin(), needed.end(), true);
@@ -269,8 +269,8 @@ class Writer {
     end();
   }
 
-  // Neighbouring points that a thread takes at once where operands are dense: of the largest ones 16 bytes, fewer where
-  // the kernel is so long that loads matter less, and compiling it several times over would take long.
+  // How many neighbouring points a thread computes at once if operands are dense: 16 bytes of the largest ones, or
+  // fewer if the kernel is so long that loads matter less, and compiling it several times over would take long.
   int pack_size() const {
     size_t largest = 1;
     for (const Input& i : k_.inputs)
@@ -282,7 +282,7 @@ class Writer {
     return int(count);
   }
 
-  // The loop over packs. `done` counts the points that it has taken: all but the last few of a single row.
+  // The loop over packs. `done` counts the points computed: all but the last few of a single row.
   void packed_points(int count) {
     std::string dense = fmt::format("(s.axes == 0 || n % {} == 0)", count);
     for (size_t i = 0; i < k_.inputs.size(); ++i)
@@ -344,7 +344,7 @@ class Writer {
   std::string_view name_of(size_t i) const { return type_name(k_.body[i].type); }
   std::string_view name_of_input(size_t i) const { return type_name(k_.inputs[k_.body[i].imm].dtype); }
 
-  // Where the row's points begin in each operand.
+  // The offset at which the row's points start in each operand.
   void offsets() {
     for (size_t i = 0; i < operands_; ++i) line(fmt::format("i64 at{} = 0;", i));
     line("u32 left = row;");
@@ -358,13 +358,13 @@ class Writer {
   std::string base(size_t operand) const {
     return of_runs_ ? fmt::format("s.word[at + {}]", operand + 2) : fmt::format("s.base[{}]", operand);
   }
-  // Of random words the key, and the number of a point's.
+  // For random words the key, and the number of a point's word.
   std::string words_of(size_t input, std::string_view point) const {
     const auto before = std::count_if(k_.inputs.begin(), k_.inputs.begin() + long(input), is_words);
     return fmt::format("{}, (i64)({}) - {}", base(operands_ + size_t(before)), address(input, point),
                        FusedKernel::counter_base);
   }
-  // `point` says how far a point lies behind the row's begin: "", or a stride of `s` by operand.
+  // `point` is a point's distance from the start of the row: "", or a stride of `s` by operand.
   std::string address(size_t operand, std::string_view point) const {
     const std::string begin = of_runs_ ? base(operand) : fmt::format("{} + at{}", base(operand), operand);
     return begin + (point.empty() ? "" : fmt::format("{}[{}]", point, operand));
@@ -440,7 +440,7 @@ RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors) {
   const auto pieces = [&] { return (s.n + s.piece - 1) / s.piece; };
   s.warps = warps;
   s.piece = warps * block_points;
-  // A row a block; where that leaves multiprocessors idle, about four pieces for each.
+  // A block for each row; if that leaves multiprocessors idle, about four pieces for each.
   const int64_t wanted = passes.folds > 0 && s.rows < processors ? int64_t(processors) * 4 : s.rows;
   while (s.rows * pieces() > wanted && pieces() > 1) s.piece *= 2;
   s.pieces = pieces();

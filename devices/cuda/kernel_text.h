@@ -11,7 +11,7 @@
 
 namespace rill::cuda {
 
-// How the points of a kernel lie in memory: its parameter. prelude.cuh declares the same struct. Row r of operand k is
+// The memory layout of a kernel's points: its parameter. prelude.cuh declares the same struct. Row r of operand k is
 // at the sum over axes a of stride[k][a] times r's index along a. Kernels that reduce no rows number their points by 32
 // bits, and others their rows (for_each_space).
 struct Space {
@@ -23,8 +23,8 @@ struct Space {
   char* base[most_operands] = {};                 // the operands, inputs first
 };
 
-// For kernels that reduce rows: how the rows are divided among threads. No division changes a result, for each part is a
-// subtree of the row's tree (ir.h).
+// For kernels that reduce rows: how the rows are divided among threads. The division does not change a result, because
+// each part is a subtree of the row's tree (ir.h).
 // * A row of at most `lanes` points, a power of two up to 32, has `lanes` threads: several rows share a warp.
 // * A longer row has a warp, or with `warps` = 8 a block of 256 threads.
 // * Few long rows are cut into `pieces` of `piece` points, one block each, and the kernel is launched once for each
@@ -34,50 +34,50 @@ struct Space {
 //   result of a row, 8 bytes each.
 struct RowSpace : Space {
   int64_t lanes = 32, warps = 1;
-  int64_t pieces = 1, piece = 0;  // `piece` is what a block or warp takes, a multiple of 1024 for each of several warps
-  int64_t step = -1;              // all at once
+  int64_t pieces = 1, piece = 0;  // `piece`: points for a block or warp, a multiple of 1024 for each of several warps
+  int64_t step = -1;              // all steps at once
   char *parts = nullptr, *totals = nullptr;
 };
 
-// Several runs of points that a map takes in one launch, as "multi-tensor apply" does elsewhere. Each run has these
+// Several runs of points that a map computes in one launch, known as "multi-tensor apply". Each run has these
 // words: the number of its first block, the number of its points, and the address of each operand.
 struct Runs {
-  static constexpr size_t most_words = 484;      // in all, so that parameters are below CUDA's 4096 bytes
-  static constexpr int64_t block_points = 1024;  // that a block of 256 threads takes
+  static constexpr size_t most_words = 484;      // in total, so that parameters are below CUDA's 4096 bytes
+  static constexpr int64_t block_points = 1024;  // of a block of 256 threads
   static constexpr size_t words_of_run(size_t operands) { return operands + 2; }
   static char* as_word(int64_t number) {
     return reinterpret_cast<char*>(number);  // NOLINT(performance-no-int-to-ptr): a number, never read through
   }
-  int64_t runs = 0, point[Space::most_operands] = {};  // from point to point, the same for all
+  int64_t runs = 0, point[Space::most_operands] = {};  // from point to point, the same for all runs
   char* word[most_words] = {};
 };
 
-// What decides the steps of a kernel.
+// What determines the steps of a kernel.
 struct RowPasses {
   int folds = 0, passes = 0;                        // reductions; passes over the row that compute them
   bool stores_points = false, stores_rows = false;  // outputs of an element a point, and a row
 };
 RowPasses row_passes(const kernel::Kernel& k);
 
-// How these rows are divided on a GPU with so many multiprocessors, by their number and length.
+// How these rows are divided on a GPU with this many multiprocessors, by their number and length.
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
 
-// In maps on GPUs, an input that is a counter of u32 stands for the random words with these numbers (random_bits).
+// In maps on GPUs, an input that is a counter of u32 represents the random words with these numbers (random_bits).
 // Their key is one more operand, after the outputs.
 bool is_words(const kernel::Input& in);
 size_t operand_count(const kernel::Kernel& k);
 
-// What stands in front of kernels in a translation unit: math_scalar.h and prelude.cuh.
+// The text that precedes kernels in a translation unit: math_scalar.h and prelude.cuh.
 std::string_view prelude();
 
-// Whether a kernel reduces rows, or has an element a row: then its parameter is a RowSpace, else a Space.
+// Whether a kernel reduces rows, or has one element for a row: then its parameter is a RowSpace, else a Space.
 bool takes_rows(const kernel::Kernel& k);
 
 // The kernel as RILL_KERNEL(NAME, Space) or RILL_KERNEL(NAME, RowSpace) of the prelude, for grids of any size and
-// blocks of a multiple of 32 threads, 256 where `warps` is 8. What a row's later passes need of earlier ones is
-// computed again. Throws for added outputs, and more operands than Space holds.
+// blocks of a multiple of 32 threads, 256 if `warps` is 8. Values of earlier passes that a row's later passes need are
+// computed again. Throws for added outputs, and for more operands than Space holds.
 std::string kernel_text(const kernel::Kernel& k, std::string_view name);
-// The same of a map as RILL_KERNEL(NAME, Runs), for grids of as many blocks as the runs have.
+// The same for a map as RILL_KERNEL(NAME, Runs), for grids of as many blocks as the runs have.
 std::string text_of_runs(const kernel::Kernel& k, std::string_view name);
 
 }  // namespace rill::cuda

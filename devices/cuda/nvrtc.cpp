@@ -21,7 +21,7 @@ namespace {
 
 using Program = struct ProgramTag*;
 
-// The calls of nvrtc.h that we make; each gives 0 where it succeeds.
+// The calls of nvrtc.h that we make; each returns 0 on success.
 struct Nvrtc {
   int (*nvrtcVersion)(int* major, int* minor) = nullptr;
   int (*nvrtcGetNumSupportedArchs)(int* count) = nullptr;
@@ -38,10 +38,10 @@ struct Nvrtc {
   int (*nvrtcDestroyProgram)(Program*) = nullptr;
   const char* (*nvrtcGetErrorString)(int) = nullptr;
   int major = 0, minor = 0;
-  std::vector<int> architectures;  // that it compiles for, rising
+  std::vector<int> architectures;  // that it compiles for, ascending
   std::string missing;             // why it cannot be used
 
-  // That of its architectures to compile for: this one or the nearest lower one; 0 where it is older than all.
+  // The architecture to compile for: this one or the nearest lower one; 0 if it is older than all.
   int nearest(int architecture) const {
     const auto after = std::upper_bound(architectures.begin(), architectures.end(), architecture);
     return after == architectures.begin() ? 0 : after[-1];
@@ -50,8 +50,8 @@ struct Nvrtc {
 
 int driver_version = 0;
 
-// NVRTC opens libnvrtc-builtins by its name alone when it first compiles. Where NVRTC was named by its path, the loader
-// may not find that file beside it (13.0's wheel has no RPATH); one that is open already is found by its name.
+// NVRTC opens libnvrtc-builtins by its name when it first compiles. If NVRTC was opened by its path, the loader
+// may not find that file next to it (13.0's wheel has no RPATH); a library that is already open is found by its name.
 void open_builtins(const Nvrtc& n) {
   Dl_info at{};
   if (!dladdr(reinterpret_cast<void*>(n.nvrtcVersion), &at) || !at.dli_fname) return;
@@ -59,10 +59,10 @@ void open_builtins(const Nvrtc& n) {
   const size_t slash = file.rfind('/');
   if (slash == file.npos) return;
   const std::string builtins = fmt::format("{}/libnvrtc-builtins.so.{}.{}", file.substr(0, slash), n.major, n.minor);
-  dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);  // where it is not there, the loader may know another
+  dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);  // if it is not there, the loader may find another
 }
 
-// Asks a library that is open what it is.
+// Queries the version of an open library.
 void query_versions(Nvrtc& n) {
   int count = 0;
   if (n.nvrtcVersion(&n.major, &n.minor) != 0 || n.nvrtcGetNumSupportedArchs(&count) != 0) count = 0;
@@ -102,8 +102,8 @@ Nvrtc load(const char* file) {
   return n;
 }
 
-// The newest one, and the one before, which is opened only where the newest does not serve; both are RILL_NVRTC where
-// that is set. Never destroyed: kernels are compiled while a program ends.
+// The newest one, and the one before, which is opened only if the newest does not support the GPU; both are RILL_NVRTC
+// if that is set. Never destroyed: kernels may be compiled while a program ends.
 const Nvrtc& newest() {
   static const Nvrtc& loaded = *new Nvrtc(load("libnvrtc.so.13"));
   return loaded;
@@ -113,7 +113,7 @@ const Nvrtc& older() {
   return loaded;
 }
 
-// The one for an architecture: the newest that knows it, else the newest that knows a lower one.
+// The one for an architecture: the newest that supports it, else the newest that supports a lower one.
 const Nvrtc& nvrtc_for(int architecture) {
   const auto knows = [&](const Nvrtc& n) { return n.missing.empty() && n.nearest(architecture) == architecture; };
   if (knows(newest())) return newest();
@@ -125,8 +125,8 @@ void require(const Nvrtc& n, int code, const char* what) {
   if (code) fail("cuda", fmt::format("{}: {}", what, n.nvrtcGetErrorString(code)), Where());
 }
 
-// What the headers of devices/kernel/math include. NVRTC declares C's functions by itself, in the global namespace. On
-// a device a long double is a double. NVRTC 12.1 and 12.2 know no builtin function for an infinity, a NaN or bits.
+// The headers that those of devices/kernel/math include. NVRTC declares C's functions itself, in the global namespace.
+// On a device a long double is a double. NVRTC 12.1 and 12.2 have no builtin function for an infinity, a NaN or bits.
 constexpr const char* cmath_text = R"(#pragma once
 namespace std {
 using ::isnan; using ::isinf;
@@ -224,7 +224,7 @@ namespace {
 
 std::string compile(const std::string& kernels, int architecture) {
   if (!no_nvrtc_reason().empty()) fail("cuda", no_nvrtc_reason(), Where());
-  // Older warps have no __match_any_sync, and threads of one that part cannot meet at a shuffle.
+  // Older warps have no __match_any_sync, and diverged threads of one cannot meet at a shuffle.
   if (architecture < 70) fail_for(architecture, "and rill's kernels need 7.0 or a newer one");
   const Nvrtc& n = nvrtc_for(architecture);
   const int known = n.nearest(architecture);
@@ -253,7 +253,7 @@ std::string compile(const std::string& kernels, int architecture) {
 std::string machine_code(const std::string& kernels, int architecture) {
   static std::mutex mutex;
   static auto& disk =
-      *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
+      *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels may start while a program ends
   const std::string key =
       fmt::format("{} {} sm_{}\n{}{}", RILL_VERSION, nvrtc_version(architecture), architecture, prelude(), kernels);
   {

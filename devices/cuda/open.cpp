@@ -1,4 +1,4 @@
-// Opens librill_cuda where there may be GPUs; see open.h. Start at open_driver.
+// Opens librill_cuda if there may be GPUs; see open.h. Start at open_driver.
 #include "rill/devices/cuda/open.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ struct Entry {
 #if defined(RILL_CUDA_LINKED)
 Entry find_entry() { return {&rill_cuda_open, &rill_cuda_has_kernel, &rill_cuda_count}; }
 #else
-// Nothing, having said why on stderr, where the library is there and does not serve.
+// An empty entry, after a message on stderr, if the library is there but unusable.
 Entry find_entry() {
   const std::string path = module_path("librill_cuda.so");
   if (path.empty()) return {};

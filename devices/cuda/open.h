@@ -9,17 +9,18 @@
 
 namespace rill::cuda {
 
-// What drives them: librill_cuda.so, which is opened where NVIDIA's driver (libcuda.so.1) is installed. nullptr where
-// there is no driver, none of the library, or RILL_CUDA=off. Where a driver is there but fails, says so once on stderr.
-// Of these GPUs alone, in this order, if given.
+// Their driver: librill_cuda.so, which is opened if NVIDIA's driver (libcuda.so.1) is installed. nullptr if there is
+// no driver, no such library, or RILL_CUDA=off. If a driver is there but fails, says so once on stderr.
+// Only for these GPUs, in this order, if given.
 std::unique_ptr<DeviceDriver> open_driver(const std::optional<std::vector<int>>& gpus);
-// How many GPUs the machine has; where there is none that rill can use, `why_none` says why.
+// How many GPUs the machine has; if there is none that rill can use, `why_none` says why.
 int count_gpus(std::string& why_none);
 
 #pragma GCC visibility push(default)
-// Whether librill_cuda has a kernel for a record and its first operand's dtype. It asks no driver: for docs/ops.md.
+// Whether librill_cuda has a kernel for a record and its first operand's dtype. It calls no driver: for docs/ops.md.
 bool has_kernel(const Op& op, DType dtype);
-// Why GPUs, if there are any, cannot exchange memory with those of other processes; or empty. It looks for no GPU.
+// Why GPUs, if there are any, cannot exchange memory with those of other processes; or empty. It does not look for
+// GPUs.
 std::string no_nccl_reason();
 #pragma GCC visibility pop
 

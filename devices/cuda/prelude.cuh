@@ -1,7 +1,7 @@
-// What stands in front of kernels in a translation unit: a function for each code of the IR (devices/kernel/ir.h), by
-// the meaning that interpret.cpp gives it. NVRTC compiles it, where every function is the device's
-// (--device-as-default-execution-space) and there are no headers but those that compile.cpp gives; tests compile it for
-// the host (tests/cuda/host_cuda.h). math_scalar.h is in front of it.
+// The text that precedes kernels in a translation unit: a function for each code of the IR (devices/kernel/ir.h), with
+// the meaning that interpret.cpp defines. NVRTC compiles it, where every function is the device's
+// (--device-as-default-execution-space) and there are no headers but those that nvrtc.cpp provides; tests compile it
+// for the host (tests/cuda/host_cuda.h). math_scalar.h precedes it.
 typedef signed char i8;
 typedef short i16;
 typedef int i32;
@@ -17,7 +17,7 @@ struct bf16 { u16 bits; };
 struct f8_e4m3fn { u8 bits; };
 struct f8_e5m2 { u8 bits; };
 
-// A kernel with one parameter, `s`. It reads and writes memory through RILL_AT(pointer) alone: the simulated driver of
+// A kernel with one parameter, `s`. It accesses memory only through RILL_AT(pointer): the simulated driver of
 // the tests keeps device memory in an address space of its own (tests/cuda).
 #ifndef RILL_KERNEL
 #define RILL_KERNEL(name, Params) extern "C" __global__ void name(const Params s)
@@ -195,7 +195,7 @@ struct Convert {
   RILL To of(From x) { return Converted<To>::of(x); }
 };
 template <class Small>
-struct ConvertSmall {  // to a float that is computed with as f32
+struct ConvertSmall {  // to a float that is computed as f32
   RILL Small of(f16 x) { return narrow(widen(x), Small()); }
   RILL Small of(bf16 x) { return narrow(widen(x), Small()); }
   RILL Small of(f8_e4m3fn x) { return narrow(widen(x), Small()); }
@@ -208,7 +208,7 @@ template <> struct Convert<bf16> : ConvertSmall<bf16> {};
 template <> struct Convert<f8_e4m3fn> : ConvertSmall<f8_e4m3fn> {};
 template <> struct Convert<f8_e5m2> : ConvertSmall<f8_e5m2> {};
 
-// --- Arithmetic: of integers unsigned, which wraps ---
+// --- Arithmetic: of integers unsigned, which wraps around ---
 #define RILL_WRAPS(name, sign)                                                                           \
   template <class T> RILL T name(T a, T b) { return T(u64(a) sign u64(b)); }                             \
   RILL f32 name(f32 a, f32 b) { return a sign b; }                                                       \
@@ -308,9 +308,10 @@ struct Min {
 };
 
 // Pairwise accumulation: one lane's partial results of the row's blocks of 1024 points, of which the lane folds 32 in
-// order. push() joins blocks in pairs, pairs of pairs and so on, as a binary counter carries. The stack lies in local
-// memory, which is touched once in 32 points: in registers it would leave too few for the rest of the kernel. A block's
-// fold begins with the identity, which changes no result but the sign of a zero; `last` makes that one positive.
+// order. push() joins blocks in pairs, pairs of pairs and so on, as a binary counter carries. The stack is in local
+// memory, which is accessed once in 32 points: in registers it would leave too few for the rest of the kernel. A
+// block's fold starts with the identity, which changes no result except the sign of a zero; `last` makes that one
+// positive.
 template <class T, class F>
 class PairwiseFold {
  public:
@@ -350,7 +351,7 @@ RILL int run_of_block(const Runs& s, int words) {
   return low;
 }
 
-// A thread's loop over tiles, which are rows or pieces of rows: it begins at `first` and goes on by `stride`.
+// A thread's loop over tiles, which are rows or pieces of rows: it starts at `first` and advances by `stride`.
 struct RowLoop {
   int lane, warp;
   i64 first, stride, tiles;
@@ -362,10 +363,10 @@ struct RowLoop {
     first = block ? i64(blockIdx.x) : first_thread() / lanes;
     stride = block ? i64(gridDim.x) : all_threads() / lanes;
     tiles = s.step >= 0 && s.step % 2 == 0 ? s.rows * s.pieces : s.rows;
-    if (lanes < 32) tiles = (tiles + (32 / lanes - 1)) & -i64(32 / lanes);  // all lanes of a warp loop equally often
+    if (lanes < 32) tiles = (tiles + (32 / lanes - 1)) & -i64(32 / lanes);  // the same for all lanes of a warp
   }
 };
-// One tile: the row, and the points [begin, end) of it that this warp takes. Where it is not `in_range`, it has no
+// One tile: the row, and the points [begin, end) of it that this warp computes. If it is not `in_range`, it has no
 // points and nothing is stored.
 struct RowTile {
   i64 row, piece, begin, end;
@@ -417,7 +418,7 @@ RILL T join_lanes(T x, const RowSpace& s) {
   for (int half = int(s.lanes) / 2; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
   return F::last(from_lane(x, lane & -int(s.lanes)));
 }
-// Where fold number `fold` of a kernel stores a lane's partial result of a piece, and the row's result.
+// The address at which fold number `fold` of a kernel stores a lane's partial result of a piece, and the row's result.
 template <class T>
 RILL T* part(const RowSpace& s, int fold, i64 row, i64 piece) {
   return (T*)(s.parts + (((fold * s.rows + row) * s.pieces + piece) * 32 + threadIdx.x % 32) * 8);
@@ -465,7 +466,7 @@ RILL u32 random_word(const char* key, i64 i) {
   const u32 low = i % 2 ? x.v[1] : x.v[0], high = i % 2 ? x.v[3] : x.v[2];
   return i % 4 < 2 ? low : high;
 }
-// `count` neighbouring words, from number `first` on: a multiple of `count`, or of 4 where count is larger.
+// `count` neighbouring words, from number `first` on: a multiple of `count`, or of 4 if count is larger.
 template <int count>
 RILL Words<count> random_words(const char* key, i64 first) {
   Words<count> x;
@@ -481,7 +482,7 @@ RILL Words<count> random_words(const char* key, i64 first) {
   }
   return x;
 }
-// Whether operand k, a counter, is such a multiple at the begin of every pack.
+// Whether operand k, a counter, is such a multiple at the start of every pack.
 template <int count>
 RILL bool counts_blocks(const Space& s, int k) {
   const i64 block = count < 4 ? count : 4;
@@ -517,7 +518,7 @@ RILL bool is_packed(const Space& s, int k) {
   for (int a = 0; a < int(s.axes); ++a) all = all && s.stride[k][a] % bytes == 0;
   return all;
 }
-// The pack that begins at `from`; an operand that does not move along the row has its one element in all of it.
+// The pack that starts at `from`; an operand that is broadcast along the row has its one element in all of it.
 template <class T, int count>
 RILL Pack<T, count> load_pack(const char* from, bool moves) {
   if (moves) return *RILL_AT((const Pack<T, count>*)from);
@@ -532,7 +533,7 @@ template <class T, class E> RILL T element(E x) { return x; }
 template <> inline bool element<bool, u8>(u8 x) { return x != 0; }
 
 // --- Kernels written by hand ---
-// Point `q` of a Space, in row-major order, and its offset in operand k. I is u32 where there are fewer than 2^31 points,
+// Point `q` of a Space, in row-major order, and its offset in operand k. I is u32 if there are fewer than 2^31 points,
 // since 32 bits divide much faster.
 template <class I>
 struct Point {
@@ -556,7 +557,7 @@ struct Point {
   }
 };
 // Reports an element that breaks a rule (Gpu::fault_code): the host throws when it next waits. The first of each code
-// is kept, Fault::kept of them.
+// are kept, at most Fault::kept.
 RILL void report(void* fault, int code, i64 value, i64 limit, i64 position = 0) {
   Fault* at = (Fault*)fault;
   for (int k = 0; k < Fault::kept; ++k, ++at) {

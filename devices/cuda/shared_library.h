@@ -13,8 +13,8 @@ namespace rill::cuda {
 
 class SharedLibrary {
  public:
-  // The file that the environment's `variable` names, else the first of `files` that there is, as the loader finds
-  // them. Where there is none, or it lacks a function, missing() says so of `what`. "none" is no file, on purpose.
+  // The file that the environment's `variable` names, else the first of `files` that the loader finds. If there is
+  // none, or it lacks a function, missing() says so for `what`. "none" is deliberately no file.
   SharedLibrary(const char* what, const char* variable, std::initializer_list<const char*> files) : what_(what) {
     const std::string own = settings::text(variable);
     if (!own.empty()) library_ = dlopen(own.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -40,7 +40,7 @@ class SharedLibrary {
   std::string missing_;
 };
 
-// What `find_all(functions, library)` finds one by one, and why they are `missing`.
+// The functions that `find_all(functions, library)` looks up one by one, and why they are `missing`.
 template <class Functions, class FindAll>
 Functions functions_of(SharedLibrary library, const FindAll& find_all) {
   Functions f;
@@ -49,7 +49,7 @@ Functions functions_of(SharedLibrary library, const FindAll& find_all) {
   return f;
 }
 
-// Twice asked for: whether there is one, and for its functions.
+// Needed twice: whether there is one, and for its functions.
 inline SharedLibrary nccl_library() { return {"NCCL", "RILL_NCCL", {"libnccl.so.2"}}; }
 
 }  // namespace rill::cuda

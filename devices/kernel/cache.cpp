@@ -27,7 +27,7 @@ uint64_t hash(std::string_view s, uint64_t h = 0xcbf29ce484222325) {  // FNV-1a
   return h;
 }
 
-// A file is this, the key, the value.
+// A file consists of this, the key, the value.
 struct Header {
   char magic[8] = {'r', 'i', 'l', 'l', 'k', 'r', 'n', '1'};
   uint64_t key_bytes = 0, value_bytes = 0;
@@ -41,9 +41,9 @@ struct Descriptor {
   }
 };
 
-// All of the file, "" where it is not to be trusted: only this user may have been able to write it.
+// The contents of the file, "" if it cannot be trusted: no other user may be able to write it.
 std::string read_all(const std::string& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // which no FIFO holds up
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a FIFO does not block it
   struct stat s;
   if (file.fd < 0 || fstat(file.fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid()) return "";
   if ((s.st_mode & (S_IWGRP | S_IWOTH)) || s.st_size < off_t(sizeof(Header)) || s.st_size > (64 << 20)) return "";
@@ -54,7 +54,7 @@ std::string read_all(const std::string& path) {
     if (n <= 0) return "";
     got += size_t(n);
   }
-  if (time(nullptr) - s.st_mtime > 24 * 3600) futimens(file.fd, nullptr);  // used: it shall stay
+  if (time(nullptr) - s.st_mtime > 24 * 3600) futimens(file.fd, nullptr);  // used, so it is kept longer
   return bytes;
 }
 
@@ -67,7 +67,7 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-// A home that cannot be written is no fault; a folder that somebody chose is. /dev/null keeps nothing on purpose.
+// Not reported: a home that cannot be written, and /dev/null, which disables the cache. A folder that was chosen is.
 void report_unusable(const std::string& folder) {
   const int error = errno;
   if (folder == settings::text("RILL_CACHE_DIR") && folder != "/dev/null")
@@ -130,12 +130,12 @@ void DiskCache::store(std::string_view key, std::string_view value) {
     }
   }
   if (rename(draft.c_str(), path.c_str()) != 0) unlink(draft.c_str());
-  // The folder is looked through at first, and then whenever it may have grown by a sixteenth.
+  // The folder is scanned at first, and again when it may have grown by a sixteenth.
   if (written_ < 0 || written_ > most_bytes_ / 16) trim(), written_ = 0;
   written_ += int64_t(sizeof(Header) + key.size() + value.size());
 }
 
-// Takes away the oldest files until three quarters of the room are used, and drafts that a killed process left.
+// Removes the oldest files until three quarters of the limit are used, and temporary files of killed processes.
 void DiskCache::trim() const {
   struct Entry {
     fs::path path;

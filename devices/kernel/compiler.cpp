@@ -1,4 +1,4 @@
-// Finds a kernel in memory or on disk, else compiles it with librill_llvm.so. Start at compile().
+// Finds a kernel in memory or on disk, else compiles it by librill_llvm.so. Start at compile().
 #include "rill/devices/kernel/compiler.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@
 
 namespace rill::kernel {
 
-extern const char* const llvm_version;  // of this build, from Meson; "" where it has none
+extern const char* const llvm_version;  // LLVM of this build, from Meson; "" if it has none
 
 namespace {
 
@@ -43,7 +43,7 @@ std::string version() { return fmt::format(RILL_VERSION " LLVM {}", llvm_version
 // --- The compiler's library ------------------------------------------------------------------------------------------
 
 #if defined(RILL_LLVM_LINKED)
-// It is in this program.
+// The compiler is linked into this program.
 std::string library_path(struct stat& s) { return stat("/proc/self/exe", &s) == 0 ? "/proc/self/exe" : ""; }
 #else
 std::string library_path(struct stat& s) {
@@ -55,9 +55,9 @@ std::string library_path(struct stat& s) {
 constexpr const char* jit_is_off = "RILL_JIT=off";
 
 struct Library {
-  std::string path;    // "" where it is not
+  std::string path;    // "" if it is not installed
   std::string reason;  // why kernels cannot be compiled, or ""
-  std::string stamp;   // of this build: kernels that another build compiled are not used
+  std::string stamp;   // identifies this build: kernels that another build compiled are not used
 };
 
 const Library& library() {
@@ -73,13 +73,13 @@ const Library& library() {
   return found;
 }
 
-// LLVM's own clean-up, as the program ends, must not meet a compilation; nor must a fork(), for a child needs the state
-// of LLVM as a whole.
+// LLVM's own clean-up at the program's end must not run during a compilation; nor must a fork(), as a child needs LLVM
+// in a consistent state.
 std::atomic<bool> ending = false;
 ForkMutex compiling;
-std::atomic<std::thread::id> compiling_thread;  // which may itself end the program: LLVM does on errors of its own
+std::atomic<std::thread::id> compiling_thread;  // which may end the program itself: LLVM does so for some errors
 
-// No compilation begins after it, and none is at work.
+// After it, no compilation starts, and none is running.
 void end_compiling() {
   ending = true;
   if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
@@ -100,7 +100,7 @@ LlvmCompile open_library() {
 #endif
 }
 
-// As rill_llvm_compile() names it.
+// The processor's name for rill_llvm_compile().
 const char* wanted_processor() {
   return isa_limit() == "avx2" ? "x86-64-v3" : isa_limit() == "baseline" ? "x86-64" : "";
 }
@@ -125,7 +125,7 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
 
-// A description of the processor that code depends on: its model, and the features of it and the system.
+// A description of the processor that code depends on: its model, and the features that it and the system support.
 std::string processor() {
   std::string s = wanted_processor();
 #if defined(__x86_64__)
@@ -139,7 +139,7 @@ std::string processor() {
   const unsigned features = add(1, 0);
   add(7, 0), add(7, 1), add(0x80000001, 0);
   if (features & bit_OSXSAVE) {
-    unsigned low, high;  // which registers the system saves
+    unsigned low, high;  // registers that the system saves
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     s += fmt::format("{:x}", low);
   }
@@ -161,13 +161,13 @@ LoadedCode load(const std::string& object) { return load_code(object, "rill_kern
 
 struct Entry {
   std::string text;
-  ForkMutex lock;  // held while compiling: others wait for the same kernel here, and only here
+  ForkMutex lock;  // held while compiling: others wait here for the same kernel, and only for it
   LoadedCode code;
   std::string fault;
 };
 
-// Bounded, since there may be a kernel for each number that a program puts into its functions. A kernel that leaves the
-// table stays in memory for those who run it.
+// Bounded, since a program may make a kernel for each constant in its functions. A kernel that is evicted stays in
+// memory for those who run it.
 class Table {
  public:
   std::shared_ptr<Entry> entry_for(const std::string& text) {
@@ -189,7 +189,7 @@ class Table {
 
  private:
   ForkMutex lock_;
-  std::list<std::shared_ptr<Entry>> entries_;  // the last used first
+  std::list<std::shared_ptr<Entry>> entries_;  // most recently used first
   std::unordered_map<std::string_view, std::list<std::shared_ptr<Entry>>::iterator> index_;
 };
 
@@ -198,7 +198,7 @@ Table& table() {
   return t;
 }
 
-// From the disk, or the compiler; says which.
+// Loads it from the disk, or compiles it; returns which.
 Compiled::From obtain(const Kernel& k, const std::string& text, LoadedCode& code) {
   static ForkMutex lock;
   static DiskCache& disk = *new DiskCache(DiskCache::default_folder());
@@ -208,7 +208,7 @@ Compiled::From obtain(const Kernel& k, const std::string& text, LoadedCode& code
     try {
       code = load(object);
       return Compiled::From::disk;
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whole, and yet no good, so it is compiled again
+    } catch (const Error&) {  // intact, but not usable, so it is compiled again
     }
   }
   const std::string object = run_compiler(k, fmt::format("{:016x}", std::hash<std::string>()(text)));
@@ -229,11 +229,11 @@ void log(const std::string& text, const Compiled& c, const std::string& fault) {
 std::string no_compiler_reason() { return library().reason; }
 
 void warn_without_compiler(const std::string& reason) {
-  static std::atomic<bool> said = false;
-  if (reason == jit_is_off || said.exchange(true)) return;
+  static std::atomic<bool> warned = false;
+  if (reason == jit_is_off || warned.exchange(true)) return;
   fmt::print(stderr,
              "rill: traced functions run on the eager kernels, because kernels cannot be compiled: {}. "
-             "In rill's source, ./dev build says what turns the compiler on; with RILL_JIT=off this is not said\n",
+             "In rill's source, ./dev build says what turns the compiler on; with RILL_JIT=off this is not warned\n",
              reason);
 }
 

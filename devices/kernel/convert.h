@@ -1,4 +1,4 @@
-// How a cast converts one number: the eager kernel, the interpreter of kernels and the compiled ones agree on it.
+// How a cast converts one number: eager kernels, the interpreter of kernels and compiled kernels use the same rules.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -11,8 +11,9 @@
 
 namespace rill {
 
-// The float that a wider number becomes on its way to a half or an 8-bit float. Where it does not fit, its last bit is
-// made odd, so that the half's own rounding sees on which side of a tie the number lay: the two round as one.
+// The float that a wider number is converted to on its way to a half or an 8-bit float. If it is inexact, its last bit
+// is set (rounding to odd), so that the half's rounding sees on which side of a tie the number was: the two round as
+// one.
 inline float halfway_float(double x) {
   const float f = float(x);
   uint32_t u = std::bit_cast<uint32_t>(f);
@@ -21,8 +22,8 @@ inline float halfway_float(double x) {
   return std::bit_cast<float>(u);
 }
 
-// The double that an integer becomes on its way to a half: of more than 53 bits the lowest 11 become one, as above.
-// Ties between halves lie far higher.
+// The double that an integer is converted to on its way to a half: if it has more than 53 bits, the lowest 11 are
+// replaced by one sticky bit, as above. Ties between halves are at far higher bits.
 template <class I>
 double halfway_double(I x) {
   if constexpr (sizeof(I) == 8) {
@@ -33,7 +34,7 @@ double halfway_double(I x) {
   return double(x);
 }
 
-// What a half is rounded from: `x`, or a float that rounds as `x` would.
+// The number that a half is rounded from: `x`, or a float that rounds as `x` would.
 template <class From>
 float float_for_half(From x) {
   if constexpr (std::is_same_v<From, double>) return halfway_float(x);

@@ -1,4 +1,4 @@
-// Kernels run one number at a time; see interpret.h.
+// Evaluates kernels one number at a time; see interpret.h.
 #include "rill/devices/kernel/interpret.h"
 
 #include <cmath>
@@ -42,7 +42,7 @@ bool is_nan(T x) {
 template <class T>
 constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
-// Integers wrap: computed unsigned, and narrow ones in 64 bits, where promotion to int cannot overflow.
+// Integers wrap around: computed unsigned, and narrow ones in 64 bits, where promotion to int cannot overflow.
 template <class T, class F>
 T wrapping(T a, T b, F f) {
   if constexpr (is_int<T>) return T(f(uint64_t(a), uint64_t(b)));
@@ -165,7 +165,7 @@ T combine(Code c, T a, T b) {
   const bool largest = c != Code::reduce_min;
   if (is_nan(a)) return a;
   if (a == b)
-    return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // which differ for zeros of different signs alone
+    return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // they differ only for zeros of different signs
   return (largest ? a > b : a < b) ? a : b;
 }
 
@@ -202,7 +202,7 @@ T reduce(Code c, const std::vector<uint64_t>& points, int64_t n) {
 
 // --- One row ---------------------------------------------------------------------------------------------------------
 
-using Values = std::vector<std::vector<uint64_t>>;  // by instruction, then by point; one where of the row level
+using Values = std::vector<std::vector<uint64_t>>;  // by instruction, then by point; a single one for the row level
 
 template <class T>
 uint64_t compute(const Inst& i, const Kernel& k, const uint64_t* a) {
@@ -235,7 +235,7 @@ uint64_t compute(const Inst& i, const Kernel& k, const uint64_t* a) {
 
 bool is_comparison(Code c) { return c >= Code::eq && c <= Code::ge; }
 
-// Calls f with a number of the type behind `d`, which is one that kernels have.
+// Calls f with a number of the type of `d`, which must be one that kernels support.
 template <class F>
 void visit_number(DType d, F f) {
   visit_dtype(d, [&](auto zero) {
@@ -281,7 +281,7 @@ std::vector<uint64_t> evaluate(const Kernel& k, const Inst& i, const Values& v, 
   return y;
 }
 
-// The number at `at` and the number with the bits `x`.
+// The sum of the number at `at` and the number with the bits `x`.
 uint64_t sum_of(DType d, const char* at, uint64_t x) {
   const auto sum = [&](auto there) {
     std::memcpy(&there, at, sizeof there);

@@ -1,5 +1,4 @@
-// The meaning of a kernel, one number at a time: the oracle that compiled kernels are tested against, and what runs
-// kernels on ref:0.
+// The meaning of a kernel, one number at a time: the reference for compiled kernels, and what runs kernels on ref:0.
 #pragma once
 #include "rill/devices/kernel/ir.h"
 
@@ -7,7 +6,7 @@
 
 namespace rill::kernel {
 
-// As RowFunction, without scratch.
+// Like a RowFunction, without scratch.
 void interpret(const Kernel& k, char* const* operands, const int64_t* row_strides, int64_t rows, int64_t n);
 
 }  // namespace rill::kernel

@@ -1,4 +1,4 @@
-// Printing and checking kernels, and the table of scalar functions that they call.
+// Prints and verifies kernels; the table of scalar functions that they call.
 #include "rill/devices/kernel/ir.h"
 
 #include <fmt/format.h>

@@ -5,34 +5,34 @@
 //   struct Sigmoid { template <class V> V operator()(V x) const { return sigmoid(x); } };
 // is written once, and devices/kernel/math/math.h is written once, on what this contract lists and nothing else.
 //
-// The header is read once per instruction set (Highway's foreach_target pattern): include "targets.h" and
+// The header is included once for each instruction set (Highway's foreach_target pattern): include "targets.h" and
 // <hwy/foreach_target.h> before it in a source with dynamic dispatch, and put code that uses it into
 // rill::HWY_NAMESPACE between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
 //
-// The contract. V is a lane type, I its integer lane type (int_t<V>), M its mask (mask_t<V>, what a comparison gives):
+// The contract. V is a lane type, I its integer lane type (int_t<V>), M its mask (mask_t<V>, the type of comparisons):
 //   scalar_t<V>  the number type of one lane       V(c)  every lane is the number c. Constants are always wrapped:
-//                                                  `x * V(0.5)`, because `x * 0.5` widens where V is float
-//   + - * / unary -         rounded to V, never contracted. Integers wrap. No / for integer Lane<T>
-//   & | ^ ~ shl<k> shr<k>   integers; shr is arithmetic where signed, 0 <= k < width
-//   quotient shift_left shift_right  integer numbers: division toward zero, 0 where the divisor is 0; shifts by any
-//                           number, as if by as many single ones (negative: as if by very many)
+//                                                  `x * V(0.5)`, because `x * 0.5` widens if V is float
+//   + - * / unary -         rounded to V, never contracted. Integers wrap around. No / for integer Lane<T>
+//   & | ^ ~ shl<k> shr<k>   integers; shr is arithmetic if signed, 0 <= k < width
+//   quotient shift_left shift_right  integer numbers: division toward zero, 0 if the divisor is 0; shifts by any
+//                           number, like repeated shifts by one (a negative number counts as a very large one)
 //   == != < <= > >=         give M; false with NaN, but != true.    M: & | ^ !
 //   select(m, a, b)         m ? a : b, lane by lane; both sides are evaluated
 //   fma(a, b, c)            a*b+c rounded once, on every target
 //   min max                 NaN if either is NaN (as numpy). Of zeros of either sign, b
-//   clamp(x, lo, hi)        x where NaN; lo and hi must not be
+//   clamp(x, lo, hi)        x if it is NaN; lo and hi must not be NaN
 //   abs sqrt floor ceil trunc round_even copysign(magnitude, sign) isnan
-//   scale_once(x, n)        x 2^n rounded once, n a whole number. Only where that is one instruction (and on lanes
-//                           that record): scale() of math_common.h, which is there for all, makes use of it
+//   scale_once(x, n)        x 2^n rounded once, n an integer. Only if that is one instruction (and on recording lanes):
+//                           scale() of math_common.h, which always exists, uses it
 //   bits(x) from_bits(i)    the bit pattern of a float as I and back
-//   to_int(x)               float32 -> int32, float64 -> int64, toward zero; any value where it does not fit
+//   to_int(x)               float32 -> int32, float64 -> int64, toward zero; any value if it does not fit
 //   to_float(i)             int32 -> float32, int64 -> float64, rounded to nearest even
 //   as_unsigned as_signed   the same bits, other signedness
-//   mask_cast<V>(m)         the mask of an integer lane, for V, or the other way
-//   patch(m, y, F(), x...)  where m: F::call(x...) on that lane's numbers, elsewhere y. F is a struct with static
+//   mask_cast<V>(m)         the mask of an integer lane, for V, or vice versa
+//   patch(m, y, F(), x...)  if m: F::call(x...) on that lane's numbers, else y. F is a struct with static
 //                           functions `call`, one for float and one for double, that call nothing target-specific:
-//                           the way to code that is long, scalar and rarely or never needed
-//   load<V>(p) store(v, p)  unaligned; load_n<V>(p, n) and store_n(v, p, n) touch min(n, lanes) numbers only, and the
+//                           for code that is long, scalar and rarely or never needed
+//   load<V>(p) store(v, p)  unaligned; load_n<V>(p, n) and store_n(v, p, n) access only min(n, lanes) numbers, and the
 //                           lanes past n read as 0;   lanes<V>() how many numbers V holds
 //
 // Equal bits on every target and width: given -ffp-contract=off and the default floating-point environment
@@ -71,13 +71,13 @@ concept Number = std::is_arithmetic_v<T>;
 // ---------------------------------------------------------------------------------------------------------------
 // Types
 
-// The integer as wide as T, with or without sign.
+// The integer of T's width, signed or unsigned.
 template <class T>
 using SignedAs = hwy::MakeSigned<T>;
 template <class T>
 using UnsignedAs = hwy::MakeUnsigned<T>;
 
-// The result of comparing Lane<T>: one bit or one all-ones lane per number, as the target has it.
+// The result of comparing Lane<T>: one bit, or one all-ones lane, for each number, depending on the target.
 template <class T>
 struct LaneMask {
   hn::Mask<hn::ScalableTag<T>> raw;
@@ -211,7 +211,7 @@ HWY_INLINE T select(bool m, T a, T b) {
   return m ? a : b;
 }
 
-// A mask of integer lanes for float lanes of the same width, and the other way.
+// A mask of integer lanes for float lanes of the same width, and vice versa.
 template <class V, class T>
 HWY_INLINE auto mask_cast(LaneMask<T> m) {
   return LaneMask<scalar_t<V>>{hn::RebindMask(typename V::Tag(), m.raw)};
@@ -230,7 +230,7 @@ HWY_INLINE bool isnan(T x) {
   return x != x;
 }
 
-// The instruction of x86 is `a < b ? a : b`; others treat NaN and zeros in their own ways, so they spell it out.
+// The instruction of x86 is `a < b ? a : b`; others treat NaN and zeros differently, so there it is spelled out.
 template <class T>
 HWY_INLINE Lane<T> min(Lane<T> a, Lane<T> b) {
   if constexpr (!std::is_floating_point_v<T>) {
@@ -354,7 +354,7 @@ template <Number T>
 HWY_INLINE T quotient(T x, T y) {
   if (y == T(0)) return T(0);
   if constexpr (std::is_signed_v<T>)
-    if (y == T(-1)) return T(0 - uint64_t(x));  // the least number has no negative
+    if (y == T(-1)) return T(0 - uint64_t(x));  // the negative of the least number is not representable
   return T(x / y);
 }
 template <Number T>
@@ -396,7 +396,7 @@ HWY_INLINE Lane<double> scale_once(Lane<double> x, Lane<double> n) {
 HWY_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 HWY_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// Without FMA hardware, and only on the last-resort target, the C library does it: slow, with the same bits.
+// Without FMA hardware, only on the last-resort target, the C library computes it: slow, with the same bits.
 template <class T>
 HWY_INLINE Lane<T> fma(Lane<T> a, Lane<T> b, Lane<T> c) {
   if constexpr (HWY_NATIVE_FMA) {
@@ -426,7 +426,7 @@ HWY_INLINE Lane<T> sqrt(Lane<T> x) {
 }
 
 // To the nearest integer, ties to even. The last-resort target spells it out, because Highway's own loses signs of zero
-// there: adding and taking away 2^23 (2^52) rounds, and larger numbers are integers.
+// there: adding and subtracting 2^23 (2^52) rounds, and larger numbers are integers.
 template <class T>
 HWY_INLINE Lane<T> round_even(Lane<T> x) {
   if constexpr (HWY_NATIVE_FMA) {

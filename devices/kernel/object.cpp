@@ -1,6 +1,6 @@
-// Sections that a program needs at run time are laid one after another into one mapping, code and constants alike;
-// behind them lies a stub (a jump through a 64-bit address) for each function of the C library that is called, since
-// those may be too far for a call instruction. Start at load_code().
+// Sections that a program needs at run time are placed one after another in one mapping, code and constants alike,
+// followed by a stub (a jump through a 64-bit address) for each called function of the C library, since those may be
+// too far for a call instruction. Start at load_code().
 #include "rill/devices/kernel/object.h"
 
 #include <elf.h>
@@ -23,7 +23,7 @@ namespace {
 [[noreturn]] void reject(std::string what) { throw Error("[kernel] an object file " + what); }
 
 // --- What code may call ----------------------------------------------------------------------------------------------
-// LLVM falls back on these where the processor lacks an instruction (fma, rounding), and for block copies.
+// LLVM calls these if the processor lacks an instruction (fma, rounding), and for block copies.
 
 float round_even(float x) { return __builtin_rintf(x); }
 double round_even(double x) { return __builtin_rint(x); }
@@ -113,16 +113,17 @@ int64_t within(int64_t value, int bits) {
   return value;
 }
 
-// Where the code runs, and where it is written now; they differ, as the mapping is filled before it is made executable.
-struct Place {
+// The address where a field will run, and where it is written now; they differ, as the mapping is filled before it is
+// made executable.
+struct Field {
   char* at;        // of the field
   uint64_t here;   // its address
   uint64_t value;  // symbol + addend
-  uint64_t stub;   // where the symbol's address is kept, for calls through a table; else 0
+  uint64_t stub;   // the address of the symbol's table entry, for calls through a table; else 0
   int64_t addend;
 };
 
-// Bytes that a relocation of this type changes; 0 for one that is not known.
+// The number of bytes that a relocation of this type changes; 0 for an unknown type.
 uint64_t field_bytes(uint32_t type) {
 #if defined(__x86_64__)
   switch (type) {
@@ -154,7 +155,7 @@ uint64_t field_bytes(uint32_t type) {
 #endif
 }
 
-void relocate(uint32_t type, const Place& p) {
+void relocate(uint32_t type, const Field& p) {
 #if defined(__x86_64__)
   switch (type) {
     case R_X86_64_64: return put(p.at, p.value);
@@ -216,7 +217,7 @@ class Loader {
     if (entry == absent) reject(fmt::format("has no {}", function));
     map();
     for (const Elf64_Shdr& s : sections_)
-      if (s.sh_type == SHT_RELA && s.sh_info < place_.size() && place_[s.sh_info] != absent) relocate_section(s);
+      if (s.sh_type == SHT_RELA && s.sh_info < offset_.size() && offset_[s.sh_info] != absent) relocate_section(s);
     if (mprotect(memory_, bytes_, PROT_READ | PROT_EXEC) != 0) reject("was refused by the system as code");
     __builtin___clear_cache(memory_, memory_ + bytes_);
     const std::shared_ptr<void> mapping(std::exchange(memory_, nullptr), [n = bytes_](void* p) { munmap(p, n); });
@@ -224,18 +225,18 @@ class Loader {
   }
 
  private:
-  // Gives each section that is needed at run time its place.
+  // Assigns an offset to each section that is needed at run time.
   void lay_out() {
     for (const Elf64_Shdr& s : sections_) {
-      const bool wanted = (s.sh_flags & SHF_ALLOC) && (s.sh_type == SHT_PROGBITS || s.sh_type == SHT_NOBITS) &&
-                          file_.text(names_, s.sh_name) != ".eh_frame";
-      place_.push_back(absent);
-      if (!wanted) continue;
+      const bool is_needed = (s.sh_flags & SHF_ALLOC) && (s.sh_type == SHT_PROGBITS || s.sh_type == SHT_NOBITS) &&
+                             file_.text(names_, s.sh_name) != ".eh_frame";
+      offset_.push_back(absent);
+      if (!is_needed) continue;
       const uint64_t align = s.sh_addralign ? s.sh_addralign : 1;
       if (align > 4096 || (align & (align - 1)) || s.sh_size > (64u << 20)) reject("has a section of no sensible size");
       if (s.sh_type == SHT_PROGBITS) file_.piece(s.sh_offset, s.sh_size);
       size_ = (size_ + align - 1) / align * align;
-      place_.back() = size_;
+      offset_.back() = size_;
       size_ += s.sh_size;
       if (size_ > (256u << 20)) reject("is too big");
     }
@@ -257,11 +258,11 @@ class Loader {
     }
   }
 
-  // The offset of a symbol in the mapping; `absent` for one in no section of it.
+  // The offset of a symbol in the mapping; `absent` if its section is not in it.
   uint64_t offset_of(const Elf64_Sym& s) const {
-    if (s.st_shndx >= sections_.size() || place_[s.st_shndx] == absent) return absent;
+    if (s.st_shndx >= sections_.size() || offset_[s.st_shndx] == absent) return absent;
     if (s.st_value > sections_[s.st_shndx].sh_size) reject("has a symbol outside of its section");
-    return place_[s.st_shndx] + s.st_value;
+    return offset_[s.st_shndx] + s.st_value;
   }
 
   void map() {
@@ -271,9 +272,9 @@ class Loader {
     if (p == MAP_FAILED) reject("found no memory");
     memory_ = static_cast<char*>(p);
     for (size_t i = 0; i < sections_.size(); ++i) {
-      if (place_[i] == absent || sections_[i].sh_type != SHT_PROGBITS) continue;
+      if (offset_[i] == absent || sections_[i].sh_type != SHT_PROGBITS) continue;
       const std::string_view part = file_.piece(sections_[i].sh_offset, sections_[i].sh_size);
-      std::memcpy(memory_ + place_[i], part.data(), part.size());
+      std::memcpy(memory_ + offset_[i], part.data(), part.size());
     }
     for (size_t i = 0; i < symbols_.size(); ++i) {
       if (stub_[i] == absent) continue;
@@ -291,7 +292,7 @@ class Loader {
       if (symbol >= symbols_.size() || r.r_offset > size || field > size - r.r_offset) reject("relocates past its end");
       const uint64_t target = stub_[symbol] != absent ? stub_[symbol] : offset_of(symbols_[symbol]);
       if (target == absent) reject("relocates to nowhere");
-      const uint64_t at = place_[s.sh_info] + r.r_offset;
+      const uint64_t at = offset_[s.sh_info] + r.r_offset;
       const uint64_t slot = stub_[symbol] != absent ? base + stub_[symbol] + address_in_stub : 0;
       relocate(type, {memory_ + at, base + at, base + target + uint64_t(r.r_addend), slot, r.r_addend});
     }
@@ -301,7 +302,7 @@ class Loader {
   std::vector<Elf64_Shdr> sections_;
   Elf64_Shdr names_{}, symbol_names_{};
   std::vector<Elf64_Sym> symbols_;
-  std::vector<uint64_t> place_, stub_;  // of each section, of each symbol that is a library's function
+  std::vector<uint64_t> offset_, stub_;  // for each section; for each symbol that is a library function
   uint64_t size_ = 0, bytes_ = 0;
   char* memory_ = nullptr;
 };

@@ -1,10 +1,10 @@
-// What recording lanes append to a kernel; see record.h. Equal instructions become one.
+// How recording lanes append to a kernel; see record.h. Equal instructions are merged.
 #include "rill/devices/kernel/record.h"
 
 namespace rill::kernel {
 
 namespace {
-// Whether every value of `narrow` is one of `wide` too, so that going there and back changes nothing.
+// Whether `wide` has every value of `narrow`, so that converting to it and back changes nothing.
 bool embeds(DType narrow, DType wide) {
   const bool half = is_half(narrow);
   if (half) return wide == DType::f32 || wide == DType::f64;

@@ -13,19 +13,19 @@
 
 namespace rill::kernel {
 
-// Builds a kernel's body. Equal instructions are merged, and a conversion followed by its inverse is dropped where it
+// Builds a kernel's body. Equal instructions are merged, and a conversion followed by its inverse is dropped if it
 // cannot change a value.
 class Recorder {
  public:
   int32_t add(const Inst& i);
   int32_t constant(DType type, uint64_t bits) { return add({Code::constant, type, {}, bits}); }
-  // The value as another dtype.
+  // The value converted to another dtype.
   int32_t convert(int32_t value, DType type);
   int32_t input(const Input& input);
 
   DType type(int32_t value) const { return kernel.body[size_t(value)].type; }
-  // The kernel, its instructions in an order that the outputs alone decide: compilers differ in which argument of a
-  // call they evaluate, and so record, first. What no output needs is left out.
+  // The kernel, with its instructions in an order that depends only on the outputs: compilers differ in the order in
+  // which they evaluate, and so record, the arguments of a call. Instructions that no output needs are dropped.
   Kernel finish();
   Kernel kernel;
 
@@ -36,7 +36,7 @@ class Recorder {
   std::unordered_map<Inst, int32_t, Hash> known_;
 };
 
-// The recorder that lanes of this thread write to, while it lives.
+// The recorder that lanes of this thread append to, while it lives.
 class Recording {
  public:
   explicit Recording(Recorder& r) : outer_(current()) { current() = &r; }
@@ -48,7 +48,7 @@ class Recording {
   Recorder* outer_;
 };
 
-#pragma GCC visibility pop  // arithmetic on lanes is made where it is used
+#pragma GCC visibility pop  // arithmetic on lanes is instantiated where it is used
 
 template <class T>
 struct Rec {
@@ -203,7 +203,7 @@ Rec<T> patch(RecMask m, Rec<T> y, F, Rec<T> x) {
   return detail::put<T>(Code::patch, m.id, y.id, x.id, uint64_t(patch_of<F>()));
 }
 
-// Folds over the row's points, for the row kernels of ops.
+// Reductions over the row's points, for the row kernels of ops.
 #define RILL_RECORD_FOLD(name)               \
   template <class T>                         \
   Rec<T> name(Rec<T> x) {                    \

@@ -7,7 +7,7 @@ namespace rill::kernel {
 
 namespace {
 
-// A value that takes at most so many instructions to compute from memory is computed again rather than kept.
+// A value that takes at most this many instructions to compute from memory is recomputed rather than stored.
 constexpr int cheap = 4;
 
 class Scheduler {
@@ -30,7 +30,7 @@ class Scheduler {
   }
 
  private:
-  // A value's pass; a row-level value is ready before the pass of its number.
+  // The pass of each value; a row-level value is ready before the pass of its number.
   void find_passes() {
     for (size_t n = 0; n < k_.body.size(); ++n) {
       const Inst& i = k_.body[n];
@@ -56,7 +56,7 @@ class Scheduler {
     }
   }
 
-  // What pass p is for: its reductions and its outputs.
+  // The roots of pass p: its reductions and its outputs.
   void roots(int p) {
     Pass& pass = s_.passes[size_t(p)];
     for (size_t n = 0; n < k_.body.size(); ++n)
@@ -98,7 +98,7 @@ class Scheduler {
 
   const Kernel& k_;
   Schedule s_;
-  std::vector<int> pass_, cost_, first_;  // first_: the pass that evaluates it first
+  std::vector<int> pass_, cost_, first_;  // first_: the first pass that evaluates it
   int count_ = 1;
 };
 

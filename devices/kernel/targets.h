@@ -2,12 +2,12 @@
 // own list, so that each source with vector code is compiled at most three times (x86: baseline, AVX2, AVX-512).
 //
 // The rule behind the list: a vector kernel gives the same bits on every instruction set, and fma(a, b, c) is
-// rounded once. So a target without FMA hardware is of no use except as the last resort, where fma() goes
-// through the C library lane by lane: SSSE3 and SSE4 are left out, and so are AVX-512 subsets that change no
+// rounded once. So a target without FMA hardware is only useful as the last resort, where fma() calls the C
+// library lane by lane: SSSE3 and SSE4 are left out, and so are AVX-512 subsets that change no
 // arithmetic (VBMI2, Zen 4, Sapphire Rapids) and the scalable vectors of SVE, which a struct cannot hold.
 //
 // Sources must be compiled with -ffp-contract=off: the compiler would otherwise fuse a*b+c on the targets that
-// have FMA, and only there. tests/ops/test_math.cpp fails where that flag is missing.
+// have FMA, and only there. tests/ops/test_math.cpp fails without that flag.
 #pragma once
 
 // 23 and 24 SVE2_128, 25 SVE_256, 26 SVE2, 27 SVE. A source that defines HWY_DISABLED_TARGETS itself leaves them out
@@ -28,9 +28,9 @@
 #endif
 #endif
 
-// Under a sanitizer, only the plainest target, and functions that are always inlined bring no checks of their own: each
-// is a line or two, and with checks on every reference a source takes minutes to compile. What they are inlined into
-// is checked, and so are its loads and stores.
+// Under a sanitizer, only the baseline target, and functions that are always inlined have no checks of their own: each
+// is a line or two, and with checks on every reference a source takes minutes to compile. Their callers are checked,
+// and so are their loads and stores.
 #if defined(__SANITIZE_ADDRESS__)
 #define RILL_SANITIZED 1
 #elif defined(__has_feature)

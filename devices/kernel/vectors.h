@@ -1,5 +1,6 @@
-// What kernels know of an instruction set's vectors: how many registers it has, loads and stores of a vector's first
-// lanes, and transpositions in registers. Read once per instruction set, as devices/kernel/lanes.h says.
+// What kernels need to know about an instruction set's vectors: the number of registers, loads and stores of a vector's
+// first lanes, and transpositions in registers. Included once for each instruction set, as devices/kernel/lanes.h
+// explains.
 
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/targets.h"
@@ -27,8 +28,8 @@ constexpr int vector_registers = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 32
 
 // --- A vector's first lanes ------------------------------------------------------------------------------------------
 
-// Whether masked loads and stores leave the other lanes' memory alone: AVX-512's do, and AVX2's, which has them for
-// lanes of 4 and 8 bytes.
+// Whether masked loads and stores do not access the other lanes' memory: true of AVX-512's, and of AVX2's, which exist
+// for lanes of 4 and 8 bytes.
 template <class T>
 constexpr bool masks_are_safe = HWY_ARCH_X86 && HWY_TARGET <= (sizeof(T) >= 4 ? HWY_AVX2 : HWY_AVX3);
 
@@ -54,7 +55,7 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, T* p, size_t n) {
   }
 }
 
-// The same of any n up to all lanes, where all of them are the usual case.
+// The same for any n up to all lanes, optimised for all of them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_up_to(D d, const T* p, size_t n) {
   return n == hn::Lanes(d) ? hn::LoadU(d, p) : load_first(d, p, n);
@@ -94,7 +95,7 @@ HWY_INLINE V interleave(V a, V b, std::integer_sequence<int, i...>) {
   constexpr int lanes = int(sizeof...(i));
   return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * lanes)...);
 }
-// Takes number l of row r to place l * rows + r of the rows one after another: interleaving the first half of the rows
+// Moves number l of row r to position l * rows + r of the concatenated rows: interleaving the first half of the rows
 // with the second moves the highest bit of r to the low end, once for each bit.
 template <int lanes, int rows, class V>
 HWY_INLINE void transpose_rows(V (&v)[rows]) {

@@ -1,5 +1,6 @@
-// What the kernels on matrices share: the batch, run in parallel, a matrix on one thread; copies between rill's rows
-// and LAPACK's columns; and faults, of which the first in the batch is reported whichever thread finds it.
+// What the kernels on matrices share: the batch, whose matrices are computed in parallel, each on one thread; copies
+// between rill's rows and LAPACK's columns; and failures, of which the first in the batch is reported, whichever thread
+// finds it.
 #pragma once
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@
 
 namespace rill::matrix {
 
-// The last two axes of a tensor, and how many such matrices there are.
+// The last two axes of a tensor, and the number of such matrices.
 struct Batch {
   int64_t rows, columns, count;
   explicit Batch(const Tensor& t) {
@@ -28,17 +29,17 @@ struct Batch {
   int64_t size() const { return rows * columns; }
 };
 
-// Throws where LAPACK, whose sizes are C's ints, would not hold such a matrix, or, as a workspace, `squares` square
-// ones of its shorter side.
+// Throws if the sizes of such a matrix, or of a workspace of `squares` square matrices of its shorter side, exceed
+// LAPACK's ints.
 inline void check_sizes(std::string_view op, const Batch& b, int64_t squares = 1) {
-  constexpr double most = 0x7fff0000;  // a little is left for what is added to them
+  constexpr double most = 0x7fff0000;  // some room for what LAPACK adds
   const double side = double(std::min(b.rows, b.columns));
   if (double(b.rows) * double(b.columns) > most || side * side * double(squares) > most)
     throw Error(fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK takes, which counts in ints",
                             op, b.rows, b.columns));
 }
 
-// The first matrix of a batch at which something failed.
+// The first matrix of a batch for which the computation failed.
 class FirstFault {
  public:
   void report(int64_t matrix) {
@@ -46,7 +47,7 @@ class FirstFault {
     while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {
     }
   }
-  // Throws "[op] the matrix <message>", or "matrix [1,2] <message>" where `t` holds more than one.
+  // Throws "[op] the matrix <message>", or "matrix [1,2] <message>" if `t` holds more than one.
   void check(std::string_view op, const Tensor& t, std::string_view message) const {
     int64_t at = first_.load();
     if (at == none) return;
@@ -63,7 +64,7 @@ class FirstFault {
   std::atomic<int64_t> first_ = none;
 };
 
-// Calls body(i, scratch) for each matrix, in parallel where all the work (in multiplications) is worth it.
+// Calls body(i, scratch) for each matrix, in parallel if the total work (in multiplications) is worth it.
 template <class F>
 void for_each_matrix(int64_t count, double work, F&& body) {
   constexpr double worth_a_thread = 50000;
@@ -81,7 +82,7 @@ T conjugate(const T& x) {
   else return x;
 }
 
-// to[j, i] := from[i, j]: from rows to columns, and back with the sizes exchanged.
+// to[j, i] := from[i, j]: converts rows to columns, and back with the sizes exchanged.
 template <class T>
 void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
   cpu::transpose(from, columns, rows, columns, to, rows);
@@ -89,7 +90,7 @@ void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
 
 inline constexpr int64_t hermitian_side = 32;
 
-// A square of hermitian_part(), from row i0 and column j0 <= i0 on.
+// A block of hermitian_part(), from row i0 and column j0 <= i0 on.
 template <class T, bool both>
 bool hermitian_square(const T* from, int64_t n, int64_t i0, int64_t j0, T* to) {
   constexpr int64_t side = hermitian_side;
@@ -101,7 +102,7 @@ bool hermitian_square(const T* from, int64_t n, int64_t i0, int64_t j0, T* to) {
     const int64_t count = i0 == j0 ? i + 1 : columns;
     for (int64_t j = 0; j < count; ++j) {
       const T a = conjugate(from[(i0 + i) * n + j0 + j]), b = other[i * side + j],
-              middle = a * Real<T>(0.5) + b * Real<T>(0.5);  // their sum may be infinite
+              middle = a * Real<T>(0.5) + b * Real<T>(0.5);  // halved first, as their sum may overflow
       part[i * side + j] = a == b ? a : middle;
       nan |= part[i * side + j] != part[i * side + j];
     }
@@ -116,8 +117,8 @@ bool hermitian_square(const T* from, int64_t n, int64_t i0, int64_t j0, T* to) {
   return nan;
 }
 
-// The Hermitian part of a square matrix, in columns: all of it, or what is in rows the lower triangle. Says whether there is
-// a NaN.
+// The Hermitian part of a square matrix, in columns: all of it, or only the triangle that is the lower one in rows.
+// Returns whether it has a NaN.
 template <class T, bool both = true>
 bool hermitian_part(const T* from, int64_t n, T* to) {
   std::atomic<bool> nan{false};
@@ -170,7 +171,7 @@ void with_routines(const KernelArgs& args, const Tables& tables, F&& f) {
   }
 }
 
-// A kernel over any table, and the two that records name.
+// A kernel for any table, and the two that records name.
 #define RILL_MATRIX_KERNEL(name)                                                          \
   void cpu::name(const KernelArgs& args) { matrix::name(args, matrix::lapack_tables()); } \
   void ref::name(const KernelArgs& args) { matrix::name(args, matrix::plain_tables()); }

@@ -1,6 +1,6 @@
 // The Cholesky factor of a large real matrix by blocks of columns: the block on the diagonal and the rows below it by the
-// table's routines, and what remains by rill's own products, on all threads. The blocks are the same for any number of
-// them, and so are the bits. (Golub and Van Loan, Matrix Computations, 4.2.9, in the form that updates what remains.)
+// table's routines, and the trailing matrix by rill's own products, on all threads. The blocks, and so the bits, are
+// the same for any number of threads. (Golub and Van Loan, Matrix Computations, 4.2.9, right-looking.)
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -15,7 +15,7 @@ inline constexpr int64_t blocked_from = 256;  // rows
 template <class T>
 class BlockedCholesky {
  public:
-  // a: n x n in rows, of which the lower triangle is read and becomes L.
+  // a: n x n in rows, whose lower triangle is read and becomes L.
   BlockedCholesky(const Routines<T>& use, int64_t n, T* a)
       : use_(use),
         n_(n),
@@ -47,20 +47,20 @@ class BlockedCholesky {
     return fault;
   }
 
-  // The rows below the corner := those of L, also in below_.
+  // Replaces the rows below the diagonal block by those of L, also in below_.
   void divide_below(int64_t at, int64_t columns, int64_t left) {
     parallel_for((left + rows_at_once - 1) / rows_at_once, 1, [&](int64_t b, int64_t e) {
       for (; b < e; ++b) {
         const int64_t first = b * rows_at_once, count = std::min(rows_at_once, left - first);
-        T *line = a_ + (at + columns + first) * n_ + at, *some = &below_[size_t(first * columns)];
-        for (int64_t i = 0; i < count; ++i) std::copy_n(line + i * n_, columns, some + i * columns);
-        use_.triangular_solve(false, true, false, int(columns), int(count), corner_.data(), some);
-        for (int64_t i = 0; i < count; ++i) std::copy_n(some + i * columns, columns, line + i * n_);
+        T *line = a_ + (at + columns + first) * n_ + at, *part = &below_[size_t(first * columns)];
+        for (int64_t i = 0; i < count; ++i) std::copy_n(line + i * n_, columns, part + i * columns);
+        use_.triangular_solve(false, true, false, int(columns), int(count), corner_.data(), part);
+        for (int64_t i = 0; i < count; ++i) std::copy_n(part + i * columns, columns, line + i * n_);
       }
     });
   }
 
-  // `count` rows of what remains, from its row i on, up to the diagonal, minus their products.
+  // Subtracts the products from `count` rows of the trailing matrix, from its row i on, up to the diagonal.
   void update(int64_t at, int64_t columns, int64_t i, int64_t count) {
     const int64_t size = i + count;
     const T* lines = &below_[size_t(i * columns)];

@@ -1,7 +1,7 @@
-// Eigenvalues of a large real symmetric matrix on all threads: it is made tridiagonal by reflections, half of whose
-// arithmetic are rill's own products, LAPACK takes the tridiagonal matrix apart (stedc: Cuppen 1981), and the reflections
-// are applied to its vectors, by products. The bits are the same for any number of threads.
-// (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedEigh::run().
+// Eigenvalues of a large real symmetric matrix on all threads: reflections make it tridiagonal, half of whose
+// arithmetic is in rill's own products; LAPACK solves the tridiagonal problem (stedc: Cuppen 1981), and the reflections
+// are applied to its vectors, by products. The bits are the same for any number of threads. (Dongarra, Sorensen,
+// Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedEigh::run().
 #pragma once
 #include "rill/devices/matrix/halves.h"
 #include "rill/devices/matrix/reflections.h"
@@ -10,7 +10,7 @@
 
 namespace rill::matrix {
 
-// a, symmetric, := q t T(q), of which t has the diagonal d and e beside it.
+// Factors a symmetric matrix a = q t T(q), where t has the diagonal d and the subdiagonal e.
 template <class T>
 class Tridiagonal {
  public:
@@ -20,16 +20,16 @@ class Tridiagonal {
   Tridiagonal(const T* a, int64_t n) : d(size_t(n)), e(size_t(n)), q(n - 1, n), rest_(a, n, n) {
     for (int64_t at = 0; at < n;) {
       const int64_t count = std::min(Remainder<T>::most, rest_.rows());
-      for (int64_t i = 0; i < count; ++i) take_row(at, i);
+      for (int64_t i = 0; i < count; ++i) reduce_row(at, i);
       at += count;
-      rest_.go_on(count);
+      rest_.advance(count);
     }
   }
 
  private:
-  // A reflection from both sides that leaves of row i, behind the diagonal, the first number; what it takes from the rows
-  // below is v T(w) + w T(v).
-  void take_row(int64_t at, int64_t i) {
+  // A reflection from both sides that leaves only the first number of row i after the diagonal; it subtracts
+  // v T(w) + w T(v) from the rows below.
+  void reduce_row(int64_t at, int64_t i) {
     const int64_t n = rest_.rows() - i;
     row_.resize(size_t(n));
     std::copy_n(rest_.matrix().from(i, i).at, n, row_.data());
@@ -59,8 +59,8 @@ class Tridiagonal {
 
 inline bool is_for_blocked_eigh(int64_t n) { return n >= 256; }
 
-// a: n x n, symmetric and finite, which becomes the vectors, in rows: those of one value are a column. Without `vectors`
-// only w is there then. Gives 0, or not where LAPACK's iteration does not converge.
+// a: n x n, symmetric and finite, is replaced by the eigenvectors, in rows: the vector of an eigenvalue is a column.
+// Without `vectors` only w is computed. Returns nonzero if LAPACK's iteration does not converge.
 template <class T>
 int blocked_eigh(const Routines<T>& use, bool vectors, int64_t n, T* a, T* w, Scratch& scratch) {
   const Scaled<T> scaled(a, n * n);

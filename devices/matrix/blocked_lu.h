@@ -1,6 +1,6 @@
 // The LU factorisation of a large real matrix by blocks of columns: the columns of a block by the table's routine, and
-// what remains by rill's own products, on all threads. The blocks are the same for any number of them, and so are the
-// bits. (Golub and Van Loan, Matrix Computations, 3.4.7, in the form that updates what remains.)
+// the trailing matrix by rill's own products, on all threads. The blocks, and so the bits, are the same for any number
+// of threads. (Golub and Van Loan, Matrix Computations, 3.4.7, right-looking.)
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -35,7 +35,7 @@ class BlockedLu {
     return fault;
   }
 
-  // b (n x k, in columns) := the solution, some columns a thread.
+  // b (n x k, in columns) := the solution; threads divide the columns.
   static void solve(const Routines<T>& use, int64_t n, int64_t k, const T* lu, const int* pivots, T* b) {
     parallel_for((k + some_columns - 1) / some_columns, 1, [&](int64_t begin, int64_t end) {
       for (; begin < end; ++begin)
@@ -59,7 +59,7 @@ class BlockedLu {
     return fault;
   }
 
-  // Of all columns but the block's, whose rows lie exchanged already.
+  // Exchanges the rows of all columns outside the block, whose own rows already are.
   void exchange_rows(int64_t at, int64_t count) {
     parallel_for(n_ - count, 1 + (1 << 14) / count, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j) {
@@ -69,7 +69,7 @@ class BlockedLu {
     });
   }
 
-  // The rows beside the block := those of U, also in above_.
+  // Replaces the rows to the right of the block by those of U, also in above_.
   void solve_above(int64_t at, int64_t count, int64_t right) {
     const int64_t rows = m_ - at;
     if (corner_.size() < size_t(count * count)) corner_ = Numbers<T>(size_t(count * count));
@@ -78,16 +78,16 @@ class BlockedLu {
     parallel_for((right + some_columns - 1) / some_columns, 1, [&](int64_t begin, int64_t end) {
       for (; begin < end; ++begin) {
         const int64_t first = begin * some_columns, columns = std::min(some_columns, right - first);
-        T* some = &above_[size_t(first * count)];
+        T* part = &above_[size_t(first * count)];
         const auto line = [&](int64_t j) { return column(at + count + first + j) + at; };
-        for (int64_t j = 0; j < columns; ++j) std::copy_n(line(j), count, some + j * count);
-        use_.triangular_solve(true, false, true, int(count), int(columns), corner_.data(), some);
-        for (int64_t j = 0; j < columns; ++j) std::copy_n(some + j * count, count, line(j));
+        for (int64_t j = 0; j < columns; ++j) std::copy_n(line(j), count, part + j * count);
+        use_.triangular_solve(true, false, true, int(count), int(columns), corner_.data(), part);
+        for (int64_t j = 0; j < columns; ++j) std::copy_n(part + j * count, count, line(j));
       }
     });
   }
 
-  // `columns` columns of what remains, from its column j on, minus their products.
+  // Subtracts the products from `columns` columns of the trailing matrix, from its column j on.
   void update(int64_t at, int64_t count, int64_t j, int64_t columns) {
     const int64_t rows = m_ - at, below = rows - count;
     cpu::gemm_blocked(cpu::GemmProduct<T>{{columns, below, count, count, 1, rows, 1},

@@ -1,5 +1,5 @@
-// Singular values of a large real matrix on all threads: it is made bidiagonal by reflections from both sides, half of
-// whose arithmetic are rill's own products, LAPACK takes the bidiagonal matrix apart (bdsdc: Gu, Eisenstat 1995), and the
+// Singular values of a large real matrix on all threads: reflections from both sides make it bidiagonal, half of whose
+// arithmetic is in rill's own products; LAPACK solves the bidiagonal problem (bdsdc: Gu, Eisenstat 1995), and the
 // reflections are applied to its vectors, by products. The bits are the same for any number of threads.
 // (Dongarra, Sorensen, Hammarling 1989, "Block reduction of matrices to condensed forms".) Start at BlockedSvd::run().
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace rill::matrix {
 
-// a, of no fewer rows than columns, := q b T(p), of which b has the diagonal d and e above it.
+// Factors a, with at least as many rows as columns, as q b T(p), where b has the diagonal d and the superdiagonal e.
 template <class T>
 class Bidiagonal {
  public:
@@ -22,21 +22,21 @@ class Bidiagonal {
     for (int64_t at = 0; at < n;) {
       const int64_t count = std::min(Remainder<T>::most, rest_.columns());
       copy_columns(count);
-      for (int64_t i = 0; i < count; ++i) take_column(at, i), take_row(at, i);
+      for (int64_t i = 0; i < count; ++i) reduce_column(at, i), reduce_row(at, i);
       at += count;
-      rest_.go_on(count);
+      rest_.advance(count);
     }
   }
 
  private:
-  // The columns that are taken next, dense.
+  // The columns that are reduced next, dense.
   void copy_columns(int64_t count) {
     if (columns_.size() < size_t(count * rest_.rows())) columns_ = Numbers<T>(size_t(count * rest_.rows()));
     cpu::transpose(rest_.matrix().at, rest_.matrix().step, rest_.rows(), count, columns_.data(), rest_.rows());
   }
 
-  // A reflection from the left that leaves of column i its first number; what it takes from the columns behind it.
-  void take_column(int64_t at, int64_t i) {
+  // A reflection from the left that leaves only the first number of column i, and its effect on the columns after it.
+  void reduce_column(int64_t at, int64_t i) {
     const int64_t rows = rest_.rows() - i, columns = rest_.columns() - i - 1;
     T* x = rest_.left(2 * i) + i;
     std::copy_n(&columns_[size_t(i * rest_.rows() + i)], rows, x);
@@ -54,7 +54,7 @@ class Bidiagonal {
   }
 
   // The same for row i, from the right.
-  void take_row(int64_t at, int64_t i) {
+  void reduce_row(int64_t at, int64_t i) {
     const int64_t columns = rest_.columns() - i - 1, rows = rest_.rows() - i - 1;
     if (columns == 0) return;
     T* x = rest_.right(2 * i + 1) + i + 1;
@@ -75,7 +75,7 @@ class Bidiagonal {
   Numbers<T> columns_, sums_;
 };
 
-// Whether it is worth it, and not better done by a QR factorisation first.
+// Whether this is faster than other ways, among them a QR factorisation first.
 inline bool is_for_blocked_svd(int64_t m, int64_t n) {
   constexpr int64_t least = 256;
   return std::min(m, n) >= least && std::max(m, n) < 2 * std::min(m, n);
@@ -86,30 +86,30 @@ class BlockedSvd {
  public:
   explicit BlockedSvd(const Routines<T>& use) : use_(use) {}
 
-  // a: m x n, in rows and finite. u: m x p, vh: q x n, both in rows, of which p and q are m and n with `full`; null for
-  // the values s alone. Gives 0, or not where LAPACK's iteration does not converge.
+  // a: m x n, in rows and finite. u: m x p, vh: q x n, both in rows; p and q are m and n with `full`, else the smaller
+  // of them. u and vh are null for the values s alone. Returns nonzero if LAPACK's iteration does not converge.
   int run(bool full, int64_t m, int64_t n, const T* a, T* s, T* u, T* vh, Scratch& scratch) {
     const Scaled<T> scaled(a, m * n);
     if (m >= n) {
-      if (const int fault = take_apart(scaled.data(), m, n, full ? m : n, s, u != nullptr, scratch)) return fault;
-      if (u) std::copy_n(of_left_.data(), of_left_.size(), u), turn(of_right_, n, n, vh);
+      if (const int fault = decompose(scaled.data(), m, n, full ? m : n, s, u != nullptr, scratch)) return fault;
+      if (u) std::copy_n(of_left_.data(), of_left_.size(), u), transpose_into(of_right_, n, n, vh);
     } else {
-      const Numbers<T> turned(size_t(m * n));
-      cpu::transpose(scaled.data(), n, m, n, turned.data(), m);
-      if (const int fault = take_apart(turned.data(), n, m, full ? n : m, s, u != nullptr, scratch)) return fault;
-      if (u) std::copy_n(of_right_.data(), of_right_.size(), u), turn(of_left_, n, full ? n : m, vh);
+      const Numbers<T> transposed(size_t(m * n));
+      cpu::transpose(scaled.data(), n, m, n, transposed.data(), m);
+      if (const int fault = decompose(transposed.data(), n, m, full ? n : m, s, u != nullptr, scratch)) return fault;
+      if (u) std::copy_n(of_right_.data(), of_right_.size(), u), transpose_into(of_left_, n, full ? n : m, vh);
     }
     scaled.put_back(s, std::min(m, n));
     return 0;
   }
 
  private:
-  static void turn(const Numbers<T>& from, int64_t rows, int64_t columns, T* to) {
+  static void transpose_into(const Numbers<T>& from, int64_t rows, int64_t columns, T* to) {
     cpu::transpose(from.data(), columns, rows, columns, to, rows);
   }
 
   // m >= n. of_left_: m x columns, of_right_: n x n, whose columns are the vectors.
-  int take_apart(const T* a, int64_t m, int64_t n, int64_t columns, T* s, bool vectors, Scratch& scratch) {
+  int decompose(const T* a, int64_t m, int64_t n, int64_t columns, T* s, bool vectors, Scratch& scratch) {
     Bidiagonal<T> b(a, m, n);
     const Numbers<T> u = vectors ? Numbers<T>(size_t(n * n)) : Numbers<T>();
     if (vectors) of_right_ = Numbers<T>(u.size());

@@ -1,4 +1,4 @@
-// Kernels of the solvers and of the factorisations that take a known number of steps: cholesky, solve,
+// Kernels of the solvers and of the factorisations with a fixed number of steps: cholesky, solve,
 // triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
 #include "rill/devices/matrix/batch.h"
 #include "rill/devices/matrix/blocked_cholesky.h"
@@ -10,13 +10,13 @@ namespace rill {
 namespace matrix {
 namespace {
 
-// Whether the kernels of small.h do it: those of cpu:0, for real matrices.
+// Whether small.h has the kernels: for real matrices on cpu:0.
 template <class T>
 bool are_small(const KernelArgs& args, int64_t n, int64_t columns = 1) {
   return !is_complex<T> && args.input(0).device().kind() == DeviceKind::cpu && cpu::is_small(n, columns);
 }
-// Calls body(first, count) for pieces of a batch of small matrices, in parallel; body gives the first one in its piece
-// that is at fault, or -1.
+// Calls body(first, count) for pieces of a batch of small matrices, in parallel; body returns the first matrix of its
+// piece that fails, or -1.
 template <class F>
 void for_each_piece(int64_t count, FirstFault& fault, F&& body) {
   constexpr int64_t worth_a_thread = 2000;
@@ -26,7 +26,7 @@ void for_each_piece(int64_t count, FirstFault& fault, F&& body) {
   });
 }
 
-// As Routines::cholesky; of a matrix in rows that is the lower triangle.
+// As Routines::cholesky; the upper triangle in columns is the lower triangle in rows.
 template <class T>
 int factor(const KernelArgs& args, const Routines<T>& use, int64_t n, T* l) {
   if constexpr (!is_complex<T>)
@@ -70,7 +70,7 @@ void cholesky(const KernelArgs& args, const Tables& tables) {
     for_each_matrix(b.count, cube(n, n), [&](int64_t i, Scratch&) {
       T* l = to + i * b.size();
       if (hermitian_part<T, false>(from + i * b.size(), n, l) || factor<T>(args, use, n, l) != 0) fault.report(i);
-      for (int64_t r = 0; r < n; ++r) {  // what was U in columns is T(U) in rows
+      for (int64_t r = 0; r < n; ++r) {  // U in columns is T(U) in rows
         for (int64_t c = 0; is_complex<T> && c < r; ++c) l[r * n + c] = conjugate(l[r * n + c]);
         std::fill_n(l + r * n + r + 1, n - r - 1, T(0));
       }
@@ -219,7 +219,7 @@ void qr(const KernelArgs& args, const Tables& tables) {
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     for_each_matrix(b.count, 2 * cube(m, std::max(n, k)), [&](int64_t i, Scratch& scratch) {
       T* a = scratch.get<T>(0, size_t(b.size()));
-      // The routine puts the reflections of a into q before it computes q.
+      // The routine stores the reflections of a in q before it computes q.
       T* q = scratch.get<T>(1, size_t(m * std::max(k, std::min(m, n))));
       transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
       if (n == 0)
@@ -234,10 +234,11 @@ void qr(const KernelArgs& args, const Tables& tables) {
   });
 }
 
-// Al-Mohy, Higham 2009, "A new scaling and squaring algorithm for the matrix exponential": Pade's approximant of degree
+// Al-Mohy, Higham 2009, "A new scaling and squaring algorithm for the matrix exponential": the Pade approximant of
+// degree
 // 13 of a / 2^s, squared s times. s is chosen by the norms of powers of a, not by that of a itself, which may be far
-// larger: each squaring doubles the error. A smaller theta is no loss in single precision. The coefficients are divided
-// by the first, so that large elements do not overflow.
+// larger: each squaring doubles the error. A theta that is smaller than necessary costs single precision nothing. The
+// coefficients are divided by the first, so that large elements do not overflow.
 constexpr double theta_13 = 4.25;
 constexpr double pade_first = 64764752532480000.;
 constexpr double pade_13[] = {1,
@@ -261,10 +262,11 @@ class Exponential {
   Exponential(int64_t n, const Routines<T>& use, Scratch& scratch)
       : n_(n), size_(n * n), use_(use), memory_(scratch.get<T>(0, size_t(8 * size_))), scratch_(scratch) {}
 
-  // `a`, in block 0 of the eight, becomes its exponential, in block 6; false where that fails.
+  // Replaces `a`, in block 0 of the eight, by its exponential, in block 6; false if that fails.
   bool run() {
-    const int squarings = scale();  // and blocks 1 to 3 are a^2, a^4, a^6
-    // u = a (a^6 (b13 a^6 + b11 a^4 + b9 a^2) + b7 a^6 + b5 a^4 + b3 a^2 + b1), v alike with the even coefficients.
+    const int squarings = scale();  // blocks 1 to 3 are now a^2, a^4, a^6
+    // u = a (a^6 (b13 a^6 + b11 a^4 + b9 a^2) + b7 a^6 + b5 a^4 + b3 a^2 + b1), v is similar with the even
+    // coefficients.
     half(13, 4, 5);
     multiply(0, 5, 4);  // u
     half(12, 6, 5);     // v
@@ -283,7 +285,7 @@ class Exponential {
     return true;
   }
   T* at(int block) { return memory_ + block * size_; }
-  // The 1-norm of a block; not finite where an element is not.
+  // The 1-norm of a block; not finite if an element is not.
   double norm(int block = 0) {
     double largest = 0;
     for (int64_t j = 0; j < n_; ++j) {
@@ -299,7 +301,7 @@ class Exponential {
   void multiply(int a, int b, int to) { use_.multiply(int(n_), int(n_), int(n_), at(a), at(b), at(to)); }
   static int halvings(double size) { return size > theta_13 ? int(std::ceil(std::log2(size / theta_13))) : 0; }
   void times_power_of_two(int block, int exponent) {
-    const int most = std::is_same_v<Real<T>, float> ? 100 : 1000;  // in steps that a number holds
+    const int most = std::is_same_v<Real<T>, float> ? 100 : 1000;  // a power of two that the dtype represents
     for (int left = exponent; left != 0;) {
       const int step = std::clamp(left, -most, most);
       const Real<T> factor = Real<T>(std::ldexp(1.0, step));
@@ -307,8 +309,9 @@ class Exponential {
       left -= step;
     }
   }
-  // Divides block 0 by a power of two, and puts a^2, a^4 and a^6 of that into the next three; gives its exponent. First
-  // it is divided by as much as its norm asks for, so that no power overflows, and then as much as possible taken back.
+  // Divides block 0 by a power of two, and stores a^2, a^4 and a^6 of the result in the next three; returns the
+  // exponent. First it divides by as much as the norm requires, so that no power overflows, and then undoes as much as
+  // possible.
   int scale() {
     const int most = halvings(norm());
     const double rest = most > 0 ? rest_exponent() : 0;
@@ -329,9 +332,9 @@ class Exponential {
     multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);
     return squarings;
   }
-  // log2 of a bound of what the approximant of block 0 leaves out, relative to its norm: by the 27th power of the
-  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has
-  // one that is 26 less.
+  // log2 of a bound of the truncation error of the approximant of block 0, relative to its norm: by the 27th power of
+  // the elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Halving the matrix
+  // lessens it by 26.
   double rest_exponent() {
     std::vector<double> sums(size_t(n_), 1.0);
     int exponent = 0;
@@ -346,11 +349,11 @@ class Exponential {
       int power = 0;
       std::frexp(largest, &power);
       exponent += power;
-      for (double& x : sums) x = std::ldexp(x, -power);  // so that it neither overflows nor vanishes
+      for (double& x : sums) x = std::ldexp(x, -power);  // so that it neither overflows nor underflows
     }
     return exponent - std::log2(norm()) - 116.45;  // log2(binomial(26, 13) 27!)
   }
-  // The polynomial of a^2 with the coefficients top, top - 2, ...; `work` is free.
+  // The polynomial of a^2 with the coefficients top, top - 2, ...; overwrites `work`.
   void half(int top, int work, int to) {
     const auto c = [&](int i) { return Real<T>(pade_13[top - i]); };
     for (int64_t i = 0; i < size_; ++i) at(work)[i] = c(0) * at(3)[i] + c(2) * at(2)[i] + c(4) * at(1)[i];
@@ -374,7 +377,7 @@ void expm(const KernelArgs& args, const Tables& tables) {
       if (b.rows == 0) return;
       Exponential<T> e(b.rows, use, scratch);
       transpose_into(args.in_data<T>(0) + i * b.size(), b.rows, b.rows, e.at(0));
-      if (!std::isfinite(e.norm())) fill_nan(e.at(6), b.size());  // of one so large no digit is known
+      if (!std::isfinite(e.norm())) fill_nan(e.at(6), b.size());  // so large that no digit is known
       else if (!e.run()) fault.report(i);
       transpose_into(e.at(6), b.rows, b.rows, args.out_data<T>() + i * b.size());
     });

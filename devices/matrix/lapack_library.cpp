@@ -1,4 +1,4 @@
-// Opens librill_lapack.so when a matrix is first factorised: a program that never does loads no LAPACK.
+// Opens librill_lapack.so when a matrix is first factorised: other programs do not load LAPACK.
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-// librill_lapack: the routines by LAPACK's Fortran interface, which every LAPACK has. Knows nothing of librill.
+// librill_lapack: the routines by LAPACK's Fortran interface, which every LAPACK has. It does not depend on librill.
 //
-// Where the library is OpenBLAS, it runs on one thread while rill is in it: rill runs matrices in parallel itself, and
-// one thread gives the same bits everywhere. The number is one for the process, so a program with OpenBLAS of its own
-// gets its number back (OneThread). Start at Lapack.
+// If the library is OpenBLAS, it uses one thread while rill is calling it: rill runs matrices in parallel itself, and
+// one thread gives the same bits everywhere. The number of threads is global to the process, so it is restored for a
+// program that uses OpenBLAS itself (OneThread). Start at Lapack.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@
 using c32 = std::complex<float>;
 using c64 = std::complex<double>;
 
-// The lengths of texts, which Fortran passes last, are all 1.
+// The lengths of strings, which Fortran passes last, are all 1.
 extern "C" {
 void openblas_set_num_threads(int) __attribute__((weak));
 int openblas_get_num_threads() __attribute__((weak));
@@ -68,7 +68,7 @@ RILL_DECLARE_COMPLEX(z, c64, double)
 namespace rill::matrix {
 namespace {
 
-// LAPACK's names begin with the dtype's letter.
+// LAPACK's names start with a letter for the dtype.
 #define RILL_BY_DTYPE(name)                                         \
   template <class T, class... A>                                    \
   void name(A... a) {                                               \
@@ -91,16 +91,16 @@ void make_q(A... a) {
   else zungqr_(a...);
 }
 
-constexpr int query = -1;  // the length of a workspace that asks which length is best
+constexpr int query = -1;  // as the length of a workspace, asks for the best length
 
 int length_of(double best) { return std::max(1, int(best)); }
 int length_of(const std::complex<double>& best) { return length_of(best.real()); }
-// A float does not hold every integer: the next one is not too short.
+// A float cannot hold every integer: the next float is large enough.
 int length_of(float best) { return length_of(double(std::nextafter(best, std::numeric_limits<float>::infinity()))); }
 int length_of(const c32& best) { return length_of(best.real()); }
 
-// The blocks of Scratch that are the routines' own.
-enum Block : size_t { work = Scratch::routines, real_work, whole_work, more };
+// The blocks of Scratch that the routines use.
+enum Block : size_t { work = Scratch::routines, real_work, integer_work, more };
 
 template <class T>
 struct Lapack {
@@ -148,7 +148,7 @@ struct Lapack {
     make_q<T>(&m, &columns, &k, q, &m, tau, w, &length, &info);
   }
 
-  // Calls ask(&best) unless that was done for another matrix.
+  // Calls ask(&best) unless it was called for an earlier matrix.
   template <class F>
   static int best_length(F&& ask, Scratch& scratch) {
     if (scratch.lengths.work == 0) {
@@ -164,18 +164,18 @@ struct Lapack {
     const int k = std::min(m, n), vh_rows = full ? n : k;
     const size_t low = size_t(k), high = size_t(std::max(m, n));
     int info = 0, length = query;
-    int* whole = scratch.get<int>(whole_work, 8 * low);
+    int* integers = scratch.get<int>(integer_work, 8 * low);
     const auto run = [&](T* w) {
       if constexpr (is_complex<T>) {
         R* reals = scratch.get<R>(real_work, std::max(5 * low * low + 7 * low, 2 * high * low + 2 * low * low + low));
         const auto call = [&](auto routine) {
-          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, reals, whole, &info, size_t(1));
+          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, reals, integers, &info, size_t(1));
         };
         if constexpr (std::is_same_v<T, c32>) call(cgesdd_);
         else call(zgesdd_);
       } else {
         const auto call = [&](auto routine) {
-          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, whole, &info, size_t(1));
+          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, integers, &info, size_t(1));
         };
         if constexpr (std::is_same_v<T, float>) call(sgesdd_);
         else call(dgesdd_);
@@ -188,20 +188,20 @@ struct Lapack {
 
   static int eigh(bool vectors, int n, T* a, R* w, Scratch& scratch) {
     const char* job = vectors ? "V" : "N";
-    int info = 0, length = query, whole_length = query, real_length = query, best_whole = 0;
+    int info = 0, length = query, integer_length = query, real_length = query, best_whole = 0;
     T best = 0;
     R best_real = 0;
-    const auto run = [&](T* space, R* reals, int* whole) {
+    const auto run = [&](T* space, R* reals, int* integers) {
       if constexpr (is_complex<T>) {
         const auto call = [&](auto routine) {
-          routine(job, "L", &n, a, &n, w, space, &length, reals, &real_length, whole, &whole_length, &info, size_t(1),
-                  size_t(1));
+          routine(job, "L", &n, a, &n, w, space, &length, reals, &real_length, integers, &integer_length, &info,
+                  size_t(1), size_t(1));
         };
         if constexpr (std::is_same_v<T, c32>) call(cheevd_);
         else call(zheevd_);
       } else {
         const auto call = [&](auto routine) {
-          routine(job, "L", &n, a, &n, w, space, &length, whole, &whole_length, &info, size_t(1), size_t(1));
+          routine(job, "L", &n, a, &n, w, space, &length, integers, &integer_length, &info, size_t(1), size_t(1));
         };
         if constexpr (std::is_same_v<T, float>) call(ssyevd_);
         else call(dsyevd_);
@@ -213,9 +213,9 @@ struct Lapack {
     }
     length = scratch.lengths.work;
     real_length = scratch.lengths.reals;
-    whole_length = scratch.lengths.whole;
+    integer_length = scratch.lengths.integers;
     run(scratch.get<T>(work, size_t(length)), scratch.get<R>(real_work, size_t(real_length)),
-        scratch.get<int>(whole_work, size_t(whole_length)));
+        scratch.get<int>(integer_work, size_t(integer_length)));
     return info;
   }
 
@@ -247,13 +247,13 @@ struct Lapack {
       length = best_length(run, scratch);
       run(scratch.get<T>(work, size_t(length)));
       for (int j = 0; j < n; ++j) w[j] = C(re[j], im[j]);
-      if (v) spread_pairs(n, im, pairs, v);
+      if (v) complex_vectors(n, im, pairs, v);
     }
     return info;
   }
 
-  // Of a conjugate pair LAPACK gives the real and the imaginary part of the first vector.
-  static void spread_pairs(int n, const R* im, const R* pairs, C* v) {
+  // For a conjugate pair LAPACK returns the real and the imaginary part of the first vector.
+  static void complex_vectors(int n, const R* im, const R* pairs, C* v) {
     const size_t rows = size_t(n);
     for (size_t j = 0; j < rows; ++j)
       for (size_t i = 0; i < rows; ++i) {
@@ -269,9 +269,10 @@ struct Lapack {
     if constexpr (!is_complex<T>) {
       const size_t rows = size_t(n);
       T* w = scratch.get<T>(work, u ? 3 * rows * rows + 4 * rows : 4 * rows);
-      int* whole = scratch.get<int>(whole_work, 8 * rows);
+      int* integers = scratch.get<int>(integer_work, 8 * rows);
       const auto call = [&](auto routine) {
-        routine("U", u ? "I" : "N", &n, d, e, u, &n, vh, &n, nullptr, nullptr, w, whole, &info, size_t(1), size_t(1));
+        routine("U", u ? "I" : "N", &n, d, e, u, &n, vh, &n, nullptr, nullptr, w, integers, &info, size_t(1),
+                size_t(1));
       };
       if constexpr (std::is_same_v<T, float>) call(sbdsdc_);
       else call(dbdsdc_);
@@ -281,10 +282,10 @@ struct Lapack {
   static int bidiagonal_part(bool wide, int n, T* d, T* e, T* u, T* vh, int step, Scratch& scratch) {
     int info = 0;
     if constexpr (!is_complex<T>) {
-      const int more_columns = wide ? 1 : 0, smallest = 25;  // as ilaenv says of bdsdc
+      const int more_columns = wide ? 1 : 0, smallest = 25;  // ilaenv's value for bdsdc
       const size_t columns = size_t(n + more_columns);
       const auto call = [&](auto routine) {
-        routine(&n, &more_columns, d, e, u, &step, vh, &step, &smallest, scratch.get<int>(whole_work, 8 * columns),
+        routine(&n, &more_columns, d, e, u, &step, vh, &step, &smallest, scratch.get<int>(integer_work, 8 * columns),
                 scratch.get<T>(work, 3 * columns * columns + 2 * columns), &info);
       };
       if constexpr (std::is_same_v<T, float>) call(slasd0_);
@@ -299,7 +300,7 @@ struct Lapack {
       const size_t columns = size_t(n);
       const auto call = [&](auto routine) {
         routine(&left, &right, &no_more_columns, d, &alpha, &beta, u, &n, vh, &n, order,
-                scratch.get<int>(whole_work, 4 * columns), scratch.get<T>(work, 3 * columns * columns + 2 * columns),
+                scratch.get<int>(integer_work, 4 * columns), scratch.get<T>(work, 3 * columns * columns + 2 * columns),
                 &info);
       };
       if constexpr (std::is_same_v<T, float>) call(slasd1_);
@@ -310,10 +311,10 @@ struct Lapack {
   static int tridiagonal_part(int n, T* d, T* e, T* v, int step, Scratch& scratch) {
     int info = 0;
     if constexpr (!is_complex<T>) {
-      const int length = 1 + 4 * n + n * n, whole_length = 3 + 5 * n;
+      const int length = 1 + 4 * n + n * n, integer_length = 3 + 5 * n;
       const auto call = [&](auto routine) {
         routine("I", &n, d, e, v, &step, scratch.get<T>(work, size_t(length)), &length,
-                scratch.get<int>(whole_work, size_t(whole_length)), &whole_length, &info, size_t(1));
+                scratch.get<int>(integer_work, size_t(integer_length)), &integer_length, &info, size_t(1));
       };
       if constexpr (std::is_same_v<T, float>) call(sstedc_);
       else call(dstedc_);
@@ -326,7 +327,7 @@ struct Lapack {
       const size_t rows = size_t(n);
       const auto call = [&](auto routine) {
         routine(&n, d, v, &n, order, &between, &cut, scratch.get<T>(work, 4 * rows + rows * rows),
-                scratch.get<int>(whole_work, 4 * rows), &info);
+                scratch.get<int>(integer_work, 4 * rows), &info);
       };
       if constexpr (std::is_same_v<T, float>) call(slaed1_);
       else call(dlaed1_);
@@ -360,7 +361,7 @@ struct Lapack {
                                         has_bands ? tridiagonal_join : nullptr};
 };
 
-// OpenBLAS's number of threads is 1 while anyone is inside.
+// Sets OpenBLAS's number of threads to 1 while any thread is inside.
 class OneThread {
  public:
   static void enter() {

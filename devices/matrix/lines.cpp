@@ -1,4 +1,4 @@
-// See lines.h. Several rows are read at once, each from its beginning on, so that the processor fetches them ahead.
+// See lines.h. Several rows are read at once, each from its start, so that the hardware prefetches all of them.
 #include "rill/devices/matrix/lines.h"
 
 #include "rill/devices/cpu/unroll.h"
@@ -33,7 +33,7 @@ HWY_INLINE void dots_of_rows(const T* a, int64_t step, int64_t n, const T* x, T*
           hn::MulAdd(hn::LoadU(d, a + r * step + j + v * lanes), right, sum[r][v]);
     }
   }
-  for (; j < n; j += lanes) {  // the rest, beside zeros
+  for (; j < n; j += lanes) {  // the remainder, padded with zeros
     const int v = int(j % sums) / lanes;
     const size_t count = size_t(n - j < lanes ? n - j : lanes);
     const auto right = load_first(d, x + j, count);
@@ -54,7 +54,7 @@ HWY_INLINE void dots_of_rows(const T* a, int64_t step, int64_t n, const T* x, T*
   }
 }
 
-// Rows at once: what registers hold besides two of the operands.
+// Rows at once: as many as fit in registers besides two of the operands.
 template <class T>
 constexpr int dot_rows() {
   constexpr int vectors =

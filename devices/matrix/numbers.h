@@ -1,5 +1,5 @@
-// Memory for a matrix while it is factorised, from the allocator, which keeps it for the next one: new pages cost a tenth of
-// the time that singular values of 512 rows take.
+// Memory for a matrix while it is factorised, from the allocator, which caches it for the next one: page faults would
+// take a tenth of the time of the singular values of 512 rows.
 #pragma once
 #include <algorithm>
 
@@ -11,7 +11,7 @@ template <class T>
 class Numbers {
  public:
   Numbers() = default;
-  explicit Numbers(size_t count) : buffer_(allocate(Device(), count * sizeof(T))), count_(count) {}  // of any value
+  explicit Numbers(size_t count) : buffer_(allocate(Device(), count * sizeof(T))), count_(count) {}  // uninitialised
   static Numbers zeros(size_t count) {
     Numbers n(count);
     std::fill_n(n.data(), count, T(0));

@@ -1,6 +1,6 @@
-// The routines as textbooks have them, in plain loops one step wider than the dtype: what LAPACK is compared with.
+// The routines by textbook algorithms, in plain loops in a wider type than the dtype: the reference for LAPACK.
 //
-// Householder's reflections for QR, with LAPACK's choice of signs; Jacobi's rotations for Hermitian eigenvalues and
+// Householder reflections for QR, with LAPACK's choice of signs; Jacobi rotations for Hermitian eigenvalues and
 // singular values (Golub, Van Loan, "Matrix Computations", 5.1, 8.5, 8.6); the shifted QR iteration on a Hessenberg
 // matrix for all other eigenvalues (7.4, 7.5).
 #include <algorithm>
@@ -66,8 +66,8 @@ W dot(const W* x, const W* y, size_t n) {
   return total;
 }
 
-// The rotation that makes two columns p and q orthogonal whose Gram matrix is [[a, g], [conj(g), b]], or the unitary
-// similarity that makes this matrix diagonal: p := c p - s conj(e) q, q := s p + c conj(e) q.
+// The rotation that makes two columns p and q with the Gram matrix [[a, g], [conj(g), b]] orthogonal, or the unitary
+// similarity that diagonalises this matrix: p := c p - s conj(e) q, q := s p + c conj(e) q.
 template <class W>
 struct Rotation {
   Real<W> c = 1, s = 0;
@@ -80,11 +80,11 @@ struct Rotation {
     c = 1 / std::sqrt(1 + t * t);
     s = t * c;
   }
-  void turn(W* p, W* q, size_t n, size_t step = 1) const { turn(p, q, n, step, conj_of(e)); }
-  void turn_rows(W* p, W* q, size_t n, size_t step) const { turn(p, q, n, step, e); }
+  void rotate(W* p, W* q, size_t n, size_t step = 1) const { rotate(p, q, n, step, conj_of(e)); }
+  void rotate_rows(W* p, W* q, size_t n, size_t step) const { rotate(p, q, n, step, e); }
 
  private:
-  void turn(W* p, W* q, size_t n, size_t step, const W& phase) const {
+  void rotate(W* p, W* q, size_t n, size_t step, const W& phase) const {
     for (size_t i = 0; i < n * step; i += step) {
       const W x = p[i], y = phase * q[i];
       p[i] = c * x - s * y;
@@ -95,7 +95,7 @@ struct Rotation {
 
 constexpr int most_sweeps = 80;
 
-// The order of `values` by `before`.
+// The permutation that sorts `values` by `before`.
 template <class V, class F>
 std::vector<size_t> order_of(const V& values, F&& before) {
   std::vector<size_t> order(values.size());
@@ -104,7 +104,7 @@ std::vector<size_t> order_of(const V& values, F&& before) {
   return order;
 }
 
-// Fills the columns from `first` on so that all are orthonormal, from unit vectors.
+// Fills the columns from `first` on, starting from unit vectors, so that all columns are orthonormal.
 template <class W>
 void complete(Matrix<W>& u, size_t first) {
   size_t next = 0;
@@ -125,12 +125,12 @@ void complete(Matrix<W>& u, size_t first) {
     }
 }
 
-// One-sided Jacobi: the columns of b are made orthogonal, v takes part in each rotation.
+// One-sided Jacobi: makes the columns of b orthogonal, and applies each rotation to v too.
 template <class W>
 void orthogonalise(Matrix<W>& b, Matrix<W>& v) {
   const Real<W> small = std::numeric_limits<Real<W>>::epsilon();
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
-    bool turned = false;
+    bool rotated = false;
     for (size_t p = 0; p < b.columns; ++p)
       for (size_t q = p + 1; q < b.columns; ++q) {
         const Real<W> pp = real_of(dot(b.column(p), b.column(p), b.rows)),
@@ -138,22 +138,22 @@ void orthogonalise(Matrix<W>& b, Matrix<W>& v) {
         const W pq = dot(b.column(p), b.column(q), b.rows);
         if (!(std::abs(pq) > small * std::sqrt(pp * qq))) continue;
         const Rotation<W> r(pp, qq, pq);
-        r.turn(b.column(p), b.column(q), b.rows);
-        r.turn(v.column(p), v.column(q), v.rows);
-        turned = true;
+        r.rotate(b.column(p), b.column(q), b.rows);
+        r.rotate(v.column(p), v.column(q), v.rows);
+        rotated = true;
       }
-    if (!turned) return;
+    if (!rotated) return;
   }
 }
 
-// The singular value decomposition of a matrix with no more columns than rows.
+// The singular value decomposition of a matrix with at least as many rows as columns.
 template <class W>
 struct TallSvd {
   std::vector<Real<W>> s;
   Matrix<W> u, v;
   TallSvd(const Matrix<W>& a, size_t u_columns) : u(a.rows, u_columns), v(a.columns, a.columns) {
-    Matrix<W> b = a, turned = Matrix<W>::identity(a.columns, a.columns);
-    orthogonalise(b, turned);
+    Matrix<W> b = a, rotations = Matrix<W>::identity(a.columns, a.columns);
+    orthogonalise(b, rotations);
     std::vector<Real<W>> lengths;
     for (size_t j = 0; j < b.columns; ++j) lengths.push_back(std::sqrt(real_of(dot(b.column(j), b.column(j), b.rows))));
     const std::vector<size_t> order = order_of(lengths, [](auto x, auto y) { return x > y; });
@@ -162,7 +162,7 @@ struct TallSvd {
     size_t rank = 0;
     for (size_t j = 0; j < order.size(); ++j) {
       s.push_back(lengths[order[j]]);
-      std::copy_n(turned.column(order[j]), v.rows, v.column(j));
+      std::copy_n(rotations.column(order[j]), v.rows, v.column(j));
       if (!(s[j] > nothing)) continue;
       for (size_t i = 0; i < b.rows; ++i) u(i, j) = b(i, order[j]) / s[j];
       rank = j + 1;
@@ -178,11 +178,11 @@ struct Hessenberg {
   explicit Hessenberg(const Matrix<W>& a) : h(a), z(Matrix<W>::identity(a.rows, a.rows)) {
     const size_t n = a.rows;
     for (size_t k = 0; k + 2 < n; ++k)
-      for (size_t i = k + 2; i < n; ++i) turn(k + 1, i, k, n);
+      for (size_t i = k + 2; i < n; ++i) rotate(k + 1, i, k, n);
   }
 
-  // Givens's rotation of rows p and q that makes h(q, column) zero, and of the columns p and q. Rows from `first` on.
-  void turn(size_t p, size_t q, size_t column, size_t n) {
+  // The Givens rotation of rows p and q that makes h(q, column) zero, and of columns p and q. Rows from `first` on.
+  void rotate(size_t p, size_t q, size_t column, size_t n) {
     const Real<W> length = std::hypot(std::abs(h(p, column)), std::abs(h(q, column)));
     if (length == 0 || h(q, column) == W(0)) return;
     const W c = h(p, column) / length, s = h(q, column) / length;
@@ -213,15 +213,15 @@ struct Hessenberg {
     return far == W(0) ? d : d - b * c / far;
   }
 
-  // Makes h upper triangular. False where it does not converge.
+  // Makes h upper triangular. False if it does not converge.
   bool triangulate() {
     const size_t n = h.rows;
     const Real<W> small = std::numeric_limits<Real<W>>::epsilon();
     Real<W> size = 0;
     for (const W& x : h.at) size = std::max(size, std::abs(x));
     const auto is_small = [&](size_t i) {
-      const Real<W> beside = std::abs(h(i, i)) + std::abs(h(i - 1, i - 1));
-      return !(std::abs(h(i, i - 1)) > small * std::max(beside, small * size));
+      const Real<W> neighbours = std::abs(h(i, i)) + std::abs(h(i - 1, i - 1));
+      return !(std::abs(h(i, i - 1)) > small * std::max(neighbours, small * size));
     };
     for (size_t last = n; last-- > 1;) {
       for (int steps = 0;; ++steps) {
@@ -241,22 +241,22 @@ struct Hessenberg {
   // One QR step with a shift: h - shift = Q R, h := R Q + shift.
   void step(size_t first, size_t last, const W& shift) {
     const size_t n = h.rows;
-    std::vector<std::pair<W, W>> turns;
+    std::vector<std::pair<W, W>> rotations;
     for (size_t i = first; i <= last; ++i) h(i, i) -= shift;
     for (size_t k = first; k < last; ++k) {
       const Real<W> length = std::hypot(std::abs(h(k, k)), std::abs(h(k + 1, k)));
       const W c = length == 0 ? W(1) : h(k, k) / length, s = length == 0 ? W(0) : h(k + 1, k) / length;
-      turns.emplace_back(c, s);
+      rotations.emplace_back(c, s);
       rows_from(k, c, s, n);
     }
-    for (size_t k = first; k < last; ++k) columns(k, k + 1, turns[k - first].first, turns[k - first].second, n);
-    // The rows and columns outside of [first, last] belong to the unshifted matrix: only its own block was shifted.
+    for (size_t k = first; k < last; ++k) columns(k, k + 1, rotations[k - first].first, rotations[k - first].second, n);
+    // The rows and columns outside of [first, last] belong to the unshifted matrix: only the block was shifted.
     for (size_t i = first; i <= last; ++i) h(i, i) += shift;
   }
   void rows_from(size_t k, const W& c, const W& s, size_t n) { rows(k, k + 1, c, s, n); }
 };
 
-// The eigenvectors of an upper triangular matrix, by back substitution, times z; each of length 1.
+// The eigenvectors of an upper triangular matrix, by back substitution, times z; normalised.
 template <class W>
 Matrix<W> eigenvectors(const Hessenberg<W>& schur) {
   const Matrix<W>& t = schur.h;
@@ -309,7 +309,7 @@ struct Plain {
     return 0;
   }
 
-  // As LAPACK measures pivots.
+  // As LAPACK compares pivots.
   static WR pivot_size(const W& x) {
     if constexpr (is_complex<W>) return std::abs(x.real()) + std::abs(x.imag());
     else return std::abs(x);
@@ -366,7 +366,7 @@ struct Plain {
 
   static void qr(int rows, int columns, int q_columns, T* a, T* q, Scratch&) {
     const size_t m = size_t(rows), n = size_t(columns), k = std::min(m, n);
-    Matrix<W> x(m, n, a), whole = Matrix<W>::identity(m, size_t(q_columns));
+    Matrix<W> x(m, n, a), full_q = Matrix<W>::identity(m, size_t(q_columns));
     std::vector<W> factors;
     for (size_t j = 0; j < k; ++j) {
       W* v = x.column(j) + j;
@@ -388,10 +388,10 @@ struct Plain {
     for (size_t j = k; j-- > 0;) {
       std::vector<W> v(x.column(j) + j, x.column(j) + m);
       v[0] = 1;
-      for (size_t c = 0; c < whole.columns; ++c) reflect(v.data(), whole.column(c) + j, m - j, factors[j]);
+      for (size_t c = 0; c < full_q.columns; ++c) reflect(v.data(), full_q.column(c) + j, m - j, factors[j]);
     }
     x.store(a);
-    whole.store(q);
+    full_q.store(q);
   }
   // x -= factor v <v, x>
   static void reflect(const W* v, W* x, size_t n, const W& factor) {
@@ -421,18 +421,18 @@ struct Plain {
     WR size_of_all = 0;
     for (const W& e : x.at) size_of_all = std::max<WR>(size_of_all, std::abs(e));
     const WR small = std::numeric_limits<WR>::epsilon() * size_of_all / 16;
-    bool turned = true;
-    for (int sweep = 0; turned && sweep < most_sweeps; ++sweep) {
-      turned = false;
+    bool rotated = true;
+    for (int sweep = 0; rotated && sweep < most_sweeps; ++sweep) {
+      rotated = false;
       for (size_t p = 0; p < n; ++p)
         for (size_t q = p + 1; q < n; ++q) {
           if (!(std::abs(x(p, q)) > small)) continue;
           const Rotation<W> r(real_of(x(p, p)), real_of(x(q, q)), x(p, q));
-          r.turn(x.column(p), x.column(q), n);
-          r.turn_rows(&x(p, 0), &x(q, 0), n, n);
-          r.turn(v.column(p), v.column(q), n);
+          r.rotate(x.column(p), x.column(q), n);
+          r.rotate_rows(&x(p, 0), &x(q, 0), n, n);
+          r.rotate(v.column(p), v.column(q), n);
           x(p, q) = x(q, p) = 0;
-          turned = true;
+          rotated = true;
         }
     }
     std::vector<WR> values;

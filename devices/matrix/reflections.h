@@ -1,6 +1,7 @@
-// Reflections I - tau v T(v) of large real matrices: how they are made, how several are applied as two products, and the
-// products with a vector that making the next one takes. On all threads; the parts are the same for any number of them,
-// and so are the bits. (Golub and Van Loan, Matrix Computations, 5.1; Schreiber, Van Loan 1989 for blocks of them.)
+// Householder reflections I - tau v T(v) of large real matrices: how they are computed, how several are applied as two
+// products, and the products with a vector that computing the next one requires. On all threads; the parts, and so the
+// bits, are the same for any number of them. (Golub and Van Loan, Matrix Computations, 5.1; Schreiber, Van Loan 1989
+// for blocks of them.)
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,7 @@
 
 namespace rill::matrix {
 
-// Some lines of numbers, one below the other.
+// Consecutive lines of numbers.
 template <class T>
 struct Lines {
   const T* at;
@@ -24,7 +25,7 @@ struct Lines {
 
 inline int64_t lines_a_thread(int64_t n) { return 1 + 2 * cpu::worth_a_thread / std::max<int64_t>(1, n); }
 
-// y := a x, each line by itself.
+// y := a x, line by line.
 template <class T>
 void times_vector(const Lines<T>& a, const T* x, T* y) {
   parallel_for(a.count, lines_a_thread(a.n), [&](int64_t begin, int64_t end) {
@@ -32,14 +33,14 @@ void times_vector(const Lines<T>& a, const T* x, T* y) {
   });
 }
 
-// y += T(a) x, of few lines.
+// y += T(a) x, for few lines.
 template <class T>
 void add_lines(const Lines<T>& a, const T* x, T* y) {
   cpu::add_lines(a.at, a.step, a.count, a.n, x, y);
 }
 
-// y := T(a) x: sums over so many lines each, and then their sum, so that a thread reads the lines that it also reads in
-// times_vector(). `sums` is memory for them.
+// y := T(a) x: partial sums over this many lines each, and then their sum, so that a thread reads the same lines as in
+// times_vector(). `sums` is memory for the partial sums.
 inline constexpr int64_t lines_a_sum = 32;
 template <class T>
 void times_lines(const Lines<T>& a, const T* x, T* y, Numbers<T>& sums) {
@@ -58,7 +59,7 @@ void times_lines(const Lines<T>& a, const T* x, T* y, Numbers<T>& sums) {
   cpu::add_lines(sums.data(), a.n, parts, a.n, ones.data(), y);
 }
 
-// The length of a vector, whose squares may be too large or too small for the dtype.
+// The norm of a vector, whose squares may overflow or underflow in the dtype.
 template <class T>
 T length_of_vector(const T* x, int64_t n) {
   constexpr T small = std::is_same_v<T, float> ? T(1e-26) : T(1e-260),
@@ -76,7 +77,8 @@ T length_of_vector(const T* x, int64_t n) {
   return std::scalbn(std::sqrt(square), exponent);
 }
 
-// x, n >= 1 numbers, becomes v, whose first number is 1, so that the reflection turns what x was into `first` and zeros.
+// Replaces x, n >= 1 numbers, by v, whose first number is 1, so that the reflection maps the original x to `first` and
+// zeros.
 template <class T>
 struct Reflection {
   T first, tau = 0;
@@ -93,19 +95,19 @@ struct Reflection {
   }
 };
 
-// Reflections one after another: v of each is a line, 0 before its own first number.
+// A sequence of reflections: v of each is a line, 0 before its own first number.
 template <class T>
 class Reflections {
  public:
   Reflections(int64_t count, int64_t n) : n_(n), v_(Numbers<T>::zeros(size_t(count * n))), tau_(size_t(count)) {}
 
-  // v is where the numbers from `at` on are.
+  // `v` holds the numbers from `at` on.
   void put(int64_t i, int64_t at, const T* v, T tau) {
     std::copy_n(v, n_ - at, &v_[size_t(i * n_ + at)]);
     tau_[size_t(i)] = tau;
   }
 
-  // c (n x columns, in rows) := the product of all of them times c. Line i begins at `first` + i.
+  // c (n x columns, in rows) := the product of all of them times c. Line i starts at `first` + i.
   void apply(int64_t first, int64_t columns, T* c) const {
     const int64_t count = int64_t(tau_.size());
     for (int64_t end = count; end > 0;) {
@@ -118,7 +120,7 @@ class Reflections {
  private:
   static constexpr int64_t block = 64;
 
-  // I - V T T(V): T is upper triangular, and kept in columns.
+  // The product is I - V T T(V): T is upper triangular, and stored in columns.
   std::vector<T> triangle(const T* v, int64_t count, int64_t rows) const {
     std::vector<T> products(size_t(count * count)), t(size_t(count * count));
     cpu::gemm_blocked(cpu::GemmProduct<T>{{count, count, rows, n_, 1, 1, n_}, v, v, products.data()});
@@ -152,12 +154,12 @@ class Reflections {
   std::vector<T> tau_;
 };
 
-// What remains of a matrix while some of its columns and rows are reduced: a - T(left) right, of which the two grow by a
-// line with each reflection, and are then multiplied.
+// The trailing matrix while some of its columns and rows are reduced: a - T(left) right. Each reflection adds a line to
+// `left` and `right`, which are later multiplied.
 template <class T>
 class Remainder {
  public:
-  static constexpr int64_t most = 32;  // columns that are reduced before they are
+  static constexpr int64_t most = 32;  // columns that are reduced before the product
 
   // a: m x n, in rows.
   Remainder(const T* a, int64_t m, int64_t n)
@@ -179,8 +181,8 @@ class Remainder {
   Lines<T> lefts(int64_t count) const { return {left_.data(), m_, count, m_}; }
   Lines<T> rights(int64_t count) const { return {right_.data(), n_, count, n_}; }
 
-  // Without its first `count` rows and columns, and with all lines multiplied.
-  void go_on(int64_t count) {
+  // Drops the first `count` rows and columns, and multiplies all lines.
+  void advance(int64_t count) {
     const int64_t m = m_ - count, n = n_ - count;
     if (m > 0 && n > 0) {
       cpu::gemm_blocked(cpu::GemmProduct<T>{

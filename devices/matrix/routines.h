@@ -1,6 +1,7 @@
-// What the kernels on matrices need for one matrix: a table of functions for each dtype, by LAPACK or in plain loops.
+// What the kernels on matrices need for a single matrix: a table of functions for each dtype, by LAPACK or in plain
+// loops.
 //
-// Matrices are column-major without gaps. Sizes are those of C's int, LAPACK's own; kernels have checked that. A result
+// Matrices are dense and column-major. Sizes are C ints, like LAPACK's; kernels have checked them. A result
 // of int is 0, or says where the computation failed, counting from 1.
 #pragma once
 #include <array>
@@ -25,7 +26,7 @@ using Complex = std::complex<Real<T>>;
 template <class T>
 inline constexpr bool is_complex = !std::is_same_v<T, Real<T>>;
 
-// Memory that one thread uses again for each of its matrices: numbered blocks, which only grow.
+// Memory that one thread reuses for each of its matrices: numbered blocks, which only grow.
 class Scratch {
  public:
   template <class T>
@@ -38,10 +39,10 @@ class Scratch {
   // Blocks below this one are the kernels'; the others are the routines' own.
   static constexpr size_t routines = 8;
 
-  // How long LAPACK wants its workspaces, which it is asked for the first of the matrices: the routine and the sizes
-  // are those of all that one Scratch is for. 0 where it was not asked.
+  // The sizes of LAPACK's workspaces, queried for the first of the matrices: one Scratch serves a single routine and a
+  // single size. 0 if not yet queried.
   struct Lengths {
-    int work = 0, reals = 0, whole = 0;
+    int work = 0, reals = 0, integers = 0;
   } lengths;
 
  private:
@@ -54,39 +55,40 @@ class Scratch {
 
 template <class T>
 struct Routines {
-  // a (n x n, Hermitian, the upper triangle is read) := the U there for which H(U) U = a. Fails at the first leading
+  // a (n x n, Hermitian, the upper triangle is read) := the U for which H(U) U = a. Fails at the first leading
   // minor that is not positive.
   int (*cholesky)(int n, T* a);
-  // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, with
-  // all done, where a diagonal element of U is 0.
+  // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, after
+  // completing, if a diagonal element of U is 0.
   int (*lu)(int m, int n, T* a, int* pivots);
-  // b (n x k) := the solution, from what lu() gave.
+  // b (n x k) := the solution, from the result of lu().
   void (*lu_solve)(int n, int k, const T* lu, const int* pivots, T* b);
   // b (n x k) := the solution of the triangular system.
   void (*triangular_solve)(bool lower, bool adjoint, bool unit, int n, int k, const T* a, T* b);
-  // a (m x n) := R in its upper triangle. q: m x columns, at least min(m, n). Fails never.
+  // a (m x n) := R in its upper triangle. q: m x columns, at least min(m, n). Never fails.
   void (*qr)(int m, int n, int columns, T* a, T* q, Scratch& scratch);
-  // a (m x n) is destroyed; s: min(m, n), descending. Without u: the values alone. u: m x p and vh: q x n, where p and
-  // q are m and n with `full`, else min(m, n). Fails where it does not converge.
+  // a (m x n) is destroyed; s: min(m, n), descending. Without u: only the values. u: m x p and vh: q x n, where p and
+  // q are m and n with `full`, else min(m, n). Fails if it does not converge.
   int (*svd)(bool full, int m, int n, T* a, Real<T>* s, T* u, T* vh, Scratch& scratch);
-  // a (n x n, Hermitian, the lower triangle is read) := its eigenvectors, or, without `vectors`, anything; w ascending.
+  // a (n x n, Hermitian, the lower triangle is read) := its eigenvectors (without `vectors`, undefined); w ascending.
   int (*eigh)(bool vectors, int n, T* a, Real<T>* w, Scratch& scratch);
-  // a (n x n) is destroyed. v: n x n of length 1, or null. Neither is in any order.
+  // a (n x n) is destroyed. v: n x n with columns of norm 1, or null. Both are unordered.
   int (*eig)(int n, T* a, Complex<T>* w, Complex<T>* v, Scratch& scratch);
   // c (m x n) := a (m x k) b (k x n).
   void (*multiply)(int m, int n, int k, const T* a, const T* b, T* c);
 
-  // Of real dtypes, and null where a table has none. The bidiagonal matrix with the diagonal d, n numbers, and e above it:
-  // d := its singular values, descending. u, vh: n x n, or null for the values alone. Fails where it does not converge.
+  // Of real dtypes, and null if a table has none. The bidiagonal matrix with the diagonal d, n numbers, and
+  // superdiagonal e: d := its singular values, descending. u, vh: n x n, or null for the values alone. Fails if it does
+  // not converge.
   int (*bidiagonal_svd)(int n, T* d, T* e, T* u, T* vh, Scratch& scratch);
-  // The symmetric matrix with the diagonal d and e beside it: d := its eigenvalues, ascending. v: n x n, or null.
+  // The symmetric matrix with the diagonal d and subdiagonal e: d := its eigenvalues, ascending. v: n x n, or null.
   int (*tridiagonal_eigh)(int n, T* d, T* e, T* v, Scratch& scratch);
-  // The steps of these two, for halves.h. A part of a larger matrix, whose columns lie `step` apart; d is in any order.
-  // `wide`: it has one more column than rows, and e a number more. u and vh hold identities.
+  // The steps of these two, for halves.h. A part of a larger matrix, whose columns are `step` apart; d is unordered.
+  // `wide`: it has one more column than rows, and e has one more number. u and vh hold identities.
   int (*bidiagonal_part)(bool wide, int n, T* d, T* e, T* u, T* vh, int step, Scratch& scratch);
   int (*tridiagonal_part)(int n, T* d, T* e, T* v, int step, Scratch& scratch);
-  // Two parts and what was between them: the row (alpha, beta); the number that both diagonals were lessened by. `order`
-  // sorts the values of each part, counting from 1, and then those of all.
+  // Joins two parts and what was between them: the row (alpha, beta); the number that was subtracted from both
+  // diagonals. `order` sorts the values of each part, counting from 1, and then all values.
   int (*bidiagonal_join)(int left, int right, T* d, T alpha, T beta, T* u, T* vh, int* order, Scratch& scratch);
   int (*tridiagonal_join)(int n, int cut, T* d, T between, T* v, int* order, Scratch& scratch);
 };
@@ -96,7 +98,7 @@ struct Tables {
   Routines<double> f64;
   Routines<std::complex<float>> c64;
   Routines<std::complex<double>> c128;
-  // Around all calls of routines, by any number of threads at once, where the library needs it.
+  // Called around all calls of routines, by any number of threads at once, if the library needs it.
   void (*enter)() = nullptr;
   void (*leave)() = nullptr;
   template <class T>
@@ -109,11 +111,11 @@ struct Tables {
 };
 
 const Tables& plain_tables();
-// By LAPACK; the plain ones in a build without it. Throws rill::Error where librill_lapack cannot be opened.
+// By LAPACK; the plain ones in a build without it. Throws rill::Error if librill_lapack cannot be opened.
 const Tables& lapack_tables();
 
 }  // namespace rill::matrix
 
-// What librill_lapack.so shows: rill's version, and the tables, asked for once.
+// The exports of librill_lapack.so: rill's version, and the tables, read once.
 extern "C" const char rill_lapack_version[];
 extern "C" const rill::matrix::Tables* rill_lapack_tables();

@@ -1,5 +1,5 @@
 // A matrix whose largest element is about 1, so that no square of an element overflows: multiplied by a power of two, which
-// changes no digit of what counts.
+// changes no significant digit.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ class Scaled {
     a_ = copy_.data();
   }
   const T* data() const { return a_; }
-  // Values of the scaled matrix := those of the one that was given.
+  // Rescales values of the scaled matrix to those of the original one.
   void put_back(T* values, int64_t count) const {
     if (exponent_ != 0)
       for (int64_t i = 0; i < count; ++i) values[i] = std::scalbn(values[i], exponent_);

@@ -27,7 +27,7 @@ template <class T>
 struct Elements {
   HWY_ALIGN T at[size_t(most) * size_t(most)][most_lanes];
 
-  // The matrices that there are, of `size` elements, and in the other lanes the first of them again.
+  // Gathers `matrices` matrices of `size` elements; the other lanes hold the first one again.
   void gather(const T* from, int64_t size, int64_t matrices, size_t lanes) {
     for (size_t lane = 0; lane < lanes; ++lane) {
       const T* x = from + (int64_t(lane) < matrices ? int64_t(lane) : 0) * size;
@@ -47,8 +47,8 @@ HWY_INLINE void exchange_where(hn::Mask<D> which, hn::Vec<D>& x, hn::Vec<D>& y) 
   y = hn::IfThenElse(which, first, y);
 }
 
-// m := U of its factorisation, and x (n x k) := what the same steps make of it. Gives where a pivot is 0. A NaN is
-// taken for the largest element, so that it comes out. `sign` is that of the permutation.
+// Replaces m by U of its factorisation, and applies the same steps to x (n x k). Returns where a pivot is 0. A NaN is
+// treated as the largest element, so that it is in the result. `sign` is that of the permutation.
 template <int n, class D>
 HWY_INLINE hn::Mask<D> eliminate(D d, hn::Vec<D> (&m)[n][n], hn::Vec<D> (*x)[most], int64_t k, hn::Vec<D>& sign) {
   const hn::Vec<D> zero = hn::Zero(d);
@@ -84,7 +84,7 @@ HWY_INLINE void load(D d, const Elements<hn::TFromD<D>>& from, hn::Vec<D> (&m)[n
   RILL_UNROLL for (int e = 0; e < n * n; ++e) m[e / n][e % n] = hn::Load(d, from.at[e]);
 }
 
-// Each takes the elements that were gathered, leaves those that will be put back, and gives the first matrix at fault.
+// Each replaces the gathered elements by those to put back, and returns the first matrix that fails.
 template <class T>
 struct Solve {
   int64_t k;
@@ -148,7 +148,7 @@ struct Cholesky {
   }
 };
 
-// Gathers a (n x n) and b (b_size elements), where there is one, runs `what`, and puts y (y_size elements) back.
+// Gathers a (n x n) and b (b_size elements, may be 0), runs `what`, and puts y (y_size elements) back.
 template <class T, class What>
 int64_t in_vectors(int64_t count, int64_t n, const T* a, const T* b, int64_t b_size, T* y, int64_t y_size,
                    const What& what) {

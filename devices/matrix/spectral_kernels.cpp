@@ -1,9 +1,9 @@
-// Kernels of the decompositions that iterate: svd, eigh, eig, and their values alone. Over a table of routines; see
+// Kernels of the iterative decompositions: svd, eigh, eig, and their values alone. They use a table of routines; see
 // routines.h.
 //
-// A matrix with an infinity or a NaN gives NaN, and no routine sees it: some would never return. Vectors, which are
-// unique up to a factor of magnitude 1, are given the one that makes their largest element real and positive, so that
-// they do not depend on the LAPACK.
+// A matrix with an infinity or a NaN gives NaN without calling a routine: some would never return. Vectors, which are
+// unique up to a factor of magnitude 1, are multiplied by the one that makes their largest element real and positive,
+// so that they do not depend on the LAPACK.
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -33,8 +33,8 @@ void multiply_line(T* x, int64_t n, int64_t step, const T& by) {
   for (int64_t i = 0; i < n; ++i) x[i * step] *= by;
 }
 
-// Columns of u (m x p, in rows), and the rows of vh (q x n) that belong to them, times the phases of the columns; what is
-// left of vh by its own.
+// Multiplies the columns of u (m x p, in rows), and the matching rows of vh (q x n), by the phases of the columns; the
+// other rows of vh by their own.
 template <class T>
 void fix_signs(int64_t m, int64_t p, int64_t q, int64_t n, T* u, T* vh) {
   std::vector<T> largest(size_t(p), T(0));
@@ -50,7 +50,7 @@ void fix_signs(int64_t m, int64_t p, int64_t q, int64_t n, T* u, T* vh) {
   for (int64_t j = 0; j < q; ++j) multiply_line(vh + j * n, n, 1, j < k ? largest[size_t(j)] : phase_of(vh + j * n, n));
 }
 
-// Whether the blocked algorithms do it, which know real matrices: those of cpu:0, with a LAPACK.
+// Whether to use the blocked algorithms, which are for real matrices: on cpu:0, with a LAPACK.
 template <class T>
 bool for_blocks(const KernelArgs& args, const Routines<T>& use) {
   return !is_complex<T> && use.bidiagonal_svd && args.input(0).device().kind() == DeviceKind::cpu;
@@ -58,7 +58,7 @@ bool for_blocks(const KernelArgs& args, const Routines<T>& use) {
 
 void svd(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
-  check_sizes("svd", b, 4);  // gesdd wants 4 n^2 numbers
+  check_sizes("svd", b, 4);  // gesdd's workspace has 4 n^2 numbers
   check_sizes("svd", Batch(args.output(0)));
   check_sizes("svd", Batch(args.output(2)));
   const bool full = args.attrs.as<FactorParams>().full;
@@ -80,7 +80,7 @@ void svd(const KernelArgs& args, const Tables& tables) {
       T* u = scratch.get<T>(1, size_t(m * p));
       T* vh = scratch.get<T>(2, size_t(q * n));
       transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
-      if (k == 0) {  // whole factors of nothing are identities
+      if (k == 0) {  // the full factors of an empty matrix are identities
         for (T* x : {u, vh}) std::fill_n(x, x == u ? m * p : q * n, T(0));
         for (int64_t j = 0; j < p; ++j) u[j * m + j] = 1;
         for (int64_t j = 0; j < q; ++j) vh[j * q + j] = 1;
@@ -132,14 +132,14 @@ void svdvals(const KernelArgs& args, const Tables& tables) {
   fault.check("svdvals", args.input(0), no_convergence);
 }
 
-// Singular values up to this fraction of the largest count as 0: `rtol`, or numpy's default where it is negative.
+// Singular values up to this fraction of the largest are treated as 0: `rtol`, or numpy's default if it is negative.
 template <class R>
 R cutoff(double rtol, int64_t m, int64_t n) {
   return rtol >= 0 ? R(rtol) : R(std::max(m, n)) * std::numeric_limits<R>::epsilon();
 }
 
-// How much larger than 1 / R's range the least singular value that counts has to become: by 2^n, else 0. Its inverse
-// may be infinite where elements of the pseudo-inverse are not.
+// The exponent n such that 2^n times the least nonzero singular value has a finite inverse in R, or 0: its inverse may
+// overflow where elements of the pseudo-inverse do not.
 template <class R>
 int too_small(const R* s, int64_t k, R fraction) {
   R least = s[0];
@@ -147,13 +147,13 @@ int too_small(const R* s, int64_t k, R fraction) {
     if (s[j] > fraction * s[0]) least = s[j];
   return least > 0 && least < 4 * std::numeric_limits<R>::min() ? -std::ilogb(least) : 0;
 }
-// x * 2^n, which may be more than R holds.
+// x * 2^n, where 2^n may overflow R.
 template <class R, class T>
 T times_power(const T& x, int n) {
   return x * std::ldexp(R(1), n / 2) * std::ldexp(R(1), n - n / 2);
 }
 
-// V diag(1 / s) H(U), of the singular values that count.
+// V diag(1 / s) H(U), for the nonzero singular values.
 void pinv(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
   check_sizes("pinv", b, 4);
@@ -187,8 +187,8 @@ void pinv(const KernelArgs& args, const Tables& tables) {
   fault.check("pinv", args.input(0), no_convergence);
 }
 
-// x := V diag(1 / s) H(U) b, of the singular values that count: the right side goes through U first, so that the error
-// grows with the condition number once, as that of LAPACK's gelsd.
+// x := V diag(1 / s) H(U) b, for the nonzero singular values: the right side is multiplied by U first, so that the
+// error is proportional to the condition number, as in LAPACK's gelsd.
 void lstsq(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0)), right(args.input(1)), result(args.output(0));
   check_sizes("lstsq", b, 4);
@@ -199,45 +199,45 @@ void lstsq(const KernelArgs& args, const Tables& tables) {
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     const auto fraction = cutoff<Real<T>>(rtol, m, n);
-    for_each_matrix(
-        b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns), [&](int64_t i, Scratch& scratch) {
-          T* a = scratch.get<T>(0, size_t(b.size()));
-          T* u = scratch.get<T>(1, size_t(m * k));
-          T* vh = scratch.get<T>(2, size_t(k * n));
-          T* y = scratch.get<T>(3, size_t(m * columns));              // the right side
-          T* in_u = scratch.get<T>(4, size_t(k * columns));           // its parts along U, then the solution's along V
-          T* turned = scratch.get<T>(5, size_t(std::max(m, n) * k));  // H(U), then V
-          T* x = scratch.get<T>(6, size_t(n * columns));
-          Real<T>* s = args.out_data<Real<T>>(1) + i * k;
-          T* to = args.out_data<T>(0) + i * result.size();
-          transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
-          transpose_into(args.in_data<T>(1) + i * right.size(), m, columns, y);
-          if (k == 0) return std::fill_n(to, result.size(), T(0)), void();
-          if (!all_finite(a, b.size())) return fill_nan(to, result.size()), fill_nan(s, k);
-          if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
-          if (columns == 0) return;
-          for (int64_t j = 0; j < k; ++j)
-            for (int64_t r = 0; r < m; ++r) turned[r * k + j] = conjugate(u[j * m + r]);
-          use.multiply(int(k), int(columns), int(m), turned, y, in_u);
-          for (int64_t c = 0; c < columns; ++c)
-            for (int64_t j = 0; j < k; ++j) {
-              T& part = in_u[c * k + j];
-              part = s[j] > fraction * s[0] ? part / s[j] : T(0);
-            }
-          for (int64_t j = 0; j < k; ++j)
-            for (int64_t r = 0; r < n; ++r) turned[j * n + r] = conjugate(vh[r * k + j]);
-          use.multiply(int(n), int(columns), int(k), turned, in_u, x);
-          transpose_into(x, columns, n, to);
-        });
+    for_each_matrix(b.count, 10 * cube(m, n) + double(m + n) * double(k) * double(columns),
+                    [&](int64_t i, Scratch& scratch) {
+                      T* a = scratch.get<T>(0, size_t(b.size()));
+                      T* u = scratch.get<T>(1, size_t(m * k));
+                      T* vh = scratch.get<T>(2, size_t(k * n));
+                      T* y = scratch.get<T>(3, size_t(m * columns));     // the right side
+                      T* in_u = scratch.get<T>(4, size_t(k * columns));  // along U, then the solution's along V
+                      T* transposed = scratch.get<T>(5, size_t(std::max(m, n) * k));  // H(U), then V
+                      T* x = scratch.get<T>(6, size_t(n * columns));
+                      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
+                      T* to = args.out_data<T>(0) + i * result.size();
+                      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+                      transpose_into(args.in_data<T>(1) + i * right.size(), m, columns, y);
+                      if (k == 0) return std::fill_n(to, result.size(), T(0)), void();
+                      if (!all_finite(a, b.size())) return fill_nan(to, result.size()), fill_nan(s, k);
+                      if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
+                      if (columns == 0) return;
+                      for (int64_t j = 0; j < k; ++j)
+                        for (int64_t r = 0; r < m; ++r) transposed[r * k + j] = conjugate(u[j * m + r]);
+                      use.multiply(int(k), int(columns), int(m), transposed, y, in_u);
+                      for (int64_t c = 0; c < columns; ++c)
+                        for (int64_t j = 0; j < k; ++j) {
+                          T& part = in_u[c * k + j];
+                          part = s[j] > fraction * s[0] ? part / s[j] : T(0);
+                        }
+                      for (int64_t j = 0; j < k; ++j)
+                        for (int64_t r = 0; r < n; ++r) transposed[j * n + r] = conjugate(vh[r * k + j]);
+                      use.multiply(int(n), int(columns), int(k), transposed, in_u, x);
+                      transpose_into(x, columns, n, to);
+                    });
   });
   fault.check("lstsq", args.input(0), no_convergence);
 }
 
-// eigh, and eigvalsh without `vectors`, whose values are then the only output.
+// eigh, and eigvalsh without `vectors`, whose only outputs are the values.
 void hermitian(const KernelArgs& args, const Tables& tables, bool vectors) {
   const Batch b(args.input(0));
   const char* op = vectors ? "eigh" : "eigvalsh";
-  check_sizes(op, b, 2);  // syevd wants 2 n^2 numbers
+  check_sizes(op, b, 2);  // syevd's workspace has 2 n^2 numbers
   const int64_t n = b.rows;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {

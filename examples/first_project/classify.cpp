@@ -1,5 +1,5 @@
-// Reads the network that train.cpp wrote, and tells the species of each flower in a CSV file. It knows nothing of how
-// the network is made: the file holds the computation and the weights.
+// Reads the network that train.cpp wrote, and prints the species of each flower in a CSV file. It does not depend on
+// how the network is made: the file holds the computation and the weights.
 //
 // usage: classify iris.rill flowers.csv
 #include <rill/rill.h>

@@ -1,5 +1,5 @@
-// Trains a network that tells three species of iris by the sizes of their flowers, and writes it to a file, which
-// classify.cpp reads. Start reading at main().
+// Trains a network that distinguishes three species of iris by the sizes of their flowers, and writes it to a file,
+// which classify.cpp reads. Start reading at main().
 //
 // usage: train iris.csv iris.rill
 #include <rill/data.h>
@@ -54,7 +54,7 @@ void train(const Network& network, const Flowers& training, const Flowers& valid
   const auto batches = data::from_tensors(training).shuffle({.seed = 3}).batch(32);
   for (int epoch = 1; epoch <= 30; ++epoch) {
     double loss = 0;
-    auto pass = batches.iterator({.epoch = uint64_t(epoch)});  // each epoch has an order of its own
+    auto pass = batches.iterator({.epoch = uint64_t(epoch)});  // each epoch has its own order
     while (const auto batch = pass.next())
       loss += step(batch->sizes, batch->species).item<double>() / double(*batches.size());
     if (epoch % 10 == 0)
@@ -69,7 +69,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   const Table table = read_csv(argv[1]);
-  // `names` has each species once, `indices` for each row which one it is.
+  // `names` has each species once, `indices` the index of each row's species.
   const Unique species = strings::unique(table.at("species"));
   const Tensor names = species.values, indices = species.inverse;
   const Flowers all{table.stacked({"sepal_length", "sepal_width", "petal_length", "petal_width"}), indices};
@@ -81,7 +81,7 @@ int main(int argc, char** argv) try {
   const Network network(training.sizes, names.size());
   train(network, training, validation);
 
-  // What the other program shall do: from sizes to the name of the species, and how sure the network is of it.
+  // The function for the other program: from sizes to the name of the species, and its probability.
   auto classify = [&](const Tensor& sizes) {
     const Tensor probabilities = softmax(network(sizes), -1);
     return std::pair(take(names, argmax(probabilities, -1), 0), max(probabilities, -1));

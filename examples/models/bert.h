@@ -1,5 +1,5 @@
-// BERT (Devlin et al.: Pre-training of Deep Bidirectional Transformers for Language Understanding, 2018), and what turns
-// its tokens into one vector for a sentence (Reimers, Gurevych: Sentence-BERT, 2019).
+// BERT (Devlin et al.: Pre-training of Deep Bidirectional Transformers for Language Understanding, 2018), and pooling
+// of its tokens into one vector for a sentence (Reimers, Gurevych: Sentence-BERT, 2019).
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>
@@ -17,7 +17,7 @@ struct BertOptions {
   nn::Initializer initializer = nn::truncated_normal(0, 0.02);  // of the tables
 };
 
-// ids [batch, tokens], and a mask of ones where a token counts and zeros where it only fills the row.
+// ids [batch, tokens], and a mask of ones for tokens and zeros for padding.
 struct Bert {
   explicit Bert(const BertOptions& o = {})
       : options(o),
@@ -38,18 +38,18 @@ struct Bert {
       layers.emplace_back(o.width, o.heads, layer);
     }
   }
-  // Of each token, [batch, tokens, width]. All are of type 0: one sentence.
+  // For each token, [batch, tokens, width]. All are of type 0: one sentence.
   Tensor operator()(const Tensor& ids, const Tensor& mask, const nn::Call& call = {}) const {
     Tensor h = words(ids, call) + positions(iota({ids.dim(1)}), call) + types(zeros({1}, i32), call);
     h = drop(norm(h, call), call);
     for (const nn::TransformerEncoderLayer& layer : layers) h = layer(h, {.key_padding = mask != 0}, call);
     return h;
   }
-  // Of a sentence, [batch, width], from its first token: what a classifier reads.
+  // For a sentence, [batch, width], from its first token: the input of a classifier.
   Tensor pooled(const Tensor& ids, const Tensor& mask, const nn::Call& call = {}) const {
     return pooler(operator()(ids, mask, call)(all, 0), call);
   }
-  // Of a sentence, the mean of its tokens, of length 1.
+  // For a sentence, the mean of its tokens, normalised.
   Tensor sentence(const Tensor& ids, const Tensor& mask, const nn::Call& call = {}) const {
     const Tensor h = operator()(ids, mask, call), weights = expand_dims(mask, -1).astype(h.dtype());
     return l2_normalize(sum(h * weights, 1) / sum(weights, 1), -1);

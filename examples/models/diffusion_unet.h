@@ -1,5 +1,5 @@
-// The U-Net of diffusion (Ho et al.: Denoising Diffusion Probabilistic Models, 2020, appendix B), which says what noise is
-// in an image.
+// The U-Net of diffusion (Ho et al.: Denoising Diffusion Probabilistic Models, 2020, appendix B), which predicts the
+// noise in an image.
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>
@@ -11,10 +11,10 @@ using namespace rill;
 
 struct DiffusionOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t channels = 3, width = 128, groups = 32;  // of CIFAR10's
+  int64_t channels = 3, width = 128, groups = 32;  // for CIFAR10
   std::vector<int64_t> widths = {1, 2, 2, 2};  // of each level, times `width`; each has half the size of the one before
   std::vector<size_t> attention = {1};         // levels that have it
-  int64_t blocks = 2;                          // a level
+  int64_t blocks = 2;                          // for each level
   double dropout = 0.1;
 };
 
@@ -56,7 +56,7 @@ struct DiffusionBlock {
   std::optional<nn::Dense> shortcut;
 };
 
-// Each place of an image reads all others.
+// Each pixel of an image attends to all others.
 struct DiffusionAttention {
   DiffusionAttention(int64_t width, const DiffusionOptions& o) : norm(o.groups), attention(width, 1) {}
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
@@ -69,7 +69,7 @@ struct DiffusionAttention {
   nn::MultiHeadAttention attention;
 };
 
-// A block with or without attention behind it, and what changes the size after it.
+// A block, optionally with attention after it, and a layer that changes the size after that.
 struct DiffusionStage {
   Tensor operator()(const Tensor& x, const Tensor& features, const nn::Call& call = {}) const {
     const Tensor h = block(x, features, call);

@@ -1,4 +1,4 @@
-// gelu() is the tanh form unless told otherwise, which GPT-2 has too; these networks have x Phi(x) itself.
+// gelu() is the tanh approximation by default, which GPT-2 has too; these networks have x Phi(x) itself.
 #pragma once
 #include <rill/rill.h>
 

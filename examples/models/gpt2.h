@@ -34,8 +34,8 @@ struct Gpt2 {
     for (const nn::TransformerEncoderLayer& layer : h) x = layer(x, call);
     return matmul(ln_f(x, call), wte.table({options.vocabulary, options.width}, call).T());
   }
-  // Logits of the next token, [batch, vocabulary], for further tokens: `caches` has one for each layer and `seen` says
-  // how many tokens are in them.
+  // Logits of the next token, [batch, vocabulary], for further tokens: `caches` has one for each layer and `seen` is
+  // the number of tokens in them.
   Tensor decode(const Tensor& ids, std::vector<nn::KeyValueCache>& caches, int64_t seen,
                 const nn::Call& call = {}) const {
     Tensor x = wte(ids, call) + wpe(iota({ids.dim(1)}) + seen, call);

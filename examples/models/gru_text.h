@@ -1,4 +1,4 @@
-// A text classifier: word vectors, a GRU that reads them both ways (Cho et al., 2014), and a layer on where both end.
+// A text classifier: word vectors, a bidirectional GRU (Cho et al., 2014), and a layer on its two last states.
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>
@@ -6,7 +6,7 @@
 namespace models {
 using namespace rill;
 
-// ids [batch, words] and how many of them count, [batch], to logits [batch, classes].
+// ids [batch, words] and the number of valid ones, [batch], to logits [batch, classes].
 struct GruText {
   GruText(int64_t vocabulary, int64_t classes, int64_t width = 64, int64_t units = 64)
       : words(vocabulary, width, {.padding = 0}),

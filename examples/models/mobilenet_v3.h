@@ -8,7 +8,7 @@
 namespace models {
 using namespace rill;
 
-// The multiple of 8 that is nearest, at least 8, and not less than 9/10 of n.
+// The nearest multiple of 8, at least 8, and at least 9/10 of n.
 inline int64_t mobilenet_width(double n) {
   const int64_t rounded = std::max<int64_t>(8, int64_t(n + 4) / 8 * 8);
   return double(rounded) < 0.9 * n ? rounded + 8 : rounded;
@@ -29,7 +29,7 @@ inline nn::Sequential mobilenet_depthwise(int64_t window, int64_t stride, const 
       nn::BatchNorm({.momentum = 0.99, .epsilon = 1e-3, .name = "norm"}), nn::fn(activation));
 }
 
-// Each channel times a number in [0, 1] that all of the image decides about.
+// Multiplies each channel by a number in [0, 1] that depends on the complete image.
 struct SqueezeExcite {
   explicit SqueezeExcite(int64_t channels)
       : squeeze(mobilenet_width(double(channels) / 4), {.activation = relu}),
@@ -47,7 +47,7 @@ struct Bneck {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t window, expanded, out;
   bool squeezes;
-  bool hard;  // h-swish in place of relu
+  bool hard;  // h-swish instead of relu
   int64_t stride;
 };
 
@@ -75,7 +75,7 @@ struct InvertedResidual {
   nn::Sequential project;
 };
 
-// [batch, height, width, 3] to [batch, classes]. `rows` of Table 2: fewer make a smaller one.
+// [batch, height, width, 3] to [batch, classes]. `rows` of Table 2: with fewer, the network is smaller.
 struct MobileNetV3 {
   explicit MobileNetV3(int64_t classes, size_t rows = 11) : classifier(classes) {
     const Bneck table[] = {

@@ -1,4 +1,4 @@
-// What other programs call the weights of these networks: rules for load_weights().
+// The names of these networks' weights in other programs: rules for load_weights().
 //
 //   models::ResNet<models::BasicBlock> net = models::resnet18(1000);
 //   load_weights(net, "resnet18.safetensors", {.rules = models::resnet_of_torchvision()});
@@ -62,7 +62,7 @@ inline WeightRules gpt2_of_transformers(const std::string& prefix = "") {
   const std::string h = prefix + "h.*.";
   return {
       {h + "attn.bias", ""},         // the mask of causal attention,
-      {h + "attn.masked_bias", ""},  // and what it is filled with
+      {h + "attn.masked_bias", ""},  // and its fill value
       {"lm_head.weight", ""},        // the table of words
       {prefix + "wte.weight", "wte/table"},
       {prefix + "wpe.weight", "wpe/table"},

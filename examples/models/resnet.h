@@ -1,4 +1,4 @@
-// ResNet (He et al.: Deep Residual Learning for Image Recognition, 2015). Parts are called as in torchvision.
+// ResNet (He et al.: Deep Residual Learning for Image Recognition, 2015). Parts have their names in torchvision.
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>
@@ -13,7 +13,7 @@ inline nn::Conv2D resnet_conv(int64_t out, int64_t window, int64_t stride = 1) {
 }
 inline nn::BatchNorm resnet_norm() { return nn::BatchNorm({.momentum = 0.9, .epsilon = 1e-5}); }
 
-// What x goes through beside a block that changes its shape.
+// The shortcut of a block that changes the shape of x.
 inline std::optional<nn::Sequential> resnet_shortcut(int64_t in, int64_t out, int64_t stride) {
   if (in == out && stride == 1) return {};
   return nn::Sequential(resnet_conv(out, 1, stride), resnet_norm());
@@ -59,7 +59,8 @@ struct Bottleneck {
   std::optional<nn::Sequential> downsample;
 };
 
-// Table 1: up to four layers of so many blocks, of width 64, 128, ... each: [batch, height, width, 3] to [batch, classes].
+// Table 1: up to four layers with these numbers of blocks, of width 64, 128, ...: [batch, height, width, 3] to [batch,
+// classes].
 template <class Block>
 struct ResNet {
   ResNet(const std::vector<int64_t>& blocks, int64_t classes, int64_t width = 64)

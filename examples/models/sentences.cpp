@@ -1,4 +1,4 @@
-// Sentences that mean the same: embeddings of all-MiniLM-L6-v2, and how alike each is to the first.
+// Sentences with the same meaning: embeddings of all-MiniLM-L6-v2, and how similar each is to the first.
 //
 //   sentences FOLDER "How do I bake bread?" "A recipe for a loaf" "The train is late"
 //

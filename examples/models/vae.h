@@ -13,12 +13,12 @@ struct Vae {
         log_variance_of(hidden, latent),
         decoder(latent, hidden, {.activation = relu}),
         output(hidden, size) {}
-  // Logits of what the mean of x's code stands for.
+  // Logits of the decoded mean of x's code.
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const {
     return decode(mean_of(encoder(x, call), call), call);
   }
   Tensor decode(const Tensor& z, const nn::Call& call = {}) const { return output(decoder(z, call), call); }
-  // Appendix B: the negative evidence lower bound of each example's, their mean. Codes are drawn.
+  // Appendix B: the mean over the examples of the negative evidence lower bound. Codes are drawn.
   Tensor loss(const Tensor& x, const nn::Call& call = nn::Mode::training) const {
     const Tensor h = encoder(x, call), mu = mean_of(h, call), log_variance = log_variance_of(h, call);
     const Tensor z = mu + exp(log_variance / 2) * random::normal(mu.shape());

@@ -1,5 +1,5 @@
-// An encoder of sound and a decoder of text, as Whisper is (Radford et al.: Robust Speech Recognition via Large-Scale Weak
-// Supervision, 2022), but for the biases of its keys, which Whisper leaves out and softmax does not see.
+// An encoder of sound and a decoder of text, like Whisper (Radford et al.: Robust Speech Recognition via Large-Scale
+// Weak Supervision, 2022), except for the biases of its keys, which Whisper omits and which softmax cancels.
 #pragma once
 #include <rill/nn.h>
 #include <rill/rill.h>
@@ -53,7 +53,7 @@ struct TextDecoder {
     for (int64_t i = 0; i < o.layers; ++i)
       blocks.emplace_back(o.width, o.heads, nn::TransformerOptions{.feed_forward = {.activation = exact_gelu}});
   }
-  // Logits of the next tokens, [batch, tokens, vocabulary], of tokens and of the sound that they say.
+  // Logits of the next tokens, [batch, tokens, vocabulary], for tokens and the sound that they transcribe.
   Tensor operator()(const Tensor& ids, const Tensor& sound, const nn::Call& call = {}) const {
     Tensor h = words(ids, call) + positions(iota({ids.dim(1)}), call);
     for (const nn::TransformerDecoderLayer& block : blocks) h = block(h, sound, call);

@@ -1,5 +1,5 @@
 // WordPiece, the tokenizer of BERT (Wu et al.: Google's Neural Machine Translation System, 2016): lower case without accents,
-// words and marks by themselves, each word as the longest pieces of a vocabulary.
+// words and punctuation separated, each word split into the longest pieces of a vocabulary.
 #pragma once
 #include <rill/rill.h>
 
@@ -16,7 +16,7 @@ using namespace rill;
 
 class WordPiece {
  public:
-  // vocab.txt, a piece a line, whose number is its id.
+  // vocab.txt, one piece on each line, whose index is its id.
   explicit WordPiece(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("'" + path + "' cannot be read");
@@ -51,14 +51,14 @@ class WordPiece {
   }
 
  private:
-  // How many bytes the character that begins at text[i] has.
+  // The number of bytes of the character that starts at text[i].
   static size_t length(const std::string& text, size_t i) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
     return std::min<size_t>(text.size() - i, c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4);
   }
   static bool is_mark(const std::string& c) {
     if (c.size() == 1) return std::ispunct(static_cast<unsigned char>(c[0]));
-    // General punctuation, CJK marks, and CJK's ideographs, which are words by themselves.
+    // General punctuation, CJK marks, and CJK ideographs, each of which is a word.
     return (c >= "\u2010" && c <= "\u2027") || (c >= "\u2030" && c <= "\u205e") || (c >= "\u3001" && c <= "\u3003") ||
            (c >= "\u3008" && c <= "\u3011") || (c >= "\u4e00" && c <= "\u9fff");
   }

@@ -1,5 +1,5 @@
-// Digits of 28x28 pixels through sixteen numbers and back. Beside the error stands that of the best linear code of the
-// same size, the first sixteen principal components, computed here by svd().
+// Digits of 28x28 pixels encoded by sixteen numbers and decoded again. Next to the error is that of the best linear
+// code of the same size, the first sixteen principal components, computed here by svd().
 #include "example.h"
 
 using namespace rill;
@@ -11,7 +11,7 @@ struct Autoencoder {
   Tensor operator()(const Tensor& x, const nn::Call& call = {}) const { return decoder(encoder(x, call), call); }
 };
 
-// Test images by the components of those to train on.
+// Test images by the components of the training images.
 static double linear_error(const Tensor& train, const Tensor& test) {
   const Tensor middle = mean(train, 0);
   const Tensor components = linalg::svd(train - middle, {.full_matrices = false}).vh(slice(0, 16));
@@ -19,7 +19,7 @@ static double linear_error(const Tensor& train, const Tensor& test) {
   return mean(square(matmul(code, components) + middle - test)).item<double>();
 }
 
-// A digit in characters.
+// Draws a digit with characters.
 static void draw(const Tensor& image) {
   const std::vector<float> pixels = image.to_vector<float>();
   for (size_t row = 2; row < 26; row += 2) {

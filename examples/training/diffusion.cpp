@@ -1,6 +1,7 @@
 // A diffusion model (Ho et al.: Denoising diffusion probabilistic models, 2020) of points on a spiral: a network learns
-// the noise in points that were spoilt to any degree, and makes points out of noise in a hundred steps. The step is the
-// user's own, for what it learns is drawn in it. The energy distance says how far the points that it makes are from real ones.
+// the noise in points with any amount of it, and turns noise into points in a hundred steps. The training step is the
+// user's own, because its targets are drawn in it. The energy distance measures how far the generated points are from
+// real ones.
 #include "example.h"
 
 using namespace rill;
@@ -25,7 +26,7 @@ struct Denoiser {
   }
 };
 
-// How much of the point is left at each level, from nearly all to nearly nothing.
+// The fraction of the point that remains at each level, from nearly all to nearly nothing.
 Tensor kept() {
   const Tensor betas = linspace(1e-3, 0.15, levels, {.dtype = f32});
   return exp(cumsum(log1p(-betas), 0));
@@ -50,7 +51,7 @@ Tensor sample(const Denoiser& net, int64_t n) {
   return x;
 }
 
-// 2 E|a - b| - E|a - a'| - E|b - b'|: 0 where both are of one distribution.
+// 2 E|a - b| - E|a - a'| - E|b - b'|: 0 if both have one distribution.
 double energy_distance(const Tensor& a, const Tensor& b) {
   const auto mean_distance = [](const Tensor& p, const Tensor& q) {
     return mean(sqrt(sum(square(expand_dims(p, 1) - q), -1))).item<double>();

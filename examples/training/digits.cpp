@@ -1,5 +1,5 @@
-// Handwritten digits by a small residual network: 4,000 to train on, 1,000 to test, of MNIST. Digits are moved by up to
-// two pixels while training, which is what makes up for so few of them.
+// Handwritten digits by a small residual network: 4,000 to train on, 1,000 to test, from MNIST. Digits are shifted by
+// up to two pixels while training, which compensates for their small number.
 #include "example.h"
 
 using namespace rill;
@@ -36,7 +36,7 @@ struct ResNet {
 static void run() {
   const data::Mnist mnist = data::load_mnist(example::data_file(""));
   const auto input = [](const Tensor& images) { return expand_dims(images.astype(f32) / 255, -1); };
-  // Each digit at a place of its own; what is drawn follows from the seed, the epoch and the digit's number.
+  // Each digit has its own shift; the draws depend on the seed, the epoch and the digit's index.
   const auto moved = [](const Tensor& image, const Tensor& label) {
     return std::pair(images::random_crop(pad(image, {{2, 2}, {2, 2}, {0, 0}}), {28, 28}), label);
   };

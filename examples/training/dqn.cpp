@@ -1,6 +1,6 @@
 // Balancing a pole on a cart by deep Q-learning (Mnih et al., 2015; double, van Hasselt et al., 2016). The cart is that of
 // Barto, Sutton and Anderson (1983) with Gym's constants; a game lasts up to 500 steps, and 475 on average count as solved
-// (CartPole-v1). The dataset plays: each element is a batch of what was seen so far.
+// (CartPole-v1). The dataset plays: each element is a batch of earlier transitions.
 #include <array>
 #include <cmath>
 
@@ -11,14 +11,14 @@ using namespace rill;
 namespace {
 
 struct CartPole {
-  std::array<float, 4> state{};  // place, speed, angle, its speed
+  std::array<float, 4> state{};  // position, speed, angle, angular speed
   int steps = 0;
   void reset() {
     const std::vector<float> s = random::uniform({4}, {.low = -0.05, .high = 0.05}).to_vector<float>();
     std::copy(s.begin(), s.end(), state.begin());
     steps = 0;
   }
-  // Pushes to the left or right; whether the pole fell.
+  // Pushes to the left or right; returns whether the pole fell.
   bool push(bool right) {
     auto& [x, v, angle, turn] = state;
     const float force = right ? 10 : -10, c = std::cos(angle), s = std::sin(angle);
@@ -31,7 +31,7 @@ struct CartPole {
   }
 };
 
-// What a state is worth with each push; the target follows the network slowly.
+// The value of each push in a state; the target network follows slowly.
 struct Agent {
   nn::Sequential net = network(), target = network();
   nn::Adam adam{{.learning_rate = 5e-4}};
@@ -44,7 +44,7 @@ struct Agent {
   }
 };
 
-// The mean length of games without chance.
+// The mean length of games without random pushes.
 double play(const Agent& agent, int games) {
   double steps = 0;
   for (int i = 0; i < games; ++i) {
@@ -57,7 +57,7 @@ double play(const Agent& agent, int games) {
   return steps / games;
 }
 
-// Rows of {state, next state, push, 1 where the game went on}.
+// Rows of {state, next state, push, 1 if the game continued}.
 struct Player {
   const Agent* agent;
   CartPole game = {};

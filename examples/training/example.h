@@ -1,5 +1,5 @@
-// What the examples of training share. Each runs by itself and prints what it reached beside what others reach; with
-// --quick it makes a few steps, which shows that it works and no more.
+// What the examples of training share. Each is a program that prints its result next to that of others; with
+// --quick it only runs a few steps, which shows that it works.
 #pragma once
 #include <rill/data.h>
 #include <rill/nn.h>
@@ -16,15 +16,15 @@ namespace example {
 
 inline bool quick = false;
 
-// Of the folder examples/data.
+// A file of examples/data.
 inline std::string data_file(const std::string& name) { return EXAMPLES_DATA "/" + name; }
 
-// A line of the result: what was reached, and what to compare it with.
+// Prints a line of the result: the value, and what to compare it with.
 inline void print(const char* what, double value, const std::string& beside) {
   std::printf("%-34s %8.4f   %s\n", what, value, beside.c_str());
 }
 
-// Rows of a table or tensor whose number leaves 4 when divided by 5 are the test, the others the training.
+// Rows of a table or tensor whose index modulo 5 is 4 are the test set, the others the training set.
 inline rill::Tensor test_rows(int64_t n) { return rill::arange(n / 5) * 5 + 4; }
 inline rill::Tensor train_rows(int64_t n) { return rill::boolean_mask(rill::arange(n), rill::arange(n) % 5 != 4); }
 

@@ -1,6 +1,6 @@
 // Sunspots of the next year from those of the twelve years before, 1700 to 1920 to train on, 1921 to 1955 to test: the
-// series on which networks and statistics were first compared. The error is the mean square over the variance of the
-// whole series. Beside it stands a linear autoregression of the same order, fitted here by least squares.
+// series on which networks and statistics were first compared. The error is the mean square divided by the variance of
+// the complete series. Next to it is that of a linear autoregression of the same order, fitted here by least squares.
 #include "example.h"
 
 using namespace rill;
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t order = 12;
 
-// Rows of `order` years, and the year after each, of the years from `begin` to before `end`.
+// Rows of `order` years, and the year after each, for the years from `begin` to before `end`.
 std::pair<Tensor, Tensor> windows(const Tensor& series, int64_t begin, int64_t end) {
   const Tensor at = expand_dims(arange(begin - order, end - order), 1) + arange(order);
   return {take(series, at, 0), expand_dims(series(slice(begin, end)), 1)};
@@ -23,13 +23,13 @@ double relative_variance(const Tensor& prediction, const Tensor& target, double 
 
 static void run() {
   const Table table = data::csv(example::data_file("sunspots.csv")).table();
-  const Tensor years = table.at("sunspots").astype(f32)(slice(0, 280));  // to 1979, as it was then
+  const Tensor years = table.at("sunspots").astype(f32)(slice(0, 280));  // to 1979, as in the original comparison
   const Tensor series = years / 100;
   const double variance = var(series).item<double>();
   const auto [x, y] = windows(series, order, 221);
   const auto [x_test, y_test] = windows(series, 221, 256);
 
-  // The mean of several networks, each from weights of its own.
+  // The mean of several networks, each with its own initial weights.
   const int64_t members = example::quick ? 1 : 5;
   Tensor network = zeros(y_test.shape());
   for (int64_t i = 0; i < members; ++i) {

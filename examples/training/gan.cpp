@@ -1,5 +1,5 @@
 // A generative adversarial network (Goodfellow et al., 2014) for points on a ring of eight clouds, the usual test of
-// whether a generator forgets some: the user's own step, with two losses and two optimizers.
+// whether a generator drops some (mode collapse): with a training step of the user's, two losses and two optimizers.
 #include <numbers>
 
 #include "example.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-// n points of eight clouds of deviation 0.1 around a circle of radius 2.
+// n points of eight clouds with deviation 0.1 on a circle of radius 2.
 Tensor ring(int64_t n) {
   const Tensor angle = random::randint(0, 8, {n}).astype(f32) * float(pi / 4);
   return stack({cos(angle), sin(angle)}, 1) * 2 + 0.1f * random::normal({n, 2});
@@ -19,13 +19,13 @@ nn::Sequential network(int64_t outputs) {
   return nn::Sequential(nn::Dense(128, {.activation = relu}), nn::Dense(128, {.activation = relu}), nn::Dense(outputs));
 }
 
-// All that a resumed run has to go on with.
+// All state that a resumed run needs.
 struct Game {
   nn::Sequential generator = network(2), judge = network(1);
   nn::Adam for_generator{{.learning_rate = 1e-3, .beta1 = 0.5}}, for_judge{{.learning_rate = 1e-3, .beta1 = 0.5}};
 };
 
-// How many of the eight clouds have a fair part of the points, and what part is near any.
+// How many of the eight clouds have a fair fraction of the points, and the fraction near any.
 std::pair<int, double> covered(const Tensor& points) {
   const Tensor angles = arange(8).astype(f32) * float(pi / 4);
   const Tensor centres = stack({cos(angles), sin(angles)}, 1) * 2;

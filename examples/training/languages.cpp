@@ -1,6 +1,6 @@
 // Which of thirteen languages a name of a country or of a language is in: text as the pieces of one to four letters in
-// it, each with a vector in a table of 2^15 rows, by the hash of the piece; their mean goes to a linear layer (Joulin et
-// al.: Bag of tricks for efficient text classification, 2016). What the test asks for are other countries.
+// it, each with a vector in a table of 2^15 rows, by the hash of the piece; a linear layer reads their mean (Joulin et
+// al.: Bag of tricks for efficient text classification, 2016). The test set has other countries.
 #include <algorithm>
 
 #include "example.h"
@@ -13,11 +13,11 @@ const std::vector<std::string> languages = {"cs", "de", "en", "es", "fi", "fr", 
                                             "it", "nl", "pl", "pt", "sv", "tr"};
 constexpr int64_t longest = 120, buckets = 1 << 15;
 
-// The pieces of "^name$", as rows of the table, of which the last one is none.
+// The pieces of "^name$", as rows of the table, whose last row is for none.
 std::vector<int64_t> pieces(const std::string& name) {
   std::vector<std::string> letters{"^"};
   for (char c : name) {
-    if ((c & 0xC0) == 0x80) letters.back() += c;  // a byte that goes on with a letter of UTF-8
+    if ((c & 0xC0) == 0x80) letters.back() += c;  // a continuation byte of UTF-8
     else letters.emplace_back(1, c);
   }
   letters.emplace_back("$");

@@ -1,5 +1,5 @@
-// Four small tables that scikit-learn ships, by a network with one or two hidden layers each: a fifth of the rows is
-// the test. Beside each result stands that of scikit-learn's usual model for the table, on the same rows, by peers.py.
+// Four small tables that scikit-learn includes, by a network with one or two hidden layers each: a fifth of the rows is
+// the test set. Next to each result is that of scikit-learn's usual model for the table, on the same rows, by peers.py.
 #include "example.h"
 
 using namespace rill;
@@ -15,7 +15,7 @@ struct Problem {
   const char* beside;
 };
 
-// Columns by the mean and the deviation of the rows to train on.
+// Columns standardised by the mean and the deviation of the training rows.
 std::pair<Tensor, Tensor> standardized(const Tensor& train, const Tensor& test) {
   const Tensor middle = mean(train, 0), width = maximum(stddev(train, 0), 1e-6f);
   return {(train - middle) / width, (test - middle) / width};

@@ -1,6 +1,6 @@
 // A small U-Net (Ronneberger et al., 2015) that finds discs and squares in noisy pictures, pixel by pixel. The pictures
-// are made here, so there are as many as are asked for. Beside the result stands the best threshold of the brightness,
-// which finds the shapes and cannot tell one from the other.
+// are generated here, as many as needed. Next to the result is that of the best threshold of the brightness,
+// which finds the shapes but cannot distinguish them.
 #include "example.h"
 
 using namespace rill;
@@ -46,7 +46,7 @@ struct UNet {
   }
 };
 
-// Of the best threshold, all that is bright being of one class.
+// With the best threshold, and one class for all bright pixels.
 double threshold_iou(const Tensor& pictures, const Tensor& kinds) {
   double best = 0;
   for (double at = 0; at < 1.5; at += 0.1)

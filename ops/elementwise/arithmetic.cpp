@@ -1,4 +1,4 @@
-// Arithmetic with two operands, and the backward rules that are ops. Laid out as unary.cpp.
+// Arithmetic with two operands, and the backward rules that are ops. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,7 +9,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// By squaring. Of a negative exponent, 1 / x^-n rounded toward zero: 0 but for x of 1 and -1.
+// By squaring. For a negative exponent, 1 / x^-n rounded toward zero: 0 unless x is 1 or -1.
 template <class V>
 HWY_INLINE V integer_power(V x, V n) {
   using T = scalar_t<V>;
@@ -17,7 +17,7 @@ HWY_INLINE V integer_power(V x, V n) {
   V result = one, square = x, left = n;
   for (size_t bit = 0; bit < 8 * sizeof(T); ++bit) {
     if constexpr (std::is_integral_v<V>)
-      if (left == zero) break;  // the rest would change nothing
+      if (left == zero) break;  // the remaining steps would change nothing
     result = select((left & one) != zero, times(result, square), result);
     square = times(square, square);
     left = shr<1>(left);
@@ -34,7 +34,7 @@ HWY_INLINE V power_lanes(V x, V y) {
   else return pow(x, y);
 }
 
-// The derivative s (1 - s) of the sigmoid, by the smaller of s and 1 - s: of one near 1, the other would keep no digits.
+// The derivative s (1 - s) of the sigmoid, by the smaller of s and 1 - s: if s is near 1, 1 - s would keep no digits.
 template <class V>
 HWY_INLINE V sigmoid_slope(V x) {
   const V s = sigmoid(-abs(x));
@@ -56,7 +56,7 @@ RILL_SCALAR2(tanh_grad, cheap_floats, select(y == V(0), V(0), y - x * y * x))
 RILL_SCALAR2(sigmoid_grad, cheap_floats, select(y == V(0), V(0), x* y - x * y * x))
 RILL_SCALAR2(tanh_derivative, floats, select(y == V(0), V(0), tanh_slope(x) * y))
 RILL_SCALAR2(sigmoid_derivative, floats, select(y == V(0), V(0), sigmoid_slope(x) * y))
-// Far out the slope is 0, whatever arrives; gelu_slope() leaves less than the smallest normal number there.
+// For large -x the slope is 0, whatever the cotangent; gelu_slope() is below the smallest normal number there.
 RILL_SCALAR2(gelu_grad, floats, select((y == V(0)) | (x < V(-40)), V(0), gelu_slope(x) * y))
 RILL_SCALAR2(elu, cheap_floats, elu(x, y))
 RILL_SCALAR2(relu_grad, cheap_floats, select(x > V(0), y, V(0)))
@@ -64,7 +64,7 @@ RILL_SCALAR2(atan2, floats, atan2(x, y))
 RILL_SCALAR2(copysign, cheap_floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
 RILL_SCALAR2(power, numbers, power_lanes(x, y))
 
-// --- The next number: a step through the bits, which are ordered as magnitudes are -----------------------------------
+// --- The next number: a step in the bit pattern, which is ordered like the magnitudes --------------------------------
 
 template <class V>
 HWY_INLINE V next_after(V x, V y) {
@@ -80,7 +80,7 @@ struct NextAfter {
     return next_after(x, y);
   }
 };
-// Without branches, for vectors: halves in their order are whole numbers in theirs.
+// Branch-free, for vectors: the bit patterns of halves, in order, are consecutive integers.
 template <class H>
 HWY_INLINE H half_nextafter(H x, H y) {
   constexpr int infinity = std::is_same_v<H, Half> ? 0x7C00 : 0x7F80, quiet = std::is_same_v<H, Half> ? 0x200 : 0x40;
@@ -125,7 +125,7 @@ namespace rill {
 using namespace elementwise;
 
 namespace {
-// Of two numbers that an f64 holds, rounded once, as ref::math::multiply.
+// For two numbers that f64 can represent, rounded once, as ref::math::multiply.
 template <class X>
 X reference_sum(X x, X y) {
   if constexpr (std::is_same_v<X, ref::Real>) return double(x) + double(y);
@@ -143,7 +143,7 @@ X reference_product(X x, X y) {
 }
 }  // namespace
 
-// Of two bools the result is bool, as in numpy: by the op `bools`.
+// For two bools the result is bool, as in numpy: by the op `bools`.
 #define RILL_ARITHMETIC(fn, bools, ...)                                                           \
   extern const Op fn##_op;                                                                        \
   const Op fn##_op(spec_of({.name = #fn, __VA_ARGS__}));                                          \
@@ -171,7 +171,7 @@ RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cp
             .exported = {"Div", "RealDiv"})
 namespace {
 long double gelu_slope_reference(long double x) {
-  if (std::abs(x) > 50) return x > 0;  // long before e is infinite
+  if (std::abs(x) > 50) return x > 0;  // long before e overflows
   constexpr long double c1 = 1.59576912160573071176L, c3 = c1 * 0.044715L;
   const long double e = std::exp(-(c1 * x + c3 * x * x * x)), s = 1 / (1 + e);
   return s + x * (c1 + 3 * c3 * x * x) * (e * s) * s;
@@ -183,8 +183,8 @@ long double sigmoid_slope_reference(long double x) {
 Tensor run_derivative(const Op& op, const Tensor& x, const Tensor& cotangent) {
   return apply1(op, {&x, &cotangent}, {}, Where::current());
 }
-// Beyond `far` it is 0, as sigmoid(-v) is there; what is multiplied by that must be finite, in f16 too. There 1 - s would
-// have lost its digits: it is sigmoid(-v).
+// Beyond `far` it is 0, as sigmoid(-v) is there; its factor must be finite, also in f16. 1 - s would
+// have lost its digits there: it is computed as sigmoid(-v).
 Tensor gelu_curvature(const Tensor& operand) {
   constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
   const double far = operand.dtype() == f64 ? 25 : 12;
@@ -209,9 +209,9 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
   return apply1(multiply_nonzero_op, {&x, &y}, {}, Where::current());
 }
 
-// Backward rules that a training step runs often, in one pass over memory; x is the forward operand (of relu, its
-// result), y its cotangent. The result of a function that saturates does not tell how far away the operand is, and that
-// is what the derivative is about.
+// Backward rules that a training step runs often, in one pass over memory; x is the forward operand (for relu, its
+// result), y its cotangent. Where a function saturates, its result does not determine the operand, on which
+// the derivative depends.
 #define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...)                                      \
   extern const Op fn##_op;                                                                                            \
   const Op fn##_op(spec_of({.name = #fn,                                                                              \
@@ -236,7 +236,7 @@ RILL_GRAD(sigmoid_derivative, "y times the derivative of sigmoid at x, and 0 whe
           (y == 0 ? 0 : sigmoid_slope_reference(x) * y),
           multiply_nonzero(multiply_no_nan(-tanh(0.5 * x), run_derivative(sigmoid_derivative_op, x, y)), g),
           run_derivative(sigmoid_derivative_op, x, g), 5, "", "")
-// The same from the forward result, which files of earlier programs hold.
+// The same from the forward result, which files of earlier versions use.
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
           multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), 5, "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
@@ -247,7 +247,7 @@ RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), 0, "",
           "ReluGrad")
 
-// The exponent never meets a positive x, where it would overflow. At 0 the gradient is that of the exponential, as in
+// The exponent is never a positive x, for which it would overflow. At 0 the gradient is that of the exponential, as in
 // torch and JAX.
 namespace {
 Tensor below_zero(const Tensor& x) { return where(x > 0, 0, x); }
@@ -264,8 +264,8 @@ const Op elu_op(spec_of({.name = "elu",
                          .samples = (binary_samples<-300, 300, 50, 200>),
                          .max_ulp = 4}));
 
-// What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the
-// dead branch of a where() cannot poison a gradient with NaN.
+// Multiplies a derivative by a cotangent: if the cotangent is 0, an infinite derivative does not matter. So the
+// dead branch of a where() cannot make a gradient NaN.
 extern const Op multiply_no_nan_op;
 const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan",
                                      .doc = "x * y, and 0 where y is 0 whatever x is",
@@ -289,7 +289,8 @@ X reference_power(X x, X y) {
     if constexpr (std::is_signed_v<X>)
       if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
     X r = 1;
-    // Wraps modulo 2^64, so powers past 64 factors of an even base are 0; odd ones cycle: square and multiply.
+    // Wraps around modulo 2^64, so powers with more than 64 factors of an even base are 0; odd ones cycle: square and
+    // multiply.
     for (uint64_t e = uint64_t(y), b = uint64_t(x); e; e >>= 1, b *= b)
       if (e & 1) r = X(uint64_t(r) * b);
     return r;
@@ -297,11 +298,11 @@ X reference_power(X x, X y) {
     return ref::math::power(x, y);
   }
 }
-// x^(y-1) y, and 0 where y is 0, so that 0^0 has no NaN gradient. A where() in its place would lose the derivative by y,
+// x^(y-1) y, and 0 if y is 0, so that 0^0 has no NaN gradient. A where() instead would lose the derivative by y,
 // which is 1 / x there.
 Tensor power_by_x(const Tensor& x, const Tensor& y) { return multiply_no_nan(power(x, y - 1), y); }
-// x^y log x where x > 0; where x is 0 the limit, 0 or, of a negative y, -infinity; for x < 0 there is no real
-// derivative: 0, so that whole exponents of negative numbers poison nothing.
+// x^y log x if x > 0; if x is 0 the limit, 0 or, for a negative y, -infinity; for x < 0 there is no real
+// derivative: 0, so that integer exponents of negative numbers give no NaN.
 Tensor power_by_y(const Tensor& x, const Tensor& y, const Tensor& z) {
   const Tensor live = logical_or(x > 0, logical_and(x == 0, y < 0));
   return where(live, z * log(where(live, x, 1)), 0);
@@ -334,16 +335,16 @@ const Op power_op(spec_of({.name = "power",
                            .exported = {"Pow", "Pow"}}));
 Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
 namespace {
-// part / (x^2 + y^2). At the origin, where no direction is, 0, as torch; infinitely far away too.
-Tensor turn(const Tensor& part, const Tensor& x, const Tensor& y) {
+// part / (x^2 + y^2). At the origin, where there is no direction, 0, as in torch; at infinity too.
+Tensor atan2_slope(const Tensor& part, const Tensor& x, const Tensor& y) {
   const Scaled s = scaled(x, y);
   return where(s.nowhere, 0, part / s.scale / (s.x * s.x + s.y * s.y) / s.scale);
 }
 }  // namespace
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
-            .vjp = VJP2(multiply_no_nan(turn(y, x, y), g), multiply_no_nan(turn(-x, x, y), g)), .saves_in = save_both,
-            .samples = REAL_SAMPLES, .max_ulp = 3, .exported = {"", "Atan2"})
+            .vjp = VJP2(multiply_no_nan(atan2_slope(y, x, y), g), multiply_no_nan(atan2_slope(-x, x, y), g)),
+            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 3, .exported = {"", "Atan2"})
 RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as positive", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"copysign">,
             .ref = REF2(ref::floats, std::copysign(x, y == y ? y : decltype(y)(1))),

@@ -9,7 +9,7 @@ namespace rill {
 using namespace elementwise;
 using namespace special;
 
-// The derivative of j1, whose own, by functions of other orders (DLMF 10.6.1), does not cancel near 0.
+// The derivative of j1; its own derivative, by functions of other orders (DLMF 10.6.1), does not cancel near 0.
 RILL_LONG_UNARY(j1_slope, J1Slope, double, "the derivative of j1", 0.25 * (jv(3, x) - 3 * j1(x)),
                 (unary_samples<-2000, 2000>), 2, "")
 

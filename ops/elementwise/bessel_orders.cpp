@@ -1,4 +1,4 @@
-// Bessel functions of any order, the spherical ones, and Airy's. The arithmetic is in
+// Bessel functions of any order, the spherical ones, and Airy functions. The arithmetic is in
 // devices/kernel/math/special/bessel_orders.h.
 #include "rill/devices/kernel/math/special/bessel_orders.h"
 #include "rill/ops/elementwise/long_records.h"
@@ -28,7 +28,7 @@ std::vector<Sample> whole_order_samples() {
 
 }  // namespace
 
-// Derivatives by x of functions of an order v (DLMF 10.6.1, 10.29.1, 10.51.2).
+// Derivatives by x of functions with an order v (DLMF 10.6.1, 10.29.1, 10.51.2).
 #define RILL_OF_ORDER(fn, F, text, derivative, sample_fn)                                                            \
   extern const Op fn##_op;                                                                                           \
   const Op fn##_op(long_spec<#fn, F, 2>({.name = #fn,                                                                \
@@ -46,7 +46,8 @@ std::vector<Sample> whole_order_samples() {
   Tensor fn(const Tensor& v, const Tensor& x, Where where) { return long_call(fn##_op, {&v, &x}, where); }
 
 namespace {
-// (J_(v - 1) - J_(v + 1)) / 2; between the orders 0 and 1, where the first is unknown, v / x J_v - J_(v + 1).
+// (J_(v - 1) - J_(v + 1)) / 2; for orders between 0 and 1, for which the former is not available, v / x J_v - J_(v +
+// 1).
 Tensor jv_slope(const Tensor& v, const Tensor& x) {
   const Tensor between = (v > 0) & (v < 1), next = jv(v + 1, x);
   const Tensor near = jv(where(between, v, v - 1), x);

@@ -17,13 +17,13 @@ Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
 
 namespace {
 
-// The result of the loops in the memory of an operand that dies with the expression, where nobody sees that: chains
-// like a * b + c - d then need one buffer, which stays in the cache. Else undefined.
+// Writes the loops' result into the memory of an operand that is a temporary, if nothing else refers to it: chains
+// like a * b + c - d then need one buffer, which stays in the cache. Else returns an undefined tensor.
 Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const TensorArg& b) {
   constexpr int64_t worth_it = 1 << 14;  // elements; smaller buffers come from the thread's own lists
   const Tensor* in[] = {&*a, &*b};
   if (!elementwise::is_unobserved(in))
-    return Tensor();  // first of all: a trace would take note that sizes are compared
+    return Tensor();  // checked first: a trace would record comparisons of sizes as guards
   const TensorArg& over = a.temporary && in[0]->size() >= worth_it ? a : b;
   if (!over.temporary || (*over).size() < worth_it) return Tensor();
   const Tensor& t = *over;
@@ -42,7 +42,7 @@ Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const T
   Tensor out = make_alias(t);
   Tensor* const results[] = {&out};
   run_elementwise(loops, KernelArgs{in, results, {}, nullptr});
-  const_cast<Tensor&>(t) = Tensor();  // moved from: the result alone holds the memory, for the next operator to write
+  const_cast<Tensor&>(t) = Tensor();  // moved from: only the result holds the memory
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What the records of elementwise ops with two operands share, as unary_records.h has it for one. For ops/*.cpp only.
+// What the records of elementwise ops with two operands share, like unary_records.h for one. For ops/*.cpp only.
 #pragma once
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/elementwise/elementwise_records.h"
@@ -16,7 +16,7 @@ struct Binary {
   std::array<uint64_t, 2> saves_for = {save_all, save_all};
   uint64_t linear_in = save_none;
   std::vector<Sample> (*samples)();
-  double max_ulp = 1;  // rounded right; the reference rounds long double and so, rarely, twice
+  double max_ulp = 1;  // correctly rounded; the reference rounds from long double and so, rarely, twice
   ExportNames exported = {};
   Infer infer = infer_same;
   std::string_view no_gradient = "";
@@ -37,7 +37,7 @@ inline OpSpec spec_of(const Binary& b) {
   return s;
 }
 
-// Cotangents of both operands, each computed only where it is asked for.
+// Cotangents of both operands, each computed only if it is needed.
 template <class Dx, class Dy>
 Tensors both(const VjpArgs& a, Dx&& dx, Dy&& dy) {
   return {a.needs(0) ? unbroadcast(dx(), a.in[0]) : Tensor(), a.needs(1) ? unbroadcast(dy(), a.in[1]) : Tensor()};

@@ -1,5 +1,5 @@
-// Operands that lie dense and alike are cut anywhere; others along their first axis, and each piece is made dense
-// first.
+// Operands that are dense in the same layout are cut anywhere; others along their first axis, and each piece is made
+// dense first.
 #include "rill/ops/elementwise/blocks.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace rill::elementwise {
 
 namespace {
 
-constexpr int64_t block = 1 << 13;  // elements: a few temporaries of f32 stay in the second cache
+constexpr int64_t block = 1 << 13;  // elements: a few temporaries of f32 stay in the L2 cache
 constexpr int64_t block_of_rows = 1 << 15;
-constexpr int64_t strided_rows = 16;  // at least, so that whole cache lines are read where columns lie dense
+constexpr int64_t strided_rows = 16;  // at least, so that complete cache lines are read if the columns are dense
 
-// The operands as they are cut: `n` indices of the first axis, `row` elements of the result each.
+// How the operands are cut: `n` indices of the first axis, with `row` elements of the result each.
 struct Cut {
-  SmallVec<Tensor, 4> in;  // an operand that has this axis, of size n, or one that all blocks share
+  SmallVec<Tensor, 4> in;  // each has this axis, of size n, or is shared by all blocks
   int64_t n = 0, row = 1, step = 1;
 };
 
@@ -61,7 +61,7 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   const bool all_dense = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
   });
-  // That are transposed alike: so is the result, where it may.
+  // Transposed in the same way: so is the result, if allowed.
   if (const Ints order = all_dense ? Ints() : cpu::common_order(in, shape); !order.empty()) {
     SmallVec<Tensor, 4> views;
     SmallVec<const Tensor*, 4> pointers;
@@ -89,7 +89,7 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
     for (const Tensor& t : cut.in) blocks.push_back(is_cut(t, cut, ndim) ? piece_of(t, begin, end) : t);
     return f(context, blocks.data());
   };
-  const Tensor first = piece(0, std::min(cut.step, cut.n));  // which says what dtype the result has
+  const Tensor first = piece(0, std::min(cut.step, cut.n));  // determines the dtype of the result
   if (repeats) {
     Strides strides = first.strides();
     strides[0] = 0;

@@ -1,4 +1,4 @@
-// Conversions: cast, bitcast, and complex numbers of their parts.
+// Conversions: cast, bitcast, and complex numbers from their parts.
 #include <fmt/format.h>
 
 #include "rill/devices/cpu/elementwise/elementwise.h"
@@ -50,7 +50,7 @@ std::vector<Sample> cast_samples() {
 std::vector<Sample> bitcast_samples() { return {{{samples::uniform({3, 5})}, CastAttrs{DType::i32}}}; }
 
 void copy_bits(const KernelArgs& args) {
-  // The same bytes: copy as the input's dtype.
+  // The same bytes: copied as the input's dtype.
   Tensor out = make_tensor(Spec{args.output().shape(), args.input(0).dtype(), false, args.output().device()},
                            args.output().rep()->buffer);
   out.mutable_rep()->data = args.output().mutable_rep()->data;

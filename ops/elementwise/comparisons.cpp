@@ -1,4 +1,4 @@
-// Comparisons, maximum and minimum. Laid out as unary.cpp.
+// Comparisons, maximum and minimum. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -42,9 +42,9 @@ using namespace elementwise;
 extern const Op equal_op, not_equal_op;
 namespace {
 
-// Whether x and y are integers that no integer dtype holds both of, so that promotion would round them. C++ integers
-// take the dtype beside them; but where they do not fit, they are compared as the numbers that they are.
-bool needs_care(const Tensor& x, const Tensor& y) {
+// Whether x and y are integers for which no integer dtype can represent both, so that promotion would round them. C++
+// integers take the dtype of the other operand; but if they do not fit, they are compared by value.
+bool loses_values(const Tensor& x, const Tensor& y) {
   if (!x.defined() || !y.defined() || !is_integer(x.dtype()) || !is_integer(y.dtype())) return false;
   if (x.spec().weak != y.spec().weak) return overflows(x, y.dtype()) || overflows(y, x.dtype());
   return is_floating(promote(x.dtype(), y.dtype()));
@@ -52,17 +52,17 @@ bool needs_care(const Tensor& x, const Tensor& y) {
 // As 64 bits of its own signedness.
 Tensor widest(const Tensor& x) { return astype(x, is_unsigned(x.dtype()) ? u64 : i64); }
 
-// An integer tensor and a C++ number with a fraction meet in f64, which rounds few of them; f32, where they would
-// compute, rounds many.
-bool wants_f64(const Tensor& x, const Tensor& y) {
+// An integer tensor and a C++ number with a fraction are compared in f64, which rounds few of them; f32, in which they
+// would be computed, rounds many.
+bool compares_in_f64(const Tensor& x, const Tensor& y) {
   return x.defined() && y.defined() && y.spec().weak && is_floating(y.dtype()) && !x.spec().weak &&
          is_integer(x.dtype());
 }
 
 Tensor compare(const Op& op, const Tensor& x, const Tensor& y, const Where& where);
 
-// x and y as 64 bits; the one that is signed is below any unsigned number where it is below 0, else it is the number
-// that its bits say without a sign.
+// x and y as 64 bits; a negative signed one is below any unsigned number, and a nonnegative one is compared as the
+// unsigned number with the same bits.
 Tensor compare_mixed(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
   CallerScope caller(where);
   const Device device = x.spec().weak ? y.device() : x.device();
@@ -77,9 +77,9 @@ Tensor compare_mixed(const Op& op, const Tensor& x, const Tensor& y, const Where
 
 Tensor compare(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
   if (x.defined() && y.defined() && x.dtype() == y.dtype()) return binary(op, x, y, false, where);
-  if (needs_care(x, y)) return compare_mixed(op, x, y, where);
-  if (wants_f64(x, y)) return binary(op, astype(x, f64, where), y, false, where);
-  if (wants_f64(y, x)) return binary(op, x, astype(y, f64, where), false, where);
+  if (loses_values(x, y)) return compare_mixed(op, x, y, where);
+  if (compares_in_f64(x, y)) return binary(op, astype(x, f64, where), y, false, where);
+  if (compares_in_f64(y, x)) return binary(op, x, astype(y, f64, where), false, where);
   return binary(op, x, y, false, where);
 }
 
@@ -95,7 +95,7 @@ Tensor greater_equal(const Tensor& x, const Tensor& y, Where where) { return les
 // --- Choices ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// Where x and y tie, each gets half (as TensorFlow and JAX).
+// Where x and y tie, each gets half (as in TensorFlow and JAX).
 Tensor chosen(const Tensor& g, const Tensor& wins, const Tensor& ties) {
   return where(ties, 0.5 * g, where(wins, g, 0));
 }

@@ -23,7 +23,7 @@ std::vector<Sample> derivative_samples() { return samples_beyond_zero(-3); }
 
 }  // namespace
 
-// (`max_ulp`: orders in the dozens round once for each.)
+// (`max_ulp`: a derivative of order n has about n roundings.)
 #define RILL_DERIVATIVE(fn, F, Wide, sample_fn)                                                               \
   extern const Op fn##_derivative_op;                                                                         \
   const Op fn##_derivative_op(long_spec<#fn "_derivative", F, 2, Wide>(                                       \

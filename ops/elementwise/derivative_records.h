@@ -1,4 +1,4 @@
-// The records of derivatives: first ones that are ops of their own, and those of any order (derivative_records.cpp). For
+// The records of derivatives: first ones that are ops themselves, and those of any order (derivative_records.cpp). For
 // ops/*.cpp only.
 #pragma once
 #include "rill/ops/apply.h"
@@ -6,10 +6,10 @@
 
 namespace rill::elementwise {
 
-// The derivative whose record is `op`, at x.
+// The derivative with the record `op`, at x.
 inline Tensor slope_at(const Op& op, const Tensor& x) { return apply1(op, {&x}, {}, Where::current()); }
 
-// The n-th derivative at x, n >= 1, whose own is the next one.
+// The n-th derivative at x, n >= 1, whose derivative is the next one.
 #define RILL_DERIVATIVE(fn) Tensor fn##_derivative(const Tensor& n, const Tensor& x);
 RILL_DERIVATIVE(dawsn)
 RILL_DERIVATIVE(erfcx)

@@ -1,8 +1,8 @@
-// Division that keeps whole numbers: floor_divide, remainder and fmod, of integers and of floats. Laid out as
-// unary.cpp.
+// Division with integer quotients: floor_divide, remainder and fmod, of integers and of floats. The layout of the file
+// is that of unary.cpp.
 //
-// Of floats, fmod is exact, and the other two follow from it as Python and numpy define divmod: the remainder has the
-// sign of the divisor, and the quotient is the whole number nearest to (x - remainder) / y.
+// For floats, fmod is exact, and the other two are computed from it as Python and numpy define divmod: the remainder
+// has the sign of the divisor, and the quotient is the integer nearest to (x - remainder) / y.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// --- Integers: by zero 0 ---------------------------------------------------------------------------------------------
+// --- Integers: division by zero gives 0 ------------------------------------------------------------------------------
 
 template <class V>
 HWY_INLINE V remainder_toward_zero(V x, V y) {
@@ -42,21 +42,21 @@ HWY_INLINE V remainder_integers(V x, V y) {
 
 // --- Floats ----------------------------------------------------------------------------------------------------------
 
-// A struct, as patch() wants it.
+// A struct, as patch() requires.
 struct Fmod {
   static float call(float x, float y) { return std::fmod(x, y); }
   static double call(double x, double y) { return std::fmod(x, y); }
 };
 
-// Where the quotient q has no more digits than a float, x - q y is exact: it is a multiple of the smaller operand's
-// last place, and no larger than y. The rounded x / y may reach the next whole number, which shows in the sign of x - q
-// y. Huge quotients, and all that is no number, go to the C library.
+// If the quotient q has no more digits than a float, x - q y is exact: it is a multiple of the smaller operand's last
+// place, and no larger than y. The rounded x / y may reach the next integer, which the sign of x - q y shows. Huge
+// quotients, infinities and NaN go to the C library.
 template <class V>
 HWY_INLINE V fmod_floats(V x, V y) {
   const V zero(0), q = trunc(x / y), r = fma(-q, y, x);
   const auto past = (r != zero) & ((r < zero) ^ (x < zero));
   const V part = copysign(select(past, r + copysign(y, x), r), x);
-  const V near = select(q == zero, x, part);  // an infinite y leaves x
+  const V near = select(q == zero, x, part);  // for an infinite y the result is x
   return patch(!(abs(q) < V(FloatFormat<V>::kShiftOne)), near, Fmod(), x, y);
 }
 template <class V>
@@ -88,7 +88,7 @@ RILL_DIVISION(remainder, remainder_integers)
 RILL_DIVISION(floor_divide, floor_divide_integers)
 #undef RILL_DIVISION
 
-// Kernels hold the integers' alone: they have no instruction that calls a function of two floats.
+// Kernels can only contain the integers' arithmetic: they have no instruction that calls a function of two floats.
 RILL_SCALAR2_RECORDED(fmod, numbers, ints, fmod_numbers(x, y))
 RILL_SCALAR2_RECORDED(remainder, numbers, ints, remainder_numbers(x, y))
 RILL_SCALAR2_RECORDED(floor_divide, numbers, ints, floor_divide_numbers(x, y))
@@ -106,7 +106,7 @@ using namespace elementwise;
 
 namespace {
 
-// --- By the book, in the operands' own type: what a quotient rounds to depends on it ---------------------------------
+// --- References, in the operands' own type: the rounding of a quotient depends on it ---------------------------------
 
 template <class X>
 X floor_quotient(X x, X y) {
@@ -141,8 +141,8 @@ void in_own_type(const KernelArgs& args) {
     else return floats(x, y);                                             \
   }>)
 
-// -trunc(x / y), also where x / y rounds up to a whole number.
-Tensor minus_whole_quotient(const Tensor& x, const Tensor& y) {
+// -trunc(x / y), also if x / y rounds up to an integer.
+Tensor minus_truncated_quotient(const Tensor& x, const Tensor& y) {
   const Tensor quotient = floor_divide(abs(x), abs(y));
   return where((x < 0) != (y < 0), quotient, -quotient);
 }
@@ -155,7 +155,7 @@ Tensor minus_whole_quotient(const Tensor& x, const Tensor& y) {
   Tensor fn(const Tensor& x, const Tensor& y, Where where) { return binary_counted(fn##_op, x, y, where); }
 RILL_DIVIDE(fmod, .doc = "x - y trunc(x / y): the sign of x; an integer modulo 0 gives 0", .dtypes = real_set,
             .cpu = cpu::scalar_kernel<"fmod">, .ref = OWN_TYPE(integer_fmod, std::fmod),
-            .vjp = VJP2(g, multiply_no_nan(minus_whole_quotient(x, y), g)), .saves_in = save_both,
+            .vjp = VJP2(g, multiply_no_nan(minus_truncated_quotient(x, y), g)), .saves_in = save_both,
             .samples = (binary_samples<-300, 300, 50, 200>), .max_ulp = 0, .exported = {"Mod", "Mod"})
 RILL_DIVIDE(remainder, .doc = "x - y floor(x / y): the sign of y; an integer modulo 0 gives 0", .dtypes = real_set,
             .cpu = cpu::scalar_kernel<"remainder">, .ref = OWN_TYPE(integer_remainder, special::float_remainder),

@@ -25,7 +25,7 @@ namespace rill::elementwise {
 // --- Inference -------------------------------------------------------------------------------------------------------
 
 namespace {
-// Not by ==, to which an open size is the number that it is in this call.
+// Not by ==, which records a guard that an open size equals the number.
 bool is_same(const Shape& a, const Shape& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Dim m, Dim n) { return m.plain() == n.plain(); });
 }
@@ -105,9 +105,9 @@ Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device devi
   if (Dim size; is_open_size(t, size)) return size_tensor(size, dtype, device, weak, where);
   if (!is_constant_scalar(t)) {
     const Tensor out = weak ? apply1(cast_op, {&t}, CastAttrs{dtype, true}, where) : t.astype(dtype, where);
-    return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move by themselves
+    return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move implicitly
   }
-  // No op needs to run.
+  // Built without running an op.
   Tensor out = empty_tensor(Spec{Shape(), dtype, weak, Device()});
   visit_stored_dtype(t.dtype(), [&](auto zero) {
     const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
@@ -147,7 +147,7 @@ Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, con
 namespace {
 bool is_bool_tensor(const Tensor& x) { return x.defined() && is_bool(x.dtype()); }
 }  // namespace
-Tensor unary_counted(const Op& op, const Tensor& x, const Where& where) {
+Tensor unary_of_integers(const Op& op, const Tensor& x, const Where& where) {
   return unary(op, is_bool_tensor(x) ? x.astype(DType::i8, where) : x, false, where);
 }
 Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {

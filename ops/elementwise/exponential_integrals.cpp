@@ -16,7 +16,7 @@ extern const Op fresnel_sine_slope_op, fresnel_cosine_slope_op;
 
 namespace {
 
-// sin(x) / x: sinc() has derivatives that are right near 0, and of x / pi, which is rounded, it is wrong far out.
+// sin(x) / x: sinc(x / pi) has accurate derivatives near 0, but for large x its argument is rounded.
 Tensor sine_over(const Tensor& x) {
   const Tensor is_near = abs(x) < 1;
   const Tensor near = where(is_near, x, 0), far = where(is_near, 1, x);

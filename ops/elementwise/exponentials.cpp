@@ -1,4 +1,4 @@
-// Exponentials, logarithms and roots, laid out as unary.cpp.
+// Exponentials, logarithms and roots. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -34,7 +34,7 @@ using namespace elementwise;
 
 namespace {
 constexpr double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
-// The cotangent times -y^2, where the square alone may be infinite or vanish.
+// The cotangent times -y^2, which does not overflow or underflow where only the square does.
 Tensor chain_twice(const VjpArgs& a, const Tensor& y) { return multiply_no_nan(conj(y), chain(a, -y)); }
 }  // namespace
 

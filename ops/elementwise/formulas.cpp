@@ -1,6 +1,6 @@
-// Functions composed of a few cheap ops, whose formula is written once, over X. Of tensors it makes the calls of ops,
-// which tapes and traces see; of lanes (devices/kernel/lanes.h) it is one loop over memory, which runs where nobody
-// looks at the ops. Both give the same bits: an op's loop rounds as its lanes do. Start at run_formula().
+// Functions composed of a few cheap ops, whose formula is written once, over X. On tensors it calls ops,
+// which tapes and traces record; on lanes (devices/kernel/lanes.h) it is one loop over memory, which runs if the ops
+// are not observed. Both give the same bits: an op's loop rounds as its lanes do. Start at run_formula().
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,15 +17,15 @@ extern const Op elu_op;  // arithmetic.cpp
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// --- What tensors and lanes call by different names ------------------------------------------------------------------
+// --- Names that differ between tensors and lanes ---------------------------------------------------------------------
 
-// The number c, as what stands beside an X.
+// The number c as an operand next to an X.
 template <class X>
 HWY_INLINE auto number(double c) {
   if constexpr (std::is_same_v<X, Tensor>) return c;
   else return X(scalar_t<X>(c));
 }
-// The same of a whole number, beside which integers stay integers.
+// The same for an integer, with which integers stay integers.
 template <class X>
 HWY_INLINE auto whole(int c) {
   if constexpr (std::is_same_v<X, Tensor>) return c;
@@ -67,7 +67,7 @@ HWY_INLINE auto truth(V x) {
 }
 [[maybe_unused]] inline Tensor truth(const Tensor& x) { return is_bool(x.dtype()) ? x : x != 0; }
 
-// The least normal number, whose reciprocal does not overflow; 0 for halves, which have no gradient by this formula.
+// The least normal number, whose reciprocal does not overflow; 0 for halves, for which this formula has no gradient.
 template <class T>
 HWY_INLINE T least(Lane<T>) {
   return std::numeric_limits<T>::min();
@@ -111,8 +111,8 @@ HWY_INLINE V exponential_unit(V x, V alpha) {
   RILL_FORMULA_IMPL(name, kinds, 3, class X RILL_COMMA class Y RILL_COMMA class Z, \
                     (const X& x, const Y& y, const Z& z), __VA_ARGS__)
 
-// x f(x), where f(x) is e^x to the last bit far below 0: there it may be subnormal, with few bits left, where x f(x) is
-// not, so it is taken 37 further up, for e^-37 is a number that both formats nearly have, and scaled at the end.
+// x f(x), where f(x) is e^x up to rounding for large -x: f(x) may be subnormal there, with few bits left, although
+// x f(x) is not. So f is evaluated at x + 37, because both formats represent e^-37 well, and scaled at the end.
 template <class X, class F>
 HWY_INLINE X times_tail(const X& x, F f) {
   const auto low = x < number<X>(least_logarithm(x));
@@ -144,7 +144,7 @@ RILL_FORMULA(silu, cheap_floats, times_tail(x, Logistic()))
 RILL_FORMULA(mish, cheap_floats, times_tail(x, SoftStep()))
 RILL_FORMULA(log_sigmoid, cheap_floats, -SoftRamp()(X(-x)))
 
-// At both bounds the gradient is 0, as beyond them: that of minimum() is half.
+// At both bounds the gradient is 0, as beyond them: that of minimum() would be half.
 RILL_FORMULA(relu6, cheap_numbers, choose(x >= whole<X>(6), whole<X>(6), relu(x)))
 RILL_FORMULA(hard_tanh, cheap_floats,
              choose(x >= number<X>(1), number<X>(1), choose(x <= number<X>(-1), number<X>(-1), x)))
@@ -160,7 +160,7 @@ HWY_INLINE V gate(V x) {
 }
 [[maybe_unused]] inline Tensor gate(const Tensor& x) { return rill::hard_sigmoid(x); }
 RILL_FORMULA(hard_swish, cheap_floats, x* gate(x))
-// Far out by the small difference to 1, so that its derivatives, of any order, do not cancel there.
+// For large |x| by the small difference from 1, so that its derivatives, of any order, do not cancel there.
 template <class X>
 HWY_INLINE X soft_sign(const X& x) {
   const X a = abs(x), below = number<X>(1) + a;
@@ -172,7 +172,7 @@ RILL_FORMULA2(elu_unit, floats, exponential_unit(x, y))
 RILL_FORMULA2(celu, floats, choose(x > number<X>(0), x, exponential_unit(X(x / y), y)))
 RILL_FORMULA(selu, cheap_floats,
              number<X>(1.0507009873554804934) * exponential_unit(x, number<X>(1.6732632423543772848)))
-// pi or 0 by the sign's bit, as numpy and JAX: -0 points to the left.
+// pi or 0 by the sign bit, as in numpy and JAX: -0 points to the left.
 RILL_FORMULA(angle, cheap_floats,
              choose(isnan(x), x, number<X>(1.57079632679489661923) - copysign(number<X>(1.57079632679489661923), x)))
 RILL_FORMULA2(fmax, cheap_floats, choose(isnan(x), y, choose(isnan(y), x, larger(x, y))))
@@ -193,7 +193,7 @@ RILL_LOGICAL(logical_or, |)
 RILL_LOGICAL(logical_xor, ^)
 #undef RILL_LOGICAL
 
-// sqrt(x^2 + y^2), by the larger magnitude, so that squares neither overflow nor vanish.
+// sqrt(x^2 + y^2), scaled by the larger magnitude, so that squares neither overflow nor underflow.
 template <class X>
 HWY_INLINE X length(const X& x, const X& y) {
   const X size = fixed(larger(X(abs(x)), X(abs(y))));
@@ -206,7 +206,7 @@ HWY_INLINE X length(const X& x, const X& y) {
 }
 RILL_FORMULA2(hypot, cheap_floats, length(x, y))
 
-// A formula of tensors, for callers that are not compiled for a target and can inline nothing that is.
+// A formula of tensors, for callers that are not compiled for a target and so cannot inline code that is.
 template <class F>
 struct OfTensors {
   template <class... X>
@@ -239,7 +239,7 @@ Tensor run_loops(const cpu::ScalarLoops& loops, std::span<const Tensor* const> i
   });
 }
 
-// The loops' result for operands of one real dtype that nobody watches; else an undefined tensor.
+// The loops' result for unobserved operands of one real dtype; else an undefined tensor.
 Tensor run_formula(const cpu::ScalarLoops& loops, std::initializer_list<const Tensor*> operands, bool tests = false) {
   const std::span<const Tensor* const> in(operands.begin(), operands.size());
   if (!is_unobserved(in)) return Tensor();
@@ -256,7 +256,7 @@ Tensor loop_or_ops(const cpu::ScalarLoops& loops, const Tensor& x) {
   return y.defined() ? y : formulas::OfTensors<F>()(x);
 }
 
-// A function of floating numbers: integers become f32, and halves are computed in f32 and rounded once.
+// A function of floats: integers become f32, and halves are computed in f32 and rounded once.
 template <class F>
 Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x) {
   if (x.defined() && is_floating(x.dtype()))
@@ -264,7 +264,7 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x) {
   return in_float_blocks([&](const Tensor& f) { return loop_or_ops<F>(loops, f); }, x);
 }
 
-// The same with a constant: a loop of two operands, of which halves and f32 may stand beside each other.
+// The same with a constant: a loop of two operands, which may be a half and an f32.
 template <class F>
 Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant) {
   const Tensor* const operand[] = {&x};
@@ -311,7 +311,7 @@ Tensor angle(const Tensor& x, Where where) {
 }
 Tensor hard_tanh(const Tensor& x, Where where) {
   CallerScope caller(where);
-  // At its bounds, as beyond them, the gradient is 0: that of clip() is half.
+  // At its bounds, as beyond them, the gradient is 0: that of clip() would be half.
   const auto& loops = cpu::scalar_loops<"hard_tanh">;
   if (const Tensor y = run_formula(loops, {&x}); y.defined()) return y;
   return in_blocks(
@@ -331,7 +331,7 @@ Tensor elu(const Tensor& x, double alpha, Where where) {
 Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
-  // x / alpha is positive there, of which elu() is not the exponential.
+  // If alpha < 0, x / alpha is positive there, where elu() is not the exponential.
   if (alpha < 0)
     return in_float_blocks(
         [&](const Tensor& f) {
@@ -350,7 +350,7 @@ bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
   if (Dim size; is_open_size(bound, size)) return below == (size < 0);
   return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
 }
-// A C++ number that x's dtype holds, as that.
+// A C++ number converted to x's dtype.
 Tensor own_bound(const Tensor& x, const Tensor& bound) {
   if (!bound.spec().weak || bound.ndim() != 0 || overflows(bound, x.dtype()) ||
       promote(x.dtype(), false, bound.dtype(), true) != x.dtype())
@@ -384,7 +384,7 @@ RILL_LOGICAL(logical_xor)
 
 namespace {
 bool whole(const Tensor& x) { return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())); }
-// Both operands as one floating dtype, for functions that would else compute in integers first and wrap.
+// Both operands as one floating dtype, for functions that would otherwise compute in integers first and wrap around.
 std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, const Tensor& y, const Where& where) {
   CommonDtype common;
   common.add(x.spec());
@@ -397,7 +397,7 @@ std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, co
 }  // namespace
 
 Tensor fmax(const Tensor& x, const Tensor& y, Where where) {
-  if (whole(x) && whole(y)) return maximum(x, y, where);  // there is no NaN
+  if (whole(x) && whole(y)) return maximum(x, y, where);  // integers have no NaN
   CallerScope caller(where);
   if (const Tensor z = run_formula(cpu::scalar_loops<"fmax">, {&x, &y}); z.defined()) return z;
   return in_blocks(formulas::OfTensors<formulas::fmax_formula>(), x, y);

@@ -1,5 +1,5 @@
-// Gamma, Beta and binomial coefficients themselves, whose logarithms are in special_functions.cpp and
-// zeta_functions.cpp; and Lambert's W. The arithmetic is in devices/kernel/math/special/gamma_functions.h.
+// Gamma, Beta and binomial coefficients (their logarithms are in special_functions.cpp and zeta_functions.cpp), and
+// Lambert's W. The arithmetic is in devices/kernel/math/special/gamma_functions.h.
 #include "rill/devices/kernel/math/special/gamma_functions.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"
@@ -11,7 +11,7 @@ using namespace special;
 
 namespace {
 
-// 1 / (e^w (1 + w)): beyond 1 by e^w = x / w, for w in an exponent loses w's digits.
+// 1 / (e^w (1 + w)): for w > 1 by e^w = x / w, because rounding w loses digits of e^w.
 Tensor lambertw_slope(const Tensor& x, const Tensor& w) {
   const Tensor is_far = x > 1;
   return where(is_far, w / where(is_far, x, 1), exp(-where(is_far, 0, w))) / (1 + w);

@@ -1,4 +1,4 @@
-// Bits, shifts and common divisors. Laid out as unary.cpp.
+// Bits, shifts and common divisors. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,10 +15,10 @@ RILL_SCALAR2(bitwise_xor, ints | bools, V(x ^ y))
 RILL_SCALAR2(left_shift, ints, shift_left(x, y))
 RILL_SCALAR2(right_shift, ints, shift_right(x, y))
 
-// Divisors of a block of numbers at once, in loops that compilers vectorise. Stein's binary algorithm (1967), without
-// counting zeros: with k the lowest bit that is set in either number, both are multiples of k, and v an odd one. An
-// even u is halved; an odd one gives half its distance to v, and v the smaller of the two. Each step takes a bit from
-// either.
+// Greatest common divisors of a block of numbers, in loops that compilers vectorise. Stein's binary algorithm (1967),
+// without counting zeros: with k the lowest bit that is set in either number, both are multiples of k, and v / k is
+// odd. An even u / k is halved; an odd one gives half its distance to v, and v becomes the smaller of the two. Each
+// step removes a bit from one of them.
 constexpr size_t divisor_block = 64;
 template <class U>
 HWY_ATTR void divide_block(U* HWY_RESTRICT u, U* HWY_RESTRICT v) {
@@ -43,7 +43,7 @@ HWY_ATTR void divide_block(U* HWY_RESTRICT u, U* HWY_RESTRICT v) {
   }
 }
 
-// The least number of a signed dtype has a magnitude, as an unsigned number, and what does not fit wraps.
+// Unsigned, because the magnitude of the least signed number does not fit; results wrap around.
 template <class T, bool multiple>
 HWY_ATTR void divisor_loop(const cpu::Run& run) {
   using U = std::make_unsigned_t<T>;
@@ -114,7 +114,7 @@ RILL_COUNTED(
     .cpu = cpu::scalar_kernel<"left_shift">,
     .ref =
         [](const KernelArgs& args) {
-          // The width counts, so this one computes in the operands' own dtype.
+          // The width matters, so this is computed in the operands' own dtype.
           visit_dtype(args.output().dtype(), [&](auto zero) {
             using X = decltype(zero);
             if constexpr (std::is_integral_v<X> && !std::is_same_v<X, bool>)
@@ -139,7 +139,7 @@ RILL_COUNTED(right_shift,
 // --- Divisors --------------------------------------------------------------------------------------------------------
 
 namespace {
-// The least number of a signed dtype has a magnitude, as an unsigned number, and what does not fit wraps.
+// Unsigned, because the magnitude of the least signed number does not fit; results wrap around.
 template <class X>
 uint64_t magnitude(X x) {
   if constexpr (std::is_signed_v<X>) return x < 0 ? 0 - uint64_t(x) : uint64_t(x);

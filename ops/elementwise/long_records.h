@@ -23,7 +23,7 @@ struct Long {
   std::vector<Sample> (*samples)() = nullptr;
   double max_ulp = 4, norm_tolerance = 0;
   std::string_view no_gradient = "", no_finite_difference = "";
-  std::string_view tensorflow = "";  // its operator there
+  std::string_view tensorflow = "";  // its TensorFlow operator
 };
 
 // The record of F with `Inputs` operands, which long_loops<name> runs.
@@ -61,10 +61,10 @@ inline Tensor long_call(const Op& op, std::initializer_list<const Tensor*> in, c
   return apply1(op, {&t[0], &t[1], &t[2]}, {}, where);
 }
 
-// The derivative that `op` gives for a call's operands, which has no derivatives itself and says so where one is asked
-// for (incomplete_functions.cpp): without this, tapes would take it for a constant.
+// The derivative `op` at a call's operands; it has no derivatives itself, and throws if one is needed
+// (incomplete_functions.cpp): without this, tapes would treat it as a constant.
 Tensor derived_once(const Op& op, const VjpArgs& a);
-// The same of a derivative that reads `on`.
+// The same for a derivative that depends on `on`.
 Tensor derived_once(const Tensor& derivative, const Tensor& on);
 
 // polygamma(n, x) - polygamma(n, x + h), which keeps its digits for large x (zeta_functions.cpp).
@@ -77,7 +77,7 @@ inline Tensor share_of(const VjpArgs& a, int operand, const Callback<Tensor()>& 
 }
 
 // The record `fn`_op of F at one operand x, computed in Wide, whose derivative is an expression of x; `tensorflow`: its
-// operator there, or "".
+// TensorFlow operator, or "".
 #define RILL_LONG_UNARY(fn, F, Wide, text, derivative, sample_fn, tolerance, tensorflow_operator)                \
   extern const Op fn##_op;                                                                                       \
   const Op fn##_op(long_spec<#fn, F, 1, Wide>({.name = #fn,                                                      \

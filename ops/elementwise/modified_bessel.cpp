@@ -2,8 +2,8 @@
 //
 // For |x| <= 8, I0 = 1 + q P(q) and I1 = x/2 (1 + q P(q)) with q = (x/2)^2, whose coefficients are all positive;
 // beyond, sqrt(x) e^-x I is a polynomial in t = 16/x - 1. erfcx(x) (1 + 2x) is one in t = (x - k)/(x + k), as in
-// math_special.h. Interpolated at Chebyshev's points with sixty digits, to a relative error of 2^-56 and 2^-28. Laid
-// out as unary.cpp.
+// math_special.h. Interpolated at Chebyshev points with sixty digits, to a relative error of 2^-56 and 2^-28. The
+// layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -80,7 +80,8 @@ HWY_INLINE auto with_erfcx(F f) {
              -9.276382251e-2, 1.276978381);
 }
 
-// What f gives of the coefficients above, from the highest power down: a polynomial in t, or it and its derivative.
+// Evaluates the coefficients above, from the highest power down: a polynomial in t, or the polynomial and its
+// derivative.
 template <class V>
 struct Jet {
   V value, slope;
@@ -131,7 +132,7 @@ template <class V>
 HWY_INLINE V i1_far(V a) {
   return i1_tail(V(16) / a - V(1)) / sqrt(a);
 }
-// y e^a in two steps, the first of which does not overflow where the result does not.
+// y e^a in two factors, the first of which does not overflow unless the result does.
 template <class V>
 HWY_INLINE V grown(V y, V a) {
   const V e = exp(a * V(scalar_t<V>(0.5)));
@@ -163,7 +164,7 @@ template <class V>
 HWY_INLINE V erfcx(V x) {
   const V a = abs(x), near = clamp(a, V(0), V(scalar_t<V>(1e18))), k(scalar_t<V>(F64<V> ? 3.5 : 2));
   const V y = V(scalar_t<V>(0.5)) * with_erfcx<V>(PolynomialAt<V>{(near - k) / (near + k)}) / (a + V(scalar_t<V>(0.5)));
-  const V s = a * a, e = exp(s);  // e^(x^2) with what s was rounded by
+  const V s = a * a, e = exp(s);  // e^(x^2), corrected for the rounding error of s
   const V grown = fma(e, fma(a, a, -s), e) * V(2) - y;
   const V below = select(s >= V(scalar_t<V>(F64<V> ? 709.5 : 88.5)), V(kInfinity<V>), grown);
   return select(x < V(0), below, y);
@@ -185,7 +186,7 @@ HWY_INLINE V i1_slope(V x) {
   const V a = clamp(abs(x), V(0), V(10000));
   return select(a <= V(8), i0_near(a) - i1_over(a), grown(i0_far(a) - i1_far(a) / a, a));
 }
-// At 0, where it jumps, 0.
+// 0 at 0, where it jumps.
 template <class V>
 HWY_INLINE V i0e_slope(V x) {
   const V a = abs(x), far = slope_of_tail(with_i0_tail<V>(JetAt<V>{V(16) / a - V(1)}), a);
@@ -197,7 +198,7 @@ HWY_INLINE V i1e_slope(V x) {
   const V a = abs(x), far = slope_of_tail(with_i1_tail<V>(JetAt<V>{V(16) / a - V(1)}), a);
   return select(a <= V(8), exp(-a) * (i0_near(a) - i1_over(a) - i1_near(a)), far);
 }
-// Of y = P(t) / (1 + 2x) above 0, and 2 x y - 2 / sqrt(pi) below, where nothing cancels.
+// The derivative of y = P(t) / (1 + 2x) for x > 0, and 2 x y - 2 / sqrt(pi) for x < 0, where nothing cancels.
 template <class V>
 HWY_INLINE V erfcx_slope(V x) {
   const V a = abs(x), near = clamp(a, V(0), V(scalar_t<V>(1e18))), k(scalar_t<V>(F64<V> ? 3.5 : 2));
@@ -235,7 +236,7 @@ using namespace elementwise;
 
 namespace {
 
-// e^-a I_n(a) for a >= 0, n = 0 or 1: the power series (DLMF 10.25.2), and far out the asymptotic one (10.40.1).
+// e^-a I_n(a) for a >= 0, n = 0 or 1: the power series (DLMF 10.25.2), and for large a the asymptotic one (10.40.1).
 long double scaled_bessel_i(int n, long double a) {
   if (std::isnan(a)) return a;
   if (a <= 35) {
@@ -263,7 +264,7 @@ long double bessel_i1_slope(long double x) {
 
 }  // namespace
 
-// First derivatives, which are ops so that what cancels in them, or in theirs, is computed in another way.
+// First derivatives, which are ops so that they, and theirs, are computed by formulas that do not cancel.
 #define RILL_SLOPE(fn, reference, derivative, lo, hi, ulp)                                                  \
   extern const Op fn##_slope_op;                                                                            \
   const Op fn##_slope_op(spec_of({.name = #fn "_slope",                                                     \

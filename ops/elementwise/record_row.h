@@ -23,7 +23,7 @@ kernel::Rec<T> RowArgs::lane(int i) const {
 
 namespace HWY_NAMESPACE {
 
-// A row of a kernel that is recorded, for the programs of row_programs.h: all its numbers are lanes.
+// A row of a recorded kernel, for the programs of row_programs.h: all its numbers are lanes.
 template <class T>
 class RecordedRow {
  public:
@@ -36,14 +36,14 @@ class RecordedRow {
   V number(int i) const { return args_.lane<T>(i); }
   V count() const { return V(T(args_.n)); }
   V constant(double c) const { return V(T(c)); }
-  // In f64, as the eager row has it.
+  // In f64, as in the eager row.
   V log1p(V x, V y) const {
     using Wide = kernel::Rec<double>;
     const auto wide = [&](V v) { return Wide::of(args_.recorder.convert(v.id, DType::f64)); };
     return V::of(args_.recorder.convert(rill::HWY_NAMESPACE::log1p(wide(x) + wide(y)).id, dtype_of<T>()));
   }
   V max(V x) const { return reduce_top(x); }
-  V at_label(V x) const { return reduce_sum(select(is_label(), x, V(T(-0.0)))); }  // which changes no sum
+  V at_label(V x) const { return reduce_sum(select(is_label(), x, V(T(-0.0)))); }  // -0.0 changes no sum
 
   template <class F, class... X>
   V sum(F f, X... x) const {
@@ -95,9 +95,9 @@ class RecordedRow {
   const std::vector<int32_t>& results() const { return results_; }
 
  private:
-  // Whether the point is the one that operand 1, a number of each row, names.
+  // Whether the point is the one that operand 1, one number for each row, names.
   kernel::RecMask is_label() const {
-    using Whole = typename V::Int;  // as wide as the row's numbers, so that a vector holds as many
+    using Whole = typename V::Int;  // as wide as the row's numbers, so that a vector holds the same number of them
     auto whole = [&](int32_t v) { return Whole::of(args_.recorder.convert(v, dtype_of<typename Whole::Scalar>())); };
     const RowArgs::Point point = args_.point();
     return whole(point.counter) == whole(args_.in[1]) + Whole(typename Whole::Scalar(point.first));

@@ -1,4 +1,4 @@
-// where, and comparisons of whole tensors.
+// where, and comparisons of complete tensors.
 #include <fmt/format.h>
 
 #include "rill/devices/cpu/elementwise/elementwise.h"
@@ -96,7 +96,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions o, Where where) {
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   DType wide = is_complex(d) ? DType::c128 : DType::f64;  // so that tolerances mean the same for every dtype
   Tensor x = astype(a, wide), y = astype(b, wide);
-  const Tensor same = x == y;  // first, as it is what refuses shapes that do not broadcast
+  const Tensor same = x == y;  // first, because it rejects shapes that do not broadcast
   Tensor close =
       logical_or(same, logical_and(abs(x - y) <= o.atol + o.rtol * abs(y), logical_and(isfinite(x), isfinite(y))));
   return o.equal_nan ? logical_or(close, logical_and(isnan(x), isnan(y))) : close;

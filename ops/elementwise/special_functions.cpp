@@ -1,4 +1,4 @@
-// Sigmoid, the error function, the gamma function and related ones. Laid out as unary.cpp.
+// Sigmoid, the error function, the gamma function and related ones. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,7 +9,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// e^(-x^2), with what the square was rounded by.
+// e^(-x^2), corrected for the rounding error of the square.
 template <class V>
 HWY_INLINE V gauss(V x) {
   const V a = clamp(abs(x), V(0), V(scalar_t<V>(40)));
@@ -94,7 +94,7 @@ long double erfinv_reference(long double x) {
   return y;
 }
 // digamma near its positive root, root + d: the recurrence and the series of both (A&S 6.3.5, 6.3.18) are subtracted
-// term by term, so that no digits cancel. What the series leaves out is below 1e-17 d.
+// term by term, so that no digits cancel. The truncation error of the series is below 1e-17 d.
 long double digamma_beside_root(long double root, long double d) {
   constexpr int far = 1500;
   long double sum = 0;
@@ -120,8 +120,8 @@ long double digamma_reference(long double x) {
               i * (1 / 120.0L -
                    i * (1 / 252.0L - i * (1 / 240.0L - i * (1 / 132.0L - i * (691 / 32760.0L - i / 12.0L))))));
 }
-// The derivative of digamma by the same scheme on public functions (A&S 6.4.6, 6.4.12), for x > 0; reflected below,
-// where the sine has period 2 and its square 1.
+// The derivative of digamma by the same scheme on public functions (A&S 6.4.6, 6.4.12), for x > 0; by reflection for
+// x < 0, where the sine has period 2 and its square period 1.
 Tensor trigamma(const Tensor& x) {
   Tensor positive = x > 0, z = where(positive, x, 1 - x), sum = zeros_like(z);
   for (int i = 0; i < 8; ++i) sum = sum + square(1 / z), z = z + 1;
@@ -137,14 +137,14 @@ X sinc_reference(X x) {
   constexpr long double wide_pi = 3.14159265358979323846264338327950288L;
   if (x == X(0)) return 1;
   if constexpr (requires { x.imag(); }) {
-    const auto whole = std::nearbyint(x.real());  // beside which the sine keeps its digits
+    const auto whole = std::nearbyint(x.real());  // so that the sine keeps its digits
     return (std::fmod(whole, 2) != 0 ? -1.0L : 1.0L) * std::sin(wide_pi * (x - whole)) / (wide_pi * x);
   } else {
     return std::nearbyint(x) == x && !std::isinf(x) ? 0 : std::sin(wide_pi * std::remainder(x, 2)) / (wide_pi * x);
   }
 }
 // (cos(pi x) - sinc x) / x, near 0 as a series, the sum over k >= 1 of (-1)^k 2k z^(2k - 1) / (2k + 1)! in z = pi x: so
-// derivatives of every order are right there too.
+// derivatives of every order are accurate there too.
 Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
   const Tensor near = abs(x) < 0.25, z = pi * where(near, x, 0), q = square(z);
   constexpr int terms = 11;
@@ -154,7 +154,7 @@ Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
   const int last = real_of(x.dtype()) == f64 ? terms : 6;
   Tensor series = q * coefficient(last) + coefficient(last - 1);
   for (int k = last - 2; k >= 1; --k) series = q * series + coefficient(k);
-  // cos(pi x) by the distance to its zeros, less whole turns: pi is rounded, and x large.
+  // cos(pi x) by the distance to its zeros, reduced by full periods, because pi is rounded and x may be large.
   const Tensor cosine =
       is_complex(x.dtype()) ? cos(pi * x) : sin(pi * (0.5 - abs(x - stop_gradient(2 * round(0.5 * x)))));
   return where(near, pi * z * series, (cosine - y) / where(near, 1, x));

@@ -1,4 +1,4 @@
-// Trigonometric and hyperbolic functions and their inverses, laid out as unary.cpp.
+// Trigonometric and hyperbolic functions and their inverses. The layout of the file is that of unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -36,17 +36,17 @@ extern const Op tanh_derivative_op;  // arithmetic.cpp
 
 namespace {
 // 1 - x^2 as (1 - x) (1 + x), which does not cancel near 1, with the gradient of the square, -2 x: that of the product
-// is (1 - x) - (1 + x), which cancels near 0. What has that gradient is 0 also where the square would be infinite.
+// is (1 - x) - (1 + x), which cancels near 0. Where the square would be infinite, the gradient is 0.
 Tensor one_less_square(const Tensor& x) {
   const Tensor same = stop_gradient(x), zero = same - x;
   return stop_gradient((1 - x) * (1 + x)) + (zero * same + zero * x);
 }
-// 4 e / (1 + e)^2 with e = e^(-2 x), of x or -x, whichever has the smaller e.
+// 4 e / (1 + e)^2 with e = e^(-2 x), for x or -x, whichever has the smaller e.
 Tensor slope_of_complex_tanh(const Tensor& x) {
   const Tensor e = exp(-2 * where(real(x) < 0, -x, x));
   return 4 * e / square(1 + e);
 }
-// 1 / sqrt(x^2 + 1); of real numbers without the square, which may be infinite.
+// 1 / sqrt(x^2 + 1); for real numbers without the square, which may overflow.
 Tensor slope_of_asinh(const Tensor& x) {
   return is_complex(x.dtype()) ? rsqrt(x * x + 1) : reciprocal(hypot(x, ones_like(x)));
 }

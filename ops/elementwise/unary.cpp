@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// As minus() of scalar_loops-inl.h, but of a float 0 it is -0. By ~(x - 1), which gcc computes in bytes where x is one:
-// 0 - x it widens.
+// Like minus() of scalar_loops-inl.h, but for a float 0 it is -0. By ~(x - 1), which gcc computes in bytes if x is one:
+// 0 - x would be widened.
 template <class V>
 HWY_INLINE V negated(V x) {
   if constexpr (std::is_integral_v<V>) return V(~minus(x, V(1)));
@@ -22,7 +22,7 @@ HWY_INLINE V negated(V x) {
 RILL_SCALAR(negative, cheap_numbers, negated(x))
 RILL_SCALAR(square, cheap_numbers, times(x, x))
 RILL_SCALAR(abs, cheap_numbers, abs(x))
-RILL_SCALAR(sign, cheap_numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0 is 0
+RILL_SCALAR(sign, cheap_numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0: 0
 RILL_SCALAR(relu, cheap_numbers, relu(x))
 RILL_SCALAR(floor, cheap_floats, floor(x))
 RILL_SCALAR(ceil, cheap_floats, ceil(x))
@@ -74,7 +74,7 @@ extern const Op relu_grad_op;  // arithmetic.cpp
 #define NONE .saves_in = save_none
 
 namespace {
-// Integers wrap: computed unsigned.
+// Integers wrap around: computed unsigned.
 template <class X>
 X reference_negative(X x) {
   if constexpr (std::is_integral_v<X>) return X(0 - uint64_t(x));
@@ -99,7 +99,7 @@ RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype
 RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), decltype(x)(x ^ decltype(x)(-1)), NONE,
           nullptr, "integers", integer_unary_samples, "BitwiseNot", "Invert")
 
-// Rounding leaves integers as they are.
+// Rounding does not change integers.
 #define RILL_ROUNDING(fn, doc_text, reference, onnx_name, tf_name)                                    \
   extern const Op fn##_op;                                                                            \
   const Op fn##_op(spec_of({.name = #fn,                                                              \
@@ -154,14 +154,14 @@ RILL_TEST(isinf, "true where x is infinite", float_set | complex_set, analytic,
           (std::isinf(std::real(x)) || std::isinf(std::imag(x))), "IsInf", "IsInf")
 RILL_TEST(isfinite, "true where x is neither NaN nor infinite", float_set | complex_set, analytic,
           (std::isfinite(std::real(x)) && std::isfinite(std::imag(x))), "", "IsFinite")
-// Which sign a NaN has that arithmetic made depends on the processor and on the order of operands, so nobody gets to
-// see it: the ops that look at signs take every NaN for positive. Eager and traced code agree thereby.
+// The sign of a NaN that arithmetic produced depends on the processor and on the order of operands, so it is
+// hidden: the ops that test signs treat every NaN as positive. So eager and traced code agree.
 RILL_TEST(signbit, "true where the sign bit is set, -0.0 included; a NaN counts as positive", float_set, ref::floats,
           x == x && std::signbit(x), "", "")
 #undef RILL_TEST
 
 Tensor logical_not(const Tensor& x, Where where) { return unary(logical_not_op, x, false, where); }
-// Of whole numbers the answer is known.
+// For integers the answer is known.
 static Tensor test_number(const Op& op, const Tensor& x, bool of_integers, Where where) {
   if (x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype()))) return full_like(x, of_integers, {boolean}, where);
   return unary(op, x, true, where);
@@ -256,7 +256,7 @@ const Op square_op(spec_of({.name = "square",
                             .samples = SAMPLES(-300, 300),
                             .max_ulp = 0.5,
                             .exported = {"", "Square"}}));
-Tensor square(const Tensor& x, Where where) { return unary_counted(square_op, x, where); }
+Tensor square(const Tensor& x, Where where) { return unary_of_integers(square_op, x, where); }
 const Op sign_op(spec_of({.name = "sign",
                           .doc = "-1, 0 or 1; of -0 it is 0; NaN stays",
                           .dtypes = real_set,
@@ -270,7 +270,7 @@ const Op sign_op(spec_of({.name = "sign",
 Tensor sign(const Tensor& x, Where where) {
   if (!x.defined() || !is_complex(x.dtype())) return unary(sign_op, x, false, where);
   CallerScope caller(where);
-  // x / |x|, as numpy: 0 of 0, the direction of the one infinite part, NaN where both are infinite.
+  // x / |x|, as in numpy: 0 for 0, the direction of the only infinite part, NaN if both are infinite.
   const Tensor a = real(x), b = imag(x), size = abs(x), far = isinf(size);
   const Tensor divisor =
       rill::where(logical_and(isinf(a), isinf(b)), std::nan(""), rill::where(logical_or(far, size == 0), 1, size));
@@ -290,7 +290,7 @@ Tensor rad2deg(const Tensor& x, Where where) {
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
   if (approximate) return gelu(x, where);
-  // erfc keeps its digits far to the left, where 1 + erf has none.
+  // erfc keeps its digits for large -x, where 1 + erf has none.
   return in_float_blocks([](const Tensor& f) { return multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)); },
                          x);
 }

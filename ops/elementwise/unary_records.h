@@ -1,5 +1,5 @@
-// What the records of elementwise ops with one operand share: how an OpSpec is filled, and the shapes of record that
-// recur. For ops/*.cpp only; the file of a family includes it in its HWY_ONCE part.
+// What the records of elementwise ops with one operand share: how an OpSpec is filled, and common kinds of
+// records. For ops/*.cpp only; the file of a family includes it in its HWY_ONCE part.
 #pragma once
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/elementwise/elementwise_records.h"
@@ -7,7 +7,7 @@
 
 namespace rill::elementwise {
 
-// The fields that most records share; the rest is set by name.
+// The fields that most records share; others are set by name.
 struct Unary {
   std::string_view name, doc;
   DTypeSet dtypes;
@@ -36,8 +36,8 @@ inline OpSpec spec_of(const Unary& u) {
 inline constexpr DTypeSet analytic_set = float_set | complex_set;
 inline constexpr unsigned analytic = ref::floats | ref::complexes;
 
-// The cotangent times the conjugate of the derivative (conj() is the identity on reals); 0 where no cotangent arrives,
-// also where the derivative is infinite.
+// The cotangent times the conjugate of the derivative (conj() is the identity on reals); 0 if the cotangent is 0,
+// even if the derivative is infinite.
 inline Tensor chain(const VjpArgs& a, const Tensor& derivative) {
   return multiply_no_nan(conj(derivative), a.cotangent[0]);
 }

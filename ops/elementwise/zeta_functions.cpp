@@ -1,4 +1,4 @@
-// zeta and polygamma, log Beta, and what is composed of lgamma and log. The arithmetic is in
+// zeta and polygamma, log Beta, and functions composed of lgamma and log. The arithmetic is in
 // devices/kernel/math/special/zeta_functions.h.
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// Activations that are composed of public functions, those with slopes that are learnt or drawn, and softmax's
-// relatives. (Those without such a parameter are formulas, in elementwise/formulas.cpp.)
+// Activations that are composed of public functions, those with slopes that are learnt or drawn, and functions related
+// to softmax. (Those without such a parameter are formulas, in elementwise/formulas.cpp.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ namespace {
 Tensor small_shrink(const Tensor& x) {
   constexpr int terms = 10;
   const Tensor q = square(x);
-  double factorial = 1;  // of 2 k + 1
+  double factorial = 1;  // (2 k + 1)!
   double c[terms];
   for (int k = 1; k <= terms; ++k) factorial *= 2 * k * (2 * k + 1), c[k - 1] = 2 * k / factorial;
   Tensor sum = c[terms - 1];
@@ -117,7 +117,7 @@ Tensor squareplus(const Tensor& x, double b, Where where) {
   return in_float_blocks(
       [&](const Tensor& t) {
         if (b == 0) return relu(t);
-        // x + root cancels far below 0, where it is b / (root - x). (Of abs(x) the derivative at 0 would be 0.)
+        // x + root cancels for large -x, where it is b / (root - x). (The derivative of abs(x) at 0 would be 0.)
         const Tensor is_low = t < 0, sum = rill::where(is_low, -t, t) + sqrt(square(t) + b);
         return rill::where(is_low, (b / 2) / sum, sum / 2);
       },
@@ -146,18 +146,18 @@ Tensor softmin(const Tensor& x, Axis axis, Where where) {
   return softmax(-astype(x, to_floating(x.dtype())), axis, where);
 }
 
-// Those above a bound t, less t, where t makes them add up to 1. Which these are is found among the sorted ones, and
-// nothing is differentiated there.
+// The elements above a threshold t, minus t, where t makes them sum to 1. They are found among the sorted elements,
+// which are not differentiated.
 Tensor sparsemax(const Tensor& x, Axis axis_, Where where) {
   CallerScope caller(where);
   require_operand("sparsemax", x, where);
   const int64_t axis = normal_axis(axis_, x, "sparsemax", where);
-  const Tensor given = to_work(x), w = given - stop_gradient(max(given, {axis}, true));
+  const Tensor input = to_work(x), w = input - stop_gradient(max(input, {axis}, true));
   const Tensor down = -sort(-stop_gradient(w), axis);
   Shape along(size_t(x.ndim()), 1);
   along[size_t(axis)] = x.shape()[size_t(axis)];
-  const Tensor place = reshape(arange(1, x.shape()[size_t(axis)] + 1, 1, {w.dtype(), w.device()}), along);
-  const Tensor holds = place * down + 1 > cumsum(down, axis);
+  const Tensor rank = reshape(arange(1, x.shape()[size_t(axis)] + 1, 1, {w.dtype(), w.device()}), along);
+  const Tensor holds = rank * down + 1 > cumsum(down, axis);
   const Tensor least = min(rill::where(holds, down, std::numeric_limits<double>::infinity()), {axis}, true);
   const Tensor member = stop_gradient(w) >= least;
   const Tensor bound =

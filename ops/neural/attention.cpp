@@ -1,9 +1,8 @@
-// The records of attention and its gradient, for separate operands and for joined ones. Kernels are tiled; what is rare
-// (second order, the gradient of a mask) is composed of public functions and does store queries by keys: start at
-// Composed. The output beside the result, which the gradient needs, is the logarithm of each query's sum of
-// exponentials in two parts, [..., queries, 2]: the greatest score, and what it is above that. (From its rounded sum,
-// scores with an offset of a million would give probabilities with errors of 3 %.) Both are 0 where a query sees no
-// key.
+// The records of attention and its gradient, for separate operands and for joined ones. Kernels are tiled; rare cases
+// (second order, the gradient of a mask) are composed of public functions and do store queries by keys: start at
+// Composed. The second output, which the gradient needs, is the logarithm of each query's sum of exponentials
+// in two parts, [..., queries, 2]: the greatest score, and the rest. (With a single rounded number,
+// scores with an offset of a million would give probabilities with errors of 3 %.) Both are 0 for a query without keys.
 #include "rill/ops/attention.h"
 
 #include <fmt/format.h>
@@ -126,7 +125,7 @@ OutSpecs infer_self_attention_grad(const InferArgs& args) {
 
 // --- Composed of public functions ------------------------------------------------------------------------------------
 
-// The gradient's own terms, in f32 at least, with keys and values repeated for the heads that share them:
+// The terms of the gradient, in f32 at least, with keys and values repeated for the heads that share them:
 //   P = exp(scale q k^T + mask - log_sums)     D = P (g v^T - delta)
 //   dq = scale D k     dk = scale D^T q     dv = P^T g
 struct Composed {
@@ -178,13 +177,13 @@ Tensors attention_grad_vjp(const VjpArgs& args) {
   const DType wide = sum_dtype(args.in[0].dtype());
   const Tensor a = astype(args.cotangent[0], wide), b = x.repeated(astype(args.cotangent[1], wide)),
                c = x.repeated(astype(args.cotangent[2], wide));
-  auto turned = [](const Tensor& t) { return swapaxes(t, -1, -2); };
-  const Tensor to_d = (matmul(a, turned(x.k)) + matmul(x.q, turned(b))) * x.scale;
+  auto transposed = [](const Tensor& t) { return swapaxes(t, -1, -2); };
+  const Tensor to_d = (matmul(a, transposed(x.k)) + matmul(x.q, transposed(b))) * x.scale;
   const Tensor y = x.probability * to_d, d = x.probability * x.difference;
-  const Tensor w = y * x.difference + x.probability * matmul(x.g, turned(c));
+  const Tensor w = y * x.difference + x.probability * matmul(x.g, transposed(c));
   Tensors out{(matmul(w, x.k) + matmul(d, b)) * x.scale,
-              Composed::shared((matmul(turned(w), x.q) + matmul(turned(d), a)) * x.scale, x.key_shape),
-              Composed::shared(matmul(turned(y), x.g), x.value_shape),
+              Composed::shared((matmul(transposed(w), x.q) + matmul(transposed(d), a)) * x.scale, x.key_shape),
+              Composed::shared(matmul(transposed(y), x.g), x.value_shape),
               broadcast_to(-sum(w, Axes(-1), true), args.in[3].shape()),
               -sum(y, Axes(-1), true),
               matmul(y, x.v) + matmul(x.probability, c)};
@@ -194,9 +193,10 @@ Tensors attention_grad_vjp(const VjpArgs& args) {
   return out;
 }
 
-// The parts of log_sums are read as a sum, in all gradients: their cotangents are one number, and that is the sum's.
+// Gradients only use the sum of the parts of log_sums: its cotangent is that of either part.
 Tensor to_log_sum(const Tensor& to_parts) { return Composed::part(to_parts, 1); }
-// sum(g result) of each query; less what arrives at its log_sum, delta: the whole second half of softmax's gradient.
+// sum(g result) for each query; minus the cotangent of its log_sum, that is delta: the second half of softmax's
+// gradient.
 Tensor sum_of_products(const Tensor& g, const Tensor& result, DType wide) {
   return sum(astype(g, wide) * astype(result, wide), Axes(-1), true);
 }
@@ -221,7 +221,7 @@ Tensors attention_vjp(const VjpArgs& args) {
   return out;
 }
 
-// [..., tokens, heads, d] and [..., heads, tokens, d], either way.
+// Swaps the axes of [..., tokens, heads, d] and [..., heads, tokens, d].
 Tensor heads_swapped(const Tensor& t) { return swapaxes(t, -2, -3); }
 // Part 0, 1 or 2 of qkv, [..., heads, tokens, d].
 Tensor part_of(const Tensor& qkv, int64_t i) { return heads_swapped(squeeze(slice_axis(qkv, -3, i, i + 1), Axes(-3))); }
@@ -236,7 +236,7 @@ Tensor joined(const Tensor& q, const Tensor& k, const Tensor& v) {
   return stack({heads_swapped(q), heads_swapped(k), heads_swapped(v)}, -3);
 }
 
-// By way of attention_grad's rule.
+// By the rule of attention_grad.
 Tensors self_attention_grad_vjp(const VjpArgs& args) {
   const Tensor &x = args.in[0], &c = args.cotangent[0];
   const Tensor in[] = {part_of(x, 0), part_of(x, 1), part_of(x, 2), args.in[1], args.in[2], heads_swapped(args.in[3])};
@@ -261,12 +261,12 @@ std::vector<Sizes> sizes() {
           {{2, 3, 3}, {2, 0, 3}, {2, 0, 3}}};
 }
 Shape scores_shape(const Sizes& s) { return with_last(s.q, s.k[s.k.size() - 2]); }
-// Every third key hidden, and all keys from every fifth query.
+// Masks every third key, and all keys for every fifth query.
 Tensor hidden(const Shape& shape) {
-  std::vector<double> seen;
+  std::vector<double> is_visible;
   const int64_t keys = shape.back();
-  for (int64_t i = 0; i < shape.numel(); ++i) seen.push_back(i % keys % 3 != 1 && i / keys % 5 != 3);
-  return samples::values(seen, shape, DType::boolean);
+  for (int64_t i = 0; i < shape.numel(); ++i) is_visible.push_back(i % keys % 3 != 1 && i / keys % 5 != 3);
+  return samples::values(is_visible, shape, DType::boolean);
 }
 
 std::vector<Sample> with_masks(std::vector<Tensor> (*inputs)(const Sizes&)) {
@@ -421,7 +421,7 @@ Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& o, 
   if (x.ndim() < 2) fail("rotary", to_string(x.spec()) + " is not [..., tokens, d]", where);
   const int64_t d = int64_t(x.dim(-1)), n = o.size.value_or(d), half = n / 2;
   require_option(n >= 2 && n <= d && n % 2 == 0, "rotary", "size", n, fmt::format("even and at most {}", d), where);
-  // Angles in f64: of late positions, f32 would leave few digits.
+  // Angles in f64: for large positions, f32 would leave few digits.
   const Tensor rates = pow(tensor(o.base), arange(half, TensorOptions{.dtype = f64}) * (-2. / double(n)));
   const Tensor angles = expand_dims(positions.astype(f64), -1) * rates;
   const Tensor cosine = cos(angles).astype(x.dtype()), sine = sin(angles).astype(x.dtype());
@@ -429,8 +429,8 @@ Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& o, 
   const Tensor a = o.interleaved ? part(ellipsis, slice(0, none, 2)) : slice_axis(part, -1, 0, half);
   const Tensor b = o.interleaved ? part(ellipsis, slice(1, none, 2)) : slice_axis(part, -1, half, n);
   const Tensor re = a * cosine - b * sine, im = a * sine + b * cosine;
-  const Tensor turned = o.interleaved ? reshape(stack({re, im}, -1), part.shape()) : concat({re, im}, -1);
-  return n < d ? concat({turned, slice_axis(x, -1, n, d)}, -1) : turned;
+  const Tensor rotated = o.interleaved ? reshape(stack({re, im}, -1), part.shape()) : concat({re, im}, -1);
+  return n < d ? concat({rotated, slice_axis(x, -1, n, d)}, -1) : rotated;
 }
 
 Tensor alibi_bias(int64_t heads, Dim keys, Where where) {
@@ -438,7 +438,7 @@ Tensor alibi_bias(int64_t heads, Dim keys, Where where) {
   require_option(heads >= 1, "alibi_bias", "heads", heads, "1 or more", where);
   const int64_t power = int64_t(std::bit_floor(uint64_t(heads)));
   std::vector<float> slopes;
-  for (int64_t h = 0; h < heads; ++h)  // between those of twice as many heads, where the power of two is used up
+  for (int64_t h = 0; h < heads; ++h)  // when the powers of two are used up, those between for twice as many heads
     slopes.push_back(float(h < power ? std::exp2(-8. * double(h + 1) / double(power))
                                      : std::exp2(-4. * double(2 * (h - power) + 1) / double(power))));
   return reshape(tensor(slopes), {heads, 1, 1}) * iota({keys}).astype(f32);
@@ -451,11 +451,11 @@ Tensor relative_buckets(const Tensor& distance, int64_t buckets, int64_t max_dis
   require_option(near >= 1, "relative_buckets", "buckets", buckets, bidirectional ? "4 or more" : "2 or more", where);
   require_option(max_distance > near, "relative_buckets", "max_distance", max_distance,
                  fmt::format("more than {}", near), where);
-  const Tensor apart = bidirectional ? abs(distance) : maximum(negative(distance), 0);
-  const Tensor logs = log(maximum(apart, 1).astype(f32) / float(near)) /
+  const Tensor absolute = bidirectional ? abs(distance) : maximum(negative(distance), 0);
+  const Tensor logs = log(maximum(absolute, 1).astype(f32) / float(near)) /
                       float(std::log(double(max_distance) / double(near))) * float(n - near);
   const Tensor far = minimum(near + logs.astype(i64), n - 1);
-  const Tensor bucket = rill::where(less(apart, near), apart.astype(i64), far);
+  const Tensor bucket = rill::where(less(absolute, near), absolute.astype(i64), far);
   return bidirectional ? bucket + greater(distance, 0).astype(i64) * n : bucket;
 }
 

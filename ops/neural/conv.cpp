@@ -1,5 +1,6 @@
-// Convolution: the records of conv and of its two gradients, which are each other's, and the public functions.
-// The three are one trilinear form, sum x w g, asked for one of its factors: start at the vjps. Pooling is in pool.cpp.
+// Convolution: the records of conv and of its two gradients, which are each other's gradients, and the public
+// functions. The three are one trilinear form, sum x w g, differentiated by one of its factors: start at the vjps.
+// Pooling is in pool.cpp.
 #include "rill/ops/conv.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@
 namespace rill {
 namespace {
 
-// What infer knows once the parameters are seen to fit tensors with `ndim` axes.
+// Checks that the parameters match tensors with `ndim` axes.
 void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
   const size_t n = p.strides.size();
   if (n < 1 || n > 3) args.reject("there must be 1, 2 or 3 axes of space");
@@ -56,7 +57,7 @@ Shape activation(const ConvParams& p, Dim batch, Dim channels, const Dims& space
   return s;
 }
 
-// The axes of space of the result of a convolution of an input and kernel with these.
+// The spatial axes of the result of a convolution of an input and kernel with these.
 Dims out_space(const InferArgs& args, const ConvParams& p, const Dims& in, const Dims& kernel) {
   Dims out;
   for (size_t i = 0; i < in.size(); ++i) {
@@ -93,11 +94,11 @@ OutSpecs infer_conv(const InferArgs& args) {
   const ConvParams& p = args.attrs.as<ConvParams>();
   check_params(args, p, false);
   const Shape &x = args[0].shape, &w = args[1].shape;
-  const int64_t taken = multiply_sizes(weight_in(p, w).hint(), p.groups);  // a file may say any number of groups
-  if (channels(p, x).hint() != taken)
+  const int64_t expected = multiply_sizes(weight_in(p, w).hint(), p.groups);  // a file may contain any number of groups
+  if (channels(p, x).hint() != expected)
     args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}{}",
-                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), taken,
-                            layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, taken)));
+                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), expected,
+                            layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, expected)));
   check_out_groups(args, p, weight_out(p, w));
   return one(args, activation(p, x[0], weight_out(p, w), out_space(args, p, space_of(p, x), kernel_of(p, w))));
 }
@@ -179,13 +180,14 @@ Tensors vjp_grad_weight(const VjpArgs& args) {
 
 // --- Rules of vmap ---------------------------------------------------------------------------------------------------
 
-// A batch of inputs is a larger batch; where weights differ from row to row, each row is a group.
+// A batch of inputs is a larger batch; if weights differ between rows, each row is a group.
 
 size_t channel_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() + 1 : 1; }
 size_t weight_in_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() : 1; }
 size_t weight_out_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() + 1 : 0; }
 
-// The operands with the batch merged into these axes of theirs (-1: there is none), the result's split off again.
+// The call with the batch axes of the operands merged into these axes of theirs (-1: there is none), and the result's
+// split off again.
 Tensors merged_call(const BatchArgs& a, int64_t first, int64_t second, int64_t result, bool groups) {
   ConvParams p = a.attrs.as<ConvParams>();
   const Dim size = row_outputs(a)[0].shape[size_t(result)];
@@ -271,10 +273,10 @@ std::vector<Sample> samples_grad_weight() {
 
 // Of the three tensors of the form one is the convolution's result (or its cotangent) and one the weights: each element
 // of that result is a sum over the weights of its channel.
-enum Place { lhs, rhs, result };
-template <Place weights, Place convolved>
+enum Factor { lhs, rhs, result };
+template <Factor weights, Factor convolved>
 double flops_of_conv(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
-  const auto shape = [&](Place p) -> const Shape& { return p == result ? out.shape : in[size_t(p)]->shape; };
+  const auto shape = [&](Factor p) -> const Shape& { return p == result ? out.shape : in[size_t(p)]->shape; };
   const int64_t channels = weight_out(attrs.as<ConvParams>(), shape(weights));
   if (channels == 0) return 0;
   return 2.0 * double(shape(convolved).numel()) * double(shape(weights).numel()) / double(channels);
@@ -308,7 +310,7 @@ const Op conv_op({
     .tail_axes = tail_axes_of_conv,
     .flops = flops_of_conv<rhs, result>,
     .samples = samples_conv,
-    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .sum_tolerance = 8,  // a few hundred terms of one sign, summed in order
     .exported = {.onnx = "Conv", .tensorflow = "Conv2D"},
 });
 const Op conv_grad_input_op({
@@ -328,7 +330,7 @@ const Op conv_grad_input_op({
     .packs = true,
     .flops = flops_of_conv<rhs, lhs>,
     .samples = samples_grad_input,
-    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .sum_tolerance = 8,  // a few hundred terms of one sign, summed in order
     .exported = {.onnx = "ConvTranspose", .tensorflow = "Conv2DBackpropInput"},
 });
 const Op conv_grad_weight_op({
@@ -347,7 +349,7 @@ const Op conv_grad_weight_op({
     .ref = ref::conv_grad_weight,
     .flops = flops_of_conv<result, rhs>,
     .samples = samples_grad_weight,
-    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .sum_tolerance = 8,  // a few hundred terms of one sign, summed in order
     .exported = {.tensorflow = "Conv2DBackpropFilter"},
 });
 
@@ -424,10 +426,10 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
   p.layout = o.layout;
   const Dims in = space_of(p, x.shape()), kernel = kernel_of(p, w.shape());
   const Dims extra = for_each_axis(o.output_padding, n, 0, op, "output_padding", where);
-  // The sizes of the input of the convolution that this reverses.
+  // The input sizes of the convolution of which this is the transpose.
   if (o.padding.kind == SpacePadding::Kind::same) {
     for (size_t i = 0; i < n; ++i) p.sizes.push_back(multiply_sizes(in[i], p.strides[i]));
-    for (Dim size : p.sizes)  // of other sizes, rules of shapes say it
+    for (Dim size : p.sizes)  // for another number of sizes, infer rules throw
       if (size.hint() > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
     resolve_padding(o.padding, p.sizes, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
   } else {

@@ -1,7 +1,7 @@
-// Connectionist temporal classification, by the forward algorithm in log space (Graves et al., 2006, section 4.1): of
-// the labels with a blank before, between and behind them, alpha[s] is the log of the probability of all alignments of
-// the steps so far that end in place s. A step comes from the same place, the one before it, or, past a blank between
-// unequal labels, from the one before that.
+// Connectionist temporal classification, by the forward algorithm in log space (Graves et al., 2006, section 4.1): for
+// the labels with a blank before, between and after them, alpha[s] is the log of the probability of all alignments of
+// the steps so far that end at position s. A step comes from the same position, the one before it, or, skipping a blank
+// between unequal labels, from the one before that.
 #include <fmt/format.h>
 
 #include <limits>
@@ -18,7 +18,7 @@ namespace rill {
 namespace {
 
 constexpr std::string_view op = "ctc_loss";
-// Stands for log(0): finite, so that differences of two of them are not NaN, in gradients neither; and so large that no
+// Replaces log(0): finite, so that differences of two of them are not NaN, also in gradients; and so large that no
 // sum of log probabilities comes near.
 constexpr double never = -1e30;
 
@@ -50,8 +50,8 @@ void check(const Tensor& log_p, const Tensor& labels, const Tensor& input_length
   within(label_lengths, "label lengths", labels.shape()[1]);
 }
 
-// alpha moved by n places, with `never` before the first.
-Tensor moved(const Tensor& alpha, int64_t n) {
+// alpha shifted by n positions, with `never` before the first.
+Tensor shifted(const Tensor& alpha, int64_t n) {
   return slice_axis(pad(alpha, {{}, {n, 0}}, never), 1, 0, alpha.shape()[1]);
 }
 
@@ -62,30 +62,31 @@ Tensor ctc_loss(const Tensor& log_p, const Tensor& labels, const Tensor& input_l
   CallerScope caller(where);
   check(log_p, labels, input_lengths, label_lengths, o.blank, where);
   const Tensor x = maximum(to_work(log_p), never), numbers = astype(labels, DType::i64);
-  const Dim batch = labels.shape()[0], length = labels.shape()[1], places = 2 * length + 1;
+  const Dim batch = labels.shape()[0], length = labels.shape()[1], positions = 2 * length + 1;
   const TensorOptions integers{DType::i64, x.device()};
-  // The labels that count (others may be anything) with blanks around them, [batch, places].
+  // The valid labels (others may be anything) with blanks around them, [batch, positions].
   const Tensor counts = arange(length, integers) < expand_dims(astype(label_lengths, DType::i64), 1);
-  const Tensor known = rill::where(counts, from_front(numbers), o.blank),
+  const Tensor blank_filled = rill::where(counts, from_front(numbers), o.blank),
                gaps = full({batch, length, 1}, o.blank, integers);
-  const Tensor path = concat(
-      {reshape(concat({gaps, expand_dims(known, 2)}, 2), {batch, 2 * length}), full({batch, 1}, o.blank, integers)}, 1);
-  const Tensor before = slice_axis(pad(path, {{}, {2, 0}}, -1), 1, 0, places);
+  const Tensor path = concat({reshape(concat({gaps, expand_dims(blank_filled, 2)}, 2), {batch, 2 * length}),
+                              full({batch, 1}, o.blank, integers)},
+                             1);
+  const Tensor before = slice_axis(pad(path, {{}, {2, 0}}, -1), 1, 0, positions);
   const Tensor may_skip = (path != o.blank) & (path != before);
-  const auto seen = [&](int64_t t) { return take_along_axis(x(t), path, 1); };  // [batch, places]
+  const auto log_probability = [&](int64_t t) { return take_along_axis(x(t), path, 1); };  // [batch, positions]
   const Tensor steps = expand_dims(astype(input_lengths, DType::i64), 1);
 
   const Tensor none = full({}, never, {x.dtype(), x.device()});
-  Tensor alpha = rill::where(arange(places, integers) < 2, seen(0), none);
+  Tensor alpha = rill::where(arange(positions, integers) < 2, log_probability(0), none);
   for (int64_t t = 1; t < log_p.shape()[0]; ++t) {
-    const Tensor from = stack({alpha, moved(alpha, 1), rill::where(may_skip, moved(alpha, 2), none)});
-    alpha = rill::where(steps > t, maximum(logsumexp(from, 0) + seen(t), never), alpha);
+    const Tensor from = stack({alpha, shifted(alpha, 1), rill::where(may_skip, shifted(alpha, 2), none)});
+    alpha = rill::where(steps > t, maximum(logsumexp(from, 0) + log_probability(t), never), alpha);
   }
-  // The last step is in the last label or the blank behind it.
+  // The last step is at the last label or the blank after it.
   const Tensor last = expand_dims(2 * astype(label_lengths, DType::i64), 1);
   const Tensor at_blank = take_along_axis(alpha, last, 1), at_label = take_along_axis(alpha, maximum(last - 1, 0), 1);
   const Tensor total = logsumexp(concat({at_blank, rill::where(last > 0, at_label, none)}, 1), 1);
-  const Tensor nothing = steps == 0;  // fits no label, and of no labels surely
+  const Tensor nothing = steps == 0;  // matches no labels, and an empty sequence with certainty
   const Tensor impossible = total < 0.5 * never;
   const double otherwise = o.zero_infinity ? 0 : std::numeric_limits<double>::infinity();
   const Tensor loss = rill::where(impossible, otherwise, -total);

@@ -1,4 +1,4 @@
-// Normalisation over groups of channels and without a mean, and by neighbouring channels; composed of public functions.
+// Normalisation over groups of channels, without a mean, and over neighbouring channels; composed of public functions.
 // layer_norm and batch_norm have records, in norm.cpp.
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ Axes axes_from(int64_t first, int64_t ndim) {
   for (int64_t d = first; d < ndim; ++d) axes.push_back(d);
   return axes;
 }
-// x / sqrt(mean(x^2) + epsilon) in the dtype that x is worked in.
+// x / sqrt(mean(x^2) + epsilon) in the dtype of the computation.
 Tensor over_root_mean_square(const Tensor& x, const NormalizeOptions& options, const Where& where) {
   require_operand("rms_norm", x, where);
   require_not_negative("rms_norm", "epsilon", options.epsilon, where);
@@ -59,14 +59,14 @@ int64_t axis_of_channels(std::string_view op, const Tensor& x, Axis axis, const 
   return at;
 }
 
-// (x - mean) / sqrt(variance + epsilon) of each example and group, in the dtype that x is worked in.
+// (x - mean) / sqrt(variance + epsilon) for each example and group, in the dtype of the computation.
 Tensor normalised_groups(std::string_view op, const Tensor& x, int64_t groups, int64_t axis, double epsilon,
                          const Where& where) {
   require_not_negative(op, "epsilon", epsilon, where);
   const Dim channels = x.shape()[size_t(axis)];
   require_option(groups >= 1 && channels % std::max<int64_t>(groups, 1) == 0, op, "groups", groups,
                  fmt::format("1 or more, and divide the {} channels", channels), where);
-  Shape split = x.shape();  // [.., groups, channels of one, ..]
+  Shape split = x.shape();  // [.., groups, channels per group, ..]
   split[size_t(axis)] = groups;
   split.insert(size_t(axis) + 1, channels / groups);
   Axes over;
@@ -131,7 +131,7 @@ Tensor instance_norm(const Tensor& x, const NormalizeOptions& options, Where whe
   return from_work(normalised_groups("instance_norm", x, channels, axis, options.epsilon, where), x.dtype());
 }
 
-// --- By neighbouring channels ----------------------------------------------------------------------------------------
+// --- Over neighbouring channels --------------------------------------------------------------------------------------
 
 Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& o, Where where) {
   CallerScope caller(where);

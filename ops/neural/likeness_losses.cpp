@@ -1,4 +1,4 @@
-// Losses of rare classes, of overlap, of likeness; weights and reductions. See likeness_losses.h.
+// Losses for rare classes, of overlap, of similarity; weights and reductions. See likeness_losses.h.
 #include <cmath>
 
 #include "rill/ops/apply.h"
@@ -10,8 +10,8 @@ namespace rill {
 
 namespace {
 
-// worked(), of operands of one shape.
-Worked worked_alike(std::string_view op, const Tensor& prediction, const Tensor& target, const Where& where) {
+// worked(), for operands of one shape.
+Worked worked_same_shape(std::string_view op, const Tensor& prediction, const Tensor& target, const Where& where) {
   Worked w = worked(op, {&prediction, &target}, where);
   if (prediction.shape() != target.shape())
     fail(op,
@@ -26,7 +26,7 @@ void require_positive(std::string_view op, std::string_view option, double value
 }
 
 // (1 - q)^gamma, whose derivative at q = 1 is that of the formula.
-Tensor unsure(const Tensor& one_less_q, double gamma) {
+Tensor focal_factor(const Tensor& one_less_q, double gamma) {
   if (gamma == 0) return ones_like(one_less_q);
   return gamma == 1 ? one_less_q : gamma == 2 ? square(one_less_q) : power(one_less_q, gamma);
 }
@@ -43,7 +43,7 @@ Tensor of_unit_length(std::string_view op, const Tensor& x, const Where& where) 
 
 }  // namespace
 
-// --- Reduced, weighted, masked ---------------------------------------------------------------------------------------
+// --- Reduction, weights, masks ---------------------------------------------------------------------------------------
 
 Tensor reduce_loss(const Tensor& losses, Reduction reduction, const std::optional<Tensor>& weights, Where where) {
   CallerScope caller(where);
@@ -76,35 +76,35 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntr
     const Tensor spread = -sum(o.weights ? log_p * of_class : log_p, -1) / double(logits.dim(-1));
     loss = (1 - o.smoothing) * loss + o.smoothing * spread * astype(counts, log_p.dtype());
   }
-  loss = rill::where(counts, loss, 0);  // also where a logit that does not count is not finite
+  loss = rill::where(counts, loss, 0);  // also if a masked logit is not finite
   if (o.reduction == Reduction::none) return astype(loss, w.result);
   return astype(o.reduction == Reduction::sum ? sum(loss) : sum(loss) / sum(each), w.result);
 }
 
-// --- Of classes that are rare ----------------------------------------------------------------------------------------
+// --- For rare classes ------------------------------------------------------------------------------------------------
 
 Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& labels, const FocalOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("sigmoid_focal_loss", {&logits, &labels}, where);
   require_focal("sigmoid_focal_loss", o, where);
   const Tensor &x = w.in[0], &y = w.in[1], p = sigmoid(x);
-  Tensor loss = sigmoid_cross_entropy(x, y) * unsure(p * (1 - y) + sigmoid(-x) * y, o.gamma);
+  Tensor loss = sigmoid_cross_entropy(x, y) * focal_factor(p * (1 - y) + sigmoid(-x) * y, o.gamma);
   if (o.alpha) loss = loss * (*o.alpha * y + (1 - *o.alpha) * (1 - y));
   return astype(loss, w.result);
 }
 
 Tensor softmax_focal_loss(const Tensor& logits, const Tensor& labels, const FocalOptions& o, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("softmax_focal_loss", logits, labels, where);
+  const Worked w = worked_same_shape("softmax_focal_loss", logits, labels, where);
   require_focal("softmax_focal_loss", o, where);
   const Tensor log_p = log_softmax(w.in[0]);
-  const Tensor terms = multiply_no_nan(log_p * unsure(-expm1(log_p), o.gamma), w.in[1]);
+  const Tensor terms = multiply_no_nan(log_p * focal_factor(-expm1(log_p), o.gamma), w.in[1]);
   return astype(sum(terms, -1) * -o.alpha.value_or(1), w.result);
 }
 
 Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOptions& o, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("dice_loss", prediction, target, where);
+  const Worked w = worked_same_shape("dice_loss", prediction, target, where);
   require_not_negative("dice_loss", "smooth", o.smooth, where);
   const auto total = [&](const Tensor& x) { return sum(x, {.axis = o.axis}); };
   const Tensor both = 2 * total(w.in[0] * w.in[1]) + o.smooth;
@@ -114,7 +114,7 @@ Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOp
 Tensor tversky_loss(const Tensor& prediction, const Tensor& target, double alpha, double beta, const OverlapOptions& o,
                     Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("tversky_loss", prediction, target, where);
+  const Worked w = worked_same_shape("tversky_loss", prediction, target, where);
   require_not_negative("tversky_loss", "smooth", o.smooth, where);
   require_not_negative("tversky_loss", "alpha", alpha, where);
   require_not_negative("tversky_loss", "beta", beta, where);
@@ -131,25 +131,25 @@ Tensor squared_hinge_loss(const Tensor& prediction, const Tensor& labels, Where 
 
 Tensor categorical_hinge_loss(const Tensor& x, const Tensor& labels, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("categorical_hinge_loss", x, labels, where);
+  const Worked w = worked_same_shape("categorical_hinge_loss", x, labels, where);
   const Tensor right = sum(w.in[1] * w.in[0], -1), wrong = max((1 - w.in[1]) * w.in[0], -1);
   return astype(relu(1 + wrong - right), w.result);
 }
 
-// --- Of regression ---------------------------------------------------------------------------------------------------
+// --- For regression --------------------------------------------------------------------------------------------------
 
 Tensor log_cosh_loss(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("log_cosh_loss", prediction, target, where);
-  // cosh(e) is 1 + 2 sinh(e / 2)^2, and about exp(|e|) / 2 where that is large.
-  const Tensor error = w.in[0] - w.in[1], size = abs(error), is_small = size < 1;
+  const Worked w = worked_same_shape("log_cosh_loss", prediction, target, where);
+  // cosh(e) is 1 + 2 sinh(e / 2)^2, and about exp(|e|) / 2 if that is large.
+  const Tensor error = w.in[0] - w.in[1], magnitude = abs(error), is_small = magnitude < 1;
   const Tensor near = log1p(2 * square(sinh(rill::where(is_small, error, 0) / 2)));
-  return astype(rill::where(is_small, near, size + log1p(0.5 * expm1(-2 * size))), w.result);
+  return astype(rill::where(is_small, near, magnitude + log1p(0.5 * expm1(-2 * magnitude))), w.result);
 }
 
 Tensor quantile_loss(const Tensor& prediction, const Tensor& target, double q, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("quantile_loss", prediction, target, where);
+  const Worked w = worked_same_shape("quantile_loss", prediction, target, where);
   require_option(q > 0 && q < 1, "quantile_loss", "q", q, "in (0, 1)", where);
   const Tensor error = w.in[1] - w.in[0];
   return astype(maximum(q * error, (q - 1) * error), w.result);
@@ -157,17 +157,17 @@ Tensor quantile_loss(const Tensor& prediction, const Tensor& target, double q, W
 
 Tensor percentage_error(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("percentage_error", prediction, target, where);
+  const Worked w = worked_same_shape("percentage_error", prediction, target, where);
   return astype(100 * abs((w.in[1] - w.in[0]) / maximum(abs(w.in[1]), 1e-7)), w.result);
 }
 
 Tensor squared_log_error(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("squared_log_error", prediction, target, where);
+  const Worked w = worked_same_shape("squared_log_error", prediction, target, where);
   return astype(square(log1p(maximum(w.in[0], 0.0)) - log1p(maximum(w.in[1], 0.0))), w.result);
 }
 
-// --- Of likeness, of distributions -----------------------------------------------------------------------------------
+// --- Of similarity, of distributions ---------------------------------------------------------------------------------
 
 Tensor cosine_distance(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   CallerScope caller(where);
@@ -176,7 +176,7 @@ Tensor cosine_distance(const Tensor& a, const Tensor& b, Axis axis, Where where)
 
 Tensor contrastive_loss(const Tensor& distance, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("contrastive_loss", distance, labels, where);
+  const Worked w = worked_same_shape("contrastive_loss", distance, labels, where);
   require_positive("contrastive_loss", "margin", margin, where);
   const Tensor &d = w.in[0], &y = w.in[1];
   return astype(y * square(d) + (1 - y) * square(relu(margin - d)), w.result);
@@ -198,7 +198,7 @@ Tensor info_nce_loss(const Tensor& queries, const Tensor& keys, double temperatu
 
 Tensor nt_xent_loss(const Tensor& a, const Tensor& b, double temperature, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("nt_xent_loss", a, b, where);
+  const Worked w = worked_same_shape("nt_xent_loss", a, b, where);
   require_positive("nt_xent_loss", "temperature", temperature, where);
   const Tensor x = of_unit_length("nt_xent_loss", w.in[0], where), y = of_unit_length("nt_xent_loss", w.in[1], where);
   const Tensor both = concat({x, y}), logits = matmul(both, both.T()) / temperature;
@@ -210,13 +210,13 @@ Tensor nt_xent_loss(const Tensor& a, const Tensor& b, double temperature, Where 
 
 Tensor kl_divergence_of_logs(const Tensor& log_p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("kl_divergence_of_logs", log_p, log_q, where);
+  const Worked w = worked_same_shape("kl_divergence_of_logs", log_p, log_q, where);
   return astype(sum(multiply_no_nan(w.in[0] - w.in[1], exp(w.in[0])), -1), w.result);
 }
 
 Tensor symmetric_kl_divergence(const Tensor& log_p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
-  const Worked w = worked_alike("symmetric_kl_divergence", log_p, log_q, where);
+  const Worked w = worked_same_shape("symmetric_kl_divergence", log_p, log_q, where);
   const Tensor difference = w.in[0] - w.in[1];
   return astype(sum(multiply_no_nan(difference, exp(w.in[0]) - exp(w.in[1])), -1), w.result);
 }

@@ -1,4 +1,4 @@
-// What losses ask of their operands, and the dtype that they are computed in.
+// Checks of the operands of losses, and the dtype in which losses are computed.
 #pragma once
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace rill {
 
-// The operands as the floating dtype in which the loss is computed, and the dtype that it is rounded to.
+// The operands as the floating dtype in which the loss is computed, and the dtype to which it is rounded.
 struct Worked {
   std::vector<Tensor> in;
   DType result;
@@ -26,20 +26,20 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
   return w;
 }
 
-// Of `scores` [..., classes] and integers `labels` [...]: throws where they are something else.
+// For `scores` [..., classes] and integers `labels` [...]: throws unless the operands are such.
 inline void require_labels(std::string_view op, const Tensor& scores, const Tensor& labels, bool one_each,
                            const Where& where) {
   require_operand(op, scores, where);
   require_operand(op, labels, where);
-  // Written where something is wrong alone: a size that is printed is looked at, and a trace is for that size then.
+  // Called only for an error: printing an open size specialises a trace to it.
   const auto operands = [&] {
     return fmt::format(". operands: {}, {}", to_string(scores.spec()), to_string(labels.spec()));
   };
   if (scores.ndim() < 1) fail(op, "there is no axis of classes" + operands(), where);
   if (!is_integer(labels.dtype())) fail(op, "labels must be integers, the numbers of classes" + operands(), where);
-  const Shape wanted(scores.shape().begin(), scores.shape().end() - (one_each ? 1 : 0));
-  if (labels.shape() != wanted)
-    fail(op, fmt::format("labels must be of shape {}{}", to_string(wanted), operands()), where);
+  const Shape label_shape(scores.shape().begin(), scores.shape().end() - (one_each ? 1 : 0));
+  if (labels.shape() != label_shape)
+    fail(op, fmt::format("labels must be of shape {}{}", to_string(label_shape), operands()), where);
 }
 inline void require_class_weights(std::string_view op, const std::optional<Tensor>& weights, const Tensor& scores,
                                   const Where& where) {
@@ -49,11 +49,11 @@ inline void require_class_weights(std::string_view op, const std::optional<Tenso
                      to_string(weights->shape()), scores.shape().back()),
          where);
 }
-// Labels, of which those below 0 do not count from the last class; a number is where the scores are.
+// Labels, where negative ones count from the last class; a C++ number is on the scores' device.
 inline Tensor unwrapped(const Tensor& labels, const Tensor& scores) {
   return from_front(number_beside(labels, scores));
 }
-// x[..., label] of each example.
+// x[..., label] for each example.
 inline Tensor chosen(const Tensor& x, const Tensor& labels) {
   return squeeze(take_along_axis(x, expand_dims(labels, -1), -1), -1);
 }

@@ -1,7 +1,7 @@
-// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes three numbers a
-// row, the loss and lse = log(sum(exp(logits))) in two parts, the largest logit and what lse is above it; backward
-// makes the probabilities again from them. (From the rounded lse, logits with an offset of a million would give
-// probabilities with errors of 3 %.) The rest is composed.
+// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes three numbers for
+// each row, the loss and lse = log(sum(exp(logits))) in two parts, the largest logit and the rest; backward
+// recomputes the probabilities from them. (From a single rounded lse, logits with an offset of a million would give
+// probabilities with errors of 3 %.) The others are composed.
 #include <fmt/format.h>
 
 #include "rill/devices/params/nn_params.h"
@@ -21,7 +21,7 @@ namespace {
 
 Shape without_last(const Shape& s) { return Shape(s.begin(), s.end() - 1); }
 
-// Checks logits and labels; the spec of a number a row.
+// Checks logits and labels; returns the spec of one number for each row.
 Spec infer_row(const InferArgs& args, bool sparse) {
   if (args[0].shape.empty()) args.reject("logits have no axis of classes");
   Spec row = args[0];
@@ -68,9 +68,11 @@ Tensor row_sum(const Tensor& t) { return sum(t, -1); }
 extern const Op dense_grad_op, sparse_grad_op;
 
 // log p = x - lse, with lse in two parts.
-Tensor log_share(const Tensor& x, const Tensor& top, const Tensor& rest) { return (x - column(top)) - column(rest); }
+Tensor log_probability(const Tensor& x, const Tensor& top, const Tensor& rest) {
+  return (x - column(top)) - column(rest);
+}
 
-// The parts of lse are read as a sum, in the gradients below: their cotangents are one number, and that is lse's.
+// The gradients below only use the sum of the parts of lse: its cotangent is that of either part.
 template <const Op& grad_op>
 Tensor to_logits(const VjpArgs& a) {
   return apply1(grad_op, {&a.in[0], &a.in[1], &a.out[1], &a.out[2], &a.cotangent[0], &a.cotangent[2]}, a.attrs,
@@ -78,23 +80,23 @@ Tensor to_logits(const VjpArgs& a) {
 }
 Tensors dense_vjp(const VjpArgs& a) {
   Tensor to_labels;
-  if (a.needs(1)) to_labels = multiply_no_nan(-log_share(a.in[0], a.out[1], a.out[2]), column(a.cotangent[0]));
+  if (a.needs(1)) to_labels = multiply_no_nan(-log_probability(a.in[0], a.out[1], a.out[2]), column(a.cotangent[0]));
   return {to_logits<dense_grad_op>(a), to_labels};
 }
 Tensors sparse_vjp(const VjpArgs& a) { return {to_logits<sparse_grad_op>(a), Tensor()}; }
 
-// Of dx = (g sum(labels) + l) p - g labels, where p = exp(x - lse) and l is the cotangent of lse.
+// The rule of dx = (g sum(labels) + l) p - g labels, where p = exp(x - lse) and l is the cotangent of lse.
 Tensors dense_grad_vjp(const VjpArgs& a) {
   const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
-  const Tensor mass = row_sum(labels), cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c);
+  const Tensor mass = row_sum(labels), cp = multiply_no_nan(exp(log_probability(x, a.in[2], a.in[3])), c);
   const Tensor cp_sum = row_sum(cp), to_x = multiply_no_nan(cp, column(g * mass + l)), to_lse = -row_sum(to_x);
   return {to_x, column(g) * (column(cp_sum) - c), to_lse, to_lse, mass * cp_sum - row_sum(c * labels), cp_sum};
 }
 
-// Of dx = (g + l) p - g onehot(labels).
+// The rule of dx = (g + l) p - g onehot(labels).
 Tensors sparse_grad_vjp(const VjpArgs& a) {
   const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
-  const Tensor cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c), cp_sum = row_sum(cp);
+  const Tensor cp = multiply_no_nan(exp(log_probability(x, a.in[2], a.in[3])), c), cp_sum = row_sum(cp);
   const Tensor to_x = multiply_no_nan(cp, column(g + l)), to_lse = -row_sum(to_x);
   const Tensor chosen = squeeze(take_along_axis(c, column(labels), -1), -1);
   return {to_x, Tensor(), to_lse, to_lse, cp_sum - chosen, cp_sum};
@@ -128,7 +130,7 @@ std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
 
 // --- Records ---------------------------------------------------------------------------------------------------------
 
-// What the four have in common.
+// What the four records share.
 OpSpec loss(OpSpec s) {
   s.dtypes = one_of({DType::f32, DType::f64});
   s.wants_contiguous = true;
@@ -210,14 +212,14 @@ const Op sparse_grad_op(loss({
     .samples = [] { return with_cotangents(sparse_samples()); },
 }));
 
-// The dtype that a loss is computed in: f64 stays, all else takes f32.
+// The dtype in which a loss is computed: f64 for f64, f32 for all others.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// What was computed of halves, rounded to them.
+// A result that was computed for halves, rounded to them.
 Tensor rounded(const Tensor& y, DType result) { return is_floating(result) ? astype(y, result) : y; }
 
 // prediction - target, in the dtype in which losses are computed. Throws unless their shapes are equal: broadcasting
-// {n} against {n, 1} is the classic way to train on n * n errors unawares.
+// {n} against {n, 1} is the classic way to train on n * n errors by mistake.
 Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view op, const Where& where) {
   require_operand(op, prediction, where);
   require_operand(op, target, where);
@@ -248,8 +250,8 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, 
   return astype(apply(sparse_op, {&x, &labels}, {}, where)[0], to_floating(logits.dtype()), where);
 }
 
-// |x| (1 - y or y) + log(1 + exp(-|x|)): both terms are positive, so that nothing cancels, in the gradient with respect
-// to the labels, -x, neither; and both branches are smooth at 0, so that the gradient there is right as well.
+// |x| (1 - y or y) + log(1 + exp(-|x|)): both terms are positive, so that nothing cancels, also in the gradient with
+// respect to the labels, -x; and both branches are smooth at 0, so that the gradient there is accurate as well.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
   CallerScope caller(where);
   require_operand("sigmoid_cross_entropy", logits, where);
@@ -257,8 +259,8 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   for (const Tensor* t : {&logits, &labels}) reject_float8("sigmoid_cross_entropy", *t, where);
   const auto [result, work] = floating_dtypes(logits);
   const Tensor x = astype(logits, work), y = astype(labels, work);
-  const Tensor positive = x > 0, size = rill::where(positive, x, -x);
-  return rounded(multiply_no_nan(size, rill::where(positive, 1 - y, y)) + softplus(-size), result);
+  const Tensor positive = x > 0, magnitude = rill::where(positive, x, -x);
+  return rounded(multiply_no_nan(magnitude, rill::where(positive, 1 - y, y)) + softplus(-magnitude), result);
 }
 
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where) {
@@ -276,7 +278,7 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
   CallerScope caller(where);
   if (!(delta > 0)) fail("huber_loss", fmt::format("delta is {} but must be positive", delta), where);
-  // Of abs(error) the second derivative would be 0 where there is no error.
+  // The second derivative of abs(error) would be 0 where the error is 0.
   const Tensor error = error_of(prediction, target, "huber_loss", where), inside = clip(error, -delta, delta);
   return rounded(inside * (error - 0.5 * inside), floating_dtypes(prediction, target).result);
 }

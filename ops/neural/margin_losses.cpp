@@ -1,4 +1,4 @@
-// Losses of regression, of classes and of likeness, composed of public functions; see losses.h.
+// Losses of regression, of classes and of similarity, composed of public functions; see losses.h.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -16,12 +16,12 @@ namespace rill {
 
 namespace {
 
-// `near` where the label is 1, `far` elsewhere, which is where it is -1.
+// `near` if the label is 1, `far` otherwise, that is, if it is -1.
 Tensor by_label(const Tensor& labels, const Tensor& near, const Tensor& far) { return where(labels > 0, near, far); }
 
 }  // namespace
 
-// --- Of regression ---------------------------------------------------------------------------------------------------
+// --- For regression --------------------------------------------------------------------------------------------------
 
 Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target, double beta, Where where) {
   CallerScope caller(where);
@@ -34,7 +34,7 @@ Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target, double bet
          where);
   const Tensor error = w.in[0] - w.in[1];
   if (beta == 0) return astype(abs(error), w.result);
-  const Tensor inside = clip(error, -beta, beta);  // of abs(error) the second derivative at 0 would be 0
+  const Tensor inside = clip(error, -beta, beta);  // the second derivative of abs(error) at 0 would be 0
   return astype(inside * (error - 0.5 * inside) / beta, w.result);
 }
 
@@ -61,13 +61,13 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
   return astype(loss, w.result);
 }
 
-// --- Of classes ------------------------------------------------------------------------------------------------------
+// --- For classes -----------------------------------------------------------------------------------------------------
 
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("binary_cross_entropy", {&p, &labels}, where);
   const Tensor &x = w.in[0], &y = w.in[1];
-  // Below 1e-12 the slope stays what it is there, as torch has it: a wrong answer that is certain must still learn.
+  // Below 1e-12 the slope is constant, as in torch: a wrong prediction with certainty must still be able to learn.
   const auto bounded = [](const Tensor& q, const Tensor& logarithm) {
     constexpr double least = 1e-12;
     const Tensor far = q < least, moved = (q - stop_gradient(q)) / least;
@@ -135,7 +135,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
   return astype(mean(weights ? cost * astype(*weights, cost.dtype()) : cost, -1), w.result);
 }
 
-// --- Of likeness -----------------------------------------------------------------------------------------------------
+// --- Of similarity ---------------------------------------------------------------------------------------------------
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);

@@ -30,9 +30,9 @@ namespace {
 void require_rate(std::string_view op, double rate, const Where& where) {
   require_option(rate >= 0 && rate <= 1, op, "rate", rate, "between 0 and 1", where);
 }
-// What is left of elements is scaled by this. At a rate of 1 nothing is left.
+// The remaining elements are multiplied by this. At a rate of 1 none remain.
 double scale_of_kept(double rate) { return rate < 1 ? 1 / (1 - rate) : 1; }
-// Where an element of `shape` stays: where 32 random bits, as a whole number, are not below rate * 2^32.
+// Whether an element of `shape` stays: if 32 random bits, as an integer, are not below rate * 2^32.
 Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Key>& key, Device device) {
   if (rate == 1) return zeros(shape, {DType::boolean, device});
   const Tensor bits = random::bits(shape, {.key = key, .device = device});
@@ -73,7 +73,7 @@ Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options
   require_rate("alpha_dropout", rate, where);
   if (!options.training || rate == 0) return astype(x, to_floating(x.dtype()));
   if (rate == 1) return dropout(x, rate, options, where);
-  constexpr double lowest = -1.7580993408473766;  // what selu tends to
+  constexpr double lowest = -1.7580993408473766;  // the limit of selu
   const double kept = 1 - rate, scale = 1 / std::sqrt(kept * (1 + rate * lowest * lowest)),
                shift = -scale * lowest * rate;
   const Tensor w = to_work(x), stays = draw_kept(x.shape(), rate, options.key, x.device());
@@ -86,10 +86,10 @@ Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, W
     fail("one_hot", "indices are " + std::string(name(indices.dtype())) + " but must be integers", where);
   if (depth < 0) fail("one_hot", "depth is " + std::to_string(int64_t(depth)) + " but must not be negative", where);
   const int64_t axis = normal_axis(options.axis, indices.ndim() + 1, "one_hot", where);
-  Shape places(size_t(indices.ndim() + 1), 1);
-  places[size_t(axis)] = depth;
+  Shape shape(size_t(indices.ndim() + 1), 1);
+  shape[size_t(axis)] = depth;
   const Tensor numbers = arange(depth, {.device = indices.device()});
-  const Tensor hit = expand_dims(astype(indices, DType::i64), Axes(axis)) == reshape(numbers, places);
+  const Tensor hit = expand_dims(astype(indices, DType::i64), Axes(axis)) == reshape(numbers, shape);
   require_dtype("one_hot", options.dtype, where);
   const auto check = [&](std::string_view option, double v) {
     const bool uncut = !is_integer(options.dtype) || v == std::trunc(v);
@@ -107,15 +107,15 @@ Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where) {
   return take(table, ids, 0);
 }
 
-// --- Gradients that are too long -------------------------------------------------------------------------------------
+// --- Gradient clipping -----------------------------------------------------------------------------------------------
 
 namespace {
 void check_max_norm(std::string_view op, double max_norm, const Where& where) {
   require_option(max_norm >= 0, op, "max_norm", max_norm, "0 or more", where);
 }
-// What vectors are multiplied by so that their norm is at most max_norm.
+// The factors by which vectors are multiplied so that their norm is at most max_norm.
 struct Shrinking {
-  Tensor within, factor;  // within: 1, or what brings a norm that overflows into range; undefined where none does
+  Tensor within, factor;  // within: 1, or brings an overflowing norm into range; may be undefined
   Tensor operator()(const Tensor& w) const {
     const Tensor near = within.defined() ? w * astype(within, w.dtype()) : w;
     return near * astype(factor, w.dtype());
@@ -129,15 +129,17 @@ Shrinking shrinking(const Tensor& length, double max_norm, F&& norm_of) {
   const double most = length.dtype() == DType::f64 ? DBL_MAX : FLT_MAX;
   const double limit = std::min(max_norm, most);
   if (std::isinf(max_norm)) return {{}, ones_like(length)};
-  // Eagerly the norm can be looked at: where it does not overflow, the rest gives the same bits, and gradients, which
-  // it adds up in another order, are nobody's where no tape knows it.
+  // Eagerly the norm can be tested: if it does not overflow, the other computation gives the same bits, and its
+  // gradients, which are summed in another order, are not needed without a tape.
   const Tensor beyond = isinf(stop_gradient(length));
   const auto& tapes = listeners().tapes;
-  const bool known = std::any_of(tapes.begin(), tapes.end(), [&](TapeListener* t) { return t->watches(length); });
-  if (executing_eagerly() && !known && !any(beyond).item<bool>()) return {{}, limit / maximum(length, limit)};
+  const bool is_watched = std::any_of(tapes.begin(), tapes.end(), [&](TapeListener* t) { return t->watches(length); });
+  if (executing_eagerly() && !is_watched && !any(beyond).item<bool>()) return {{}, limit / maximum(length, limit)};
   constexpr double small = 0x1p-40;  // enough for 2^63 numbers
-  const TensorOptions made{length.dtype(), length.device()};
-  const auto choose = [&](double a, double b) { return where(beyond, full({}, a, made), full({}, b, made)); };
+  const TensorOptions options_of_norm{length.dtype(), length.device()};
+  const auto choose = [&](double a, double b) {
+    return where(beyond, full({}, a, options_of_norm), full({}, b, options_of_norm));
+  };
   const Tensor within = choose(small, 1), at_most = choose(std::min(max_norm * small, most), limit);
   return {within, at_most / (maximum(norm_of(within), at_most) * within)};
 }
@@ -159,7 +161,7 @@ Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where wh
 }
 
 namespace {
-// Of all tensors together, each times `factor` where there is one, in a dtype that holds it.
+// The norm of all tensors together, each multiplied by `factor` if it is defined, in a dtype that can hold it.
 Tensor wide_global_norm(const std::vector<Tensor>& tensors, const Tensor& factor = {}) {
   std::vector<Tensor> norms;
   for (const Tensor& t : tensors) {
@@ -169,7 +171,7 @@ Tensor wide_global_norm(const std::vector<Tensor>& tensors, const Tensor& factor
   }
   return norms.size() == 1 ? norms[0] : norm(stack(norms));
 }
-// The dtype that their norm has for users.
+// The dtype of their norm in results.
 DType norm_dtype(const std::vector<Tensor>& tensors, const Where& where) {
   DType result = DType::boolean;
   for (const Tensor& t : tensors)

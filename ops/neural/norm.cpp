@@ -1,6 +1,6 @@
-// layer_norm and batch_norm: the numbers of a group (a row; a channel) get mean 0 and variance 1, then a scale and an
-// offset. Mean and variance are outputs as well, which the backward pass needs and batch_norm's users want; gradients
-// flow through all three.
+// layer_norm and batch_norm: the numbers of a group (a row; a channel) are normalised to mean 0 and variance 1, then
+// scaled and offset. Mean and variance are outputs as well, which the backward pass and users of batch_norm need;
+// gradients flow through all three.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ template <NormShapes (*shapes_of)(const InferArgs&)>
 OutSpecs infer_norm(const InferArgs& args) {
   check_axis(args);
   const NormShapes shapes = shapes_of(args);
-  const auto hint = [&](int i) {  // of batch_norm, whose parameters are vectors
+  const auto hint = [&](int i) {  // for batch_norm, whose parameters are vectors
     const Shape& given = args[i].shape;
     const bool one = given.size() == 1 && shapes.parameter.size() == 1;
     return one ? layout_hint(args[0].shape, size_t(args.attrs.as<NormParams>().axis), given[0]) : std::string();
@@ -167,14 +167,14 @@ Tensors norm_grad_vjp(const VjpArgs& a) {
 
 // --- Rules of vmap ---------------------------------------------------------------------------------------------------
 
-// A parameter of layer_norm as what broadcasts against x, whose first normalised axis is `axis` of a row.
-Tensor spread_parameter(const BatchArgs& a, size_t i, int64_t axis) {
+// A parameter of layer_norm in a shape that broadcasts against x, whose first normalised axis is `axis` of a row.
+Tensor broadcast_parameter(const BatchArgs& a, size_t i, int64_t axis) {
   Shape s = a.in[i].shape();
   for (int64_t d = 0; a.batched[i] && d < axis; ++d) s.insert(1, 1);
   return s == a.in[i].shape() ? a.in[i] : reshape(a.in[i], s);
 }
 
-// A scale and an offset of each row's own are applied apart.
+// A scale and an offset that differ between rows are applied separately.
 Tensors batch_layer_norm(const BatchArgs& a) {
   const int64_t axis = a.attrs.as<NormParams>().axis;
   const NormParams params{axis + 1, a.attrs.as<NormParams>().epsilon};
@@ -183,11 +183,11 @@ Tensors batch_layer_norm(const BatchArgs& a) {
   const TensorOptions like{x.dtype(), x.device()};
   const Tensor one = ones(row_shape(a, 1), like), none = zeros(row_shape(a, 1), like);
   Tensors out = apply(a.op, {&x, &one, &none}, params, a.where);
-  out[0] = out[0] * spread_parameter(a, 1, axis) + spread_parameter(a, 2, axis);
+  out[0] = out[0] * broadcast_parameter(a, 1, axis) + broadcast_parameter(a, 2, axis);
   return out;
 }
 
-// The kernel adds up the gradients of scale and offset over all rows, which is one batch too many.
+// The kernel sums the gradients of scale and offset over all rows, including the batch, which must stay separate.
 Tensors batch_layer_norm_grad(const BatchArgs& a) {
   const int64_t axis = a.attrs.as<NormParams>().axis;
   const NormParams params{axis + 1, a.attrs.as<NormParams>().epsilon};
@@ -195,7 +195,7 @@ Tensors batch_layer_norm_grad(const BatchArgs& a) {
   for (size_t i = 0; i < a.in.size(); ++i) in.push_back(i == 1 ? a.in[1] : with_batch(a, i));
   const Tensor x = in[0], mean = in[2], variance = in[3], g = in[4];
   if (a.batched[1]) {
-    in[4] = g * spread_parameter(a, 1, axis);
+    in[4] = g * broadcast_parameter(a, 1, axis);
     in[1] = ones(row_shape(a, 1), {x.dtype(), x.device()});
   }
   const Tensor dx = apply(a.op, {&in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &in[6]}, params, a.where)[0];
@@ -207,12 +207,12 @@ Tensors batch_layer_norm_grad(const BatchArgs& a) {
   return {dx, reshape(sum_over(g * h, shared), parameter), reshape(sum_over(g, shared), parameter)};
 }
 
-// Each row has channels of its own.
+// Each row has its own channels.
 Tensors batch_batch_norm(const BatchArgs& a) {
   const NormParams& p = a.attrs.as<NormParams>();
   const size_t rank = row_shape(a, 0).size();
   const Dim channels = row_shape(a, 0)[size_t(p.axis)];
-  const bool vectors = rank == 1;  // x is like the parameters then
+  const bool vectors = rank == 1;  // x has the parameters' shape then
   Tensors in;
   SmallVec<const Tensor*, 8> pointers;
   for (size_t i = 0; i < a.in.size(); ++i)
@@ -342,7 +342,7 @@ const Op batch_norm_grad_op({
     .norm_tolerance = 2,
 });
 
-// The dtype that statistics of `x` are computed in.
+// The dtype in which statistics of `x` are computed.
 DType norm_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
 
 NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::string_view op, const Where& where) {
@@ -373,8 +373,8 @@ Tensor layer_norm(const Tensor& x, const NormalizeOptions& options, Where where)
   CallerScope caller(where);
   const int64_t axis = normal_axis(options.axis, x, "layer_norm", where);
   const Shape parameter(x.shape().begin() + axis, x.shape().end());
-  const TensorOptions made{norm_dtype(x), x.device()};
-  return layer_norm(x, ones(parameter, made), zeros(parameter, made), options, where);
+  const TensorOptions parameter_options{norm_dtype(x), x.device()};
+  return layer_norm(x, ones(parameter, parameter_options), zeros(parameter, parameter_options), options, where);
 }
 
 BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options,
@@ -404,11 +404,12 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
   return astype(astype(x, wide) * reshape(factor, channels) + reshape(shift, channels), to_floating(x.dtype()));
 }
 
-Tensor near_one(const Tensor& length) {
+Tensor norm_scale(const Tensor& length) {
   const bool wide = length.dtype() == DType::f64;
   return 1 / clip(stop_gradient(length), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
 }
-// The squares themselves where they are in range. Else of numbers that a power of two has brought there.
+// The squares themselves if they are in range. Otherwise those of numbers that were scaled into range by a power of
+// two.
 template <class Extremes>
 static Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
   const Tensor squares = mean(square(w), axes, true), too_large = squares > Extremes::most;
@@ -416,16 +417,16 @@ static Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double ep
     const Tensor near = w * factor;
     return near * rsqrt(mean(square(near), axes, true) + epsilon * factor * factor);
   };
-  // Whether it may hold anywhere: asked where the answer is at hand.
-  const auto somewhere = [](const Tensor& condition) {
+  // Whether the condition may hold anywhere: tested if its value is available.
+  const auto anywhere = [](const Tensor& condition) {
     const bool at_hand = condition.device().kind() == DeviceKind::cpu && EnclosingTrace::may_read(condition);
     return !at_hand || any(condition).item<bool>();
   };
   Tensor y = w * rsqrt(squares + epsilon);
-  if (somewhere(too_large)) y = where(too_large, times(Extremes::down), y);
+  if (anywhere(too_large)) y = where(too_large, times(Extremes::down), y);
   if (epsilon >= Extremes::dominant_epsilon) return y;
   const Tensor too_small = squares < Extremes::least;
-  return somewhere(too_small) ? where(too_small, times(Extremes::up), y) : y;
+  return anywhere(too_small) ? where(too_small, times(Extremes::up), y) : y;
 }
 Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
   return w.dtype() == DType::f64 ? over_root_mean_square<SquareExtremes<double>>(w, axes, epsilon)
@@ -434,7 +435,7 @@ Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) 
 
 Tensor unit_vectors(const Tensor& x, const Axes& axes) {
   const Tensor w = to_work(x), size = stop_gradient(euclidean_norm(w, axes, true)), none = size == 0;
-  const Tensor near = w * where(none, 1, near_one(size));
+  const Tensor near = w * where(none, 1, norm_scale(size));
   return near * (1 / where(none, 1, euclidean_norm(near, axes, true)));
 }
 
@@ -442,7 +443,7 @@ Tensor l2_normalize(const Tensor& x, Axis axis, double epsilon, Where where) {
   CallerScope caller(where);
   require_not_negative("l2_normalize", "epsilon", epsilon, where);
   const Axes axes{normal_axis(axis, x, "l2_normalize", where)};
-  const Tensor w = to_work(x), factor = near_one(euclidean_norm(w, axes, true)), near = w * factor;
+  const Tensor w = to_work(x), factor = norm_scale(euclidean_norm(w, axes, true)), near = w * factor;
   const Tensor length = maximum(euclidean_norm(near, axes, true), std::sqrt(std::max(epsilon, 0.0)) * factor);
   return from_work(near * (1 / length), x.dtype());
 }

@@ -1,4 +1,4 @@
-// The step of an optimizer as one op: composed functions would read and write large parameters many times.
+// The step of an optimizer as one op: composed functions would read and write large parameters several times.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
@@ -26,7 +26,7 @@ OutSpecs infer_adam(const InferArgs& args) {
   return {out, out, out};
 }
 
-// Rows with rates of their own are computed by the formula.
+// Rows with their own rates are computed by the formula.
 Tensors batch_adam(const BatchArgs& a) {
   const auto& p = a.attrs.as<AdamParams>();
   Tensors in;
@@ -50,7 +50,7 @@ std::vector<Sample> adam_samples() {
   return {sample({5}, {}), sample({3, 37}, {0.5, 0.9, 1e-3}), sample({}, {}), sample({0, 4}, {})};
 }
 
-// As Algorithm 1 of Kingma and Ba ("Adam: A Method for Stochastic Optimization", 2015) where rate = lr / (1 - beta1^t)
+// As Algorithm 1 of Kingma and Ba ("Adam: A Method for Stochastic Optimization", 2015), with rate = lr / (1 - beta1^t)
 // and correction = 1 / sqrt(1 - beta2^t); decay is that of Loshchilov and Hutter ("Decoupled Weight Decay", 2019).
 const Op adam_op({
     .name = "adam_update",

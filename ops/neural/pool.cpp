@@ -1,4 +1,4 @@
-// Pooling: max_pool with the two linear maps of its gradients (scatter to, and pick from, the places of the maxima),
+// Pooling: max_pool with the two linear maps of its gradients (scatter to, and pick from, the positions of the maxima),
 // and avg_pool with its own. Composites at the end.
 #include <fmt/format.h>
 
@@ -79,7 +79,7 @@ OutSpecs infer_max_grad(const InferArgs& args) {
     args.reject(fmt::format("the cotangent must be {}", to_string(out[0])));
   return one(args, args[0].shape);
 }
-// (x, something like x): like the pool.
+// (x, a tensor of x's shape): like the pool.
 OutSpecs infer_max_pick(const InferArgs& args) {
   if (!(args[0].shape == args[1].shape) || args[1].dtype != args[0].dtype)
     args.reject("operands must have one shape and dtype");
@@ -147,7 +147,7 @@ std::vector<Sample> samples_pool() {
 }
 std::vector<Sample> samples_max_grad() {
   std::vector<Sample> out;
-  // Positive x: the tests take magnitudes, which must not move the maxima.
+  // Positive x: the tests replace elements by their magnitudes, which must not move the maxima.
   for (const Case& c : cases()) out.push_back({{samples::distinct(c.x, 0, 4), samples::uniform(result_shape(c))}, c.p});
   return out;
 }
@@ -257,7 +257,7 @@ Tensors vjp_max_pool(const VjpArgs& args) {
 Tensors jvp_max_pool(const JvpArgs& args) {
   return {apply1(max_pool_pick_op, {&args.in[0], &args.tangent[0]}, args.attrs, Where::current())};
 }
-// The positions of the maxima do not depend on x differentiably: only the second operand has a gradient.
+// The positions of the maxima are constants to derivatives: only the second operand has a gradient.
 Tensors vjp_max_pool_grad(const VjpArgs& args) {
   return {Tensor(), apply1(max_pool_pick_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
 }
@@ -273,16 +273,16 @@ Tensors vjp_avg_pool_grad(const VjpArgs& args) {
   return {apply1(avg_pool_op, {&args.cotangent[0]}, with_sizes(args.attrs.as<PoolParams>(), {}), Where::current())};
 }
 
-// ceil_mode: how far a last window that begins among the elements, or in the padding before them, reaches beyond the
-// padding at the end. It may be the only one, of fewer elements than it has.
-Dims left_over(const PoolParams& p, const Dims& in) {
+// ceil_mode: how far a last window that starts among the elements, or in the padding before them, extends beyond the
+// padding at the end. It may be the only window, larger than the input.
+Dims overhang(const PoolParams& p, const Dims& in) {
   Dims extra;
   for (size_t i = 0; i < in.size(); ++i) {
-    const Dim from = in[i] + p.pads_lo[i], room = from + p.pads_hi[i] - p.window[i];
-    Dim steps = (room + p.strides[i] - 1) / p.strides[i];
-    const bool begins = room > -p.strides[i];
+    const Dim from = in[i] + p.pads_lo[i], slack = from + p.pads_hi[i] - p.window[i];
+    Dim steps = (slack + p.strides[i] - 1) / p.strides[i];
+    const bool begins = slack > -p.strides[i];
     if (begins && steps * p.strides[i] >= from) steps = steps - 1;
-    const Dim more = steps * p.strides[i] - room;
+    const Dim more = steps * p.strides[i] - slack;
     extra.push_back(begins && more > 0 ? more : Dim(0));
   }
   return extra;
@@ -302,19 +302,18 @@ PoolParams pool_params(std::string_view op, const Tensor& x, const Dims& window,
                   where);
   return p;
 }
-// Makes the windows of `p` longer at the end. Gives by how much.
-Dims reach_further(PoolParams& p, const Tensor& x) {
-  const Dims extra = left_over(p, space_of(p.layout, x.shape()));
+// Extends the windows of `p` at the end, and returns by how much.
+Dims extend_windows(PoolParams& p, const Tensor& x) {
+  const Dims extra = overhang(p, space_of(p.layout, x.shape()));
   for (size_t i = 0; i < extra.size(); ++i) p.pads_hi[i] = p.pads_hi[i] + extra[i];
   return extra;
 }
 
-// Windows whose elements are `dilation` apart, each element side by side, so that they are windows without gaps. Where
-// an element would lie in the padding, one that the window has stands for it: the same maximum, and the first of equal
-// ones stays the first.
-struct SpreadWindows {
-  std::vector<Tensor> from;  // for each axis of space: the elements, i64
-  PoolParams pool;           // of what is made so
+// Windows with `dilation`, as gathered elements that are contiguous. An element in the padding is replaced by one of
+// the window: the maximum is the same, and the first of equal elements stays the first.
+struct DilatedWindows {
+  std::vector<Tensor> from;  // for each spatial axis: the elements' indices, i64
+  PoolParams pool;           // the pooling of the gathered elements
 
   Tensor operator()(const Tensor& x) const {
     Tensor y = x;
@@ -325,13 +324,13 @@ struct SpreadWindows {
 Tensor spread_axis(std::string_view op, const PoolParams& p, size_t i, int64_t dilation, int64_t in, bool ceil_mode,
                    const Tensor& x, const Where& where) {
   const int64_t lo = p.pads_lo[i], stride = p.strides[i], window = p.window[i], reach = (window - 1) * dilation + 1;
-  const int64_t room = in + lo + p.pads_hi[i] - reach;
-  if (in < 1 || room < (ceil_mode ? 1 - stride : 0))
+  const int64_t slack = in + lo + p.pads_hi[i] - reach;
+  if (in < 1 || slack < (ceil_mode ? 1 - stride : 0))
     fail(op,
          fmt::format("a window of {} elements, {} apart, does not fit axis {} of space: {} elements with {} of padding",
                      window, dilation, i, in, lo + p.pads_hi[i]),
          where);
-  int64_t last = ceil_mode ? (room + stride - 1) / stride : room / stride;
+  int64_t last = ceil_mode ? (slack + stride - 1) / stride : slack / stride;
   if (last * stride >= in + lo) --last;
   require_few_numbers(op, multiply_sizes(last + 1, window), where);
   std::vector<int64_t> at;
@@ -343,11 +342,11 @@ Tensor spread_axis(std::string_view op, const PoolParams& p, size_t i, int64_t d
   }
   return tensor(at, {.device = x.device()});
 }
-SpreadWindows spread_windows(std::string_view op, const Tensor& x, PoolParams p, const PoolOptions& o,
-                             const Where& where) {
+DilatedWindows spread_windows(std::string_view op, const Tensor& x, PoolParams p, const PoolOptions& o,
+                              const Where& where) {
   const Dims in = space_of(p.layout, x.shape());
   const Dims dilation = for_each_axis(o.dilation, in.size(), 1, op, "dilation", where);
-  SpreadWindows spread;
+  DilatedWindows spread;
   Dims reach;
   for (size_t i = 0; i < in.size(); ++i) {
     for (int64_t n : {int64_t(p.window[i]), int64_t(dilation[i]), int64_t(p.strides[i])})
@@ -376,15 +375,15 @@ bool is_dilated(const PoolOptions& o) {
   return std::any_of(o.dilation.begin(), o.dilation.end(), [](Dim d) { return d != 1; });
 }
 
-// Of max_pool and avg_pool, without a divisor.
+// For max_pool and avg_pool, without a divisor.
 Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
   PoolParams p = pool_params(op.name, x, window, o, where);
   if (is_dilated(o)) {
-    const SpreadWindows spread = spread_windows(op.name, x, std::move(p), o, where);
+    const DilatedWindows spread = spread_windows(op.name, x, std::move(p), o, where);
     const Tensor wide = spread(x);
     return apply1(op, {&wide}, spread.pool, where);
   }
-  if (o.ceil_mode) reach_further(p, x);
+  if (o.ceil_mode) extend_windows(p, x);
   return apply1(op, {&x}, p, where);
 }
 
@@ -395,7 +394,8 @@ Tensor global_pool(const Op& op, const Tensor& x, Layout layout, bool keepdims, 
   return keepdims ? y : reshape(y, {x.shape()[0], channels(layout, x.shape())});
 }
 
-// One axis after the other: equal windows at equal distances are one pool; else a pool of each window, side by side.
+// One axis after the other: windows of equal size and distance are one pool; else one pool for each window,
+// concatenated.
 Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout layout, const Where& where) {
   const size_t n = size_t(x.ndim()) - 2;
   const int64_t at = int64_t(space_axis(layout, axis));
@@ -419,7 +419,7 @@ Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layo
   const size_t n = space_count(x, op.name, where);
   const Dims sizes = for_each_axis(out, n, 1, op.name, "out", where);
   Tensor y = x;
-  for (size_t i = n; i-- > 0;) {  // the last axis first: of equal elements the first in row-major order wins
+  for (size_t i = n; i-- > 0;) {  // the last axis first: the first of equal elements in row-major order wins
     const Dim in = x.shape()[space_axis(layout, i)];
     if (sizes[i] < 1 || in < 1)
       fail(op.name,
@@ -437,7 +437,7 @@ Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options,
 }
 
 namespace {
-// The part of each window that is padding or elements, and not beyond the padding.
+// The fraction of each window that is padding or elements, rather than beyond the padding.
 Tensor part_inside(const Tensor& x, const PoolParams& longer, const Dims& extra) {
   PoolParams p = longer;
   Dims space = space_of(p.layout, x.shape());
@@ -458,7 +458,7 @@ Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& o, Where
   PoolOptions whole = o;
   whole.count_include_pad = true;
   PoolParams p = pool_params(op, x, window, whole, where);
-  const Dims extra = o.ceil_mode ? reach_further(p, x) : Dims(p.window.size(), 0);
+  const Dims extra = o.ceil_mode ? extend_windows(p, x) : Dims(p.window.size(), 0);
   const auto [result, work] = floating_dtypes(x);
   const Tensor w = is_floating(x.dtype()) ? astype(x, work) : x;
   const Tensor mean = apply1(avg_pool_op, {&w}, p, where);
@@ -468,23 +468,23 @@ Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& o, Where
   for (Dim n : p.window) pixels *= double(int64_t(n));
   return astype(mean * (pixels / double(*o.divisor)), result);
 }
-// The places are numbered, and picked as a tangent would be: in f64, which holds every number and every element.
+// The positions are numbered, and picked like a tangent: in f64, which represents every index and every element.
 IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "max_pool_with_indices";
   PoolParams p = pool_params(op, x, window, options, where);
-  if (options.ceil_mode && !is_dilated(options)) reach_further(p, x);
+  if (options.ceil_mode && !is_dilated(options)) extend_windows(p, x);
   if (!is_floating(x.dtype())) fail(op, fmt::format("takes floating numbers. got {}", to_string(x.spec())), where);
   Shape grid(size_t(x.ndim()), 1);
-  Dim places = 1;
+  Dim count = 1;
   for (size_t i = 0; i < p.window.size(); ++i) {
     const size_t axis = space_axis(p.layout, i);
-    grid[axis] = x.shape()[axis], places *= grid[axis];
+    grid[axis] = x.shape()[axis], count *= grid[axis];
   }
-  const Tensor numbers = reshape(arange(places, {DType::f64, x.device()}), grid);
+  const Tensor numbers = reshape(arange(count, {DType::f64, x.device()}), grid);
   const Tensor wide = astype(stop_gradient(x), DType::f64), all = broadcast_to(numbers, x.shape());
   if (is_dilated(options)) {
-    const SpreadWindows spread = spread_windows(op, x, std::move(p), options, where);
+    const DilatedWindows spread = spread_windows(op, x, std::move(p), options, where);
     const Tensor near = spread(x), near_wide = spread(wide), near_all = spread(all);
     return {apply1(max_pool_op, {&near}, spread.pool, where),
             astype(apply1(max_pool_pick_op, {&near_wide, &near_all}, spread.pool, where), DType::i64)};

@@ -1,4 +1,4 @@
-// softmax and log_softmax. Each has a record of its own for its gradient, so that the backward pass reads and writes
+// softmax and log_softmax. Each has a record for its gradient, so that the backward pass reads and writes
 // memory once; the gradients' own rules are composed of public functions.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
@@ -50,7 +50,7 @@ int last_axis_row(const Spec& x, AttrsView attrs) {
 
 extern const Op softmax_grad_op, log_softmax_grad_op;
 
-// dx = y (g - sum(g y)). A symmetric matrix takes g to dx, so it takes the second cotangent back as well.
+// dx = y (g - sum(g y)). A symmetric matrix maps g to dx, so it maps the second cotangent back as well.
 const Op softmax_op({
     .name = "softmax",
     .doc = "softmax(x)_i = exp(x_i - max(x)) / sum_j exp(x_j - max(x)), along one axis",
@@ -68,7 +68,7 @@ const Op softmax_op({
     .row_rank = last_axis_row,
     .record_row = record_row<HWY_NAMESPACE::SoftmaxRow>,
     .samples = softmax_samples,
-    .max_ulp = 16,  // far below the largest: the rounding of x - max(x) counts in full
+    .max_ulp = 16,  // far below the largest: the rounding error of x - max(x) counts in full
     .exported = {"Softmax", "Softmax"},
 });
 

@@ -17,7 +17,7 @@ constexpr std::string_view bag = "embedding_bag";
 void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& o, const Where& where) {
   require_operand(bag, table, where);
   require_operand(bag, ids, where);
-  const auto operands = [&] {  // asked for where something is wrong only: printing an open size settles it
+  const auto operands = [&] {  // called only for an error: printing an open size specialises the trace to it
     return fmt::format(". operands: {}, {}", to_string(table.spec()), to_string(ids.spec()));
   };
   if (table.ndim() != 2 || !is_floating(table.dtype()))
@@ -39,13 +39,13 @@ void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOption
   require_elements(cut, bag, "offsets must begin with 0, not descend and not go beyond the ids", *o.offsets, where);
 }
 
-// The members of each bag, folded.
-Tensor fold_whole_bags(const Tensor& rows, BagMode mode) {
+// The members of each bag, reduced.
+Tensor fold_full_bags(const Tensor& rows, BagMode mode) {
   const Dim n = rows.shape()[rows.shape().size() - 2];
   if (mode == BagMode::sum || n == 0) return sum(rows, -2);
   return mode == BagMode::mean ? sum(rows, -2) / n : max(rows, -2);
 }
-// The same where `counts` says which of the rows count, [..., n, 1].
+// The same if `counts` says which of the rows count, [..., n, 1].
 Tensor fold_bags(const Tensor& rows, const Tensor& counts, BagMode mode) {
   if (mode != BagMode::max) {
     const Tensor total = sum(where(counts, rows, 0), -2);
@@ -56,11 +56,11 @@ Tensor fold_bags(const Tensor& rows, const Tensor& counts, BagMode mode) {
   return where(any(counts, -2), largest, 0);
 }
 
-// The same of rows [n, width] whose bags begin at `offsets`.
+// The same for rows [n, width] whose bags start at `offsets`.
 Tensor fold_bags_at(const Tensor& rows, const Tensor& counts, const Tensor& offsets, BagMode mode) {
   const Dim bags = offsets.shape()[0];
-  const Tensor places = arange(rows.shape()[0], {DType::i64, rows.device()});
-  const Tensor of = maximum(searchsorted(astype(offsets, DType::i64), places, true) - 1, 0);
+  const Tensor positions = arange(rows.shape()[0], {DType::i64, rows.device()});
+  const Tensor of = maximum(searchsorted(astype(offsets, DType::i64), positions, true) - 1, 0);
   const Tensor number = segment_sum(astype(counts, rows.dtype()), of, bags);
   if (mode == BagMode::max)
     return where(number == 0, 0, segment_max(where(counts, rows, -std::numeric_limits<double>::infinity()), of, bags));
@@ -75,12 +75,12 @@ Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagO
   check_bags(table, ids, o, where);
   Tensor counts;
   if (o.padding || o.offsets) counts = o.padding ? ids != *o.padding : ids == ids;
-  Tensor places = from_front(ids);
-  // Padding may be no row's id: row 0 is read for it, and does not count.
-  if (o.padding) places = rill::where(counts, places, 0);
-  Tensor rows = to_work(take(table, places, 0));
+  Tensor indices = from_front(ids);
+  // The padding id may be out of range: row 0 is read instead, and does not count.
+  if (o.padding) indices = rill::where(counts, indices, 0);
+  Tensor rows = to_work(take(table, indices, 0));
   if (o.weights) rows = rows * expand_dims(astype(*o.weights, rows.dtype()), -1);
-  if (!counts.defined()) return from_work(fold_whole_bags(rows, o.mode), table.dtype());
+  if (!counts.defined()) return from_work(fold_full_bags(rows, o.mode), table.dtype());
   const Tensor rule = expand_dims(counts, -1);
   const Tensor y = o.offsets ? fold_bags_at(rows, rule, *o.offsets, o.mode) : fold_bags(rows, rule, o.mode);
   return from_work(y, table.dtype());

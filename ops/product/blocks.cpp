@@ -26,7 +26,7 @@ const GgufType* type_of(AttrsView attrs) {
   return type && type->decode ? type : nullptr;
 }
 
-// The numbers of rows of so many bytes; throws unless these are whole blocks.
+// The number of elements in rows of this many bytes; throws unless these are complete blocks.
 Dim row_length(const InferArgs& a, const Spec& blocks) {
   const GgufType* type = type_of(a.attrs);
   if (!type) a.reject(fmt::format("there is no type {} of blocks", a.attrs.as<BlockParams>().type));
@@ -68,7 +68,7 @@ Tensors batch_block_matmul(const BatchArgs& a) {
   return a.batched[1] ? batch_by_loop(a) : Tensors{apply1(a.op, {&a.in[0], &a.in[1]}, a.attrs, a.where)};
 }
 
-// Scales, which are f16, are small numbers: of bytes below 60, none has an exponent that is large.
+// Scales, which are f16, are small numbers: bytes below 60 give no large exponent.
 Tensor some_blocks(const Shape& shape) { return samples::integers(shape, 0, 60, DType::u8); }
 
 std::vector<Sample> samples_from_blocks() {

@@ -24,7 +24,7 @@ void require_bytes(const InferArgs& a) {
   }
   if (a[2].shape.ndim() != 0) a.reject("the zero point of operand 0 must be one number");
 }
-// One number, or one for each of `count`.
+// A single number, or one for each of `count`.
 void require_zeros(const InferArgs& a, Dim count) {
   const Shape& s = a[3].shape;
   if (s.ndim() > 1 || (s.ndim() == 1 && s[0].hint() != count.hint()))
@@ -47,7 +47,7 @@ OutSpecs infer_byte_matmul(const InferArgs& a) {
   return {out};
 }
 
-// As the convolution of numbers.
+// Like that of the convolution of numbers.
 OutSpecs infer_byte_conv(const InferArgs& a) {
   require_bytes(a);
   Spec x = a[0], w = a[1];

@@ -1,5 +1,5 @@
-// dot_general, the one record behind every product of matrices, and matmul. Start at infer_dot_general; einsum is in
-// einsum.cpp, the rest of the family in linalg.cpp.
+// dot_general, the one record for all products of matrices, and matmul. Start at infer_dot_general; einsum is in
+// einsum.cpp, the others of the family in linalg.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 namespace rill {
 namespace {
 
-// The axes that are named, a bit each: no tensor has more than 64.
+// The named axes as a set of bits: no tensor has more than 64.
 uint64_t named_axes(const InferArgs& args, const char* side, int ndim, const Dims& batch, const Dims& contract) {
-  uint64_t seen = 0;
+  uint64_t named = 0;
   for (const Dims* axes : {&batch, &contract})
     for (int64_t a : *axes) {
       if (a < 0 || a >= ndim)
         args.reject(fmt::format("axis {} is out of bounds for the {} operand of dimension {}", a, side, ndim));
-      if (seen >> a & 1) args.reject(fmt::format("axis {} of the {} operand is named twice", a, side));
-      seen |= uint64_t(1) << a;
+      if (named >> a & 1) args.reject(fmt::format("axis {} of the {} operand is named twice", a, side));
+      named |= uint64_t(1) << a;
     }
-  return seen;
+  return named;
 }
 
 void check_sizes(const InferArgs& args, const char* what, const Dims& lhs, const Dims& rhs) {
@@ -68,8 +68,8 @@ Dims run_of(int64_t first, size_t count) {
   return out;
 }
 
-// Puts the axes of `x`, which come in the order batch, then `rest`, to the places that those lists name.
-Tensor place_axes(const Tensor& x, const Dims& batch, const Dims& first, const Dims& second) {
+// Transposes `x`, whose axes are in the order batch, `first`, `second`, to the positions in those lists.
+Tensor transpose_to(const Tensor& x, const Dims& batch, const Dims& first, const Dims& second) {
   Dims from = batch;
   for (const Dims* axes : {&first, &second})
     for (int64_t a : *axes) from.push_back(a);
@@ -82,17 +82,17 @@ Tensor place_axes(const Tensor& x, const Dims& batch, const Dims& first, const D
   return same ? x : transpose(x, order);
 }
 
-// An operand, and the axes of the product's cotangent that its free axes became.
+// An operand, and the axes of the product's cotangent that correspond to its free axes.
 struct ProductSide {
   const Tensor& x;
   const Dims &batch, &contract;
   Dims free, g_free;
 };
 
-// The gradient of `own`: the cotangent times `other`, summed over other's free axes. What comes first in `own`, its
-// free or its contracted axes, comes first in the product too, which then needs no transposition.
+// The gradient of `own`: the cotangent times `other`, summed over other's free axes. If `own` has its free axes (or its
+// contracted ones) first, they are first in the product too, which then needs no transposition.
 Tensor gradient_of(const ProductSide& own, const ProductSide& other, const Tensor& g, const Dims& g_batch) {
-  Dims pairs;  // the axis of `own` behind each contracted axis of `other`, in the order of these
+  Dims pairs;  // the axis of `own` for each contracted axis of `other`, in the order of the latter
   for (int64_t axis = 0; axis < other.x.ndim(); ++axis)
     for (size_t i = 0; i < other.contract.size(); ++i)
       if (other.contract[i] == axis) pairs.push_back(own.contract[i]);
@@ -100,10 +100,10 @@ Tensor gradient_of(const ProductSide& own, const ProductSide& other, const Tenso
   const bool contracted_first =
       !pairs.empty() && !own.free.empty() && *std::min_element(pairs.begin(), pairs.end()) < own.free[0];
   if (contracted_first)
-    return place_axes(dot_general(factor, g, {other.free, other.g_free, other.batch, g_batch}), own.batch, pairs,
-                      own.free);
-  return place_axes(dot_general(g, factor, {other.g_free, other.free, g_batch, other.batch}), own.batch, own.free,
-                    pairs);
+    return transpose_to(dot_general(factor, g, {other.free, other.g_free, other.batch, g_batch}), own.batch, pairs,
+                        own.free);
+  return transpose_to(dot_general(g, factor, {other.g_free, other.free, g_batch, other.batch}), own.batch, own.free,
+                      pairs);
 }
 
 // The cotangent's axes are batch, a's free, b's free.
@@ -122,9 +122,9 @@ Tensors vjp_dot_general(const VjpArgs& args) {
   return out;
 }
 
-// A left operand that all rows share, times the right one's rows: a product for each row, whose results lie as they are
-// wanted, or one product for all, which is moved afterwards, row by row of the result. The first is the faster one
-// unless such a row is short and the left operand long (1000 x 1000 times 100 of 1000 x 8: 10 ms, the second 5).
+// A left operand that all rows share, times the right operands of the rows: a product for each row, whose results are
+// in the right layout, or one product for all, which is transposed afterwards. The former is faster unless such a row
+// is short and the left operand large (1000 x 1000 times 100 of 1000 x 8: 10 ms, the latter 5).
 bool is_worth_repeating(const Tensor& a, const Tensor& b, const ContractionParams& p) {
   constexpr int64_t short_row = 16, long_left = 1 << 14;
   Dim row = b.size(), left = a.size();
@@ -132,7 +132,8 @@ bool is_worth_repeating(const Tensor& a, const Tensor& b, const ContractionParam
   return row / larger(b.shape()[0], 1) >= short_row || left < long_left;
 }
 
-// A batch on both sides is one more pair of batch axes; on one side it is one more free axis, which comes to the front.
+// A batch on both sides is one more pair of batch axes; on one side it is one more free axis, which is moved to the
+// front.
 Tensors batch_dot_general(const BatchArgs& args) {
   ContractionParams p = args.attrs.as<ContractionParams>();
   const Tensor &a = args.in[0], &b = args.in[1];
@@ -148,7 +149,7 @@ Tensors batch_dot_general(const BatchArgs& args) {
     p.rhs_batch.insert(0, 0);
     return {dot_general(a, b, p, args.where)};
   }
-  // The left operand's free axes are the result's first.
+  // The left operand's free axes come first in the result.
   const size_t pairs = p.lhs_batch.size(), left_free = a.shape().size() - pairs - p.lhs_contract.size(),
                right_free = b.shape().size() - pairs - p.rhs_contract.size() - 1;
   const bool lines = std::find(p.rhs_contract.begin(), p.rhs_contract.end(), b.ndim() - 1) != p.rhs_contract.end();
@@ -198,7 +199,7 @@ double flops_of_product(std::span<const Spec* const> in, const Spec& out, AttrsV
 }
 
 // Products of fewer multiplications run on rill's own kernels, which have no tail; oneDNN may divide longer sums among
-// threads, and differently where there is a tail.
+// threads, and differently if there is a tail.
 int tail_axes_of_product(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
   constexpr int64_t least_work = 1 << 18, most_terms = 8192;
   const ContractionParams& p = attrs.as<ContractionParams>();
@@ -231,13 +232,13 @@ const Op dot_general_op({
     .tail_axes = tail_axes_of_product,
     .flops = flops_of_product,
     .samples = samples_dot_general,
-    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .sum_tolerance = 8,  // a few hundred terms of one sign, summed in order
     .exported = {.onnx = "Einsum", .tensorflow = "Einsum"},
 });
 
 namespace {
 
-// Both operands in the dtype that their product has.
+// Both operands in the dtype of their product.
 struct Promoted {
   Promoted(const Tensor& a, const Tensor& b, const Where& where) : a_(&a), b_(&b) {
     if (a.dtype() == b.dtype()) return;
@@ -314,10 +315,10 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
         where);
   const Promoted p(a, b, where);
   if (na == 2 && nb == 2) return apply1(dot_general_op, {&p.a(), &p.b()}, matrix_axes(), where);
-  if (nb <= 2)  // no batch needs pairing
+  if (nb <= 2)  // no batch axes to pair
     return apply1(dot_general_op, {&p.a(), &p.b()}, ContractionParams{{na - 1}, {nb == 1 ? 0 : nb - 2}, {}, {}}, where);
   CallerScope caller(where);
-  // A vector is a row for each matrix: those lie in order, which one product for all would not find.
+  // A vector is a row for each matrix: one product for all would give those in another order.
   if (na == 1) return squeeze(matmul_batched(expand_dims(p.a(), 0), p.b(), where), -2, where);
   return matmul_batched(p.a(), p.b(), where);
 }

@@ -1,5 +1,5 @@
 // einsum, as contractions of two operands at a time. An operand is a tensor with a label for each axis; start at
-// einsum() at the end: parse, take diagonals, contract from the left, put the axes in order.
+// einsum() at the end: parse, take diagonals, contract from the left, transpose to the output's order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Equation {
       reject(fmt::format("\"{}\" has \"...\" twice; it may be there once at most", part));
   }
 
-  // How many axes "..." has in this operand.
+  // How many axes "..." stands for in this operand.
   int ellipsis_axes(const std::string& part, const Tensor& t, size_t i) const {
     const size_t dots = part.find("...");
     require_one_ellipsis(part);
@@ -130,7 +130,7 @@ class Equation {
   int widest_ = 0;
 };
 
-// A label twice: the diagonal of its axes. Ellipsis axes of size 1 go: multiplying broadcasts over what is not there.
+// A repeated label: the diagonal of its axes. Ellipsis axes of size 1 are dropped: multiplication broadcasts over them.
 void simplify(Term& x, const std::vector<Term>& terms, const Labels& output) {
   for (size_t i = 0; i < x.labels.size(); ++i)
     for (size_t j = i + 1; j < x.labels.size(); ++j)
@@ -153,7 +153,7 @@ void simplify(Term& x, const std::vector<Term>& terms, const Labels& output) {
   }
 }
 
-// Without the axes that nobody needs any more.
+// Sums over the axes that are no longer needed.
 void sum_out(Term& x, const Labels& needed) {
   Axes axes;
   Labels kept;
@@ -167,7 +167,7 @@ void sum_out(Term& x, const Labels& needed) {
   x.labels = kept;
 }
 
-// `x` with its axes in the order of `labels`, size 1 where it has none.
+// `x` with its axes in the order of `labels`, with size 1 for those it does not have.
 Tensor aligned(const Term& x, const Labels& labels) {
   Axes order, missing;
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -186,7 +186,7 @@ Term contract(Term a, Term b, const Labels& needed, const Labels& output) {
   needed_b.insert(needed_b.end(), a.labels.begin(), a.labels.end());
   sum_out(a, needed_a);
   sum_out(b, needed_b);
-  // The operand whose own axes come first in the output goes left, so that the result needs no transposition.
+  // The operand whose own axes come first in the output is the left one, so that the result needs no transposition.
   for (int l : output)
     if (has(a.labels, l) != has(b.labels, l)) {
       if (has(b.labels, l)) std::swap(a, b);

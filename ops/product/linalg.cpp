@@ -1,5 +1,5 @@
 // Products other than dot_general and matmul (contraction.cpp) and einsum (einsum.cpp), all composites; and diagonal, a
-// view with a record of its own.
+// view with its own record.
 #include "rill/ops/linalg.h"
 
 #include <fmt/format.h>
@@ -63,16 +63,16 @@ Tensor view_diagonal(const Tensor& x, AttrsView attrs, const Spec& out) {
   return make_view(x, out.shape, strides, start);
 }
 
-// [..., n] on diagonal `k` of zeros [..., rows, columns].
+// Zeros [..., rows, columns] with [..., n] on diagonal `k`.
 Tensor embed_diagonal(const Tensor& x, Dim rows, Dim columns, int64_t k) {
   const Dim n = x.shape().back(), length = k >= 0 ? rows : columns;
   std::vector<Padding> widths(size_t(x.ndim()), Padding{});
   widths.back().hi = length - n;
-  const bool fits = !n.is_open() && !length.is_open() && n == length;  // no test of open sizes
+  const bool fits = !n.is_open() && !length.is_open() && n == length;  // without testing open sizes
   const Tensor line = expand_dims(fits ? x : pad(x, widths), k >= 0 ? -1 : -2);
   const TensorOptions places{DType::i64, x.device()};
   const Tensor on = equal(iota({rows, columns}, 0, places) + k, iota({rows, columns}, 1, places));
-  return where(on, line, zeros({}, {line.dtype(), line.device()}));  // no C++ 0: with a bool that would give i64
+  return where(on, line, zeros({}, {line.dtype(), line.device()}));  // not a C++ 0: with a bool that would give i64
 }
 
 Tensors vjp_diagonal(const VjpArgs& args) {
@@ -106,7 +106,7 @@ const Op diagonal_op({
   fail(op, message + ". operands: " + to_string(a.spec()) + ", " + to_string(b.spec()), where);
 }
 
-// The contraction of one axis of each; the checks are in the name of `op`.
+// The contraction of one axis of each; errors are reported for `op`.
 Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a_axis, int64_t b_axis,
                 const Where& where) {
   const Dim n = a.shape()[size_t(a_axis)], m = b.shape()[size_t(b_axis)];
@@ -156,7 +156,7 @@ Tensor diag_embed(const Tensor& x, int offset, Axis axis1, Axis axis2, Where whe
   square.push_back(n);
   require_sound_size("diag_embed", {square, x.dtype(), false, x.device()}, where);
   std::vector<Padding> widths(size_t(x.ndim()));
-  (offset < 0 ? widths.back().hi : widths.back().lo) = shift;  // so that element i stands in column i
+  (offset < 0 ? widths.back().hi : widths.back().lo) = shift;  // so that element i is in column i
   const TensorOptions ids{DType::i64, x.device()};
   const Tensor is_on = iota({n, 1}, 0, ids) + offset == iota({1, n}, 1, ids);
   const Tensor y = rill::where(is_on, expand_dims(pad(x, widths), -2), zeros({}, {x.dtype(), x.device()}));

@@ -56,20 +56,20 @@ Tensor neighbour(const Tensor& x, const CumulativeParams& p, bool before) {
 }
 
 extern const Op recurrence_op;
-// y[i] = a[i] y[i-1] + b[i] along the axis, from the other end than `p` says.
+// y[i] = a[i] y[i-1] + b[i] along the axis, in the direction opposite to that in `p`.
 Tensor recur_back(const Tensor& a, const Tensor& b, const CumulativeParams& p) {
   return apply1(recurrence_op, {&a, &b}, CumulativeParams{p.axis, false, !p.reverse}, Where::current());
 }
 
-// y[k] is a product, and d y[k] / d x[i] that of the factors before i, which all k share, and of those between i and k.
-// Nothing is divided by x, so that zeros do no harm, in derivatives of any order.
+// y[k] is a product, and d y[k] / d x[i] is the product of the factors before i, which all k share, and of those
+// between i and k. Nothing is divided by x, so zeros cause no problem, in derivatives of any order.
 Tensors cumprod_vjp(const VjpArgs& args) {
   const auto& p = args.attrs.as<CumulativeParams>();
   const Tensor x = conj(args.in[0]), &ct = args.cotangent[0];
   const Tensor before = cumprod(x, {.axis = p.axis, .exclusive = true, .reverse = p.reverse});
-  const Tensor behind =
+  const Tensor after =
       p.exclusive ? neighbour(recur_back(x, ct, p), p, false) : recur_back(neighbour(x, p, false), ct, p);
-  return {multiply_no_nan(before, behind)};
+  return {multiply_no_nan(before, after)};
 }
 
 // With t[i] = g[i] + a[i+1] t[i+1], b's gradient is t and a's is t[i] y[i-1].
@@ -144,7 +144,7 @@ const Op cumprod_op({.name = "cumprod",
                      .max_ulp = 1,
                      .exported = {"", "Cumprod"}});
 
-// The gradient of cumprod, and its own.
+// The gradient of cumprod, and of itself.
 const Op recurrence_op({.name = "recurrence",
                         .doc = "y[i] = a[i] y[i-1] + b[i] along the axis, where 0 times anything is 0; reverse: from "
                                "the end",
@@ -221,7 +221,7 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
   const Tensor line = o.axis ? x : reshape(x, {x.size()});
   const int64_t axis = o.axis ? normal_axis(*o.axis, x, "cumlogsumexp", where) : 0;
   const Dim n = line.shape()[size_t(axis)];
-  // logaddexp over distances 1, 2, 4, ...: each step folds in the same number of elements again, none of which can
+  // logaddexp over distances 1, 2, 4, ...: each step combines as many elements again, none of which can
   // overflow, as exp of a difference to one common maximum could.
   Tensor y = o.reverse ? reverse(line, axis) : line;
   if (!is_floating(y.dtype())) y = astype(y, DType::f32);
@@ -248,7 +248,7 @@ Tensor diff(const Tensor& x, int64_t n, Axis axis, Where where) {
 Tensor diff(const Tensor& x, const DiffOptions& o, Where where) {
   CallerScope caller(where);
   const int64_t axis = normal_axis(o.axis, x, "diff", where);
-  if (o.n == 0) return x;  // without what would be put at its ends, as numpy
+  if (o.n == 0) return x;  // without what would be added at its ends, as in numpy
   Shape one(x.shape());
   one[size_t(axis)] = 1;
   const auto piece = [&](const Tensor& t) { return t.ndim() == 0 ? broadcast_to(t, one) : t; };

@@ -1,5 +1,5 @@
-// Counts of integers and histograms; see histograms.h. All are sums by segments, one more than there are bins for what
-// is not counted.
+// Counts of integers and histograms; see histograms.h. All are sums by segments, with one more segment than bins for
+// elements that are not counted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace rill {
 namespace {
 
-// How often each of 0 ... n-1 occurs in `ids`, none of which is larger than n, which is not counted; or the sums of the
-// weights there.
+// How often each of 0 ... n-1 occurs in `ids`, which are at most n (n is not counted); or the sums of their
+// weights.
 Tensor sums_by_id(const Tensor& ids, Dim n, const std::optional<Tensor>& weights) {
   const Tensor terms = weights ? astype(ravel(*weights), DType::f64) : ones_like(ids);
   const Tensor sums = slice_axis(segment_sum(terms, ids, n + 1), 0, 0, n);
   return weights && weights->dtype() != DType::f64 ? astype(sums, DType::f32) : sums;
 }
-Tensor known_ids(const Tensor& ids, Dim n) {  // those outside of 0 ... n-1 become n
+Tensor clamped_ids(const Tensor& ids, Dim n) {  // ids outside of 0 ... n-1 become n
   const Tensor wide = astype(ids, DType::i64);
   return rill::where((wide >= 0) & (wide < n), wide, n);
 }
@@ -72,7 +72,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   require_weights("bincount", x, x.shape(), o.weights, where);
   require_few_numbers("bincount", add_sizes(std::max(o.minlength, o.length.value_or(0)), 1), where);
   if (EnclosingTrace::may_read(x)) require_no_negative(x, where);
-  if (o.length) return sums_by_id(known_ids(x, *o.length), *o.length, o.weights);
+  if (o.length) return sums_by_id(clamped_ids(x, *o.length), *o.length, o.weights);
   const int64_t n = length_of(x, o.minlength, where);
   return sums_by_id(astype(x, DType::i64), n, o.weights);
 }
@@ -81,13 +81,14 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
 
 namespace {
 
-// In which bin each element lies, i64, -1 for none; and the edges.
+// The bin of each element, i64, -1 for none; and the edges.
 struct Bins {
   Tensor index, edges;
   Dim count() const { return edges.shape()[0] - 1; }
 };
 
-// No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
+// Throws if two edges are the same number, so that a bin would be empty (as in numpy; the range is then a few ulps
+// wide).
 void require_distinct(double low, double high, int64_t bins, const Spec& edges, std::string_view op,
                       const Where& where) {
   const double width = (high - low) / double(bins), size = std::max(std::abs(low), std::abs(high));
@@ -103,7 +104,7 @@ void require_distinct(double low, double high, int64_t bins, const Spec& edges, 
 
 using Range = std::optional<std::pair<double, double>>;
 
-// The edges of `bins` equal bins over `range` (default: of the smallest to the largest element of the vector x).
+// The edges of `bins` equal bins over `range` (default: from the smallest to the largest element of the vector x).
 Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::string_view op, const Where& where) {
   if (bins < 1) fail(op, fmt::format("`bins` must be positive. got {}", bins), where);
   require_few_numbers(op, bins, where);
@@ -125,8 +126,8 @@ Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::strin
   return edges;
 }
 
-// Checks `edges` that a caller gave. Equal neighbours are an empty bin, as in numpy.
-Tensor given_edges(const Tensor& edges, std::string_view op, const Where& where) {
+// Checks `edges` from the caller. Equal neighbours are an empty bin, as in numpy.
+Tensor checked_edges(const Tensor& edges, std::string_view op, const Where& where) {
   require_operand(op, edges, where);
   reject_float8(op, edges, where);
   if (edges.ndim() != 1 || edges.shape()[0] < 2 || !is_real(edges))
@@ -149,7 +150,7 @@ Bins bins_between(const Tensor& x, const Tensor& edges) {
 
 Tensor edges_of(const Tensor& x, const HistogramOptions& o, std::string_view op, const Where& where) {
   if (o.edges && o.range) fail(op, "takes `edges` or a `range`, not both: edges say where the bins lie", where);
-  return o.edges ? given_edges(*o.edges, op, where) : equal_edges(x, o.bins, o.range, op, where);
+  return o.edges ? checked_edges(*o.edges, op, where) : equal_edges(x, o.bins, o.range, op, where);
 }
 
 Tensor real_vector(const Tensor& x, std::string_view op, const Where& where) {
@@ -172,7 +173,7 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where w
   const Tensor flat = real_vector(x, "histogram", where);
   require_weights("histogram", x, x.shape(), o.weights, where);
   const Bins b = bins_between(flat, edges_of(flat, o, "histogram", where));
-  const Tensor counts = sums_by_id(known_ids(b.index, b.count()), b.count(), o.weights);
+  const Tensor counts = sums_by_id(clamped_ids(b.index, b.count()), b.count(), o.weights);
   return {o.density ? share_of(counts, diff(b.edges)) : counts, b.edges};
 }
 
@@ -182,7 +183,7 @@ Tensor histogram_bin_edges(const Tensor& x, const HistogramOptions& o, Where whe
 }
 
 namespace {
-// Options of one value for all axes, or one for each, or none.
+// Checks that options have one value for all axes, or one for each, or none.
 void require_counts(const HistogramNdOptions& o, int64_t axes, std::string_view op, const Where& where) {
   if (o.bins.size() != 1 && int64_t(o.bins.size()) != axes)
     fail(op, fmt::format("takes one number of bins, or {}. got {}", axes, o.bins.size()), where);
@@ -203,7 +204,7 @@ std::vector<Bins> bins_of_axes(const Tensor& x, const HistogramNdOptions& o, std
     Range range;
     if (!o.range.empty()) range = o.range[size_t(i)];
     bins.push_back(bins_between(coordinate, o.edges.empty() ? equal_edges(coordinate, count, range, op, where)
-                                                            : given_edges(o.edges[size_t(i)], op, where)));
+                                                            : checked_edges(o.edges[size_t(i)], op, where)));
   }
   return bins;
 }

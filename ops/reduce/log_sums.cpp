@@ -1,4 +1,5 @@
-// Logarithms of sums and products of two operands: logaddexp, logaddexp2, xlogy. Laid out as unary.cpp.
+// Logarithms of sums and products of two operands: logaddexp, logaddexp2, xlogy. The layout of the file is that of
+// unary.cpp.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// How far the smaller is below the larger; 0 of equal infinities too.
+// How far the smaller is below the larger; 0 also for equal infinities.
 template <class V>
 HWY_INLINE V distance(V x, V y) {
   return abs(select(x == y, V(0), x - y));
@@ -39,15 +40,15 @@ long double log_sum_reference(long double x, long double y, long double base) {
   return (x > y ? x : y) + std::log1p(std::exp(-d * base)) / base;
 }
 
-// The fraction of x in e^x + e^y, or in 2^x + 2^y with `scale` = log 2. Equal infinities have half each, as equal
+// The fraction of x in e^x + e^y, or in 2^x + 2^y with `scale` = log 2. Equal infinities have half each, like equal
 // numbers.
-Tensor share(const Tensor& x, const Tensor& y, double scale) {
+Tensor fraction(const Tensor& x, const Tensor& y, double scale) {
   const Tensor d = where(logical_and(x == y, isinf(x)), 0, x - y);
   return sigmoid(scale == 1 ? d : d * scale);
 }
 
-// The derivatives of x log y. At x = 0 they are log y, but 0 where that has no finite value (as torch), and 0, also
-// where y is 0: xlogy(0, y) is 0 for every y.
+// The derivatives of x log y. At x = 0 they are log y, but 0 if that is not finite (as in torch), and 0, also
+// if y is 0: xlogy(0, y) is 0 for every y.
 Tensor xlogy_by_x(const Tensor& x, const Tensor& y) {
   const Tensor none = logical_and(x == 0, y <= 0);
   return where(none, 0, log(where(none, 1, y)));
@@ -58,12 +59,12 @@ Tensor xlogy_by_y(const Tensor& x, const Tensor& y) { return x / where(logical_a
 
 RILL_BINARY(logaddexp, true, .doc = "log(e^x + e^y), without overflow", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"logaddexp">, .ref = REF2(ref::floats, log_sum_reference(x, y, 1)),
-            .vjp = VJP2(multiply_no_nan(share(x, y, 1), g), multiply_no_nan(share(y, x, 1), g)), .saves_in = save_both,
-            .samples = REAL_SAMPLES, .max_ulp = 2, .exported = {"", ""}, .norm_tolerance = 1)
+            .vjp = VJP2(multiply_no_nan(fraction(x, y, 1), g), multiply_no_nan(fraction(y, x, 1), g)),
+            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 2, .exported = {"", ""}, .norm_tolerance = 1)
 RILL_BINARY(logaddexp2, true, .doc = "log2(2^x + 2^y), without overflow", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"logaddexp2">,
             .ref = REF2(ref::floats, log_sum_reference(x, y, 0.693147180559945309417232121458L)),
-            .vjp = VJP2(multiply_no_nan(share(x, y, ln2), g), multiply_no_nan(share(y, x, ln2), g)),
+            .vjp = VJP2(multiply_no_nan(fraction(x, y, ln2), g), multiply_no_nan(fraction(y, x, ln2), g)),
             .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 2, .norm_tolerance = 1)
 RILL_BINARY(xlogy, true, .doc = "x log(y), and 0 where x is 0 but y no NaN", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"xlogy">, .ref = REF2(ref::floats, x == 0 && y == y ? 0 : x * std::log(y)),

@@ -1,5 +1,5 @@
-// Reductions and arg-reductions: their records, and the public functions over them. The order in which a sum is taken
-// is described in devices/cpu/reduce/reduce.cpp; composites (var, median, norm, ...) are in statistics.cpp.
+// Reductions and arg-reductions: their records, and the public functions over them. The order in which a sum is
+// computed is described in devices/cpu/reduce/reduce.cpp; composites (var, median, norm, ...) are in statistics.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ Shape reduced_shape(const Shape& in, const Dims& axes, bool keepdims) {
   return out;
 }
 
-// What bools and integers add up in.
+// The dtype in which bools and integers are summed.
 DType sum_dtype(DType d) { return is_unsigned(d) ? DType::u64 : is_integer(d) || is_bool(d) ? DType::i64 : d; }
 
 OutSpecs infer_reduction(const InferArgs& args, DType dtype) {
@@ -67,7 +67,8 @@ Tensor keep(const Args& args, const Tensor& t) {
 
 Tensors sum_vjp(const VjpArgs& args) { return {broadcast_to(keep(args, args.cotangent[0]), args.in[0].shape())}; }
 
-// d prod / d x[i] is the product of all the others: of those before i and those behind, so that zeros do no harm.
+// d prod / d x[i] is the product of all other factors: of those before i and those after it, so that zeros cause no
+// problem.
 Tensor other_factors(const Tensor& x, const Dims& axes) {
   Axes last;
   for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
@@ -77,26 +78,26 @@ Tensor other_factors(const Tensor& x, const Dims& axes) {
   for (int64_t axis : axes) folded *= x.shape()[size_t(axis)];
   flat.push_back(folded);
   const Tensor rows = reshape(moved, flat);
-  Tensor others =
+  Tensor other_product =
       cumprod(rows, {.axis = -1, .exclusive = true}) * cumprod(rows, {.axis = -1, .exclusive = true, .reverse = true});
-  return moveaxis(reshape(others, moved.shape()), last, Axes(axes));
+  return moveaxis(reshape(other_product, moved.shape()), last, Axes(axes));
 }
 Tensors prod_vjp(const VjpArgs& args) {
-  const Tensor others = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
-  return {multiply_no_nan(conj(others), keep(args, args.cotangent[0]))};
+  const Tensor other_product = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
+  return {multiply_no_nan(conj(other_product), keep(args, args.cotangent[0]))};
 }
 
 extern const Op sum_op;
-// The sum over the axes that the call folds, and nothing where it folds none.
+// The sum over the axes that the call folds, or the terms themselves if it folds none.
 Tensor folded(const JvpArgs& args, const Tensor& terms) {
   return apply1(sum_op, {&terms}, args.attrs, Where::current());
 }
 Tensors prod_jvp(const JvpArgs& args) {
-  const Tensor others = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
-  return {folded(args, multiply_no_nan(others, args.tangent[0]))};
+  const Tensor other_product = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
+  return {folded(args, multiply_no_nan(other_product, args.tangent[0]))};
 }
 
-// In which ties are counted: f16 holds no more than 65504.
+// The dtype in which ties are counted: f16 has no number above 65504.
 DType count_dtype(const Tensor& x) { return is_half(x.dtype()) ? DType::f32 : x.dtype(); }
 
 Tensors extreme_vjp(const VjpArgs& args) {
@@ -106,7 +107,7 @@ Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor count =
       sum(astype(hit, count_dtype(x)), {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
   const Tensor fraction = multiply_no_nan(1 / count, astype(keep(args, args.cotangent[0]), count.dtype()));
-  return {astype(hit, x.dtype()) * astype(fraction, x.dtype())};  // a NaN is hit nowhere
+  return {astype(hit, x.dtype()) * astype(fraction, x.dtype())};  // NaN equals nothing, so it has no gradient
 }
 
 Tensors extreme_jvp(const JvpArgs& args) {
@@ -116,7 +117,7 @@ Tensors extreme_jvp(const JvpArgs& args) {
   return {astype(total / count, args.in[0].dtype())};
 }
 
-// x / |x|, which stays within [-1, 1], times the cotangent. At 0 it is 0, and so are its derivatives.
+// x / |x|, which is in [-1, 1], times the cotangent. At 0 it is 0, and so are its derivatives.
 template <class Args>  // of a rule
 Tensor direction(const Args& args) {
   const Tensor length = keep(args, args.out[0]);
@@ -154,7 +155,7 @@ std::vector<Sample> reduction_samples(Tensor (*make)(const Shape&)) {
           one({2, 1, 3, 2}, {0, 1, 2, 3}),
           one({4, 70}, {0})};
 }
-// The gradient tests are quadratic in the size: these have more blocks than one, for values alone.
+// The gradient tests are quadratic in the size: these samples have more than one block, for values only.
 std::vector<Sample> sum_samples() {
   auto s = reduction_samples([](const Shape& shape) { return samples::uniform(shape); });
   s.push_back({{samples::uniform({2100})}, ReduceParams{{0}}});
@@ -317,9 +318,9 @@ const Op argmin_op({.name = "argmin",
                     .samples = arg_samples,
                     .exported = {"ArgMin", "ArgMin"}});
 
-// --- Calling them ----------------------------------------------------------------------------------------------------
+// --- Public functions ------------------------------------------------------------------------------------------------
 
-// Axes as the records want them: positive and ascending, all where none are named.
+// Axes as the records need them: nonnegative and ascending, all if none are given.
 Dims fold_axes(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {
   Dims out;
   if (axes.empty()) {
@@ -379,7 +380,7 @@ Tensor argmin(const Tensor& x, const ArgReduceOptions& o, Where where) {
   return arg_reduce(argmin_op, x, o.axis, o.keepdims, where);
 }
 
-// Integers of up to 32 bits add up exactly in 64, without a copy of them; wider ones in f64, as in numpy.
+// Integers of up to 32 bits are summed exactly in 64, without converting them first; wider ones in f64, as in numpy.
 Tensor mean(const Tensor& x, const SumOptions& options, Where where) {
   CallerScope caller(where);
   if (options.dtype) {
@@ -425,10 +426,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   const int extra = x.ndim() - shape.ndim();
   Axes axes;
   for (int i = 0; i < x.ndim(); ++i) {
-    const Dim size = x.shape()[size_t(i)], wanted = i < extra ? Dim(1) : shape[size_t(i - extra)];
-    const bool is_folded = !wanted.is_open() && wanted == 1;  // whatever the size
-    if (!is_folded && wanted != size && wanted != 1) break;
-    if (i < extra || !saves_if_equal(size, wanted)) axes.push_back(i);
+    const Dim size = x.shape()[size_t(i)], target = i < extra ? Dim(1) : shape[size_t(i - extra)];
+    const bool is_folded = !target.is_open() && target == 1;  // whatever the size
+    if (!is_folded && target != size && target != 1) break;
+    if (i < extra || !saves_if_equal(size, target)) axes.push_back(i);
     if (i + 1 == x.ndim() && extra >= 0) {
       const Tensor y = axes.empty() ? x : sum(x, {.axis = axes, .keepdims = true}).astype(x.dtype());
       return y.shape() == shape ? y : reshape(y, shape);

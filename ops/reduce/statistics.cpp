@@ -32,12 +32,12 @@ Dim folded_count(const Tensor& x, const Axes& axes) {
   for (int64_t axis : axes) n *= x.shape()[size_t(axis)];
   return n;
 }
-// What a sum of `n` squares is divided by: whole corrections leave an open size open.
-Tensor degrees_left(Dim n, double correction) {
+// The divisor of a sum of `n` squares: integer corrections keep an open size open.
+Tensor degrees_of_freedom(Dim n, double correction) {
   if (correction == std::floor(correction) && std::abs(correction) < 1e9) return larger(0, n - int64_t(correction));
   return std::max(0.0, double(n) - correction);
 }
-// sum, max, ... over `axes`, which is empty for "none" here, not for "all".
+// sum, max, ... over `axes`, where empty means "none" rather than "all".
 using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
 Tensor fold(Fold f, const Tensor& x, const Axes& axes, bool keepdims) {
   return axes.empty() ? x : f(x, {.axis = axes, .keepdims = keepdims}, Where::current());
@@ -47,26 +47,25 @@ Tensor fold(Fold f, const Tensor& x, const Axes& axes, bool keepdims) {
 Tensor magnitude_squared(const Tensor& x) {
   return is_complex(x.dtype()) ? square(real(x)) + square(imag(x)) : square(x);
 }
-// x^p, where 0 and what it gives (0, or infinity of a negative p) is a constant: the gradient is 0 there, as torch has
-// it, though that of |x|^p itself may be infinite.
+// x^p, where 0 and its result (0, or infinity for a negative p) are constants: the gradient there is 0, as in torch,
+// though that of |x|^p itself may be infinite.
 Tensor safe_power(const Tensor& x, double p, double zero, double of_zero) {
   const Tensor flat = x == zero;
   return where(flat, of_zero, power(where(flat, 1, x), p));
 }
 
-// A power of two for each vector of such a size, by which its elements are multiplied so that powers of them stay in
-// range.
-Tensor shrinking(const Tensor& size) {
-  const double least = size.dtype() == DType::f64 ? 0x1p-1020 : 0x1p-124;
-  return exp2(-floor(log2(clip(stop_gradient(size), least, 1 / least))));
+// A power of two for each vector with such a magnitude; multiplying the elements by it keeps their powers in range.
+Tensor shrinking(const Tensor& magnitude) {
+  const double least = magnitude.dtype() == DType::f64 ? 0x1p-1020 : 0x1p-124;
+  return exp2(-floor(log2(clip(stop_gradient(magnitude), least, 1 / least))));
 }
-// (sum size^p)^(1/p)
-Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdims) {
+// (sum magnitude^p)^(1/p)
+Tensor general_norm(const Tensor& magnitude, double p, const Axes& axes, bool keepdims) {
   const double of_zero = p > 0 ? 0 : infinity;
-  if (axes.empty()) return size;
-  if (size.size() == 0) return safe_power(fold(sum, size, axes, keepdims), 1 / p, of_zero, 0);
-  const Tensor factor = shrinking(p > 0 ? fold(max, size, axes, true) : fold(min, size, axes, true));
-  const Tensor total = fold(sum, safe_power(size * factor, p, 0, of_zero), axes, keepdims);
+  if (axes.empty()) return magnitude;
+  if (magnitude.size() == 0) return safe_power(fold(sum, magnitude, axes, keepdims), 1 / p, of_zero, 0);
+  const Tensor factor = shrinking(p > 0 ? fold(max, magnitude, axes, true) : fold(min, magnitude, axes, true));
+  const Tensor total = fold(sum, safe_power(magnitude * factor, p, 0, of_zero), axes, keepdims);
   return safe_power(total, 1 / p, of_zero, 0) / reshape(factor, total.shape());
 }
 
@@ -81,14 +80,14 @@ Tensor rows_of(const Tensor& x, const Axes& axes) {
   return reshape(moved, shape);
 }
 
-// f(x), which folds `axes`: in blocks of rows, whose temporaries stay in the cache, where the first axis is kept.
+// f(x), which folds `axes`: in blocks of rows, whose temporaries stay in the cache, if the first axis is kept.
 template <class F>
 Tensor fold_rows(const Tensor& x, const Axes& axes, F&& f) {
   return axes.empty() || std::find(axes.begin(), axes.end(), 0) != axes.end() ? f(x) : elementwise::in_rows(f, x);
 }
 
-// The sums of squared deviations of dense rows, without what the ops would store, where nobody looks at them; an
-// undefined tensor elsewhere.
+// The sums of squared deviations of dense rows, without the ops' intermediate results, if the ops are not observed;
+// otherwise an undefined tensor.
 Tensor row_deviations(const Tensor& x, const Axes& axes, bool keepdims) {
   constexpr int64_t worth_it = 1 << 12;  // elements
   const Tensor* const in[] = {&x};
@@ -111,14 +110,14 @@ Tensor row_deviations(const Tensor& x, const Axes& axes, bool keepdims) {
   return sums;
 }
 
-// In the dtype that is worked in: a root of it is rounded once.
+// In the dtype of the computation: a root of it is rounded once.
 Tensor wide_var(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
   const Axes axes = every_axis(x, o.axis, op, where);
   if (const Tensor sums = row_deviations(x, axes, o.keepdims); sums.defined())
-    return sums / degrees_left(folded_count(x, axes), o.correction);
+    return sums / degrees_of_freedom(folded_count(x, axes), o.correction);
   return fold_rows(x, axes, [&](const Tensor& rows) {
     const Tensor w = to_work(rows), squares = magnitude_squared(w - fold(mean, w, axes, true));
-    return fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(rows, axes), o.correction);
+    return fold(sum, squares, axes, o.keepdims) / degrees_of_freedom(folded_count(rows, axes), o.correction);
   });
 }
 
@@ -130,7 +129,7 @@ Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
 }
 
 namespace {
-// sqrt(sum of |d|^2 / n), whose squares may leave the dtype's range where the root does not.
+// sqrt(sum of |d|^2 / n); the squares may leave the dtype's range even if the root does not.
 Tensor root_mean_square(const Tensor& d, const Tensor& n, const Axes& axes, bool keepdims) {
   const Tensor length = euclidean_norm(d, axes, keepdims);
   return length / sqrt(astype(n.to(length.device()), length.dtype()));
@@ -141,14 +140,15 @@ Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "stddev", where);
   return fold_rows(x, axes, [&](const Tensor& rows) {
-    const Tensor w = to_work(rows), n = degrees_left(folded_count(rows, axes), o.correction);
+    const Tensor w = to_work(rows), n = degrees_of_freedom(folded_count(rows, axes), o.correction);
     return from_work(root_mean_square(w - fold(mean, w, axes, true), n, axes, o.keepdims), rows.dtype());
   });
 }
 
 namespace {
-// For logarithms of sums of exponentials, which are about as large as the largest term: f32 holds integers of up to 16
-// bits and what becomes of them.
+// For logarithms of sums of exponentials, which are about as large as the largest term: f32 represents integers of up
+// to
+// 16 bits and such logarithms of them.
 Tensor to_log_work(const Tensor& x) {
   const DType d = x.dtype();
   return !is_differentiable(d) && size_of(d) <= 2 ? astype(x, f32) : to_work(x);
@@ -162,18 +162,18 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
   return fold_rows(x, axes, [&](const Tensor& rows) {
     const Tensor w = to_log_work(rows), largest = stop_gradient(fold(max, w, axes, true));
     const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
-    // The terms that are 1 apart from the others, which may be too small to be felt beside them.
+    // Terms of 1 are summed separately from the others, which may be too small to change the sum.
     const Tensor terms = exp(w - shift), is_top = stop_gradient(w) == shift;
     const Tensor tops = fold(sum, rill::where(is_top, terms, 0), axes, o.keepdims),
                  rest = fold(sum, rill::where(is_top, 0, terms), axes, o.keepdims);
-    const Tensor none = logical_and(tops == 0, rest == 0);  // nothing but -inf, where the gradient is 0
+    const Tensor none = logical_and(tops == 0, rest == 0);  // only -inf, where the gradient is 0
     Tensor y = rill::where(none, -infinity, log1p(rill::where(none, 0, (tops - 1) + rest)));
     y = y + reshape(shift, y.shape());
     const Tensor endless = largest == infinity;
-    // A tape sees the rest in any case, as a trace does: its cotangents of 0 make +0 of -0.
+    // A tape or trace must see the same ops for the rest: its cotangents of 0 turn -0 into +0.
     const Tensor* const in[] = {&rows};
     if (elementwise::is_unobserved(in) && !rill::any(endless).item<bool>()) return from_work(y, rows.dtype());
-    // Those that are +inf have equal parts of the gradient, and the others none.
+    // Elements of +inf share the gradient equally, and the others have none.
     const Tensor which = w == infinity, count = fold(sum, astype(which, w.dtype()), axes, o.keepdims);
     const Tensor mean = fold(sum, rill::where(which, w, 0), axes, o.keepdims) / maximum(count, 1);
     return from_work(rill::where(reshape(endless, y.shape()), mean, y), rows.dtype());
@@ -195,26 +195,26 @@ Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
   const Axes axes = every_axis(x, o.axis, "norm", where);
   require_option(!std::isnan(o.ord), "norm", "ord", o.ord, "a number or infinity", where);
   if (o.ord == 2) return euclidean_norm(x, axes, o.keepdims);
-  const Tensor size = abs(to_work(x));
+  const Tensor magnitude = abs(to_work(x));
   const auto done = [&](const Tensor& y) { return from_work(y, x.dtype()); };
-  if (o.ord == infinity) return done(fold(max, size, axes, o.keepdims));
-  if (o.ord == -infinity) return done(fold(min, size, axes, o.keepdims));
-  if (o.ord == 1) return done(fold(sum, size, axes, o.keepdims));
-  if (o.ord == 0) return done(fold(sum, astype(size != 0, size.dtype()), axes, o.keepdims));
-  return done(general_norm(size, o.ord, axes, o.keepdims));
+  if (o.ord == infinity) return done(fold(max, magnitude, axes, o.keepdims));
+  if (o.ord == -infinity) return done(fold(min, magnitude, axes, o.keepdims));
+  if (o.ord == 1) return done(fold(sum, magnitude, axes, o.keepdims));
+  if (o.ord == 0) return done(fold(sum, astype(magnitude != 0, magnitude.dtype()), axes, o.keepdims));
+  return done(general_norm(magnitude, o.ord, axes, o.keepdims));
 }
 
 Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
   CallerScope caller(where);
-  const Tensor w = to_work(x), kept = mean(w, axes, true);
-  const Tensor variance = mean(square(w - kept), axes, keepdims);
-  return {from_work(keepdims ? kept : reshape(kept, variance.shape()), x.dtype()), from_work(variance, x.dtype())};
+  const Tensor w = to_work(x), means = mean(w, axes, true);
+  const Tensor variance = mean(square(w - means), axes, keepdims);
+  return {from_work(keepdims ? means : reshape(means, variance.shape()), x.dtype()), from_work(variance, x.dtype())};
 }
 
 // --- Quantiles -------------------------------------------------------------------------------------------------------
 
 namespace {
-// Their mean, also where their sum is no number.
+// Their mean, also if their sum overflows.
 Tensor middle_of(const Tensor& low, const Tensor& high) {
   const Tensor both = low + high;
   return rill::where(isfinite(both), both / 2, low / 2 + high / 2);
@@ -231,15 +231,15 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   const Tensor low = slice_axis(rows, -1, (n - 1) / 2, (n - 1) / 2 + 1), high = slice_axis(rows, -1, n / 2, n / 2 + 1);
   Tensor y = n % 2 != 0 ? to_work(low) : middle_of(to_work(low), to_work(high));
   if (has_nan(x.dtype())) {
-    const Tensor last = slice_axis(rows, -1, n - 1, n);  // where NaNs are
+    const Tensor last = slice_axis(rows, -1, n - 1, n);  // NaNs are last
     y = rill::where(isnan(last), last, y);
   }
   return reshape(from_work(y, x.dtype()), result);
 }
 
 namespace {
-// Shares in [0, most].
-void require_shares(std::string_view op, const Tensor& q, int most, const Where& where) {
+// Throws unless fractions are in [0, most].
+void require_fractions(std::string_view op, const Tensor& q, int most, const Where& where) {
   require_operand(op, q, where);
   if (q.ndim() > 1 || !is_real(q))
     fail(op, fmt::format("q must be a real number or a vector of them. got {}", to_string(q.spec())), where);
@@ -248,17 +248,17 @@ void require_shares(std::string_view op, const Tensor& q, int most, const Where&
   if (!EnclosingTrace::may_read(q))
     return require_elements([most](const Tensor& v) { return rill::all((v >= 0) & (v <= most)); }, op, rule, q, where);
   EagerScope eager;
-  for (double share : q.to_vector<double>())
-    if (!(share >= 0 && share <= most)) fail(op, fmt::format("{}. got {}", rule, share), where);
+  for (double fraction : q.to_vector<double>())
+    if (!(fraction >= 0 && fraction <= most)) fail(op, fmt::format("{}. got {}", rule, fraction), where);
 }
-// The place q (n + 1 - a - b) + a - 1 among n sorted elements, counted from 0 (Hyndman, Fan 1996).
+// The position q (n + 1 - a - b) + a - 1 among n sorted elements, counted from 0 (Hyndman, Fan 1996).
 Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) {
   return q * n + (a + q * (1 - a - b)) - 1;
 }
 
-// Where among n sorted elements the quantile of q lies, which is linear between neighbours: f64, of the shape to which
-// both broadcast.
-Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
+// The position of the quantile among n sorted elements, with linear interpolation between neighbours: f64, of the shape
+// to which both broadcast.
+Tensor quantile_position(const Tensor& q, const Tensor& n, QuantileMethod method) {
   Tensor linear = q * (n - 1);
   const Tensor after = q * n - 1;
   const auto steps = [&](const Tensor& p, const Tensor& whole) { return where(p == floor(p), whole, floor(p) + 1); };
@@ -270,7 +270,7 @@ Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
     case QuantileMethod::nearest: return round(linear);
     case QuantileMethod::inverted_cdf: return steps(after, after);
     case QuantileMethod::averaged_inverted_cdf: return steps(after, floor(after) + 0.5);
-    case QuantileMethod::closest_observation:  // between two: the odd one, which is the even one if they count from 1
+    case QuantileMethod::closest_observation:  // between two: the one that is even if they are counted from 1
       return steps(after - 0.5, after - 0.5 + astype(remainder(after - 0.5, 2) == 0, DType::f64));
     case QuantileMethod::interpolated_inverted_cdf: return plotting_position(q, n, 0, 1);
     case QuantileMethod::hazen: return plotting_position(q, n, 0.5, 0.5);
@@ -281,8 +281,8 @@ Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
   return linear;
 }
 
-// The number a fraction t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly. Where
-// the gap is no number, because an end is infinite or both are huge, each end has its share.
+// The number a fraction t of the way from low to high: computed from the nearer end, so that t = 1 gives `high`
+// exactly. If the gap overflows, because an end is infinite or both are huge, the ends are weighted separately.
 Tensor between(const Tensor& low, const Tensor& high, const Tensor& t) {
   const Tensor difference = high - low, narrow = isfinite(difference);
   const Tensor gap = rill::where(narrow, difference, 0);
@@ -296,14 +296,15 @@ Shape reduced_shape(const Tensor& x, const Tensor& rows, const Axes& axes, bool 
 }  // namespace
 
 namespace {
-// Of shares that were looked at.
+// For fractions that were checked.
 Tensor quantile_of(std::string_view op, const Tensor& x, const Tensor& q, const QuantileOptions& o,
                    const Where& where) {
   const Axes axes = every_axis(x, o.axis, op, where);
   const Dim n = folded_count(x, axes);
   if (n == 0) fail(op, fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
   const Tensor rows = sort(rows_of(x, axes));
-  const Tensor position = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(position);
+  const Tensor position = clip(quantile_position(astype(q, DType::f64), n, o.method), 0, n - 1),
+               below = floor(position);
   const Tensor index = astype(below, DType::i64);
   const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
   Tensor y = between(low, high, astype(position - below, low.dtype()));
@@ -321,13 +322,13 @@ Tensor quantile_of(std::string_view op, const Tensor& x, const Tensor& q, const 
 
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
-  require_shares("quantile", q, 1, where);
+  require_fractions("quantile", q, 1, where);
   return quantile_of("quantile", x, q, o, where);
 }
 
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
-  require_shares("percentile", q, 100, where);
+  require_fractions("percentile", q, 100, where);
   return quantile_of("percentile", x, astype(q, DType::f64) / 100, o, where);
 }
 
@@ -361,7 +362,7 @@ Tensor nanquantile_of(std::string_view op, const Tensor& x, const Tensor& q, con
   const Axes axes = every_axis(x, o.axis, op, where);
   if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile_of(op, x, q, o, where);
   const Numbers n = numbers_of(x, axes);
-  const Tensor position = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
+  const Tensor position = clip(quantile_position(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
                below = floor(position);
   const Tensor index = astype(below, DType::i64), low = n.at(index), high = n.at(index + 1);
   Tensor y = rill::where(n.count == 0, std::nan(""), between(low, high, astype(position - below, low.dtype())));
@@ -376,20 +377,20 @@ Tensor nanquantile_of(std::string_view op, const Tensor& x, const Tensor& q, con
 
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
-  require_shares("nanquantile", q, 1, where);
+  require_fractions("nanquantile", q, 1, where);
   return nanquantile_of("nanquantile", x, q, o, where);
 }
 
 Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
-  require_shares("nanpercentile", q, 100, where);
+  require_fractions("nanpercentile", q, 100, where);
   return nanquantile_of("nanpercentile", x, astype(q, DType::f64) / 100, o, where);
 }
 
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
   const Tensor w = to_work(x);
-  Tensor share = to_work(weights);
+  Tensor weight = to_work(weights);
   const Axes axes = every_axis(x, o.axis, "average", where);
   if (weights.shape() != x.shape()) {
     if (axes.size() != 1 || weights.shape() != Shape{x.shape()[size_t(axes[0])]})
@@ -399,11 +400,11 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
            where);
     Shape shape(Dims(x.shape().size(), 1));
     shape[size_t(axes[0])] = weights.size();
-    share = broadcast_to(reshape(share, shape), x.shape());
+    weight = broadcast_to(reshape(weight, shape), x.shape());
   }
-  // Weights count beside each other alone: near 1, their products with x stay in range.
-  if (share.size() > 0) share = share * shrinking(fold(max, abs(share), axes, true));
-  return from_work(fold(sum, w * share, axes, o.keepdims) / fold(sum, share, axes, o.keepdims), x.dtype());
+  // Only the ratios of weights matter: scaled to about 1, their products with x stay in range.
+  if (weight.size() > 0) weight = weight * shrinking(fold(max, abs(weight), axes, true));
+  return from_work(fold(sum, w * weight, axes, o.keepdims) / fold(sum, weight, axes, o.keepdims), x.dtype());
 }
 
 // --- Without NaNs ----------------------------------------------------------------------------------------------------
@@ -418,7 +419,7 @@ Tensor nansum(const Tensor& x, const ReduceOptions& o, Where where) {
   const Tensor* const in[] = {&x};
   if (x.defined() && x.size() >= elementwise::worth_blocks && has_nan(x.dtype()) && elementwise::is_unobserved(in)) {
     const Tensor y = sum(x, o);
-    if (!any(isnan(y)).item<bool>()) return y;  // which met no NaN, then
+    if (!any(isnan(y)).item<bool>()) return y;  // so there was no NaN
   }
   return sum(without_nan(x, 0), o);
 }
@@ -428,7 +429,7 @@ Tensor nanprod(const Tensor& x, const ReduceOptions& o, Where where) {
 }
 
 namespace {
-// max or min; lines of NaN only give NaN.
+// max or min; lines of only NaN give NaN.
 Tensor nan_extreme(Fold f, const Tensor& x, double worst, const ReduceOptions& o) {
   if (!has_nan(x.dtype())) return f(x, o, Where::current());
   return where(all(isnan(x), o), std::nan(""), f(without_nan(x, worst), o, Where::current()));
@@ -452,7 +453,7 @@ Tensor nanmean(const Tensor& x, const ReduceOptions& o, Where where) {
 }
 
 namespace {
-// Distances to the mean, 0 where there is no number, and what the sum of their squares is divided by.
+// Distances to the mean, 0 for missing numbers, and the divisor of the sum of their squares.
 struct Distances {
   Tensor from_mean, degrees;
 };
@@ -483,7 +484,7 @@ Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
 // --- Covariance ------------------------------------------------------------------------------------------------------
 
 namespace {
-// The distances to the mean of the variables in the rows of x, and of these the sums of products, a number for one row.
+// The distances to the mean of the variables in the rows of x; their sums of products are the covariance.
 Tensor centred_rows(const Tensor& x, std::string_view op, const Where& where) {
   if (x.ndim() != 1 && x.ndim() != 2)
     fail(op, fmt::format("takes a vector or a matrix. got {}", to_string(x.spec())), where);
@@ -499,15 +500,15 @@ Tensor products_of_rows(const Tensor& d) {
 Tensor cov(const Tensor& x, double correction, Where where) {
   CallerScope caller(where);
   const Tensor d = centred_rows(x, "cov", where);
-  return from_work(products_of_rows(d) / degrees_left(d.shape()[1], correction), x.dtype());
+  return from_work(products_of_rows(d) / degrees_of_freedom(d.shape()[1], correction), x.dtype());
 }
 
 Tensor corrcoef(const Tensor& x, Where where) {
   CallerScope caller(where);
   Tensor d = centred_rows(x, "corrcoef", where);
-  // A correlation does not change with the units, which keep the squares in range.
+  // A correlation does not depend on units: these keep the squares in range.
   if (d.size() > 0) d = d * shrinking(max(abs(d), {.axis = 1, .keepdims = true}));
-  const Tensor c = products_of_rows(d) / degrees_left(d.shape()[1], 0);
+  const Tensor c = products_of_rows(d) / degrees_of_freedom(d.shape()[1], 0);
   if (c.ndim() == 0) return from_work(c / c, x.dtype());
   const Tensor spread = sqrt(real(diagonal(c)));
   const Tensor y = c / expand_dims(spread, 1) / expand_dims(spread, 0);

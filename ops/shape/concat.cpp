@@ -21,19 +21,20 @@ namespace rill {
 
 namespace {
 
-// Equal sizes are counted and others added in pairs: of many operands an expression is as deep as it has to be.
+// Equal sizes are counted and others added pairwise: for many operands the expression is then no deeper than necessary.
 Dim joined_size(const InferArgs& a, size_t axis) {
   Dim plain = 0;
   std::vector<Dim> open;
-  std::unordered_map<uint32_t, std::pair<size_t, int64_t>> seen;  // by number: the place in `open`, and how often
+  std::unordered_map<uint32_t, std::pair<size_t, int64_t>>
+      occurrences;  // by number: the index in `open`, and the count
   for (int i = 0; i < a.count(); ++i) {
     const Dim n = a[i].shape[axis];
     if (!n.is_open()) plain += n;
-    else if (const auto [at, is_new] = seen.try_emplace(n.number(), open.size(), 0); ++at->second.second, is_new)
+    else if (const auto [at, is_new] = occurrences.try_emplace(n.number(), open.size(), 0); ++at->second.second, is_new)
       open.push_back(n);
   }
   const ExactDims exact;
-  for (Dim& n : open) n = n * seen.at(n.number()).second;
+  for (Dim& n : open) n = n * occurrences.at(n.number()).second;
   while (open.size() > 1) {
     for (size_t i = 0; i + 1 < open.size(); i += 2) open[i / 2] = open[i] + open[i + 1];
     if (open.size() % 2) open[open.size() / 2] = open.back();

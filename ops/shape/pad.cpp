@@ -1,4 +1,4 @@
-// pad: the record fills with one number, between elements too; padding with the tensor's own elements is a gather.
+// pad: the record fills with one number, also between elements; padding with the tensor's own elements is a gather.
 #include <fmt/format.h>
 
 #include <optional>
@@ -42,7 +42,7 @@ OutSpecs infer_pad(const InferArgs& a) {
   return {Spec{std::move(out), a[0].dtype, false, a[0].device}};
 }
 
-// Each element's cotangent is at the element's place in the output; elements that were cut off get zero.
+// Each element's cotangent is at the element's position in the output; elements that were cut off get zero.
 Tensors vjp_pad(const VjpArgs& a) {
   const auto& p = a.attrs.as<PadAttrs>();
   const Shape& in = a.in[0].shape();
@@ -66,7 +66,7 @@ Tensors batch_pad(const BatchArgs& a) {
   return call_with_batch(a, p);
 }
 
-// What is filled in does not change.
+// The padding does not change.
 Tensors jvp_pad(const JvpArgs& a) {
   auto p = a.attrs.as<PadAttrs>();
   p.value = {};
@@ -116,13 +116,13 @@ Tensor pad_constant(const Tensor& x, const std::vector<Padding>& widths, const F
   return apply1(pad_op, {&x}, p, where);
 }
 
-// The elements of an axis of size n that stand along the padded axis.
+// For each index along the padded axis, the element of the axis of size n that is there.
 Tensor sources(Dim n, const Padding& w, PadMode mode, Device device) {
   const Dim count = add_sizes(n, add_sizes(w.lo, w.hi));
   const Tensor i = iota({count}, 0, {DType::i64, device}) - w.lo;  // 0 is the first element
   if (mode == PadMode::edge) return minimum(maximum(i, 0), n - 1);
   if (mode == PadMode::wrap) return remainder(i, n);
-  // There and back, with the last element once or twice.
+  // Forwards and backwards, with the last element once or twice.
   const Dim period = mode == PadMode::symmetric ? 2 * n : larger(2 * (n - 1), 1);
   const Tensor there = remainder(i, period);
   return where(there < n, there, (mode == PadMode::symmetric ? period - 1 : period) - there);
@@ -139,7 +139,7 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& va
     return pad_constant(x, widths, {}, where);  // the default: empty strings
   check_fits("pad", value, x.dtype(), where);
   if (constant_fill(value, x.dtype(), constant)) return pad_constant(x, widths, constant, where);
-  // A value known only as a tensor is chosen wherever a padded mask says that no element came.
+  // If the value is only known as a tensor, it is selected by a padded mask.
   CallerScope caller(where);
   if (!value.shape().empty())
     fail("pad", fmt::format("the value has shape {}. give one number", to_string(value.shape())), where);

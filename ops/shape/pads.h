@@ -4,9 +4,9 @@
 
 namespace rill {
 
-// How many axes of space `x` has, 1 to 3, between a batch axis and channels. Throws where it has others.
+// The number of spatial axes of `x`, 1 to 3, between a batch axis and channels. Throws for another number.
 size_t space_count(const Tensor& x, std::string_view op, const Where& where);
-// `list` for `n` axes: as it is, its one entry for all of them, or `otherwise` where it is empty.
+// `list` for `n` axes: as given, its only entry for all of them, or `otherwise` if it is empty.
 Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_view op, std::string_view what,
                    const Where& where);
 void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& window, const Dims& strides,

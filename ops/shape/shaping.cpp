@@ -25,9 +25,9 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
   for (int i = 0; i < x.ndim(); ++i) {
     Dim n = x.shape()[size_t(i)];
     bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
-    if (named && n.hint() != 1)  // of other sizes, reshape says so
+    if (named && n.hint() != 1)  // for other sizes, reshape throws
       fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
-    if (!named && (!axes.empty() || n != 1)) shape.push_back(n);  // the size only where it matters: it may be open
+    if (!named && (!axes.empty() || n != 1)) shape.push_back(n);  // tested only if needed: n may be open
   }
   return reshape(x, shape, where);
 }
@@ -203,7 +203,7 @@ Tensor tile(const Tensor& x, const Axes& reps, Where where) {
     for (Dim s : {Dim(1), size}) split.push_back(s);
     for (Dim s : {times, size}) wide.push_back(s);
   }
-  Tensor repeated = broadcast_to(reshape(x, split), wide);  // what is too large goes no further
+  Tensor repeated = broadcast_to(reshape(x, split), wide);  // throws if the result is too large
   for (size_t i = 0; i < n; ++i) joined.push_back(wide[2 * i] * wide[2 * i + 1]);
   return reshape(repeated, joined);
 }
@@ -215,7 +215,7 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<Axis> axis, Where where)
   int64_t a = normal_axis(*axis, x, "repeat", where);
   Shape wide(x.shape()), joined(x.shape());
   wide.insert(size_t(a) + 1, times);
-  Tensor repeated = broadcast_to(expand_dims(x, a + 1), wide);  // what is too large goes no further
+  Tensor repeated = broadcast_to(expand_dims(x, a + 1), wide);  // throws if the result is too large
   joined[size_t(a)] *= times;
   return reshape(repeated, joined);
 }

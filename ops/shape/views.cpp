@@ -1,5 +1,5 @@
-// Ops that make another view of the same memory: reshape, transpose, broadcast_to, strided_slice; and update_slice, the
-// write that mirrors the last. Each record's `view` says when strides can express it; the dispatcher copies otherwise.
+// Ops that return another view of the same memory: reshape, transpose, broadcast_to, strided_slice; and update_slice,
+// the inverse of the last. Each record's `view` says whether strides can express it; the dispatcher copies otherwise.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -81,7 +81,7 @@ Tensors batch_broadcast(const BatchArgs& a) {
   return {broadcast_to(reshape(a.in[0], from, a.where), to, a.where)};
 }
 
-// Of strided_slice and update_slice: the batch is taken whole.
+// For strided_slice and update_slice: the batch axis is sliced in full.
 Tensors batch_slice(const BatchArgs& a) {
   SliceAttrs s = a.attrs.as<SliceAttrs>();
   s.starts.insert(0, 0);
@@ -100,8 +100,7 @@ Tensor strong_view(const Tensor& in, Shape shape, Strides strides, int64_t offse
 
 // --- reshape ---------------------------------------------------------------------------------------------------------
 
-// The size that -1 stands for, number `rest` of `to`: what is left of the elements when the other sizes are divided
-// out.
+// The size that replaces -1, number `rest` of `to`: the number of elements divided by the other sizes.
 Dim remaining_size(const Shape& from, const Shape& to, size_t rest) {
   Dims all(from.begin(), from.end()), open;
   int64_t known = 1, left = 1;
@@ -140,7 +139,7 @@ OutSpecs infer_reshape(const InferArgs& a) {
     else if (rest >= 0) a.reject("only one size can be -1");
     else rest = int64_t(i);
   }
-  for (Dim d : a[0].shape) n = Dim::apply(Dim::Op::multiply, n, d.hint());  // a size of 0 may follow on huge ones
+  for (Dim d : a[0].shape) n = Dim::apply(Dim::Op::multiply, n, d.hint());  // a size of 0 may come after huge ones
   if (rest >= 0 && known != 0 && n % known == 0) shape[size_t(rest)] = remaining_size(a[0].shape, shape, size_t(rest));
   else if (rest >= 0 || known != n)
     a.reject(fmt::format("cannot reshape {} elements of shape {} into [{}]", n, to_string(a[0].shape),
@@ -148,8 +147,8 @@ OutSpecs infer_reshape(const InferArgs& a) {
   return {like(a[0], std::move(shape))};
 }
 
-// Strides for `to` over the memory of a tensor of shape `from`: axes are matched group by group, where both sides
-// have the same number of elements, and a group must be evenly strided. False where none exist.
+// Strides for `to` over the memory of a tensor of shape `from`: axes are matched in groups with the same number of
+// elements on both sides, and a group must have a single stride. False if there are none.
 bool reshaped_strides(const Shape& from, const Strides& strides, const Shape& to, Strides& out) {
   out = contiguous_strides(to);
   if (to.numel() == 0) return true;
@@ -221,12 +220,12 @@ OutSpecs infer_transpose(const InferArgs& a) {
   if (int64_t(axes.size()) != ndim)
     a.reject(fmt::format("{} axes are given for {}. name each once", axes.size(), ndim));
   Shape shape;
-  uint64_t seen = 0;
+  uint64_t listed = 0;
   for (int64_t axis : axes) {
     if (axis < 0 || axis >= ndim)
       a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
-    if (seen >> axis & 1) a.reject(fmt::format("axis {} is repeated", axis));
-    seen |= uint64_t(1) << axis;
+    if (listed >> axis & 1) a.reject(fmt::format("axis {} is repeated", axis));
+    listed |= uint64_t(1) << axis;
     shape.push_back(a[0].shape[size_t(axis)]);
   }
   return {like(a[0], std::move(shape))};
@@ -370,7 +369,7 @@ Tensor view_slice(const Tensor& in, AttrsView attrs, const Spec& out) {
   return strong_view(in, out.shape, std::move(strides), w.offset);
 }
 
-// Zeros around and between the cotangent's elements, which were `step` apart. Without a test, for traces of open sizes.
+// Zeros around and between the cotangent's elements, `step` apart. Without tests, for traces of open sizes.
 Tensors vjp_slice(const VjpArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
   const Shape& in = a.in[0].shape();
@@ -380,12 +379,13 @@ Tensors vjp_slice(const VjpArgs& a) {
   for (size_t i = 0; i < in.size(); ++i) {
     const SliceRange r = slice_range(s.starts[i], s.stops[i], s.steps[i], in[i]);
     const int64_t step = std::abs(int64_t(s.steps[i]));
-    // From the first element to the last, both included.
+    // From the first element to the last, inclusive.
     const Dim extent = step == 1 ? r.count : larger(r.count - 1, 0) * step + smaller(r.count, 1);
     const Dim low = s.steps[i] < 0 ? r.first + 1 - extent : r.first;
     if (s.steps[i] < 0) backwards.push_back(int64_t(i));
-    const bool alone = !r.count.is_open() && r.count <= 1;  // so that nothing is between, and steps may be huge
-    widths[i] = {low, in[i] - low - extent, alone || step > max_tensor_bytes ? 0 : step - 1};
+    const bool has_at_most_one =
+        !r.count.is_open() && r.count <= 1;  // so that nothing is between, and steps may be huge
+    widths[i] = {low, in[i] - low - extent, has_at_most_one || step > max_tensor_bytes ? 0 : step - 1};
   }
   if (!backwards.empty()) ct = reverse(ct, backwards);
   return {pad(ct, widths)};

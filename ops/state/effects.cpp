@@ -37,8 +37,8 @@ void hidden_fields(AssertAttrs& a, AttrValues& v) { v.set_if_given("op", a.op); 
 const ReadableAttrs readable_print(std::type_identity<PrintAttrs>(), "print");
 const ReadableAttrs readable_assert(std::type_identity<AssertAttrs>(), "assert_that");
 
-// Walks a format: text(char) for what stands for itself, value() for each "{}". Gives where a brace stands that is
-// neither, or npos.
+// Parses a format: text(char) for literal text, value() for each "{}". Returns the position of an invalid brace, or
+// npos.
 template <class Text, class Value>
 size_t walk_format(const std::string& format, Text&& text, Value&& value) {
   for (size_t i = 0; i < format.size(); ++i) {
@@ -63,11 +63,11 @@ std::string fault_at(const std::string& format, size_t brace) {
 
 OutSpecs infer_print(const InferArgs& args) {
   const std::string& format = args.attrs.as<PrintAttrs>().format;
-  int places = 0;
-  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++places; }); brace != std::string::npos)
+  int placeholders = 0;
+  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++placeholders; }); brace != std::string::npos)
     args.reject(fault_at(format, brace));
-  if (places != args.count())
-    args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", places, args.count()));
+  if (placeholders != args.count())
+    args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", placeholders, args.count()));
   return {};
 }
 
@@ -76,7 +76,7 @@ Tensors call_print(Operands in, AttrsView attrs) {
   size_t next = 0;
   walk_format(attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
   line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece, so that threads' lines stay whole
+  std::fwrite(line.data(), 1, line.size(), stderr);  // in one write, so that lines of threads do not mix
   return {};
 }
 
@@ -100,7 +100,7 @@ Tensors call_assert(Operands in, AttrsView attrs) {
   fail("assert_that", fmt::format("it does not hold that {}{}", a.message, values));
 }
 
-// It holds where it holds in every row.
+// It holds if it holds for every row.
 Tensors batch_assert(const BatchArgs& a) {
   const Tensor holds = a.batched[0] ? rill::all(a.in[0]) : a.in[0];
   SmallVec<const Tensor*, 8> in{&holds};

@@ -78,7 +78,7 @@ std::ostream& operator<<(std::ostream& out, const NamedVariables& variables) { r
 
 // --- VariablePaths ---------------------------------------------------------------------------------------------------
 
-// Counts on from the number that the name was given last: a model may have thousands of layers of one name.
+// Continues from the last number given to the name: a model may have thousands of layers of one name.
 std::string VariablePaths::unique(const std::string& name) {
   if (!used_.contains(name)) return name;
   for (size_t& i = numbers_[name];;)
@@ -102,7 +102,7 @@ VariablePaths::Scope::Scope(VariablePaths& paths, std::string_view name)
 }
 VariablePaths::Scope::~Scope() {
   paths_.scope_ = outer_;
-  // Nothing is under that name, as of a layer that stands here for the second time: the next one may have it.
+  // If nothing has that name, as for a layer that occurs a second time, the next one may have it.
   if (paths_.found_.size() + paths_.slots_.size() != before_) return;
   paths_.used_.erase(path_);
   paths_.numbers_.erase(name_);
@@ -114,9 +114,9 @@ void VariablePaths::add(std::string_view name, const Variable& v, bool again) {
 }
 
 void VariablePaths::add_all(const std::vector<Variable>& variables) {
-  // The names have scopes in them: "dense/kernel", "dense/bias". The first of those that are taken is numbered, and
-  // what follows belongs to the same one, until it has such a thing already.
-  std::vector<std::pair<std::string, std::string>> now;  // the outermost scope, and as what it stands here
+  // The names have scopes in them: "dense/kernel", "dense/bias". If the scope of the first is taken, it gets a number,
+  // and the following names belong to the same scope, until a name repeats in it.
+  std::vector<std::pair<std::string, std::string>> now;  // the outermost scope, and its name here
   std::unordered_set<std::string> here;
   for (const Variable& v : variables) {
     if (seen_.contains(&v.state())) continue;
@@ -150,8 +150,8 @@ const NamedVariables& VariablePaths::finish() {
   return found_;
 }
 
-// A slot stands under the path of its Variable or, where that has none here, under its own name, numbered where
-// another has it.
+// A slot is named by the path of its Variable or, if that has none here, by its own name, with a number if that
+// is taken.
 void VariablePaths::finish_slots(const std::string& scope, const VariableSlots& slots) {
   struct Outside {
     std::string name;
@@ -232,8 +232,8 @@ NamedVariables matching(const NamedVariables& variables, std::string_view patter
   return result;
 }
 
-// Gives each variable what change(value) makes of its value: all of them or, where that throws, none. Of one that is
-// deferred only the dtype and device change, by change_spec.
+// Assigns change(value) to each variable: to all of them or, if that throws, to none. For a deferred one only the dtype
+// and device change, by change_spec.
 template <class F, class G>
 void change_values(const NamedVariables& variables, std::string_view op, const Where& where, const F& change,
                    const G& change_spec) {
@@ -292,7 +292,7 @@ NamedVariables cast_to(const NamedVariables& variables, DType dtype, std::string
 }  // namespace detail
 
 namespace {
-// `*` and `?`, by going back to the last star where something does not fit.
+// `*` and `?`, with backtracking to the last star.
 bool glob(std::string_view text, std::string_view pattern) {
   size_t t = 0, p = 0, star = std::string_view::npos, from = 0;
   while (t < text.size()) {

@@ -1,4 +1,4 @@
-// Variables: a read notifies the tapes, an assignment replaces the tensor (in place when nobody else holds the old
+// Variables: a read notifies the tapes, an assignment replaces the tensor (in place if nothing else holds the old
 // one), and inside a trace both become inputs and outputs of the graph.
 #include "rill/ops/variable.h"
 
@@ -24,7 +24,7 @@ namespace rill {
 
 extern const Op add_op, bitwise_or_op, subtract_op;
 
-// --- Two tensors that are one to a tape ------------------------------------------------------------------------------
+// --- Aliases that tapes treat as one tensor --------------------------------------------------------------------------
 
 namespace {
 OutSpecs infer_first(const InferArgs& args) { return OutSpecs{args[0]}; }
@@ -53,7 +53,7 @@ std::string scoped_name(const std::string& name) {
   return current_scope().empty() ? name : current_scope() + "/" + name;
 }
 
-// A new value, or a part of one, of the variable's dtype, on its device and strong, which broadcasts to `shape`.
+// A new value, or a part of one, of the variable's dtype, on its device and strong, that broadcasts to `shape`.
 Tensor fitted(const VariableState& v, const Tensor& value, const Shape& shape, std::string_view op,
               const Where& where) {
   if (value.is_symbolic() && executing_eagerly() && !compute_delayed(value))
@@ -110,16 +110,16 @@ void report(const VariableState& v, const Op& op, Rest rest) {
   report_placement(op.name, operands(value, rest), v.spec.device);
 }
 
-// value = op(value, rest...), in value's own buffer where nobody else can see it.
+// value = op(value, rest...), in value's own buffer if nothing else can see it.
 void update(const Shared<VariableState>& state, const Op& op, Rest rest, AttrsView attrs = {}) {
   VariableState& v = *state;
   if (placement_is_logged()) [[unlikely]]
-    report(v, op, rest);  // before the lock: whoever is told may read the variable
+    report(v, op, rest);  // before locking: an observer may read the variable
   const std::lock_guard lock(v);
   VariableNotes* const notes = listeners().notes;
   if (notes) [[unlikely]] {
     notes->was_read(state, v.value);
-    notes->was_assigned(state, Tensor());  // so that they do not hold what is written over
+    notes->was_assigned(state, Tensor());  // so that they do not hold the overwritten memory
   }
   if (runs_are_watched()) [[unlikely]] {
     Tensor next = updated(v, op, rest, attrs);
@@ -139,14 +139,14 @@ void update(const Shared<VariableState>& v, const Op& op, const Tensor& delta) {
   update(v, op, rest);
 }
 
-// The same where somebody answers for it. Tapes take what a reading gives for the Variable, whatever it was made of.
+// The same if a listener answers for it. Tapes treat the result of a read as the Variable, however it was computed.
 template <class F>
 void update_answer(const Shared<VariableState>& v, const F& next) {
   const PauseTapes pause;
   assign_answer(listeners(), v, next(read_answer(listeners(), v)));
 }
 
-// The first value of a new variable as a tensor of its own: a weak scalar becomes strong, and in-place updates cannot
+// The first value of a new variable as a separate tensor: a weak scalar becomes strong, and in-place updates cannot
 // change the caller's tensor.
 Tensor strong(const Tensor& t) {
   Spec spec = t.spec();
@@ -164,7 +164,7 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
   EagerScope eager;
   if (!initial.defined()) require_defined("Variable", initial, fmt::format("the first value of '{}'", name), where);
   if (initial.is_symbolic() && trace) {
-    // One that is made in the first call: its first value is no part of the graph, so it must not depend on the call.
+    // Created in the first call: its initial value is not part of the graph, so it must not depend on the call.
     if (const Tensor value = trace->constant_value(initial); value.defined()) return new_state(value, options, where);
     fail("Variable",
          static_cast<const EnclosingTrace*>(trace)->runs_now()
@@ -273,7 +273,7 @@ void Variable::fail_moved(const Where& where) {
 
 namespace {
 // A new alias, so that a tape identifies this read with the variable, not with the tensor that was assigned to it.
-Tensor shown_to_tapes(const Listeners& now, const Shared<VariableState>& v, const Tensor& value) {
+Tensor alias_for_tapes(const Listeners& now, const Shared<VariableState>& v, const Tensor& value) {
   Tensor own = make_alias(value);
   for (TapeListener* tape : now.tapes) tape->watch_variable(v, own);
   return own;
@@ -283,7 +283,7 @@ Tensor shown_to_tapes(const Listeners& now, const Shared<VariableState>& v, cons
 Tensor as_reading(const Shared<VariableState>& v, const Tensor& value) {
   const Listeners& now = listeners();
   const Tensor here = now.trace ? now.trace->as_reading(v, value) : value;
-  return now.tapes.empty() ? here : shown_to_tapes(now, v, here);
+  return now.tapes.empty() ? here : alias_for_tapes(now, v, here);
 }
 
 Tensor Variable::value(Where where) const {
@@ -293,7 +293,7 @@ Tensor Variable::value(Where where) const {
   Tensor t = now.variables ? now.variables->read(state_) : value_of(v);
   if (now.notes) [[unlikely]]
     now.notes->was_read(state_, t);
-  if (!now.tapes.empty() && !dynamic_cast<const ComputedAnswers*>(now.variables)) t = shown_to_tapes(now, state_, t);
+  if (!now.tapes.empty() && !dynamic_cast<const ComputedAnswers*>(now.variables)) t = alias_for_tapes(now, state_, t);
   return t;
 }
 
@@ -339,7 +339,7 @@ Variable& Variable::assign(const Tensor& value, Where where) {
     if (now.notes) [[unlikely]]
       now.notes->was_assigned(state_, t);
     std::lock_guard lock(*state_);
-    std::swap(state_->value, t);  // the old one goes when the lock has
+    std::swap(state_->value, t);  // the old one is freed after unlocking
   }
   return *this;
 }
@@ -396,7 +396,7 @@ void scatter_rows(const Variable& variable, const Tensor& indices, const Tensor&
 }  // namespace detail
 
 namespace {
-// Of the first axis, where there is one.
+// Of the first axis, if there is one.
 void scatter_first_axis(const Variable& v, const Tensor& indices, const Tensor& rows, detail::RowUpdate how,
                         const char* op, const Where& where) {
   require_defined(op, indices, "the indices", where);

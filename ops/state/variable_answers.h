@@ -1,4 +1,4 @@
-// Reading and assigning Variables where somebody answers for them (Listeners::variables), and telling who takes notes.
+// Reading and assigning Variables if a listener answers for them (Listeners::variables), and notifying observers.
 #pragma once
 #include "rill/ops/listeners.h"
 
@@ -6,8 +6,8 @@
 
 namespace rill {
 
-// Answers by values that the program has computed, whose derivatives are theirs: tapes do not take them for readings of
-// the Variable.
+// Answers with values that the program has computed, whose derivatives are those of their computation: tapes do not
+// treat them as reads of the Variable.
 class ComputedAnswers : public VariableAnswers {
  protected:
   ~ComputedAnswers() = default;

@@ -1,4 +1,4 @@
-// Several Variables locked at once, by all code that needs that (a traced call does it in steps: variable_set.h).
+// Locks several Variables at once, for all code that needs that (a traced call does it in steps: variable_set.h).
 #pragma once
 #include <mutex>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace rill {
 
-// Holds the locks of these for its lifetime, each once, taken in the order of their addresses, so that there is no
+// Holds the locks of these for its lifetime, each once, acquired in the order of their addresses, so that there is no
 // deadlock.
 class LockVariables {
  public:
@@ -17,7 +17,7 @@ class LockVariables {
   LockVariables(const LockVariables&) = delete;
 
  private:
-  std::vector<std::unique_lock<VariableState>> locks_;  // undone where a later one throws
+  std::vector<std::unique_lock<VariableState>> locks_;  // released if a later one throws
 };
 
 }  // namespace rill

@@ -1,5 +1,5 @@
-// What a kernel takes of a GPU, read from its machine code. The notes of a cubin (section .nv.info) are records of a
-// format byte, an attribute byte and two bytes of value, or of size where the format is 4 and the value follows; those
+// The resources that a kernel uses, read from its machine code. The notes of a cubin (section .nv.info) are records of
+// a format byte, an attribute byte and two bytes of value, or of size if the format is 4 and the value follows; those
 // for registers (0x2f) and stack (0x11) hold a symbol's number and the count.
 #pragma once
 #include <elf.h>
@@ -12,7 +12,7 @@
 namespace cubin {
 
 struct Resources {
-  int registers = -1, stack = -1;  // a thread's; bytes of stack: arrays and what did not fit the registers
+  int registers = -1, stack = -1;  // for each thread; bytes of stack: arrays and spilled registers
 };
 
 struct Section {

@@ -1,4 +1,4 @@
-// The true NVRTC, which needs no GPU.
+// The real NVRTC, which needs no GPU.
 #pragma once
 #include <cstdlib>
 #include <filesystem>

@@ -1,15 +1,15 @@
-// How kernels of host_cuda.h run on the host: a block's threads one after the other. One that must wait for others (a
-// barrier, a shuffle) is left on its stack, and another stack goes on with the next thread; kernels that never wait
-// take one stack for all. Start at run_block.
+// How kernels of host_cuda.h run on the host: a block's threads one after the other. A thread that must wait for others
+// (a barrier, a shuffle) is suspended on its stack, and another stack continues with the next thread; kernels that
+// never wait use one stack for all. Start at run_block.
 //
-// A GPU promises no order: threads begin in one of three, another for each block. Shared memory holds noise when a block
-// begins. A shuffle ends the program where a lane of its warp has ended, or ends while others wait.
+// A GPU guarantees no order: threads start in one of three, which varies between blocks. Shared memory holds noise when
+// a block starts. A shuffle aborts the program if a lane of its warp has ended, or ends while others wait.
 //
-// Where rill_begin_recording() was called, accesses to memory are recorded, and the program ends where two blocks of a launch
-// touch the same bytes, one of them to write. (Additions that are atomic may.)
+// After rill_begin_recording(), accesses to memory are recorded, and the program aborts if two blocks of a launch
+// access the same bytes, one of them writing. (Atomic additions may.)
 //
-// Stacks are changed by _setjmp and _longjmp, thousands of times a kernel: swapcontext asks the system for the mask of
-// signals each time, which was two thirds of these tests' time. ucontext only begins a stack.
+// Stacks are switched by _setjmp and _longjmp, thousands of times for each kernel: swapcontext calls the kernel for the
+// signal mask each time, which took two thirds of these tests' time. ucontext is only used to start a stack.
 #include "host_cuda.h"
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 #include <vector>
 
 extern "C" {
-void* __tls_get_addr(unsigned long* module_and_offset);  // of the C library: makes a thread's variables
+void* __tls_get_addr(unsigned long* module_and_offset);  // of the C library: allocates a thread's variables
 long long rill_shift = 0;
 RILL_THREAD Dim3 gridDim{1, 1, 1}, blockDim{1, 1, 1}, blockIdx{0, 0, 0}, threadIdx{0, 0, 0};
 RILL_THREAD bool rill_records = false;
@@ -47,7 +47,7 @@ struct Stack {
   Stack(const Stack&) = delete;
   ~Stack() { munmap(memory, stack_bytes); }
 
-  jmp_buf left;  // where what runs here was left
+  jmp_buf left;  // where this stack was suspended
   char* memory;
   unsigned thread = 0;          // the one that runs here
   const Barrier* at = nullptr;  // where it waits, and for the end of which round
@@ -56,20 +56,20 @@ struct Stack {
 };
 
 struct Block {
-  std::vector<std::unique_ptr<Stack>> stacks;  // kept for the thread's later blocks
+  std::vector<std::unique_ptr<Stack>> stacks;  // reused for the thread's later blocks
   Stack* current = nullptr;
   jmp_buf scheduler;
-  unsigned next = 0;  // how many threads have begun
+  unsigned next = 0;  // how many threads have started
   void (*kernel)(const void*) = nullptr;
   const void* params = nullptr;
   Barrier all;
   std::vector<Barrier> warps;
-  std::vector<unsigned long long> given;  // by thread: what it hands on
+  std::vector<unsigned long long> given;  // by thread: the value that it passes on
 };
 thread_local Block block_of_thread;
-RILL_THREAD Block* block;  // that one: rill_launch sets it
+RILL_THREAD Block* block;  // the running block: set by rill_launch
 
-// From a stack to the scheduler. It returns when enter() goes on with this stack.
+// Switches from a stack to the scheduler. Returns when enter() resumes this stack.
 void to_scheduler(Stack* s) {
   if (_setjmp(s->left) == 0) _longjmp(block->scheduler, 1);
 }
@@ -96,7 +96,7 @@ void wait(Barrier& b) {
   std::abort();
 }
 
-// The thread that begins after `count` others: upwards, downwards, or by leaps that come to each once.
+// The thread that starts after `count` others: upwards, downwards, or in strides that reach each once.
 unsigned thread_after(unsigned count) {
   const unsigned all = blockDim.x, order = blockIdx.x % 3;
   if (order == 0) return count;
@@ -105,7 +105,7 @@ unsigned thread_after(unsigned count) {
   return all == leap ? count : (count * leap + 7) % all;
 }
 
-// What runs on a stack, for as long as there is one: threads that have not begun, of one block after another.
+// The loop of a stack: runs threads that have not started, of one block after another.
 void run_threads() {
   Stack* me = block->current;
   for (;;) {
@@ -124,7 +124,7 @@ void run_threads() {
   }
 }
 
-// From the scheduler to a stack that was left.
+// Switches from the scheduler to a suspended stack.
 void enter(Stack* s) {
   block->current = s;
   if (_setjmp(block->scheduler) == 0) _longjmp(s->left, 1);
@@ -144,7 +144,7 @@ void new_stack() {
   if (_setjmp(block->scheduler) == 0) setcontext(&context);
 }
 
-// Begins the next threads on a stack.
+// Starts the next threads on a stack.
 void begin() {
   for (auto& s : block->stacks)
     if (s->free) {
@@ -191,7 +191,7 @@ struct Access {
 };
 thread_local std::vector<Access> accesses;  // of a launch
 
-// Sorted by where they begin, those of one block joined where they follow one another.
+// Sorted by their start, with adjacent ones of one block joined.
 void sort_and_join(std::vector<Access>& all) {
   std::sort(all.begin(), all.end(), [](const Access& a, const Access& b) {
     return a.writes != b.writes ? a.writes : a.block != b.block ? a.block < b.block : a.begin < b.begin;
@@ -206,9 +206,9 @@ void sort_and_join(std::vector<Access>& all) {
   all.resize(kept);
   std::sort(all.begin(), all.end(), [](const Access& a, const Access& b) { return a.begin < b.begin; });
 }
-// Two accesses to the same bytes by different blocks, one of them a write; null where there are none.
+// Two accesses to the same bytes by different blocks, one of them a write; null if there are none.
 const Access* find_race(const std::vector<Access>& all, const Access*& other) {
-  // Of what began before: the write and the access that reach farthest, and those of another block.
+  // Among the earlier accesses: the write and the access that extend farthest, and those of another block.
   const Access *write[2] = {}, *any[2] = {};
   const auto keep = [](const Access*(&best)[2], const Access& a) {
     if (!best[0] || a.end > best[0]->end) {
@@ -256,7 +256,7 @@ SharedMemory find_shared_memory(void (*kernel)(const void*)) {
   Dl_info own{}, its{};
   dladdr(reinterpret_cast<void*>(&rill_launch), &own);
   dladdr(reinterpret_cast<void*>(kernel), &its);
-  if (own.dli_fbase == its.dli_fbase) return {};  // one library with this file, whose variables must stay
+  if (own.dli_fbase == its.dli_fbase) return {};  // one library with this file, whose variables must be kept
   found.library = its.dli_fbase;
   const auto look = [](dl_phdr_info* info, size_t, void* to) {
     auto& found = *static_cast<Found*>(to);
@@ -302,7 +302,7 @@ void rill_forget(const void* address, int bytes) {
       return;
     }
 }
-// From now on, on this thread. What was recorded of the latest launch goes to `each`, sorted by address.
+// Turns recording on or off for this thread. The accesses of the latest launch are passed to `each`, sorted by address.
 void rill_begin_recording(bool on) { rill_records = on; }
 void rill_recorded(void (*each)(void*, unsigned long long begin, unsigned long long end, bool writes), void* to) {
   for (const Access& a : accesses) each(to, a.begin, a.end, a.writes);

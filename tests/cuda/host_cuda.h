@@ -1,6 +1,6 @@
-// The words of CUDA C++ for the host's compiler, so that tests run the text of kernels without a GPU. Each kernel is
-// compiled by itself, thousands of them, so here are declarations alone: what they call is in host_cuda.cpp, compiled
-// once, which says how threads run.
+// The vocabulary of CUDA C++ for the host's compiler, so that tests run the text of kernels without a GPU. Each kernel
+// is compiled by itself, thousands of them, so this has only declarations: their definitions are in host_cuda.cpp,
+// compiled once, which explains how threads run.
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define __device__
 #define __shared__ static thread_local
 
-// A kernel is a function of its parameters' address; NAME_bytes() says how many there are.
+// A kernel is a function of its parameters' address; NAME_bytes() returns their size.
 #define RILL_KERNEL(name, Params)                                                 \
   static void name##_of(const Params s);                                          \
   extern "C" void name(const void* params) { name##_of(*(const Params*)params); } \
@@ -18,29 +18,29 @@
   static void name##_of(const Params s)
 
 extern "C" {
-// How far a device's memory lies behind its address: the simulated driver sets it.
+// The distance of a device's memory from its address: the simulated driver sets it.
 extern long long rill_shift;
-// Ends the program: a GPU faults where an access is not aligned to its type, which the host would not.
+// Aborts the program: a GPU faults if an access is not aligned to its type, which the host would not.
 [[noreturn]] void rill_unaligned(const void* address, int bytes);
-// Runs a kernel: for the program that has loaded it.
+// Runs a kernel: called by the program that has loaded it.
 void rill_launch(void (*kernel)(const void*), const void* params, unsigned grid, unsigned threads);
 void rill_sync_block();
 void rill_sync_warp();
-// Where the threads of the running block leave what they hand to others of their warp, by thread.
+// Where the threads of the running block store the values that they pass to others of their warp, by thread.
 unsigned long long* rill_given();
 }
 
 struct Dim3 {
   unsigned x, y, z;
 };
-// Found at a fixed distance from the thread's pointer, not by a call for each use. (A library that has kernels with shared
-// memory beside them has no room there, and defines it as __thread alone.)
+// At a fixed offset from the thread pointer, instead of by a call for each use. (A library that has kernels with shared
+// memory in it has no room there, and defines it as __thread alone.)
 #ifndef RILL_THREAD
 #define RILL_THREAD __thread __attribute__((tls_model("initial-exec")))
 #endif
 extern "C" {
 extern RILL_THREAD Dim3 gridDim, blockDim, blockIdx, threadIdx;
-// Whether accesses are recorded, to find races (host_cuda.cpp), and the function that does it.
+// Whether accesses are recorded, to find races (host_cuda.cpp), and the function that records them.
 extern RILL_THREAD bool rill_records;
 void rill_record(const void* address, int bytes, bool writes);
 void rill_forget(const void* address, int bytes);  // an atomic operation's, which is no race
@@ -53,7 +53,7 @@ template <class T>
 struct IsConst<const T> {
   enum { value = true };
 };
-// Kernels write through pointers to what is not const alone.
+// Kernels only write through non-const pointers.
 template <class T>
 T* rill_at(T* p) {
   if ((unsigned long long)p % alignof(T) != 0) rill_unaligned((const void*)p, int(sizeof(T)));
@@ -64,7 +64,7 @@ T* rill_at(T* p) {
 
 inline void __syncthreads() { rill_sync_block(); }
 inline void __syncwarp(unsigned = ~0u) { rill_sync_warp(); }
-// Every lane of a warp calls it as often as the others.
+// Every lane of a warp must call it equally often.
 template <class T>
 T __shfl_sync(unsigned, T x, int lane) {
   static_assert(sizeof(T) <= sizeof(unsigned long long), "");
@@ -91,7 +91,7 @@ T __shfl_up_sync(unsigned mask, T x, unsigned by) {
   const unsigned lane = threadIdx.x % 32;
   return __shfl_sync(mask, x, int(lane >= by ? lane - by : lane));
 }
-// What every lane of the warp gives, by f(lane, its value).
+// The values that every lane of the warp passes, by f(lane, its value).
 template <class T, class F>
 void __of_all_lanes(T x, F f) {
   unsigned long long* given = rill_given();
@@ -116,8 +116,8 @@ unsigned __match_any_sync(unsigned, T x) {
   __of_all_lanes(x, [&](unsigned i, T y) { all |= unsigned(y == x) << i; });
   return all;
 }
-// What tensor cores do with m16n8k16 of halves, of which each lane has its part (PTX, mma): here the 16 products and what
-// they are added to are summed up in f64 and rounded once. (The true ones round in between, and do not say how.)
+// The computation of tensor cores for m16n8k16 of halves, of which each lane has its part (PTX, mma): here the 16
+// products and the addend are summed in f64 and rounded once. (The real ones round in between, in an undocumented way.)
 template <class Wide>
 void __of_tensor_cores(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Wide wide) {
   typedef unsigned long long Word;
@@ -138,7 +138,7 @@ void __of_tensor_cores(float (&sum)[4], const unsigned (&a)[4], unsigned b0, uns
     sum[e] = float(double(sum[e]) + all);
   }
 }
-// The same with m16n8k8 of TF32, of a left operand whose columns are a result's, the even ones first.
+// The same for m16n8k8 of TF32, with a left operand whose columns are a result's, the even ones first.
 inline void __of_tensor_cores_wide(float (&sum)[4], const float (&a)[4], float b0, float b1) {
   typedef unsigned long long Word;
   Word left[2][32], right[32];
@@ -165,7 +165,7 @@ inline void __of_tensor_cores_wide(float (&sum)[4], const float (&a)[4], float b
     sum[e] = float(double(sum[e]) + all);
   }
 }
-// Four 8 x 8 matrices of halves in shared memory; lane i says where row i % 8 of matrix i / 8 begins (PTX, ldmatrix).
+// Four 8 x 8 matrices of halves in shared memory; lane i has the address of row i % 8 of matrix i / 8 (PTX, ldmatrix).
 inline void __load_matrices(unsigned (&to)[4], const unsigned short* row, bool turned) {
   const unsigned short* rows[32];
   __of_all_lanes(row, [&](unsigned i, const unsigned short* y) { rows[i] = y; });
@@ -180,7 +180,7 @@ inline void __load_matrices(unsigned (&to)[4], const unsigned short* row, bool t
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
-// Streams are threads, so these are atomic. Kernels take their pointers by RILL_AT, which has recorded a write.
+// Streams are threads, so these are atomic. Kernels get their pointers by RILL_AT, which has recorded a write.
 template <class T>
 T atomicCAS(T* at, T from, T to) {
   __atomic_compare_exchange_n(at, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

@@ -1,6 +1,6 @@
-// CUDA's mathematical functions, for kernels on the host: results are off by as much as CUDA's documentation allows, so
-// that tests see which of rill's results depend on the last bits of a library (math_functions.h). How far a result is off
-// depends on the argument alone.
+// CUDA's mathematical functions, for kernels on the host: results differ by as much as CUDA's documentation allows, so
+// that tests see which of rill's results depend on the last bits of a library (math_functions.h). The error
+// depends only on the argument.
 //
 // A GPU's long double is a double: kernels are compiled with -mlong-double-64, and call functions of long doubles by
 // their names with an l, which are those of doubles here.
@@ -25,7 +25,7 @@ long double ulp_of(long double x) {
   const int exponent = ilogbl(x) + 1 - digits;
   return ldexpl(1, exponent < least ? least : exponent);
 }
-// `exact` rounded, and off by up to `ulps` from that.
+// `exact` rounded, with an error of up to `ulps`.
 template <class T>
 T perturbed(long double exact, int ulps, double x, double y = 0) {
   const T rounded = T(exact);
@@ -72,7 +72,7 @@ RILL_EXACT_OF_TWO(EXACT_OF_TWO)
 
 double __wrap_lgamma_r(double x, int* sign) { return perturbed_lgamma<double>(lgammal_r(x, sign), 4, x); }
 double __wrap_lgammal_r(double x, int* sign) { return __wrap_lgamma_r(x, sign); }
-// What GCC makes of a sine and a cosine of one number.
+// GCC combines a sine and a cosine of one number into this.
 void __wrap_sincos(double x, double* s, double* c) { *s = __wrap_sin(x), *c = __wrap_cos(x); }
 void __wrap_sincosl(double x, double* s, double* c) { __wrap_sincos(x, s, c); }
 void __wrap_sincosf(float x, float* s, float* c) { *s = __wrap_sinf(x), *c = __wrap_cosf(x); }

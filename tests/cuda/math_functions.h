@@ -1,7 +1,8 @@
-// The functions of the C library that kernels call, each with the greatest error that CUDA's documentation gives for its
-// own: by how many units in the last place (ulps) a result may differ from the correctly rounded one. Source: CUDA C++
-// Programming Guide 13.0, section 17.1 "Standard Functions", tables 17 (f32) and 18 (f64); those of Toolkit 12 are the
-// same. 0: none may. host_math.cpp has such functions, and nvrtc.cpp links kernels with them in place of the C library's.
+// The functions of the C library that kernels call, each with the greatest error that CUDA's documentation states for
+// its own: by how many units in the last place (ulps) a result may differ from the correctly rounded one. Source: CUDA
+// C++ Programming Guide 13.0, section 17.1 "Standard Functions", tables 17 (f32) and 18 (f64); those of Toolkit 12 are
+// the same. 0: none may. host_math.cpp has such functions, and nvrtc.cpp links kernels with them in place of the C
+// library's.
 #pragma once
 
 // name, ulps in f64, ulps in f32
@@ -13,10 +14,10 @@
   F(cbrt, 1, 1) F(erf, 2, 2) F(erfc, 5, 4) F(tgamma, 10, 5)
 // clang-format on
 #define RILL_MATH_OF_TWO(F) F(pow, 2, 4) F(hypot, 2, 3) F(atan2, 2, 3)
-// Outside of (-23.0001, -2.2637), and in f32 of (-10.001, -2.264); between them, where lgamma has its zeros, the errors are
-// "larger", and are taken to be as many ulps of 1.
+// Outside of (-23.0001, -2.2637), and in f32 of (-10.001, -2.264); inside, where lgamma has its zeros, the errors are
+// "larger", and are assumed to be as many ulps of 1.
 #define RILL_MATH_OF_LGAMMA(F) F(lgamma, 4, 6)
-// Where |x| < 8; beyond, the result is off by up to 5e-12 in f64 and 2.2e-6 in f32.
+// For |x| < 8; beyond, the error is up to 5e-12 in f64 and 2.2e-6 in f32.
 #define RILL_MATH_OF_BESSEL(F) F(j0, 7, 9) F(j1, 7, 9) F(y0, 7, 9) F(y1, 7, 9)
 // Exact ones: wrapped because a long double is a double on a GPU.
 #define RILL_EXACT_OF_ONE(F) F(floor) F(ceil) F(round) F(rint) F(nearbyint) F(trunc) F(sqrt) F(fabs) F(logb)

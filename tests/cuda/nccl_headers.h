@@ -1,4 +1,4 @@
-// What rill declares of NCCL by itself, beside NVIDIA's header: it compiles where all of it agrees.
+// Checks rill's own declarations of NCCL against NVIDIA's header: it compiles if they agree.
 #pragma once
 #include <nccl.h>
 

@@ -1,4 +1,4 @@
-// What rill declares of CUDA, cuBLASLt and cuDNN by itself, beside NVIDIA's headers: it compiles where all of it agrees
+// Checks rill's own declarations of CUDA, cuBLASLt and cuDNN against NVIDIA's headers: it compiles if they agree
 // (test_cuda_headers.py, on machines that have the headers). NCCL's are nccl_headers.h's.
 #pragma once
 #include <cublasLt.h>
@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-// Toolkit 13 makes another name of these, for which older drivers have none; the old ones stay.
+// Toolkit 13 renames these to functions that older drivers lack; the old ones still exist.
 #undef cuEventElapsedTime
 #undef cuCtxSynchronize
 extern "C" CUresult cuEventElapsedTime(float*, CUevent, CUevent);
@@ -23,7 +23,7 @@ namespace rill::cuda {
 
 // --- The driver ---
 
-// cuda.h makes another name of some, as cuMemAlloc_v2: the one that is looked up.
+// cuda.h renames some, like cuMemAlloc_v2: the renamed one is looked up.
 #define DRIVER_CALL(name, symbol, parameters)                      \
   static_assert(std::string_view(symbol) == STRING(name), symbol); \
   static_assert(Same<Result(*) parameters, decltype(&::name)>::value, symbol);

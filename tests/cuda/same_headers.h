@@ -1,11 +1,11 @@
-// How declarations of ours are compared with NVIDIA's: nvidia_headers.h, nccl_headers.h.
+// Compares declarations of ours with NVIDIA's: for nvidia_headers.h, nccl_headers.h.
 #pragma once
 #include <cstddef>
 #include <type_traits>
 
 namespace rill::cuda {
 
-// Functions are alike where each parameter has the size, and is a pointer where the other is one.
+// Functions are compatible if their parameters have equal sizes, and are pointers in the same positions.
 template <class A, class B>
 inline constexpr bool alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 template <class A, class B>

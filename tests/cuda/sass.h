@@ -1,5 +1,5 @@
-// The machine code of a kernel, read from what nvdisasm prints: its innermost loops that load from a GPU's memory, which
-// are where a kernel of many points spends its time.
+// The machine code of a kernel, read from nvdisasm's output: its innermost loops that load from a GPU's memory, where
+// a kernel of many points spends its time.
 #pragma once
 #include <unistd.h>
 
@@ -17,12 +17,12 @@ namespace sass {
 
 struct Loops {
   int count = 0;
-  int loads = 0;    // the most in one of them
-  int local = 0;    // those that use a thread's local memory: arrays, and what did not fit the registers
-  int divided = 0;  // those that divide 64-bit integers, by a call of a function
+  int loads = 0;    // the maximum in one of them
+  int local = 0;    // those that use a thread's local memory: arrays, and spilled registers
+  int divided = 0;  // those that divide 64-bit integers, by a function call
 };
 
-// nvdisasm of ./dev cuda or the CUDA Toolkit; "" where there is none.
+// nvdisasm of ./dev cuda or the CUDA Toolkit; "" if there is none.
 inline std::string find_nvdisasm() {
   namespace fs = std::filesystem;
   const char* root = std::getenv("RILL_SOURCE_ROOT");

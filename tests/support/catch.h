@@ -1,4 +1,4 @@
-// The one header that tests include for Catch2: it picks version 3 where there is one, else Debian 12's 2.13.
+// The one header that tests include for Catch2: it selects version 3 if there is one, else Debian 12's 2.13.
 // Tests use what both have: TEST_CASE, SECTION, CHECK, REQUIRE, CHECK_THROWS_AS, GENERATE, INFO, Approx; and
 // contains_text.
 #pragma once
@@ -13,6 +13,6 @@ inline auto contains_text(const std::string& text) { return Catch::Matchers::Con
 inline auto contains_text(const std::string& text) { return Catch::Contains(text); }
 #endif
 
-// Says that the test case that runs now cannot test what its name says, and why: it counts as skipped, not as passed
-// (count.py), and CI fails on a skip that it does not expect.
+// Says that the current test case cannot test what its name says, and why: it counts as skipped, not as passed
+// (count.py), and CI fails on an unexpected skip.
 void skip_case(const std::string& reason);

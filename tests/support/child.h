@@ -1,4 +1,4 @@
-// For tests of what a process does: settings in its environment, its end, what it writes.
+// For tests of a process: settings in its environment, its end, what it writes.
 #pragma once
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 #include "catch.h"
 
-// Runs a hidden test case of this program in a process of its own, with settings in its environment; gives its exit
-// status and what it wrote. Where that was skipped, so is the test case that asks.
+// Runs a hidden test case of this program in a process of its own, with settings in its environment; returns its exit
+// status and its output. If that case was skipped, so is the calling one.
 inline int child(const std::string& settings, const std::string& test, std::string& output) {
   std::string line = settings + " /proc/" + std::to_string(getpid()) + "/exe '" + test + "' 2>&1";
   FILE* pipe = popen(line.c_str(), "r");

@@ -1,4 +1,4 @@
-// Files in tests/golden, which hold what a test is to give; RILL_UPDATE_GOLDEN=1 writes them anew.
+// Files in tests/golden with expected results; RILL_UPDATE_GOLDEN=1 writes them anew.
 #pragma once
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What tests of the GPU compare: gpu:0, this machine's or the simulated one (tests/cuda), with the CPU.
+// For tests of the GPU: compares gpu:0, this machine's or the simulated one (tests/cuda), with the CPU.
 #pragma once
 #include <dlfcn.h>
 
@@ -11,24 +11,24 @@ inline const rill::Device host("cpu:0"), gpu("gpu:0");
 
 using op_check::to;
 
-// A function of a library that is open; null where it has none, as true libraries have none of the simulated ones'.
+// A function of a library that is open; null if it has none, as real libraries lack those of the simulated ones.
 template <class F>
 F* of_library(const char* library, const char* name) {
   void* opened = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
   return opened ? reinterpret_cast<F*>(dlsym(opened, name)) : nullptr;
 }
-// A function of the driver, which is opened.
+// A function of the driver, which is opened first.
 template <class F>
 F* of_driver(const char* name) {
   static_cast<void>(dlopen("libcuda.so.1", RTLD_NOW));
   return of_library<F>("libcuda.so.1", name);
 }
 
-// Whether there is a gpu:1 as well. Cases that need one are skipped without.
+// Whether there is also a gpu:1. Cases that need one are skipped without.
 inline bool has_second_gpu() { return rill::has_device("gpu:1"); }
 inline constexpr const char* one_gpu = "this machine has one GPU";
 
-// Whether the record's arithmetic takes numbers of the C library, for some arguments or all: a GPU takes CUDA's there, whose
+// Whether the record's arithmetic calls the C library, for some arguments or all: a GPU calls CUDA's there, whose
 // last bits may differ (docs/gpu_internals.md).
 inline bool takes_library_numbers(const rill::Op& op) {
   for (const char* name : {"sin", "cos", "tan", "lgamma", "digamma"})
@@ -36,16 +36,16 @@ inline bool takes_library_numbers(const rill::Op& op) {
   return false;
 }
 
-// Whether results far from 0 hang on an angle or exponent, 2/3 |x|^1.5, that the CPU has in long double and a GPU in f64: of
-// -3e38 it has no digit, and of 88 a result loses three (docs/gpu_internals.md).
+// Whether results far from 0 depend on an angle or exponent, 2/3 |x|^1.5, which the CPU has in long double and a GPU in
+// f64: at -3e38 it has no digits, and at 88 a result loses three (docs/gpu_internals.md).
 inline bool takes_large_angles(const rill::Op& op) { return op.name.starts_with("airy"); }
 
-// What f64 results of special functions may be off by where the CPU has long double, and draws that take logarithms of
-// CUDA's (docs/gpu_internals.md).
+// The error in ulp of f64 results of special functions for which the CPU uses long double, and of draws that use CUDA's
+// logarithms (docs/gpu_internals.md).
 inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {
   const bool is_special = op.kind == rill::OpKind::elementwise && !op.record_point;
   if ((!is_special && op.name != "random_gamma") || want.dtype() != rill::f64 || want.size() == 0) return 0;
-  // A large result is e to an exponent of which the last bits differ.
+  // A large result is e to an exponent whose last bits differ.
   const double largest = max(where(isfinite(want), abs(want), 0)).item<double>();
   return std::max(64., 2 * std::log(largest)) * std::numeric_limits<double>::epsilon() * largest;
 }

@@ -1,4 +1,4 @@
-// Programs of control flow, gradient rules and recomputed parts, for the tests that write graphs and read them back.
+// Programs with control flow, gradient rules and recomputed parts, for the tests that write graphs and read them back.
 #pragma once
 #include <functional>
 #include <string>
@@ -24,7 +24,7 @@ inline rill::Tensor data(const rill::Shape& shape, uint64_t seed = 1) {
 inline std::vector<Program> control_flow() {
   using namespace rill;
   const Tensor x = data({3, 4}), w = data({4, 4}, 2);
-  // The states and outputs of a small recurrent network; one branch in it, where `branches`.
+  // The states and outputs of a small recurrent network; with one branch in it if `branches`.
   const auto recurrent = [](const List& in, bool branches) {
     return scan(
         [&, branches](const Tensor& h, const Tensor& row) {
@@ -34,7 +34,7 @@ inline std::vector<Program> control_flow() {
         },
         zeros({4}), in[0]);
   };
-  // Nodes of a gradient inside the function hold graphs with values that are kept.
+  // Nodes of a gradient inside the function hold graphs with stored values.
   const auto gradient = [recurrent](const List& in, bool branches) -> List {
     GradientTape tape;
     tape.watch(in[1]);

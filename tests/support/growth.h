@@ -1,8 +1,8 @@
-// Work that grows as the size of what is walked, not as its square: checked by running the same walk at sizes that are
-// four times another. What is counted is what this thread asks of the heap, in blocks and bytes, which is the same in
-// every run; and its processor time, the least of several, for what looks at things without allocating. Time is
-// compared with itself alone, so that the machine and who else is busy on it do not matter much. Of a program that the
-// walk runs, the pages of memory and the time.
+// Checks that work grows linearly with its input, not as its square: by running it for inputs that are four times
+// larger. What is measured is this thread's heap allocations, in blocks and bytes, which are the same in
+// every run; and its processor time, the least of several, for work that does not allocate. Time is
+// only compared with itself, so that the machine and its load matter little. For a program that the
+// work runs, the pages of memory and the time.
 // Included by one source of a program, whose operator new it is.
 #pragma once
 #include <sys/resource.h>
@@ -18,7 +18,7 @@
 
 namespace growth {
 
-// LLVM takes minutes for programs of this size; what waits for kernels is not counted here.
+// LLVM takes minutes for programs of this size; waiting for kernels is not measured here.
 inline const int without_compiler = setenv("RILL_JIT", "off", 1);
 
 struct Work {
@@ -32,11 +32,11 @@ inline double thread_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// What is made first, and the walk over it.
+// The work, after its preparation.
 using Walk = std::function<void()>;
 using MakeWalk = std::function<Walk(int size)>;
 
-// What the programs that were run so far have taken: pages of memory, and processor time.
+// What child processes have used so far: pages of memory, and processor time.
 inline Work of_children() {
   rusage all{};
   getrusage(RUSAGE_CHILDREN, &all);
@@ -55,16 +55,16 @@ inline Work work_of(const MakeWalk& make, int size) {
           seconds + (after.seconds - others.seconds)};
 }
 
-// From 1,000 to 4,000 and 16,000: n log n makes 4.8 times as much of four times as many, n n makes 16.
+// From 1,000 to 4,000 and 16,000: for four times the input, n log n takes 4.8 times as much, and n n 16 times.
 inline void is_linear(const std::string& name, const MakeWalk& make, int least = 1000) {
   INFO(name);
   constexpr double most = 7, most_time = 11;
   Work small = work_of(make, least), middle = work_of(make, 4 * least), large = work_of(make, 16 * least);
-  const double some = 50.0 * least;  // what a walk takes anyhow
+  const double some = 50.0 * least;  // a fixed allowance
   CHECK(large.blocks < most * std::max(middle.blocks, some));
   CHECK(large.bytes < most * std::max(middle.bytes, 100 * some));
   CHECK(middle.bytes < most * std::max(small.bytes, 25 * some));
-  constexpr double too_short = 0.02;  // seconds, to be compared
+  constexpr double too_short = 0.02;  // seconds: too short to be compared
   for (int again = 0; again < 4 && large.seconds > most_time * std::max(middle.seconds, too_short); ++again)
     large.seconds = std::min(large.seconds, work_of(make, 16 * least).seconds);
   INFO(middle.seconds << " seconds, then " << large.seconds);

@@ -1,6 +1,6 @@
-// A device whose memory the host may not touch: each buffer lies in pages of its own that only a copy or a kernel of
-// the device opens. Its kernels are the reference kernels. So it shows what in rill reads or writes tensors' memory
-// past the driver, and what runs on the host without a word, on machines that have no other device.
+// A device whose memory the host may not access: each buffer is in pages of its own that only a copy or a kernel of
+// the device makes accessible. Its kernels are the reference kernels. So it shows, on machines without another device,
+// where rill accesses tensors' memory without the driver, and what silently runs on the host.
 #pragma once
 #include <execinfo.h>
 #include <signal.h>
@@ -23,11 +23,11 @@ namespace guarded_device {
 
 using namespace rill;
 
-// One buffer's pages. Never freed, and found without a lock by the signal handler.
+// One buffer's pages. Never freed, and found by the signal handler without a lock.
 struct Pages {
   char* begin;
   size_t bytes;
-  int open;  // so many uses now
+  int open;  // current number of uses
 };
 
 struct Fault {
@@ -50,7 +50,7 @@ inline Pages* pages_of(const void* address) {
 
 inline void on_fault(int signal, siginfo_t* info, void*) {
   Pages* p = pages_of(info->si_addr);
-  if (!p) {  // not ours: die of it
+  if (!p) {  // not ours: crash
     ::signal(signal, SIG_DFL);
     return;
   }
@@ -70,7 +70,7 @@ inline void release(Buffer* b) {
   delete b;
 }
 
-// Opens the memory of tensors while it lives.
+// Makes the memory of tensors accessible while it lives.
 class Open {
  public:
   Open() : lock_(mutex) {}
@@ -141,7 +141,7 @@ class Driver final : public DeviceDriver {
   void synchronize(Device) override {}
 
  private:
-  // The tensor as one of the host, over the same memory.
+  // The tensor as one of the host, on the same memory.
   static Tensor on_host(const Tensor& t) {
     Spec spec = t.spec();
     spec.device = Device();
@@ -164,8 +164,8 @@ inline void add() {
   add_driver(DeviceKind::gpu, std::make_unique<Driver>());
 }
 
-// What the host has touched since the last call: for each place its call stack, innermost first. The page is opened
-// then, so that a test goes on.
+// The host's accesses since the last call: the call stack of each, innermost first. The page is then made accessible,
+// so that a test continues.
 inline std::vector<std::string> touched() {
   const std::lock_guard lock(mutex);
   std::vector<std::string> places;

@@ -1,4 +1,4 @@
-// For the tests of what rill writes: a folder of their own, file helpers, and a small graph made by hand.
+// For the tests of files that rill writes: a temporary folder, file helpers, and a small graph made by hand.
 #pragma once
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/graph.h"
 
-// A new folder, gone with everything in it when the test ends.
+// A new folder, removed with its contents when the test ends.
 class Folder {
  public:
   Folder() {
@@ -30,7 +30,7 @@ class Folder {
 
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
-  // The names in it, or in a folder in it, sorted.
+  // The names in it, or in a folder inside it, sorted.
   std::vector<std::string> names(const std::string& inside = "") const {
     std::vector<std::string> all;
     for (const auto& entry : std::filesystem::directory_iterator(path_ / inside))

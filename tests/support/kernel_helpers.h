@@ -1,4 +1,4 @@
-// Running kernels on memory whose end is guarded, by the interpreter and compiled, and random kernels to run.
+// Runs kernels on memory whose end is guarded, by the interpreter and compiled, and generates random kernels.
 #pragma once
 #include <sys/mman.h>
 
@@ -27,7 +27,7 @@ using Rng = std::mt19937_64;
 
 inline int below(Rng& r, int n) { return int(r() % uint64_t(n)); }
 
-// Bytes that end where a page begins that nobody may touch; `aligned` ones begin at a multiple of 64 instead.
+// Bytes that end at an inaccessible page; `aligned` ones start at a multiple of 64 instead.
 class Memory {
  public:
   explicit Memory(size_t bytes, bool aligned = false) : bytes_(bytes) {
@@ -41,7 +41,7 @@ class Memory {
   Memory(const Memory&) = delete;
   char* data() const { return data_; }
   size_t size() const { return bytes_; }
-  bool clean_before() const {  // nothing was written ahead of it
+  bool clean_before() const {  // nothing was written before it
     for (const char* p = base_; p < data_; ++p)
       if (*p) return false;
     return true;
@@ -74,13 +74,13 @@ inline void fill(Rng& r, DType d, char* p, int64_t n) {
     if constexpr (!std::is_same_v<T, std::string>)
       for (int64_t i = 0; i < n; ++i) {
         T x = random_number<T>(r);
-        if constexpr (std::is_same_v<T, bool>) p[i] = char(x ? 1 + below(r, 255) : 0);  // any byte but 0 is true
+        if constexpr (std::is_same_v<T, bool>) p[i] = char(x ? 1 + below(r, 255) : 0);  // any nonzero byte is true
         else std::memcpy(p + i * int64_t(sizeof(T)), &x, sizeof(T));
       }
   });
 }
 
-// Equal bits, but for NaN.
+// Equal bits, except for NaN.
 inline bool same(DType d, const char* a, const char* b, int64_t n) {
   bool equal = true;
   visit_dtype(d, [&](auto zero) {
@@ -100,8 +100,8 @@ inline bool same(DType d, const char* a, const char* b, int64_t n) {
 
 // --- Running ---------------------------------------------------------------------------------------------------------
 
-// Whether `run` gives what the interpreter gives, on random numbers. `in_place`: outputs lie where a dense input of
-// their element size does.
+// Whether `run` gives the interpreter's results, on random numbers. `in_place`: outputs use the memory of a dense input
+// of their element size.
 inline bool agrees(const Kernel& k, const std::function<std::remove_pointer_t<RowFunction>>& run, int64_t rows,
                    int64_t n, uint64_t seed, bool in_place = false) {
   Rng r(seed);
@@ -130,7 +130,7 @@ inline bool agrees(const Kernel& k, const std::function<std::remove_pointer_t<Ro
     if (k.streaming && !o.per_row) row = (row + 63) / 64 * 64;
     for (int copy = 0; copy < 2; ++copy) memory.push_back(std::make_unique<Memory>(size_t(rows * row), k.streaming));
     expected.push_back(memory[memory.size() - 2]->data()), actual.push_back(memory.back()->data());
-    strides.push_back(o.added && below(r, 2) ? 0 : row);  // all rows add to one, or each to its own
+    strides.push_back(o.added && below(r, 2) ? 0 : row);  // all rows add to one accumulator, or each to its own
     for (size_t j = 0; in_place && !o.per_row && !o.added && j < k.inputs.size(); ++j) {
       if (taken[j] || k.inputs[j].kind != Input::Kind::dense || size_of(k.inputs[j].dtype) != size_of(o.dtype))
         continue;
@@ -187,7 +187,7 @@ class Generator {
     return int32_t(k_.body.size()) - 1;
   }
   int32_t any() { return below(r_, int(k_.body.size())); }
-  // An earlier value of type t; a constant where there is none.
+  // An earlier value of type t; a constant if there is none.
   int32_t of(DType t) {
     for (int tries = 0; tries < 8; ++tries)
       if (int32_t v = any(); type(v) == t) return v;
@@ -207,7 +207,7 @@ class Generator {
     k_.inputs.push_back({counter ? i64 : d, kind});
     add(Code::input, k_.inputs.back().dtype, {}, k_.inputs.size() - 1);
   }
-  // `v`, or 1 where it is NaN, whose bits and sign are not defined.
+  // `v`, or 1 if it is NaN, whose bits and sign are not defined.
   int32_t number(int32_t v) {
     if (!is_floating(type(v))) return v;
     uint64_t one = type(v) == f32 ? 0x3f800000 : 0x3ff0000000000000;
@@ -250,7 +250,7 @@ class Generator {
     else if (c == Code::div) add(c, t, {a, b});
     else add(c, t, {a});
   }
-  // 2^x for a whole x, times a number near 1.
+  // 2^x for an integer x, times a number near 1.
   void scale(DType t, int32_t a, int32_t x) {
     const auto c = [&](double v) {
       return add(Code::convert, t, {add(Code::constant, f64, {}, __builtin_bit_cast(uint64_t, v))});
@@ -302,11 +302,11 @@ class Generator {
     const int what = below(r_, 6);
     if (what < 4) {
       add(Code(int(Code::reduce_sum) + what), t, {of(t)});
-    } else if (what == 4) {  // of rows whose largest number is above another one
+    } else if (what == 4) {  // for rows whose largest number is above another one
       const int32_t largest = add(Code::reduce_max, t, {of(t)});
       const int32_t mask = add(Code::gt, boolean, {largest, constant(t)});
       add(Code::reduce_sum_where, t, {of(t), mask});
-    } else {  // of numbers without NaN, and zeros of one sign
+    } else {  // for numbers without NaN, and zeros of one sign
       const DType real = below(r_, 2) ? f32 : f64;
       const int32_t x = number(of(real));
       add(Code::reduce_top, real, {add(Code::add, real, {x, add(Code::constant, real, {}, 0)})});

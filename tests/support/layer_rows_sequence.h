@@ -41,7 +41,7 @@ inline const std::vector<std::string> decoder_paths = {"attention/qkv/kernel",
                                                        "feed_forward/down/bias",
                                                        "norm_3/scale",
                                                        "norm_3/offset"};
-// Those of parts of one kind, with the parts' own paths before them.
+// The paths of parts of one kind, prefixed by the parts' own paths.
 inline std::vector<std::string> paths_in(const std::vector<std::string>& parts, const std::vector<std::string>& paths,
                                          const std::vector<std::string>& last = {}) {
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Rows of the table of layers: convolutions, pools, and what else moves over space.
+// Rows of the table of layers: convolutions, pools, and other layers over space.
 #pragma once
 #include "layer_table.h"
 
@@ -6,7 +6,7 @@ namespace layers {
 
 using namespace rill;
 
-// What a pool took away comes back as zeros.
+// Unpooling fills what a pool dropped with zeros.
 struct PoolAndBack {
   nn::MaxPool2D pool{{2}};
   nn::MaxUnpool back{{2}};

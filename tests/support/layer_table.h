@@ -1,9 +1,9 @@
-// The table of layers: what docs/layers.md says of each, and layers of its kind with inputs, from which
-// test_layer_table.cpp makes its tests. tests/scripts/test_layers.py fails where a layer of nn/layers/ has no row.
+// The table of layers: the text of docs/layers.md for each, and layers of its kind with inputs, from which
+// test_layer_table.cpp makes its tests. tests/scripts/test_layers.py fails if a layer of nn/layers/ has no row.
 //
-// Rows are in headers by family, layer_rows_*.h. A row is {"Name", formula, shapes, Keras's name, torch's name, what
-// differs, {cases}}. A case is {label, a function that makes a layer, an input, its variables' paths}; what does not
-// hold of it is said by name. A layer of several inputs stands in an aggregate that makes them of one.
+// Rows are in headers by family, layer_rows_*.h. A row is {"Name", formula, shapes, Keras's name, torch's name,
+// differences, {cases}}. A case is {label, a function that makes a layer, an input, its variables' paths}; exceptions
+// are listed by name. A layer of several inputs is wrapped in an aggregate that makes them from one.
 #pragma once
 #include <functional>
 #include <string>
@@ -14,15 +14,15 @@
 
 namespace layers {
 
-// What does not hold of a layer, for a reason that stands beside it.
+// What does not hold for a layer, for a reason that is given next to it.
 struct Except {
-  bool onnx = true, tensorflow = true;  // inference can be written so
+  bool onnx = true, tensorflow = true;  // inference can be exported
   bool differentiable = true;           // by x and by its variables
-  // Derivatives are those of differences: not where gradients stop on purpose (rows of padding, estimates that move).
+  // Derivatives equal finite differences: not if gradients stop on purpose (rows of padding, moving estimates).
   bool slopes = true, training_slopes = true;
-  bool draws = false;      // random numbers at inference too
-  bool open_batch = true;  // a batch of open size, or of none, can be given
-  bool casts = true;       // a layer that is cast to f64 gives f64
+  bool draws = false;      // random numbers also at inference
+  bool open_batch = true;  // accepts a batch of open size, or of size 0
+  bool casts = true;       // a layer that is cast to f64 returns f64
 };
 
 struct LayerCase {
@@ -43,12 +43,12 @@ struct LayerFamily {
   std::vector<LayerRow> rows;
 };
 
-// Numbers that are apart, so that no maximum is a tie.
+// Distinct numbers, so that no maximum is a tie.
 inline rill::Tensor numbers(const rill::Shape& shape, uint64_t seed = 1) {
   return rill::random::normal(shape, {.key = rill::random::Key(seed)});
 }
 
-// What rows say again and again: shapes, and paths of variables.
+// Common values of rows: shapes, and paths of variables.
 inline const std::string same_shape = "any";
 inline const std::vector<std::string> weights = {"kernel", "bias"}, scales = {"scale", "offset"};
 

@@ -1,4 +1,4 @@
-// What an error says, and what goes to stderr: for the tests that read messages.
+// The message of an error, and what is written to stderr: for tests that check messages.
 #pragma once
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "catch.h"
 
-// The message of what `f` throws, or "" if it throws nothing.
+// The message of the exception that `f` throws, or "" if it throws nothing.
 template <class F>
 std::string message_of(F&& f) {
   try {
@@ -22,7 +22,7 @@ std::string message_of(F&& f) {
 }
 inline bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// That `f` throws an error whose message has each of `parts`.
+// Checks that `f` throws an error whose message has each of `parts`.
 template <class F>
 void says(F&& f, std::initializer_list<std::string_view> parts) {
   const std::string message = message_of(f);

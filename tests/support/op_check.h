@@ -1,4 +1,4 @@
-// Comparing kernels with their reference: one device's kernel alone, and the error that an op's record allows.
+// Compares kernels with their reference: one device's kernel alone, with the error that an op's record allows.
 #pragma once
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ inline Inputs run(const Op& op, const Inputs& in, const Attrs& attrs, Where wher
   return {out.begin(), out.end()};
 }
 
-// On another device; strings stay, for they live on the host.
+// On another device; strings stay on the host.
 inline Inputs to(const Inputs& in, Device d) {
   Inputs out;
   for (const Tensor& t : in) out.push_back(t.dtype() == DType::string ? t : t.to(d));
@@ -54,7 +54,7 @@ inline Inputs run_on(Device device, const Op& op, const Inputs& in, const Attrs&
   Inputs out;
   std::vector<Tensor*> out_pointers;
   for (Spec& s : out_specs) {
-    s.device = place;  // a creation's sample may name another
+    s.device = place;  // a sample of a creation op may name another
     out.push_back(empty_tensor(s));
   }
   for (Tensor& t : out) out_pointers.push_back(&t);
@@ -64,7 +64,7 @@ inline Inputs run_on(Device device, const Op& op, const Inputs& in, const Attrs&
   return to(out, Device("cpu:0"));
 }
 
-// What `op` gives for a product of such magnitudes has cancelling signs in the complex plane: add the parts up.
+// For such magnitudes, `op` gives cancelling signs in the complex plane: adds up the parts.
 inline Tensor summed_parts(const Tensor& t) {
   return is_complex(t.dtype()) ? complex(abs(real(t)) + abs(imag(t)), abs(real(t)) + abs(imag(t))) : t;
 }
@@ -101,7 +101,7 @@ inline double ulp_at(double x, DType d) {
   return std::max(smallest(d), std::ldexp(epsilon(d), std::ilogb(x)));
 }
 
-// The parts of a tensor as doubles: real and imaginary ones in turn.
+// The parts of a tensor as doubles: real and imaginary ones alternate.
 inline std::vector<double> numbers(const Tensor& t) {
   const Tensor here = t.to("cpu:0");
   if (!is_complex(t.dtype())) return here.astype(f64).to_vector<double>();
@@ -111,8 +111,8 @@ inline std::vector<double> numbers(const Tensor& t) {
   return out;
 }
 
-// How `got` differs from `want` beyond what the record allows, or "". `magnitude`: what the op gives for the operands'
-// magnitudes, where the allowance goes by the sum of the terms. `ignored`: an error that is always allowed.
+// How `got` differs from `want` beyond what the record allows, or "". `magnitude`: the op's result for the operands'
+// magnitudes, if the tolerance is relative to the sum of the terms. `ignored`: an error that is always allowed.
 inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude,
                             double ignored = 0) {
   if (!(got.shape() == want.shape()) || got.dtype() != want.dtype())
@@ -131,7 +131,7 @@ inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want,
       // Half precision is computed in f32 and rounded once more.
       if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
       allowed += op.norm_tolerance * epsilon(got.dtype()) * largest;
-      // (A part of an infinite magnitude would allow anything.)
+      // (A fraction of an infinite magnitude would allow anything.)
       if (op.sum_tolerance)
         allowed += op.sum_tolerance * epsilon(got.dtype()) * std::min(std::abs(m[i]), greatest(got.dtype())) +
                    smallest(got.dtype());

@@ -1,5 +1,5 @@
-// Every `new` of a program by a function of its own, which counts, or fails where it is told to. Included by one source
-// of a program, which defines memory_for_new(): memory of malloc's, or null, for which std::bad_alloc is thrown.
+// Replaces every `new` of a program by a function of its own, which counts, or fails on demand. Included by one source
+// of a program, which defines memory_for_new(): memory from malloc, or null, for which std::bad_alloc is thrown.
 #pragma once
 #include <cstdlib>
 #include <new>

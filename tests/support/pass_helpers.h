@@ -1,4 +1,4 @@
-// What a pass makes of a graph: for tests that count kernels and compare bits with the ops one by one.
+// The effect of a pass on a graph: for tests that count kernels and compare bits with the ops run one by one.
 #pragma once
 #include <vector>
 
@@ -8,8 +8,8 @@
 #include "rill/trace/run/executable.h"
 #include "same.h"
 
-// Traces f on tensors like `in`, runs its graph with and without `pass` and compares bits. Gives the number of kernels
-// with it.
+// Traces f on tensors like `in`, runs its graph with and without `pass` and compares bits. Returns the number of
+// kernels with it.
 template <class Pass, class F>
 size_t kernels_after(Pass pass, F f, const std::vector<rill::Tensor>& in) {
   using namespace rill;

@@ -24,7 +24,7 @@ inline std::vector<Tensor> gradients(const std::vector<Tensor>& targets, Gradien
   std::vector<Source> sources(at.begin(), at.end());
   return tape.gradient(targets, sources, {.unconnected = Unconnected::zero});
 }
-// f, its gradients, and the gradients of the sum of those, at `at`.
+// f, its gradients, and the gradients of their sum, at `at`.
 inline std::vector<Tensor> derivatives(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                        const std::vector<Tensor>& at) {
   GradientTape outer;
@@ -40,7 +40,7 @@ inline std::vector<Tensor> derivatives(const std::function<Tensor(const std::vec
   for (Tensor& h : gradients(first, outer, at)) result.push_back(h);
   return result;
 }
-// The same of one operand: value, gradient, second derivative. Traced has to give the same bits.
+// The same for one operand: value, gradient, second derivative. Traced must give the same bits.
 inline std::vector<Tensor> derivatives(const F1& f, const Tensor& x) {
   const auto all = [f](const std::vector<Tensor>& at) {
     return derivatives([f](const std::vector<Tensor>& v) { return f(v[0]); }, at);

@@ -1,4 +1,4 @@
-// The records' samples as tests take them: in any dtype, with directions for derivatives.
+// The records' samples for tests: in any dtype, with directions for derivatives.
 #pragma once
 #include <optional>
 
@@ -11,14 +11,14 @@ namespace record_samples {
 using op_check::Inputs;
 using namespace rill;
 
-// The dtype that a sample is about: its first float operand's, else its first operand's. Operands of it are cast.
+// The main dtype of a sample: its first float operand's, else its first operand's. Operands of it are cast.
 inline DType main_dtype(const Sample& s) {
   for (const Tensor& t : s.in)
     if (t.dtype() == f32) return f32;
   return s.in.empty() ? f32 : s.in[0].dtype();
 }
 
-// The sample in another dtype, or nothing where the op does not take it.
+// The sample in another dtype, or nothing if the op does not support it.
 inline std::optional<Inputs> in_dtype(const Op& op, const Sample& s, DType d) {
   DType main = main_dtype(s);
   if ((main == DType::string) != (d == DType::string)) return std::nullopt;  // neither is cast to the other

@@ -1,8 +1,8 @@
-// Equal bits, as traced and eager results have them.
+// Equal bits, as traced and eager results must have.
 #pragma once
 #include "rill/rill.h"
 
-// Whether shape, dtype and bits are equal, but for NaN, whose payload and sign are nobody's promise (docs/function.md).
+// Whether shape, dtype and bits are equal, except for NaN, whose payload and sign are unspecified (docs/function.md).
 inline bool same(const rill::Tensor& a, const rill::Tensor& b) {
   if (same_bits(a, b)) return true;
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || !is_floating(a.dtype())) return false;

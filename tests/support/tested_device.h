@@ -1,6 +1,6 @@
-// The device that a test program is about: RILL_TEST_DEVICE=gpu:0, else cpu:0. It is the default device too. Where a
-// run has no time for all cases (kernels for GPUs are compiled one by one), RILL_TEST_SHARE=n takes one of n, and
-// RILL_TEST_TURN=k says which, so that CI takes others for each commit.
+// The device under test: RILL_TEST_DEVICE=gpu:0, else cpu:0. It is the default device too. If a
+// run has no time for all cases (kernels for GPUs are compiled one by one), RILL_TEST_SHARE=n runs one of n, and
+// RILL_TEST_TURN=k says which, so that CI runs others for each commit.
 #pragma once
 #include <cstdlib>
 
@@ -19,7 +19,7 @@ inline uint64_t setting(const char* name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Whether this run takes the case of this number.
+// Whether this run includes the case of this number.
 inline bool in_share(uint64_t number) {
   static const uint64_t share = setting("RILL_TEST_SHARE", 1), turn = setting("RILL_TEST_TURN", 0);
   return number % share == turn % share;

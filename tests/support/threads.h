@@ -1,8 +1,8 @@
-// For tests of what any number of threads must give.
+// For tests whose results must not depend on the number of threads.
 #pragma once
 #include "rill/rill.h"
 
-// So many threads, while one of these lives.
+// Sets the number of threads while it lives.
 struct Threads {
   const int before = rill::num_threads();
   explicit Threads(int count) { rill::set_num_threads(count); }

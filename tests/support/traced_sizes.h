@@ -1,4 +1,4 @@
-// That a function of a vector is traced once for all sizes, and gives then what it gives eagerly.
+// Checks that a function of a vector is traced once for all sizes, and gives the eager results.
 #pragma once
 #include "catch.h"
 #include "rill/rill.h"

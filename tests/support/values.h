@@ -1,4 +1,4 @@
-// Results of small programs against numbers that numpy gives, on the CPU's kernels, the reference's and compiled.
+// Results of small programs compared with numbers from numpy, on the CPU's kernels, the reference's and compiled.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -48,8 +48,8 @@ inline Tensor gradient_of(const F1& f, const Tensor& x) {
 using Values = std::vector<Tensor>;
 using Body = std::function<Tensor(const Values&)>;
 
-// The result of f on the CPU, after a look that compiled code gives the same bits, and the reference device too, where
-// what it computes is exact or rounded once; else what is equal within a few roundings.
+// The result of f on the CPU, after checking that compiled code gives the same bits, and the reference device too, if
+// the computation is exact or rounded once; otherwise that they are equal up to a few roundings.
 inline Tensor everywhere(const Values& in, const Body& f, bool exact = true) {
   const Tensor y = f(in);
   Values on_ref;

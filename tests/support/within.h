@@ -1,12 +1,12 @@
-// Numbers within an error of those that are expected.
+// Numbers within an error of the expected ones.
 #pragma once
 #include <cmath>
 #include <vector>
 
 #include "catch.h"
 
-// Whether |got - expected| <= absolute + relative |expected|. Infinities and NaN are equal to themselves alone: a
-// tolerance of a part of infinity would take anything.
+// Whether |got - expected| <= absolute + relative |expected|. Infinities and NaN only equal themselves: a
+// relative tolerance of infinity would allow anything.
 inline bool within(double got, double expected, double relative, double absolute = 0) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
   return std::isfinite(expected) && std::abs(got - expected) <= absolute + relative * std::abs(expected);

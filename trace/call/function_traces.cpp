@@ -220,7 +220,7 @@ Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionK
     if (t->dims) t->dims = std::make_shared<DimTable>();
     body.walk_arguments(put_back_again);
     graph = trace_now();
-    if (const VariableState* again = made_since(graph, first)) Tracer::fail_made_anew(*again, name_, where);
+    if (const VariableState* again = made_since(graph, first)) Tracer::fail_created_each_call(*again, name_, where);
   }
   t->prototype = body.take_prototype();
   const auto watch = [&](const Shared<VariableState>& v) {

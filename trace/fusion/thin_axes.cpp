@@ -35,7 +35,7 @@ enum class Part : uint8_t {
 };
 
 int64_t last_size(const Shape& s) { return s.empty() ? 1 : int64_t(s.back()); }
-bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= cpu::columns_alike; }
+bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= cpu::independent_columns; }
 Shape without_last(const Shape& s) { return Dims(s.begin(), s.end() - 1); }
 
 // Whether a column folds in the same order alone as beside the others: with as many lanes for each group of adjacent

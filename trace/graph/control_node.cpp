@@ -1,4 +1,4 @@
-// The table of nodes that hold graphs, and what follows from it; see control_node.h. The records are in ../control/.
+// The table of nodes that hold graphs, and functions that use it; see control_node.h. The records are in ../control/.
 #include "rill/trace/graph/control_node.h"
 
 #include <fmt/format.h>

@@ -1,14 +1,14 @@
-// ControlNode: what walks over graphs ask of a record whose nodes hold graphs (Op::graphs), besides what they ask of
-// every record. There is one beside each such record, in trace/control/, with an attribute struct of its own:
+// ControlNode: what passes need to know about a record whose nodes hold graphs (Op::graphs), besides what they need of
+// every record. There is one for each such record, in trace/control/, with an attribute struct of its own:
 //
 //   struct RepeatAttrs : HeldGraphs {
 //     int carried = 0;
-//     template <class S, class V> static void fields(S& s, V&& v) { ... }  // what is printed, and what nodes differ by
+//     template <class S, class V> static void fields(S& s, V&& v) { ... }  // what is printed, and distinguishes nodes
 //     template <class S, class V> static void stored(S& s, V&& v) { v("carried", s.carried); v("place", s.place); }
 //   };
 //   const ControlNode repeat_node({.op = repeat_op, .attrs = control_attrs<RepeatAttrs>, .roles = ..., .check = ...});
 //
-// Whoever walks a graph includes this header, and none of those.
+// Code that traverses graphs includes this header, and none of those.
 #pragma once
 #include <algorithm>
 #include <climits>
@@ -25,24 +25,24 @@
 
 namespace rill {
 
-// What the attributes of every such node begin with.
+// The first attributes of every such node.
 struct HeldGraphs {
   InnerGraphs graphs;
   std::vector<Spec> outputs;
-  std::string place;  // the user's line
+  std::string place;  // the user's source line
 
   // "then#3,else#4".
   std::string names() const;
 };
 
-// What the operands and results of a node are to it, in groups that stand one after another.
+// The roles of a node's operands and results, in consecutive groups.
 enum class Role : uint8_t {
-  steers,    // which branch, whether to go on, how many steps: no input of a graph
-  carried,   // from step to step
+  steers,    // which branch, whether to go on, how many steps: not an input of a graph
+  carried,   // passed from step to step
   rows,      // one for each step
   fixed,     // the same in every step, and for every branch
-  value,     // what a gradient rule is of: the node gives it on
-  argument,  // where the rule's cotangents go
+  value,     // of a gradient rule: the value that the node returns unchanged
+  argument,  // of the rule: receives its cotangents
   read       // by the rule
 };
 struct RoleGroup {
@@ -50,23 +50,23 @@ struct RoleGroup {
   size_t count;
 };
 using RoleGroups = std::vector<RoleGroup>;
-// Graphs of a node take the same inputs and give the same results, or there are no `inputs` and `results`.
+// The graphs of a node have the same inputs and results, or there are no `inputs` and `results`.
 struct NodeRoles {
   RoleGroups operands, outputs;  // of the node
   RoleGroups inputs, results;    // of its graphs
 };
-// How many have the role.
+// The number of operands or results with this role.
 size_t count_of(const RoleGroups& groups, Role role);
 
-// What one struct of attributes can do, made from its lists of fields.
+// Functions on one struct of attributes, generated from its lists of fields.
 struct ControlAttrs {
   const HeldGraphs& (*held)(AttrsView);
-  // A copy with other graphs, outputs or place.
+  // A copy with other graphs, outputs or source line.
   Attrs (*changed)(AttrsView, const Callback<void(HeldGraphs&)>& change);
-  // What texts and files hold besides graphs and outputs, and the same of a node without any of it.
+  // What texts and files store besides graphs and outputs, and the same for a node without attributes.
   AttrList (*stored)(AttrsView);
   AttrList (*defaults)();
-  // Back from them: those that are missing are what they are by default.
+  // The inverse: missing attributes have their defaults.
   Attrs (*read)(AttrValues&);
 };
 
@@ -74,18 +74,19 @@ struct ControlNodeSpec {
   const Op& op;
   const ControlAttrs& attrs;
   NodeRoles (*roles)(AttrsView, size_t operands);
-  // Throws rill::Error where the node and its graphs do not fit each other, by check_control.h. Nodes come from files.
+  // Throws rill::Error if the node and its graphs do not match, by check_control.h. Nodes may come from files.
   void (*check)(const Op&, std::span<const Spec* const> in, AttrsView);
-  // Applies the op so that tapes find what they need; null: apply() does.
+  // Applies the op so that tapes have what they need; null: apply() does.
   Tensors (*apply)(const Op&, Operands, AttrsView, const Where&) = nullptr;
-  // The form that keeps what a gradient needs; `wanted`: of which operands there may be one. Null: it keeps no more.
+  // The form that also stores what a gradient needs; `wanted`: which operands may need one. Null: it stores nothing
+  // more.
   Attrs (*saving)(AttrsView, Operands, const std::vector<bool>& wanted) = nullptr;
-  // Attributes of a node like this one, with operands in groups of these sizes.
+  // Attributes of a similar node, with operands in groups of these sizes.
   Attrs (*resized)(AttrsView, std::span<const size_t> sizes) = nullptr;
-  // Which operand input `input` of graph `graph` is, or -1 where it is none: a cotangent, a Variable that a rule
-  // assigns. Null: inputs are the operands behind those that steer.
+  // The operand for input `input` of graph `graph`, or -1 if there is none: a cotangent, a Variable that a rule
+  // assigns. Null: inputs are the operands after those that steer.
   int (*operand_of)(AttrsView, size_t graph, size_t input) = nullptr;
-  // Whether nothing bounds the number of its steps; null: it has none.
+  // Whether the number of its steps is unbounded; null: it has no steps.
   bool (*endless)(AttrsView) = nullptr;
 };
 
@@ -93,25 +94,25 @@ class ControlNode : public ControlNodeSpec {
  public:
   explicit ControlNode(const ControlNodeSpec& spec);
   ControlNode(const ControlNode&) = delete;
-  const ControlNode* next = nullptr;  // as Op's
+  const ControlNode* next = nullptr;  // as in Op
 };
 
-// That of a record with graphs.
+// The ControlNode of a record with graphs.
 const ControlNode& control_of(const Op& op);
-// What a node holds that has an op with graphs.
+// The graphs of a node whose op has graphs.
 inline const HeldGraphs& held_by(const Node& n) { return control_of(*n.op).attrs.held(n.attrs); }
-// Throws as ControlNodeSpec::check.
+// Throws as ControlNodeSpec::check does.
 void check_control(const Op& op, std::span<const Spec* const> in, AttrsView attrs);
 int operand_of_input(const Op& op, AttrsView attrs, size_t operands, size_t graph, size_t input);
-// The attributes with what `graph` gives for each graph, and with sizes that `sizes` has changed.
+// The attributes with each graph replaced by what `graph` returns for it, and with the sizes that `sizes` has changed.
 Attrs with_graphs(const Op& op, AttrsView attrs,
                   const Callback<std::shared_ptr<const InnerGraph>(const std::shared_ptr<const InnerGraph>&)>& graph,
                   AttrRewriter* sizes = nullptr);
-// A call of any op by the way of its record: that of control flow sees to what tapes need.
+// Calls any op as its record requires: that of control flow does what tapes need.
 Tensors apply_any(const Op& op, Operands in, AttrsView attrs, const Where& where);
 
-// The graph without what prints or asserts, here and in its inner graphs: a backward walk repeats values, not effects.
-// An effect that gives something (what ranks exchange) is repeated too, on all ranks alike.
+// The graph without prints and assertions, here and in its inner graphs: a backward pass repeats values, not effects.
+// An effect with a result (ranks exchange data) is repeated too, on all ranks.
 Graph without_effects(const Graph& g);
 // The same for the graphs inside one node.
 void drop_effects(Node& n);
@@ -136,7 +137,7 @@ AttrList stored_list(const A& a) {
   return list;
 }
 
-// How many operands a node may have, and where one is.
+// The number of operands that a node may have, and the range of their indices.
 void check_count(const char* key, int64_t n);
 
 template <class A>

@@ -1,4 +1,4 @@
-// Nodes are appended and printed; see ../graph.h. graph_text.h has the text that reads back.
+// Appends and prints nodes; see ../graph.h. graph_text.h has the text that reads back.
 #include "rill/trace/graph.h"
 
 #include <fmt/format.h>

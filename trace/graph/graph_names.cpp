@@ -14,7 +14,7 @@ namespace {
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-// The parts between slashes, empty ones left out.
+// The parts between slashes, without empty ones.
 std::vector<std::string> parts_of(std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
@@ -67,7 +67,7 @@ GraphNames name_graph(const Graph& g) {
     if (input.node >= 0 && size_t(input.node) < names.input_of.size()) names.input_of[size_t(input.node)] = &input;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& node = g.nodes()[i];
-    // An input's name is a path of its own; the scope in which it was first read says nothing about it. Inputs of a
+    // An input's name is a complete path; the scope in which it was first read is irrelevant. Inputs of a
     // graph inside a node have an operand.
     const bool own_path = node.kind == Node::Kind::input && node.inputs.empty();
     names.nodes.push_back(unique(own_path ? "" : node.scope, name_of(node, names.input_of[i])));
@@ -75,7 +75,7 @@ GraphNames name_graph(const Graph& g) {
   for (size_t i = 0; i < g.outputs.size(); ++i) names.outputs.push_back(unique("", "output"));
   for (const GraphAssign& a : g.assigns) {
     std::string variable = a.variable ? a.variable->name : "variable";
-    size_t leaf = variable.rfind('/') + 1;  // 0 where there is no slash
+    size_t leaf = variable.rfind('/') + 1;  // 0 without a slash
     names.assigns.push_back(unique(variable.substr(0, leaf), "assign " + variable.substr(leaf)));
   }
   return names;

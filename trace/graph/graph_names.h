@@ -1,4 +1,4 @@
-// A unique name for every node, by which viewers show it and Graph::value finds it, and how things read in a viewer.
+// A unique name for every node, by which viewers show it and Graph::value finds it, and texts for viewers.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,13 +14,13 @@ struct NodeName {
   std::string scope;  // "layer1/dense", or ""
   std::string label;  // "matmul", an input's "x"; not unique
   std::string
-      id;  // unique in the graph: "layer1/dense/matmul_1". Letters, digits and _ . - / alone, as TensorFlow asks
+      id;  // unique in the graph: "layer1/dense/matmul_1". Only letters, digits and _ . - /, as TensorFlow requires
 };
 
 struct GraphNames {
-  std::vector<NodeName> nodes;              // one a node
-  std::vector<NodeName> outputs;            // one an output of the graph
-  std::vector<NodeName> assigns;            // one a variable that the graph assigns
+  std::vector<NodeName> nodes;              // one for each node
+  std::vector<NodeName> outputs;            // one for each output of the graph
+  std::vector<NodeName> assigns;            // one for each variable that the graph assigns
   std::vector<const GraphInput*> input_of;  // the node's entry in Graph::inputs, or null
 };
 GraphNames name_graph(const Graph& g);

@@ -1,4 +1,4 @@
-// Running a graph, or a part of it, node by node; and which value a text means. Start at GraphRun::prepare.
+// Runs a graph, or a part of it, node by node; and finds the value that a text names. Start at GraphRun::prepare.
 #include "rill/trace/graph_run.h"
 
 #include <fmt/format.h>
@@ -16,18 +16,18 @@
 
 namespace rill {
 
-// --- Which value a text means ----------------------------------------------------------------------------------------
+// --- The value that a text names -------------------------------------------------------------------------------------
 
 namespace {
 
-// The number that is all of `text`, or -1.
+// The number that `text` is, or -1.
 int32_t number_of(std::string_view text) {
   int32_t n = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   return error == std::errc() && end == text.data() + text.size() ? n : -1;
 }
 
-// `text` before and after its last `mark`; the number 0 without one.
+// `text` before and after its last `mark`; with the number 0 if there is none.
 std::pair<std::string_view, int32_t> split(std::string_view text, char mark) {
   const size_t at = text.rfind(mark);
   if (at == text.npos) return {text, 0};
@@ -181,10 +181,10 @@ void GraphRun::read_inputs(const Where& where) {
          where);
   for (size_t i = 0; i < g.nodes().size(); ++i)
     if (const Node& n = g.nodes()[i]; needed_[i] && n.kind == Node::Kind::constant)
-      values_[i] = {make_alias(n.constant)};  // new, so that it is a constant of a trace that is under way
+      values_[i] = {make_alias(n.constant)};  // new, so that a trace takes it as a constant
 }
 
-// --- Running it ------------------------------------------------------------------------------------------------------
+// --- Running ---------------------------------------------------------------------------------------------------------
 
 bool GraphRun::step() {
   const Graph& g = *graph_;
@@ -192,7 +192,7 @@ bool GraphRun::step() {
   if (next_ == needed_.size()) return false;
   const Node& n = g.nodes()[next_];
   Tensors out = runner_->run(n, values_);
-  if (out.size() != n.outputs.size())  // in a graph that was read with open sizes, which leave that unchecked
+  if (out.size() != n.outputs.size())  // in a graph that was read with open sizes, which is not checked for this
     fail("Graph.run", fmt::format("%{} of '{}' gives {} values, not {}", next_, g.name, out.size(), n.outputs.size()),
          Where());
   for (size_t k = 0; k < out.size(); ++k)

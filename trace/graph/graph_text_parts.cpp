@@ -1,4 +1,4 @@
-// The words of a graph's text; see graph_text_parts.h.
+// The parts of a graph's text; see graph_text_parts.h.
 #include "rill/trace/graph/graph_text_parts.h"
 
 #include <fmt/format.h>
@@ -96,7 +96,7 @@ std::string in_quotes(std::string_view text) { return '"' + one_line(text, "\"\\
 
 namespace {
 
-// The unsigned integer that has a float's bits.
+// The unsigned integer type of a float's width.
 template <class T>
 using BitsOf = std::conditional_t<
     sizeof(T) == 1, uint8_t,
@@ -134,7 +134,7 @@ bool read(std::string_view text, T& v, int base = 10) {
   return r.ec == std::errc() && r.ptr == text.data() + text.size();
 }
 
-// False where the text is no such number.
+// False if the text is not such a number.
 template <class T>
 bool read_number(std::string_view text, T& v) {
   if constexpr (std::is_same_v<T, bool>) {

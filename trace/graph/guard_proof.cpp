@@ -1,7 +1,7 @@
-// See guard_proof.h. A Dim becomes a polynomial with whole coefficients, whose unknowns are open sizes, sizes that infer
-// rules compute, and parts that are no polynomials: quotients and smaller ones of two. (a % b is a - b (a / b), and the
-// larger of two is their sum without the smaller.) Then a guard says of a polynomial that it is nowhere negative, or
-// zero, or not zero. Start at Impl::holds; Impl::never_negative is the proof.
+// See guard_proof.h. A Dim becomes a polynomial with integer coefficients, whose unknowns are open sizes, sizes that
+// infer rules compute, and subexpressions that are not polynomials: quotients and minima. (a % b is a - b (a / b), and
+// the maximum of two is their sum minus the minimum.) A guard then states that a polynomial is never negative, or zero,
+// or not zero. Start at Impl::holds; Impl::never_negative is the proof.
 #include "rill/trace/graph/guard_proof.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace rill {
 namespace {
 
-using Unknowns = std::vector<int>;  // of a product, in order; n n m is {0, 0, 1}
+using Unknowns = std::vector<int>;  // the factors of a product, in order; n n m is {0, 0, 1}
 
-// Coefficients that overflow make a polynomial of which nothing is proved.
+// If coefficients overflow, nothing is proved of the polynomial.
 struct Polynomial {
   std::map<Unknowns, int64_t> terms;  // none is zero; {} is the constant
   bool overflowed = false;
@@ -76,7 +76,7 @@ Polynomial operator*(const Polynomial& a, const Polynomial& b) {
   return p;
 }
 
-// `p` with `value` in place of an unknown.
+// `p` with `value` substituted for an unknown.
 Polynomial with(const Polynomial& p, int number, const Polynomial& value) {
   Polynomial out;
   out.overflowed = p.overflowed;
@@ -99,7 +99,7 @@ class GuardProof::Impl {
     if (!a || !b) return false;
     const auto proved = [&] { return holds(g.test, *a, *b, g.outcome); };
     if (!as_many) return proved();
-    // What is compared is an unknown of its own.
+    // A comparison is an unknown of its own.
     const auto itself = [&](Dim d, const Polynomial& p) {
       return dims_.knows(d) && !p.constant()
                  ? Polynomial::unknown(size_of_place({0, -1, 1, int32_t(d.number())}, least_))
@@ -108,22 +108,22 @@ class GuardProof::Impl {
     return proved() || holds(g.test, itself(g.a, *a), itself(g.b, *b), g.outcome);
   }
 
-  void take_for_equal(Dim a, Dim b) {
+  void assume_equal(Dim a, Dim b) {
     const std::optional<Polynomial> x = of(a), y = of(b);
     if (!x || !y) return;
     const Polynomial difference = *x - *y;
-    // An unknown that stands by itself, alone, is what the rest says.
+    // If an unknown is a term by itself, with a factor of 1, it equals the other terms.
     for (int number = int(unknowns_.size()); number-- > 0;) {
       const int64_t factor = difference.at({number});
       if (factor * factor != 1 || unknowns_[size_t(number)].kind != Kind::size) continue;
       Polynomial rest = difference;
       rest.terms.erase({number});
-      if (holds_within(rest, number)) continue;
+      if (contains(rest, number)) continue;
       Polynomial value;
       value.add(rest, -factor);
-      for (auto& [known, is] : instead_) is = with(is, number, value);
-      instead_[number] = value;
-      memo_.emplace(dims_);  // polynomials are made anew, with it
+      for (auto& [known, is] : substitutions_) is = with(is, number, value);
+      substitutions_[number] = value;
+      memo_.emplace(dims_);  // polynomials are recomputed with the substitution
       return;
     }
   }
@@ -133,7 +133,7 @@ class GuardProof::Impl {
   struct Unknown {
     Kind kind = Kind::size;
     int64_t least = 0;    // of a size
-    Polynomial a, b;      // what it is made of
+    Polynomial a, b;      // of a quotient or minimum
     bool signed_ = true;  // whether it may be negative
   };
 
@@ -143,12 +143,12 @@ class GuardProof::Impl {
     const auto leaf = [&](const DimTable::Expression& e) -> std::optional<Polynomial> {
       const int number =
           e.kind == DimTable::Kind::symbol ? size_of_place({0, -1, 0, e.symbol}, least_) : size_of_place(e.place, 0);
-      const auto known = instead_.find(number);
-      return known == instead_.end() ? Polynomial::unknown(number) : known->second;
+      const auto known = substitutions_.find(number);
+      return known == substitutions_.end() ? Polynomial::unknown(number) : known->second;
     };
     return memo_->of(d, leaf, [&](Dim::Op op, const Polynomial& a, const Polynomial& b) { return join(op, a, b); });
   }
-  // The unknown that stands for a size; of a symbol, a place that no trace has.
+  // The unknown of a size; for a symbol, an invalid position.
   int size_of_place(const DimTable::Place& p, int64_t least) {
     const auto [at, is_new] = sizes_.try_emplace({p.trace, p.node, p.output, p.axis}, int(unknowns_.size()));
     if (is_new) unknowns_.push_back({Kind::size, least, {}, {}, false});
@@ -180,7 +180,7 @@ class GuardProof::Impl {
     return Polynomial::unknown(made_of(Kind::smaller, std::min(a, b), std::max(a, b), true));
   }
 
-  // As C++ rounds: towards zero.
+  // Rounded towards zero, as in C++.
   Polynomial quotient(const Polynomial& a, const Polynomial& b) {
     if (b.terms.size() == 1)
       if (const auto exact = divided(a, b.terms.begin()->first, b.terms.begin()->second)) return *exact;
@@ -188,17 +188,18 @@ class GuardProof::Impl {
     const std::optional<int64_t> c = b.constant();
     if (!positive || !c || *c == 0)
       return Polynomial::unknown(made_of(positive ? Kind::quotient : Kind::other, a, b, !positive));
-    Polynomial whole, rest;  // a = c whole + rest
+    Polynomial quotient, rest;  // a = c quotient + rest
     for (const auto& [u, n] : a.terms) {
       const int64_t left = ((n % *c) + *c) % *c;
-      whole.add_term(u, (n - left) / *c);
+      quotient.add_term(u, (n - left) / *c);
       rest.add_term(u, left);
     }
-    if (rest.constant()) return whole;  // less than c
+    if (rest.constant()) return quotient;  // less than c
     if (!never_negative(rest)) return Polynomial::unknown(made_of(Kind::quotient, a, b, false));
-    return whole + Polynomial::unknown(made_of(Kind::quotient, rest, b, false));
+    return quotient + Polynomial::unknown(made_of(Kind::quotient, rest, b, false));
   }
-  // a / (factor u), where nothing is left. A division by zero is an error in the traced code, and no matter here.
+  // a / (factor u), if the remainder is 0. A division by zero is an error in the traced code, so it need not be
+  // considered.
   static std::optional<Polynomial> divided(const Polynomial& a, const Unknowns& u, int64_t factor) {
     Polynomial out;
     for (const auto& [v, n] : a.terms) {
@@ -210,13 +211,13 @@ class GuardProof::Impl {
     return out;
   }
 
-  // Whether an unknown is in `p`, or in what its unknowns are made of.
-  bool holds_within(const Polynomial& p, int number) const {
+  // Whether an unknown is in `p`, or in the definitions of its unknowns.
+  bool contains(const Polynomial& p, int number) const {
     for (const auto& [u, n] : p.terms)
       for (const int k : u) {
         if (k == number) return true;
         const Unknown& part = unknowns_[size_t(k)];
-        if (part.kind != Kind::size && (holds_within(part.a, number) || holds_within(part.b, number))) return true;
+        if (part.kind != Kind::size && (contains(part.a, number) || contains(part.b, number))) return true;
       }
     return false;
   }
@@ -234,7 +235,7 @@ class GuardProof::Impl {
     if (outcome) return d.terms.empty() || (never_negative(d) && never_negative(Polynomial() - d));
     return never_negative(d - 1) || never_negative(Polynomial() - d - 1) || is_no_multiple(d);
   }
-  // All terms but the constant are multiples of a number that the constant is no multiple of.
+  // Whether all terms but the constant are multiples of a number of which the constant is not.
   static bool is_no_multiple(const Polynomial& d) {
     int64_t common = 0;
     for (const auto& [u, n] : d.terms)
@@ -247,27 +248,28 @@ class GuardProof::Impl {
     std::map<int, int64_t> least;
     return never_negative(p, least, steps);
   }
-  // `least`: of sizes, where it is more than is known of them all. Gives up after so many steps.
+  // `least`: of sizes, if more is known than for all. Gives up after a number of steps.
   bool never_negative(const Polynomial& p, std::map<int, int64_t>& least, int& steps) {
     if (p.overflowed || --steps < 0) return false;
-    // From its least value on each unknown counts from 0: then no term may be negative.
+    // Substitutes least value + u for each unknown, u >= 0: the polynomial is not negative if no term is.
     Polynomial from_least = p;
-    std::vector<int> in_it;
-    for (const auto& [u, n] : p.terms) in_it.insert(in_it.end(), u.begin(), u.end());
-    std::ranges::sort(in_it);
-    in_it.erase(std::ranges::unique(in_it).begin(), in_it.end());
+    std::vector<int> unknowns;
+    for (const auto& [u, n] : p.terms) unknowns.insert(unknowns.end(), u.begin(), u.end());
+    std::ranges::sort(unknowns);
+    unknowns.erase(std::ranges::unique(unknowns).begin(), unknowns.end());
     bool is_signed = false;
-    for (const int k : in_it) {
+    for (const int k : unknowns) {
       is_signed |= unknowns_[size_t(k)].signed_;
       if (const int64_t start = least_of(k, least); start != 0)
         from_least = with(from_least, k, Polynomial::unknown(k) + start);
     }
     if (from_least.overflowed) return false;
     if (!is_signed && std::ranges::all_of(from_least.terms, [](const auto& t) { return t.second >= 0; })) return true;
-    if (!is_signed && from_least.at({}) < 0 && has_only_sizes(in_it)) return false;  // where all are the least
-    for (size_t i = in_it.size(); i-- > 0;)
-      if (const auto proved = by_bounds(p, in_it[i], least, steps)) return *proved;
-    return by_cases(p, in_it, least, steps);
+    if (!is_signed && from_least.at({}) < 0 && has_only_sizes(unknowns))
+      return false;  // if all have their least values
+    for (size_t i = unknowns.size(); i-- > 0;)
+      if (const auto proved = by_bounds(p, unknowns[i], least, steps)) return *proved;
+    return by_cases(p, unknowns, least, steps);
   }
   int64_t least_of(int number, const std::map<int, int64_t>& least) const {
     const auto found = least.find(number);
@@ -277,11 +279,11 @@ class GuardProof::Impl {
     return std::ranges::all_of(numbers, [&](int k) { return unknowns_[size_t(k)].kind == Kind::size; });
   }
 
-  // With bounds of an unknown that is made of others in its place; none where it has none.
+  // Substitutes bounds for an unknown that is defined by others; nothing if it has none.
   std::optional<bool> by_bounds(const Polynomial& p, int number, std::map<int, int64_t>& least, int& steps) {
     const Unknown u = unknowns_[size_t(number)];
     if (u.kind != Kind::quotient && u.kind != Kind::smaller) return std::nullopt;
-    Polynomial factor, rest;  // p = factor times it + rest
+    Polynomial factor, rest;  // p = factor * unknown + rest
     for (const auto& [v, n] : p.terms) {
       Unknowns others = v;
       const auto at = std::ranges::find(others, number);
@@ -305,10 +307,10 @@ class GuardProof::Impl {
     return std::nullopt;
   }
 
-  // An open size is its least value, or more.
-  bool by_cases(const Polynomial& p, const std::vector<int>& in_it, std::map<int, int64_t>& least, int& steps) {
-    for (const int k : in_it) {
-      if (unknowns_[size_t(k)].kind != Kind::size || is_within_others(k, in_it)) continue;
+  // By cases: an open size is its least value, or larger.
+  bool by_cases(const Polynomial& p, const std::vector<int>& unknowns, std::map<int, int64_t>& least, int& steps) {
+    for (const int k : unknowns) {
+      if (unknowns_[size_t(k)].kind != Kind::size || is_within_others(k, unknowns)) continue;
       const std::map<int, int64_t> before = least;
       const int64_t start = least_of(k, least);
       if (!never_negative(with(p, k, start), least, steps)) return false;
@@ -319,10 +321,10 @@ class GuardProof::Impl {
     }
     return false;
   }
-  bool is_within_others(int number, const std::vector<int>& in_it) const {
-    return std::ranges::any_of(in_it, [&](int k) {
+  bool is_within_others(int number, const std::vector<int>& unknowns) const {
+    return std::ranges::any_of(unknowns, [&](int k) {
       const Unknown& u = unknowns_[size_t(k)];
-      return u.kind != Kind::size && (holds_within(u.a, number) || holds_within(u.b, number));
+      return u.kind != Kind::size && (contains(u.a, number) || contains(u.b, number));
     });
   }
 
@@ -332,13 +334,13 @@ class GuardProof::Impl {
   std::vector<Unknown> unknowns_;
   std::map<std::tuple<uint32_t, int32_t, int32_t, int32_t>, int> sizes_;
   std::map<std::tuple<Kind, Polynomial, Polynomial>, int> made_;
-  std::map<int, Polynomial> instead_;  // of sizes that are equal to others
+  std::map<int, Polynomial> substitutions_;  // for sizes that are equal to others
 };
 
 GuardProof::GuardProof(const DimTable& dims, int64_t least) : impl_(std::make_unique<Impl>(dims, least)) {}
 GuardProof::~GuardProof() = default;
 bool GuardProof::always(const DimTable::Guard& g) { return impl_->holds(g, false); }
-bool GuardProof::always_of_as_many(const DimTable::Guard& g) { return impl_->holds(g, true); }
-void GuardProof::take_for_equal(Dim a, Dim b) { impl_->take_for_equal(a, b); }
+bool GuardProof::always_if_large(const DimTable::Guard& g) { return impl_->holds(g, true); }
+void GuardProof::assume_equal(Dim a, Dim b) { impl_->assume_equal(a, b); }
 
 }  // namespace rill

@@ -1,6 +1,6 @@
-// Whether a guard of a trace (tensor/dim_table.h) holds whatever the open sizes are: decided by exact arithmetic, or
-// not at all. What is written for every size, an exported model, may rely on nothing else: sizes that are tried say
-// nothing of those that are not.
+// Whether a guard of a trace (tensor/dim_table.h) holds for all open sizes: decided by exact arithmetic, or
+// not at all. Code for all sizes, such as an exported model, may rely on nothing else: trying some sizes proves nothing
+// about the others.
 #pragma once
 #include <memory>
 
@@ -12,17 +12,17 @@ namespace rill {
 
 class GuardProof {
  public:
-  // Each open size is `least` or more.
+  // Each open size is at least `least`.
   GuardProof(const DimTable& dims, int64_t least);
   ~GuardProof();
   GuardProof(const GuardProof&) = delete;
 
-  // Whether `g` comes out as it was seen for all sizes. False says that it was not proved, be it true or not.
+  // Whether `g` has the recorded outcome for all sizes. False means that it was not proved, true or not.
   bool always(const DimTable::Guard& g);
-  // The same where what it compares, as far as it is open, is `least` or more.
-  bool always_of_as_many(const DimTable::Guard& g);
-  // From now on two sizes are taken for equal: where they are not, the traced code throws.
-  void take_for_equal(Dim a, Dim b);
+  // The same if the open sizes that it compares are at least `least`.
+  bool always_if_large(const DimTable::Guard& g);
+  // From now on two sizes are treated as equal: if they are not, the traced code throws.
+  void assume_equal(Dim a, Dim b);
 
  private:
   class Impl;

@@ -1,4 +1,5 @@
-// InnerGraph: a graph inside a node, a branch or a step. What runs it is kept beside it; call/inner_call.h makes that.
+// InnerGraph: a graph inside a node, a branch or a step. The function that runs it is cached with it, by
+// call/inner_call.h.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,23 +18,23 @@ namespace rill {
 
 class GraphCall;  // trace/call/graph_call.h
 
-// All its inputs are arguments, and it assigns nothing; of a gradient rule alone, Variables may be among them.
+// All its inputs are arguments, and it assigns nothing; only in a gradient rule may Variables be among them.
 class InnerGraph {
  public:
   InnerGraph(std::string role, Graph graph);
-  // Another graph that stands for this one, by what it is made for: "tangents 101". Made once: what is made of a graph
-  // that holds graphs makes those of them, and where each level asked twice, the innermost would be made 2^depth times.
+  // Another graph derived from this one, named by its purpose: "tangents 101". Cached: deriving a graph from one that
+  // holds graphs derives those too, and if each level did so twice, the innermost would be derived 2^depth times.
   struct Variant {
-    std::shared_ptr<const InnerGraph> graph;  // null, too, is remembered
-    std::vector<char> results = {};           // by result of this graph: what it has become
+    std::shared_ptr<const InnerGraph> graph;  // null is cached too
+    std::vector<char> results = {};           // for each result of this graph: its counterpart
   };
   Variant variant(const std::string& key, const std::function<Variant()>& make) const;
 
   const std::string role;  // "then", "body"
   const Graph graph;
-  const int64_t number;  // of its own, so that nodes with other graphs never look equal
+  const int64_t number;  // unique, so that nodes with other graphs never compare equal
 
-  // The graph ready to run, from its first run on: for inner_call.h alone.
+  // The graph compiled, from its first run on: only for inner_call.h.
   struct Ready {
     ForkMutex making;  // guards call
     std::shared_ptr<GraphCall> call;

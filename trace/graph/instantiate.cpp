@@ -1,4 +1,4 @@
-// A trace with open sizes, for given ones; see instantiate.h. Start at Instantiator::run.
+// Instantiates a trace with open sizes for given sizes; see instantiate.h. Start at Instantiator::run.
 #include "rill/trace/graph/instantiate.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ class Instantiator {
   Instantiator(const DimTable& dims, std::span<const int64_t> sizes)
       : dims_(dims), values_(dims, sizes, [this](const DimTable::Place& p) { return size_at(p); }) {}
 
-  // Those that can be told from the sizes of the arguments alone are looked at before any node is made.
+  // Guards that depend only on the sizes of the arguments are checked before any node is made.
   void check_guards(bool all_known, bool at_any_cost) {
     for (const DimTable::Guard& g : dims_.guards()) {
       if (at_any_cost && g.costs) continue;
@@ -62,9 +62,10 @@ class Instantiator {
 
   const DimTable& dims_;
   DimValues values_;
-  std::unordered_map<uint64_t, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
-  // Of a graph that several nodes share, or that a graph has and its `whole` too: nested, each would be made 2^depth
-  // times.
+  std::unordered_map<uint64_t, std::vector<Shape>> shapes_;  // the outputs' shapes of instantiated nodes
+  // Instantiated inner graphs, as several nodes may share one, or a graph and its `whole`: if nested, each would be
+  // made
+  // 2^depth times.
   std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> made_;
 };
 
@@ -104,9 +105,9 @@ Graph Instantiator::run(const Graph& traced) {
       if (n.kind == Node::Kind::op) make_op(n, traced.trace, g);
       else settle(n.outputs[0].shape);
     } catch (const Error& e) {
-      throw NotOpen(e);  // names the place and the op
+      throw NotOpen(e);  // has the source line and the op
     } catch (const NotOpen&) {
-      throw;  // of a graph inside it
+      throw;  // from an inner graph
     } catch (const std::exception& e) {
       throw NotOpen(fmt::format("{}{}[{}] {}", n.where, n.where.empty() ? "" : ": ", n.op_name(), e.what()));
     }
@@ -118,7 +119,7 @@ Graph Instantiator::run(const Graph& traced) {
 }  // namespace
 
 Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes, bool at_any_cost) {
-  OpenDims none(nullptr);  // what is made here is plain
+  OpenDims none(nullptr);  // instantiated graphs are not symbolic
   Instantiator in(dims, sizes);
   in.check_guards(false, at_any_cost);
   Graph g = in.run(traced);

@@ -1,4 +1,4 @@
-// The strides of values, without running; see layout.h.
+// Computes the strides of values without running; see layout.h.
 #include "rill/trace/graph/layout.h"
 
 #include "rill/ops/op.h"
@@ -17,7 +17,7 @@ void Layouts::append(const Node& n) {
   if (n.kind == Node::Kind::input) {
     out.emplace_back();
   } else if (n.kind == Node::Kind::op && n.op->call) {
-    out.resize(n.outputs.size());  // may be any alias
+    out.resize(n.outputs.size());  // it may be any alias
   } else if (n.kind == Node::Kind::constant) {
     out.push_back(n.constant);
   } else if (n.op->view) {

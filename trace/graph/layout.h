@@ -11,11 +11,11 @@ namespace rill {
 
 class Layouts {
  public:
-  // Whether view op `n`, next in line, cannot alias its input and so needs it dense first. False where that is unknown.
+  // Whether view op `n`, the next node, cannot alias its input and so needs it dense first. False if that is unknown.
   bool needs_copy(const Node& n) const;
-  // Takes the next node of the graph.
+  // Adds the next node of the graph.
   void append(const Node& n);
-  // A stand-in with the value's strides; undefined where unknown. Its data pointer is offset from base_of's.
+  // A placeholder with the value's strides; undefined if unknown. Its data pointer is offset from base_of's.
   const Tensor& of(ValueId v) const { return tensors_[size_t(v.node)][size_t(v.index)]; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace rill {
 
-// Inside a region all is that one's, and in a backward walk nothing is in one.
+// Inside a region all nodes belong to it, and in a backward pass none is in a region.
 detail::TraceMarks NodeRunner::marks_of(const Node& n) {
   detail::TraceMarks now = detail::trace_marks;
   if (now.backward || now.region) return now;

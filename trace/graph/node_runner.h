@@ -1,5 +1,5 @@
-// NodeRunner: the nodes of a graph run again one by one, by the public way of a call: tapes record them, a trace takes
-// them in, and their scopes and places in the user's program are those that they were traced with.
+// NodeRunner: runs the nodes of a graph one by one, as calls of their ops: tapes and traces record them, and their
+// scopes and source lines are those of the original trace.
 #pragma once
 #include <map>
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace rill {
 
-// One for a run through a graph: calls of recompute() that are traced again are regions of their own each time.
+// One for each run through a graph: calls of recompute() that are traced again get new regions each time.
 class NodeRunner {
  public:
-  // The outputs of `n`, an op, on its operands among `values`: by node, then by output.
+  // The outputs of `n`, an op, for its operands among `values`: by node, then by output.
   Tensors run(const Node& n, const std::vector<std::vector<Tensor>>& values);
 
  private:

@@ -1,4 +1,4 @@
-// The passes of ../passes.h, but for those that have a file of their own. ../fusion/pipeline.cpp runs them.
+// The passes of ../passes.h, except for those with a file of their own. ../fusion/pipeline.cpp runs them.
 #include "rill/trace/passes.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,7 @@ bool foldable(const Rewriter& r, const Node& n) {
 }  // namespace
 
 namespace {
-// What `n`, an op, gives of constants.
+// The outputs of `n`, an op, for constant operands.
 Tensors computed_now(const Node& n, Operands in) {
   Tensors out = run_op(*n.op, in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
   if (runs_are_watched()) [[unlikely]] {
@@ -108,9 +108,9 @@ Graph fold_constants(const Graph& g) {
 namespace {
 size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 31); }
 
-// Constants with more elements are not compared with each other.
+// Constants with more elements are not compared.
 constexpr int64_t most_compared = 64;
-// Distinct scalars must have distinct keys: a chain may have one an op.
+// Distinct scalars must have distinct hashes: a chain of ops may have one for each.
 size_t hash_of_elements(const Tensor& t) {
   if (t.size() > most_compared) return 0;
   if (t.dtype() == DType::string) {
@@ -130,12 +130,12 @@ size_t key_of(const Node& n) {
   h = mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
   return mix(h, hash_of_elements(n.constant));
 }
-// Of a graph that is for looking only, '?' is one size in one place and another elsewhere.
+// In a graph for display, '?' may stand for different sizes.
 bool gives_open_size(const Node& n) {
   return std::ranges::any_of(n.outputs, [](const Spec& s) { return std::ranges::count(s.shape, Dim(open_size)) != 0; });
 }
 bool is_shared(const Node& n) {
-  // A weight that was frozen keeps its name.
+  // A frozen weight keeps its name.
   if (n.kind == Node::Kind::constant) return n.constant.size() <= most_compared && n.name.empty();
   return n.kind != Node::Kind::input && !has_effect(n) && !gives_open_size(n);
 }
@@ -149,7 +149,7 @@ bool same(const Node& a, const Node& b) {
 Graph share_common_subexpressions(const Graph& g) {
   const EagerScope eager;
   Rewriter r(g);
-  std::unordered_multimap<size_t, int32_t> seen;  // key to a node of the new graph
+  std::unordered_multimap<size_t, int32_t> nodes_by_hash;  // from hash to a node of the new graph
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     Node n = g.nodes()[i];
     for (ValueId& v : n.inputs) v = r[v];
@@ -157,7 +157,7 @@ Graph share_common_subexpressions(const Graph& g) {
     const bool shared = is_shared(n);
     const size_t key = shared ? key_of(n) : 0;
     if (shared) {
-      auto [first, last] = seen.equal_range(key);
+      auto [first, last] = nodes_by_hash.equal_range(key);
       for (; first != last && twin < 0; ++first)
         if (same(n, r.result().nodes()[size_t(first->second)])) twin = first->second;
     }
@@ -168,18 +168,18 @@ Graph share_common_subexpressions(const Graph& g) {
       continue;
     }
     r.put(i, std::move(n));
-    if (shared) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
+    if (shared) nodes_by_hash.emplace(key, int32_t(r.result().nodes().size()) - 1);
   }
   return r.finish();
 }
 
-// --- Both, where numbers of nodes matter -----------------------------------------------------------------------------
+// --- Both, keeping the numbers of nodes ------------------------------------------------------------------------------
 
 Graph fold_in_place(const Graph& g) {
   const EagerScope eager;
   Graph out;
-  std::vector<int32_t> replacement;  // by node: the one that gives the same
-  std::unordered_multimap<size_t, int32_t> seen;
+  std::vector<int32_t> replacement;  // by node: an equal one
+  std::unordered_multimap<size_t, int32_t> nodes_by_hash;
   auto now = [&](ValueId v) { return ValueId{replacement[size_t(v.node)], v.index}; };
   auto is_constant = [&](ValueId v) { return out.nodes()[size_t(v.node)].kind == Node::Kind::constant; };
   for (Node n : g.nodes()) {
@@ -194,10 +194,10 @@ Graph fold_in_place(const Graph& g) {
     replacement.push_back(i);
     if (is_shared(n)) {
       const size_t key = key_of(n);
-      auto [first, last] = seen.equal_range(key);
+      auto [first, last] = nodes_by_hash.equal_range(key);
       for (; first != last && replacement.back() == i; ++first)
         if (same(n, out.nodes()[size_t(first->second)])) replacement.back() = first->second;
-      if (replacement.back() == i) seen.emplace(key, i);
+      if (replacement.back() == i) nodes_by_hash.emplace(key, i);
     }
     out.append(std::move(n));
   }

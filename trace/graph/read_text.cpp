@@ -1,4 +1,4 @@
-// From text, which may say anything, to a graph; see ../graph_text.h. Start at Reader::run.
+// Parses a text, which may be invalid, into a graph; see ../graph_text.h. Start at Reader::run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ class Reader {
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), n);
     return fault == std::errc() && end == text.data() + text.size();
   }
-  // What `f` gives; an error of it names the place `at`.
+  // The result of `f`; its errors name the position `at`.
   template <class F>
   auto at_place(const Token& at, F&& f) const {
     try {
@@ -177,10 +177,10 @@ class Reader {
     return list;
   }
 
-  // A tensor whose spec stands further on.
+  // A tensor whose spec comes later.
   struct Elements {
     Token at;
-    std::string name;  // of one that the caller gives
+    std::string name;  // of a tensor that the caller provides
     std::vector<ElementText> elements;
   };
   ElementText element() {
@@ -242,7 +242,7 @@ class Reader {
 
   // --- Nodes -------------------------------------------------------------------------------------------------------
 
-  // What stands behind the specs of any node.
+  // What follows the specs of any node.
   bool is_mark() const {
     return now_.kind == Kind::word &&
            std::ranges::count(std::array{"scope", "at", "in", "backward", "region"}, now_.text);
@@ -263,7 +263,7 @@ class Reader {
   std::vector<Spec> specs() {
     std::vector<Spec> all;
     require(":");
-    if (now_.kind != Kind::word || is_mark() || is_word("inputs") || is_word("return")) return all;  // it gives nothing
+    if (now_.kind != Kind::word || is_mark() || is_word("inputs") || is_word("return")) return all;  // no outputs
     do all.push_back(spec());
     while (take(","));
     return all;
@@ -298,8 +298,8 @@ class Reader {
     g.inputs.push_back(std::move(in));
   }
 
-  // Of a node that holds graphs, from what stands in braces. What it gives is said there where that is not what stands
-  // behind the node.
+  // Parses the attributes of a node with graphs, in braces. Its outputs are among them if they differ from those after
+  // the
   Attrs control(const Node& n, AttrList list, InnerGraphs graphs, const Token& at) const {
     return at_place(at, [&] {
       std::vector<Spec> outputs;
@@ -341,7 +341,7 @@ class Reader {
     if (!n.op->graphs) {
       const DType operand = n.inputs.empty() ? DType::f32 : g.spec(n.inputs[0]).dtype;
       n.attrs = at_place(attrs_at, [&] { return read_attrs(*n.op, list, operand, read_open_size); });
-      return infer_again(g, n, at);
+      return check_outputs(g, n, at);
     }
     InnerGraphs graphs;
     require("{");
@@ -351,11 +351,11 @@ class Reader {
       graphs.push_back(std::make_shared<const InnerGraph>(std::move(role), graph(depth + 1)));
     }
     n.attrs = control(n, list, std::move(graphs), attrs_at);
-    infer_again(g, n, at);
+    check_outputs(g, n, at);
   }
 
-  // The node gives what the text says, as far as that can be told: where no size is open.
-  void infer_again(const Graph& g, const Node& n, const Token& at) const {
+  // Checks that the outputs are those in the text, as far as possible: if no size is open.
+  void check_outputs(const Graph& g, const Node& n, const Token& at) const {
     if (holds_open_size(g, n)) return;
     at_place(at, [&] {
       SmallVec<const Spec*, 8> in;
@@ -415,9 +415,9 @@ class Reader {
     return g;
   }
 
-  // As listed, where that is not the order of their nodes.
+  // Puts the inputs in the listed order, if it differs from that of their nodes.
   void reorder_inputs(Graph& g) {
-    std::vector<int32_t> number(g.nodes().size(), -1);  // by node, which input it is
+    std::vector<int32_t> number(g.nodes().size(), -1);  // by node, its index among the inputs
     for (size_t k = 0; k < g.inputs.size(); ++k) number[size_t(g.inputs[k].node)] = int32_t(k);
     std::vector<GraphInput> listed;
     do {

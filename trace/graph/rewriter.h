@@ -1,5 +1,5 @@
-// How a graph is made from another: rebuilt(), with which all that do so end, and Rewriter, which most passes use and
-// which goes value by value.
+// Building a graph from another: rebuilt(), the last step of all such passes, and Rewriter, which most passes use,
+// value by value.
 #pragma once
 #include <utility>
 #include <vector>
@@ -9,29 +9,29 @@
 
 namespace rill {
 
-// A node in the place of `like`: its scope and its line in the user's program.
-inline Node node_beside(const Node& like) {
+// A node that replaces `like`: with its scope and its source line.
+inline Node node_replacing(const Node& like) {
   Node n;
   n.scope = like.scope, n.where = like.where, n.function = like.function;
   return n;
 }
 inline Node constant_node(const Node& like, Tensor value) {
-  Node n = node_beside(like);
+  Node n = node_replacing(like);
   n.kind = Node::Kind::constant;
   n.outputs = {value.spec()};
   n.constant = std::move(value);
   return n;
 }
 
-// Whether a size of what `g`'s nodes give is an expression of open sizes.
+// Whether a size of the outputs of `g`'s nodes is an expression of open sizes.
 bool has_open_sizes(const Graph& g);
 
-// Whether the nodes of a graph that is made from another have the numbers that they had there. By these, expressions
-// of open sizes name values.
+// Whether the nodes of a graph that is built from another keep their numbers. Expressions of open sizes refer to values
+// by number.
 enum class Numbers : uint8_t { kept, changed };
 
-// `to`, whose nodes are there, as the graph that `from` was: with its name, inputs, outputs and assignments, of which
-// `now` says what value of `to` each value of `from` is, and with what its open sizes are named by. A field that Graph
+// `to`, whose nodes are complete, with the name, inputs, outputs and assignments of `from`, where `now` maps each value
+// of `from` to one of `to`, and with the names of its open sizes. New fields of Graph must be copied here.
 // gets belongs here.
 template <class Now>
 Graph rebuilt(const Graph& from, Graph to, Numbers numbers, const Now& now) {
@@ -48,7 +48,7 @@ Graph rebuilt(const Graph& from, Graph to, Numbers numbers, const Now& now) {
   else to.whole = from.whole ? from.whole : Shared<const Graph>::make(from);
   return to;
 }
-// The same where every value has its number.
+// The same if every value keeps its number.
 inline Graph rebuilt(const Graph& from, Graph to) {
   return rebuilt(from, std::move(to), Numbers::kept, [](ValueId v) { return v; });
 }
@@ -59,26 +59,26 @@ class Rewriter {
   explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) {}
 
   ValueId operator[](ValueId old) const { return map_[size_t(old.node)][size_t(old.index)]; }
-  // Appends node `i` with its inputs renamed.
+  // Appends node `i` with its inputs mapped.
   void copy(size_t i) {
     Node n = from_.nodes()[i];
     for (ValueId& v : n.inputs) v = (*this)[v];
     put(i, std::move(n));
   }
-  // Appends `n` in place of node `i`.
+  // Appends `n` as the replacement of node `i`.
   void put(size_t i, Node n) {
     int32_t at = to_.append(std::move(n));
     for (size_t k = 0; k < from_.nodes()[i].outputs.size(); ++k) map_[i].push_back({at, int32_t(k)});
   }
-  // Node `i` is, from now on, these values of the new graph.
+  // Maps node `i` to these values of the new graph.
   void replace(size_t i, std::vector<ValueId> values) { map_[i] = std::move(values); }
   ValueId append(Node n) { return {to_.append(std::move(n)), 0}; }
-  // Appends a node of `op` in the place of `like`, with outputs by the op's own rule. The inputs are new values.
+  // Appends a node of `op` that replaces `like`, with outputs by the op's infer rule. The inputs are new values.
   ValueId append(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return append(node(like, op, std::move(inputs), std::move(attrs)));
   }
   Node node(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) const {
-    Node n = node_beside(like);
+    Node n = node_replacing(like);
     n.op = &op, n.attrs = std::move(attrs), n.inputs = std::move(inputs);
     SmallVec<const Spec*, 8> in;
     for (ValueId v : n.inputs) in.push_back(&to_.spec(v));

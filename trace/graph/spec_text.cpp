@@ -1,4 +1,4 @@
-// Specs written and read; see spec_text.h. spec_text and read_spec are the two ways.
+// Writes and reads specs; see spec_text.h.
 #include "rill/trace/graph/spec_text.h"
 
 #include <fmt/format.h>

@@ -7,17 +7,17 @@
 
 namespace rill {
 
-// What an open size is called: "s0", "?".
+// The name of an open size: "s0", "?".
 using PrintDim = Callback<std::string(Dim)>;
 
 std::string spec_text(const Spec& s, const PrintDim& print_dim);
-// Throws rill::Error for any other text, and sizes that no tensor has.
+// Throws rill::Error for any other text, and for invalid sizes.
 Spec read_spec(std::string_view text, const ReadDim& read_dim);
 
-// What was read as `spec` says, dense and on any device: on that device, and weak where it is.
+// Converts a dense tensor that was read from a file to `spec`: its device, and whether it is weak.
 Tensor placed(Tensor t, const Spec& spec);
 
-// For messages: "f32[2,3]", and where it lies if that is not the CPU, "f32[2,3] on ref:0".
+// For messages: "f32[2,3]", with the device unless that is the CPU, "f32[2,3] on ref:0".
 std::string placed_text(const Spec& s);
 
 // "[2,s0]", "2"; the numbers of attributes, negative ones too.

@@ -1,5 +1,5 @@
-// Ops, reads and assignments are appended to a graph; see tracer.h. Start at Tracer::append; value_of says what a
-// tensor is in the graph.
+// Appends ops, reads and assignments to a graph; see tracer.h. Start at Tracer::append; value_of returns the value of a
+// tensor in the graph.
 #include "rill/trace/graph/tracer.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ ValueId Tracer::capture(const Tensor& t) {
   if (auto it = captured_.find(t.rep()->id); it != captured_.end()) return it->second;
   Node node;
   node.outputs = {t.spec()};
-  // What the function itself made is a constant; any other tensor is looked at anew at each call.
+  // Tensors that the function itself made are constants; any other tensor is read again at each call.
   bool constant = !t.is_symbolic() && is_constant(t);
   node.kind = constant ? Node::Kind::constant : Node::Kind::input;
   node.scope = current_scope();
@@ -70,7 +70,7 @@ ValueId Tracer::capture(const Tensor& t) {
 }
 
 bool Tracer::is_constant(const Tensor& t) const {
-  // A C++ scalar of the trace outside is one here too, so that a branch that reads it needs no operand.
+  // A C++ scalar of the outer trace is one here too, so that a branch that reads it needs no operand.
   const bool scalar = t.spec().weak && t.ndim() == 0;
   return (scalar ? makes(t) : start_.made_since(t.rep()->id)) && !is_watched(t);
 }
@@ -105,7 +105,7 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& wh
 }
 
 // Sizes that the infer rule copied from operands and attributes are symbolic already, and its constants stay constant.
-// Sizes that it may have computed from open ones become "size of this value", and running it again evaluates them.
+// Sizes that may be computed from open ones become "size of this value", and are evaluated by running the rule again.
 void Tracer::name_sizes(Node& node) const {
   DimTable* dims = OpenDims::now();
   if (!dims || !dims->computed()) return;
@@ -154,11 +154,11 @@ Tensor Tracer::read(const Shared<VariableState>& v) {
   VariableValue& known = variable(v);
   if (!known.fresh) return known.now;
   known.fresh = false;
-  return known.now = known_as_variable(known.now, known);
+  return known.now = variable_alias(known.now, known);
 }
 
-// A tape takes every reading for the variable itself, never for what was assigned.
-Tensor Tracer::known_as_variable(const Tensor& value, const VariableValue& v) {
+// A tape treats every read as the variable itself, never as the assigned value.
+Tensor Tracer::variable_alias(const Tensor& value, const VariableValue& v) {
   if (!is_differentiable(value.dtype())) return value;
   Node node;
   node.op = &known_as_op;
@@ -170,7 +170,7 @@ Tensor Tracer::known_as_variable(const Tensor& value, const VariableValue& v) {
 }
 
 Tensor Tracer::as_reading(const Shared<VariableState>& v, const Tensor& value) {
-  return is_differentiable(value.dtype()) ? known_as_variable(value, variable(v)) : value;
+  return is_differentiable(value.dtype()) ? variable_alias(value, variable(v)) : value;
 }
 
 void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
@@ -198,7 +198,7 @@ Tensor Tracer::constant_value(const Tensor& t) const {
   if (t.rep()->trace != serial) return parent_ ? parent_->constant_value(t) : Tensor();
   const ValueId value = values_[size_t(t.rep()->trace_value)];
   const std::vector<Node>& nodes = graph_.nodes();
-  std::map<int32_t, Tensors> values;  // of the nodes that it is computed from
+  std::map<int32_t, Tensors> values;  // of the nodes that it depends on
   std::vector<int32_t> ask{value.node};
   while (!ask.empty()) {
     const int32_t i = ask.back();
@@ -237,7 +237,7 @@ void Tracer::fail_read(std::string_view what, const Where& where) {
 
 void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
 
-void Tracer::fail_made_anew(const VariableState& v, const std::string& function, const Where& where) {
+void Tracer::fail_created_each_call(const VariableState& v, const std::string& function, const Where& where) {
   fail("function",
        fmt::format("variable '{}' is made in each call of the traced function '{}'; a replay would keep the first one. "
                    "make it, or its layer, outside of the function, or once, where the next call finds it",
@@ -245,15 +245,16 @@ void Tracer::fail_made_anew(const VariableState& v, const std::string& function,
        to_string(v.made).empty() ? where : v.made);
 }
 
-// Eager code creates such a variable at each call, whereas a replay would keep using the one of the trace.
-void Tracer::refuse_lost_variables() const {
-  constexpr uint32_t own = 2;  // in variables_ and in the graph's inputs
+// Eager code creates such a variable in each call, whereas a replay would keep using that of the trace.
+void Tracer::reject_lost_variables() const {
+  constexpr uint32_t own = 2;  // references: in variables_ and in the graph's inputs
   for (const VariableValue& v : variables_)
-    if (v.variable->id >= first_variable_ && v.variable.holders() == own) fail_made_anew(*v.variable, graph_.name);
+    if (v.variable->id >= first_variable_ && v.variable.holders() == own)
+      fail_created_each_call(*v.variable, graph_.name);
 }
 
 Graph Tracer::finish() {
-  refuse_lost_variables();
+  reject_lost_variables();
   for (const VariableValue& v : variables_)
     if (v.assigned.defined()) graph_.assigns.push_back({v.variable, value_of(v.assigned, "assign")});
   return std::move(graph_);

@@ -19,18 +19,19 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
  public:
   // A separate trace, or one nested in the trace of this thread (a branch, a loop body), which may read the outer
   // trace's tensors: they become captured inputs.
-  enum class Nesting : uint8_t { alone, inside };
+  enum class Nesting : uint8_t { separate, inside };
 
-  // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and see the whole call.
-  explicit Tracer(std::string name, Nesting nesting = Nesting::alone);
+  // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and record the complete
+  // call.
+  explicit Tracer(std::string name, Nesting nesting = Nesting::separate);
   ~Tracer();
-  // A trace whose gradients may never be asked for: where a gradient is not possible, the error is thrown by a call in
-  // which it is needed. Nested traces do the same.
+  // A trace whose gradients may never be needed: if a gradient is impossible, the error is thrown by the call that
+  // needs it. Nested traces do the same.
   void set_speculative() { speculative_ = true; }
   bool speculative() const override { return speculative_ || (parent_ && parent_->speculative()); }
   Tracer(const Tracer&) = delete;
 
-  // A new graph input of this spec, and the tensor that stands for it.
+  // A new graph input of this spec, and its tensor.
   Tensor add_argument(const Spec& spec, std::string name);
   // The results of the function.
   void add_output(const Tensor& t, const Where& where = Where());
@@ -41,8 +42,8 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   bool runs_now() const override { return false; }
   // Number of nodes so far.
   size_t size() const { return graph_.nodes().size(); }
-  // The value that a tensor stands for; a tensor with elements becomes a captured input or a constant.
-  // Errors name no line where the caller knows none.
+  // The value of a tensor; a tensor with elements becomes a captured input or a constant.
+  // Errors name no line if the caller knows none.
   ValueId value_of(const Tensor& t, std::string_view user, const Where& where = Where());
 
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
@@ -60,9 +61,9 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   bool makes(const Tensor& t) const override;
   bool is_watched(const Tensor& t) const override;
 
-  // Throws: a call of `function` makes this variable, and so does the next.
-  [[noreturn]] static void fail_made_anew(const VariableState& v, const std::string& function,
-                                          const Where& where = Where());
+  // Throws: each call of `function` creates this variable.
+  [[noreturn]] static void fail_created_each_call(const VariableState& v, const std::string& function,
+                                                  const Where& where = Where());
 
  private:
   Tensor append_marked(const Tensor& value, Operands in, const GradientRule& gradient, const TangentRule& tangents,
@@ -74,28 +75,28 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   Graph graph_;
   std::vector<ValueId> values_;                     // by TensorRep::trace_value
   std::unordered_map<uint64_t, ValueId> captured_;  // by tensor id
-  std::vector<Tensor> keep_;                        // so that no captured id is used again
+  std::vector<Tensor> keep_;                        // so that no captured id is reused
   struct VariableValue {
     Shared<VariableState> variable;
     ValueId input;
     Tensor now;       // the result of a read
-    Tensor assigned;  // the value to give it; undefined: none
-    bool fresh;       // was assigned and not read since
+    Tensor assigned;  // the assigned value; undefined: none
+    bool fresh;       // assigned and not yet read
   };
   std::vector<VariableValue> variables_;
   std::unordered_map<const VariableState*, size_t> variable_at_;  // in variables_
   int arguments_ = 0;                                             // so far
-  void refuse_lost_variables() const;
+  void reject_lost_variables() const;
 
-  const uint64_t first_variable_;  // ids from here on are of Variables that were made since
+  const uint64_t first_variable_;  // ids from here on are of Variables created since
   VariableValue& variable(const Shared<VariableState>& v);
-  Tensor known_as_variable(const Tensor& value, const VariableValue& v);
+  Tensor variable_alias(const Tensor& value, const VariableValue& v);
   IdMark start_;
   const EnclosingTrace* parent_ = nullptr;  // whose tensors may be read
   const EnclosingTrace* rows_ = nullptr;    // of a separate trace: the vmap that calls it, whose rows may be captured
   bool speculative_ = false;
   ListenersScope level_;
-  detail::MarkScope marks_{detail::TraceMarks{}};  // none of outside
+  detail::MarkScope marks_{detail::TraceMarks{}};  // outer marks do not apply
 };
 
 }  // namespace rill

@@ -11,14 +11,14 @@
 namespace rill {
 namespace {
 
-// "dense" of "dense/kernel"; empty where there is no scope.
+// "dense" of "dense/kernel"; empty if there is no scope.
 std::string outermost(const std::string& name) {
   const size_t slash = name.find('/');
   return slash == std::string::npos ? "" : name.substr(0, slash);
 }
 
-// The layer that made each Variable, as a number: one layer makes its Variables one after the other, and none twice
-// under one name. The order in which a graph reads them would not tell two layers apart whose calls interleave.
+// A number for the layer that made each Variable: a layer makes its Variables one after the other, and never two
+// of one name. The order in which a graph reads them would not distinguish two layers whose calls interleave.
 std::map<const VariableState*, int> layers_of(std::vector<VariableState*> states) {
   std::ranges::sort(states, {}, [](const VariableState* v) { return v->id; });
   struct Layer {

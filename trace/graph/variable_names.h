@@ -1,4 +1,4 @@
-// The names of Variables in a file: unique, and by the rule that variables(model) has, so that a checkpoint and an
+// The names of Variables in a file: unique, and by the same rule as variables(model), so that a checkpoint and an
 // exported model of one network agree. Start at unique_names().
 #pragma once
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace rill {
 
-// `states`: in the order in which the graphs read them. Those among `paths` have the names that they have there.
+// `states`: in the order in which the graphs read them. Those in `paths` have their names there.
 std::map<const VariableState*, std::string> unique_names(std::span<VariableState* const> states,
                                                          const NamedVariables& paths);
 

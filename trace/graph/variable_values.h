@@ -1,5 +1,5 @@
-// What the Variables of graphs hold and are called, for whoever writes a graph down: a file, or a graph with constants
-// in their place.
+// The values and names of the Variables of graphs, for code that writes a graph to a file, or replaces them by
+// constants.
 #pragma once
 #include <map>
 #include <span>
@@ -15,15 +15,15 @@ namespace rill {
 
 class VariableValues {
  public:
-  // The values that the Variables which these graphs, and those inside them, read or assign have now, all at one
-  // moment: other threads may go on training. Throws rill::Error, under the name of `op`, where the function that is
-  // traced on this thread has assigned one of them, whose value is not known then. Those among `paths` have the names
-  // that they have there.
+  // The current values of the Variables that these graphs, and those inside them, read or assign, all at one
+  // moment: other threads may go on training. Throws rill::Error, under the name of `op`, if the function that is
+  // being traced on this thread has assigned one of them, whose value is then unknown. Those in `paths` have their
+  // names there.
   VariableValues(std::string_view op, std::span<const Graph* const> graphs, const NamedVariables& paths,
                  const Where& where);
-  // `v`: of one of these.
+  // `v`: one of these.
   const Tensor& of(const Shared<VariableState>& v) const { return values_.at(v.get()).value; }
-  // The name of `v`, which no other has: of two Dense layers dense/kernel and dense_1/kernel, as in a checkpoint.
+  // The unique name of `v`: for two Dense layers dense/kernel and dense_1/kernel, as in a checkpoint.
   const std::string& name_of(const Shared<VariableState>& v) const { return values_.at(v.get()).name; }
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 using graph_text::in_quotes;
 
-// The Variables of a graph and of those inside it, in the order in which they are met, each with a name of its own.
+// The Variables of a graph and of those inside it, in the order of their first use, each with a unique name.
 class VariableNames {
  public:
   explicit VariableNames(const Graph& g) { add(g); }
@@ -45,7 +45,7 @@ class VariableNames {
   UniqueNames names_;
 };
 
-std::string dim_text(Dim) { return "?"; }  // what is open by an expression is so in the text, too
+std::string dim_text(Dim) { return "?"; }  // expressions of open sizes are also written so
 std::string spec_of(const Spec& s) {
   std::string text = spec_text(s, dim_text);
   for (size_t at = 0; (at = text.find("-1", at)) != text.npos;) text.replace(at, 2, "?");  // open_size
@@ -107,7 +107,8 @@ class Writer {
     return fmt::format("variable {} {}", in_quotes(variables_.of(in->variable)), in_quotes(n.name));
   }
 
-  // Whether the inputs come as their nodes do. Those of a graph inside a node are in the order of its operands.
+  // Whether the inputs are in the order of their nodes. Those of a graph inside a node are in the order of its
+  // operands.
   static bool is_in_order(const Graph& g) { return std::ranges::is_sorted(g.inputs, {}, &GraphInput::node); }
   std::string values(const Graph& g, const std::vector<GraphInput>& inputs) const {
     std::string text;
@@ -159,13 +160,13 @@ class Writer {
         value);
   }
   std::string attrs(const Node& n) const {
-    attributes_of(*n.op);  // throws where a text cannot hold them
+    attributes_of(*n.op);  // throws if a text cannot represent them
     std::string list;
     for (const auto& [key, value] : list_of(n.attrs)) add(list, key, attr(value));
     return list;
   }
 
-  // What is not as it is by default.
+  // The attributes that differ from their defaults.
   std::string control(const Node& n) const {
     const ControlAttrs& of = control_of(*n.op).attrs;
     const AttrList stored = of.stored(n.attrs), plain = of.defaults();

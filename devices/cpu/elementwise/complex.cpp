@@ -1,9 +1,9 @@
-// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but
+// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (except
 // products: complex_vectors.h). Arithmetic is computed one format wider (c64 in f64, c128 in long double), where
-// neither a square nor a product of two components overflows or vanishes; functions of c64 and c128 are computed in
-// f64, with a long double where digits would be lost. What is rare (infinities, NaN, the ends of the range) goes to the
-// reference's functions (devices/ref/complex_math.h): the loops of this file only have to be fast where numbers are
-// finite. Start at the tables at the end.
+// neither a square nor a product of two components overflows or underflows; functions of c64 and c128 are computed in
+// f64, and in long double where digits would be lost. Rare operands (infinities, NaN, the ends of the range) go to the
+// reference's functions (devices/ref/complex_math.h): the loops of this file only have to be fast for finite numbers.
+// Start at the tables at the end.
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -31,10 +31,10 @@ using Long = long double;
 
 // --- Arithmetic ------------------------------------------------------------------------------------------------------
 
-// What components are multiplied in.
+// The type in which components are multiplied.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double, Long>;
-// Whether a sum of two squares of T neither overflows nor vanishes there. (Where long double is f64, it may.)
+// Whether a sum of two squares of T neither overflows nor underflows there. (If long double is f64, it may.)
 template <class T>
 inline constexpr bool holds_squares =
     std::numeric_limits<Wide<T>>::max_exponent > 2 * std::numeric_limits<T>::max_exponent;
@@ -71,7 +71,7 @@ struct Subtract {
     return {x.real() - y.real(), x.imag() - y.imag()};
   }
 };
-// The product as C defines it, which finds infinities where multiply() has NaN.
+// The product as C defines it, which gives infinities where multiply() gives NaN.
 template <class T>
 Complex<T> product_of_c(Complex<T> x, Complex<T> y) {
   const Complex<T> z = product(x, y);
@@ -124,7 +124,7 @@ struct Abs {
       const Wide<T> size = std::sqrt(squared_size(x));
       if (size == size) return T(size);
     }
-    return std::hypot(x.real(), x.imag());  // infinite beside a NaN too
+    return std::hypot(x.real(), x.imag());  // infinite also if the other part is NaN
   }
 };
 
@@ -201,7 +201,7 @@ constexpr Long ln2 = 0.693147180559945309417232121458176568L, log2e = 1.44269504
 bool is_finite(C x) { return IsFinite()(x); }
 double nearest(Long x) { return double(x); }
 
-// Whether e^a neither overflows nor loses digits, and the angle b is one whose sine costs little.
+// Whether e^a neither overflows nor loses digits, and the angle b is small enough that its sine is cheap.
 template <class T>
 bool is_usual(T a, T b) {
   return std::fabs(a) < 700 && std::fabs(b) < T(0x1p30);
@@ -216,10 +216,10 @@ C exp_of(Long a, Long b, Other&& other) {
   return {double(size * (cosine - rest * sine)), double(size * (sine + rest * cosine))};
 }
 
-// The logarithm of |a + bi|; of both finite and not both 0. Near 1 from |a + bi|^2 - 1, which is added up exactly, as
-// the terms cancel: `above_one` adds a^2 - 1 or what stands for it.
+// The logarithm of |a + bi|; a and b are finite and not both 0. Near 1 it is computed from |a + bi|^2 - 1, which is
+// summed exactly, as its terms cancel: `above_one` adds a^2 - 1 or an equivalent.
 template <class T, class AboveOne>
-T log_of_size(Long squared, AboveOne&& above_one) {
+T log_of_magnitude(Long squared, AboveOne&& above_one) {
   if (squared > 0.5L && squared < 2) {
     ref::math::ExactSum sum;
     above_one(sum);
@@ -229,24 +229,24 @@ T log_of_size(Long squared, AboveOne&& above_one) {
   return T(std::log(squared) / 2);
 }
 template <class T>
-T log_of_size(C x) {
+T log_of_magnitude(C x) {
   const double large = std::max(std::fabs(x.real()), std::fabs(x.imag())),
                small = std::min(std::fabs(x.real()), std::fabs(x.imag()));
   if constexpr (!holds_squares<double>) return std::log(std::hypot(large, small));
-  return log_of_size<T>(squared_size(x), [&](ref::math::ExactSum& sum) {
+  return log_of_magnitude<T>(squared_size(x), [&](ref::math::ExactSum& sum) {
     sum.add(-1);
     sum.add_square(large);
     sum.add_square(small);
   });
 }
 
-// The logarithm to a base, of which `scale` is 1 / ln(base).
+// The logarithm to a base; `scale` is 1 / ln(base).
 C log_to(C x, Long scale) {
   if (!is_finite(x) || x == 0.0) {
     const C y = std::log(x);
     return {double(y.real() * scale), double(y.imag() * scale)};
   }
-  return {double(log_of_size<double>(x) * scale), double(std::atan2(x.imag(), x.real()) * scale)};
+  return {double(log_of_magnitude<double>(x) * scale), double(std::atan2(x.imag(), x.real()) * scale)};
 }
 
 struct Log {
@@ -263,7 +263,7 @@ struct Log1p {
     const double a = x.real(), b = x.imag();
     if (!holds_squares<double> || !is_finite(x) || x == -1.0) return narrow<double>(ref::math::log1p(widest(x)));
     const Long moved = 1 + Long(a), squared = moved * moved + Long(b) * b;
-    const double size = log_of_size<double>(squared, [&](ref::math::ExactSum& sum) {
+    const double size = log_of_magnitude<double>(squared, [&](ref::math::ExactSum& sum) {
       sum.add(2 * a);
       sum.add_square(a);
       sum.add_square(b);
@@ -278,11 +278,11 @@ struct Exp {
     return {size * std::cos(x.imag()), size * std::sin(x.imag())};
   }
 };
-// The larger part from |x| + |re x|, which does not cancel, and the other from twice their product, im x.
+// The larger part from |x| + |re x|, which does not cancel, and the other from im x, which is twice their product.
 struct Sqrt {
   C operator()(C x) const {
-    const double a = std::fabs(x.real()), b = std::fabs(x.imag()), most = std::max(a, b);
-    if (!(most > 1e-140 && most < 1e140 && a + b == a + b)) return std::sqrt(x);
+    const double a = std::fabs(x.real()), b = std::fabs(x.imag()), largest = std::max(a, b);
+    if (!(largest > 1e-140 && largest < 1e140 && a + b == a + b)) return std::sqrt(x);
     const double larger = std::sqrt((std::sqrt(a * a + b * b) + a) / 2), smaller = b / (2 * larger);
     if (x.real() >= 0) return {larger, std::copysign(smaller, x.imag())};
     return {smaller, std::copysign(larger, x.imag())};
@@ -296,37 +296,39 @@ struct Exp2 {
 struct Expm1 {
   C operator()(C x) const {
     const double a = x.real(), b = x.imag(), half = std::sin(b / 2);
-    const Long grown = Long(std::expm1(a)) * std::cos(b), turned = 2 * Long(half) * half, re = grown - turned;
-    // Where the terms cancel they need more digits; the ends of the range and NaN need care.
-    if (!(std::fabs(re) >= turned / 8 && std::fabs(a) < 700)) return narrow<double>(ref::math::expm1(widest(x)));
+    const Long grown = Long(std::expm1(a)) * std::cos(b), one_minus_cos = 2 * Long(half) * half,
+               re = grown - one_minus_cos;
+    // Terms that cancel need more digits; the ends of the range and NaN need special cases.
+    if (!(std::fabs(re) >= one_minus_cos / 8 && std::fabs(a) < 700)) return narrow<double>(ref::math::expm1(widest(x)));
     return {double(re), std::exp(a) * std::sin(b)};
   }
 };
 struct Rsqrt {
   C operator()(C x) const { return Reciprocal()(Sqrt()(x)); }
 };
-// sin(pi x) / (pi x). The sine from the distance to the nearest whole number, pi times which has more digits than an
-// f64.
+// sin(pi x) / (pi x). The sine is computed from the distance to the nearest integer, whose multiple of pi needs more
+// digits than an f64 has.
 struct Sinc {
   C operator()(C x) const {
     if (x == 0.0) return 1;
-    const double whole = std::nearbyint(x.real());
-    const ref::Complex angle(pi * (x.real() - whole), pi * x.imag()), divisor(pi * x.real(), pi * x.imag());
+    const double nearest = std::nearbyint(x.real());
+    const ref::Complex angle(pi * (x.real() - nearest), pi * x.imag()), divisor(pi * x.real(), pi * x.imag());
     const auto over = [&](ref::Complex sine) {
-      return narrow<double>(ref::math::divide(std::fmod(whole, 2) != 0 ? -sine : sine, divisor));
+      return narrow<double>(ref::math::divide(std::fmod(nearest, 2) != 0 ? -sine : sine, divisor));
     };
     if (!(std::fabs(angle.imag()) < 700)) return over(std::sin(angle));
     const C near = narrow<double>(angle);
     return over(widest(std::sin(near)) + ref::math::multiply(angle - widest(near), widest(std::cos(near))));
   }
 };
-// x^y as e^(y log x), whose exponent has more digits than an f64: an error of it is one of the result's size.
+// x^y as e^(y log x), whose exponent needs more digits than an f64 has: its absolute error is the result's relative
+// one.
 struct Power {
   C operator()(C x, C y) const {
     const auto by_reference = [&] { return narrow<double>(ref::math::power(widest(x), widest(y))); };
-    const bool whole = y.imag() == 0 && std::fabs(y.real()) < 100 && std::trunc(y.real()) == y.real();
-    if (whole || x == 0.0 || !is_finite(x) || !is_finite(y)) return by_reference();
-    const Long size = log_of_size<Long>(x), angle = std::atan2(Long(x.imag()), Long(x.real())), c = y.real(),
+    const bool is_integer = y.imag() == 0 && std::fabs(y.real()) < 100 && std::trunc(y.real()) == y.real();
+    if (is_integer || x == 0.0 || !is_finite(x) || !is_finite(y)) return by_reference();
+    const Long size = log_of_magnitude<Long>(x), angle = std::atan2(Long(x.imag()), Long(x.real())), c = y.real(),
                d = y.imag();
     return exp_of(c * size - d * angle, c * angle + d * size, by_reference);
   }
@@ -363,7 +365,7 @@ void arithmetic_loop(const Run& run) {
   for (size_t i = 0; i < run.n; ++i) out[i] = at(i);
 }
 
-// A run as one of twice as many parts; false where the parts of a single operand differ.
+// Treats a run as one of twice as many real numbers; false if the parts of a uniform operand differ.
 template <class T, int Inputs>
 bool as_parts(const Run& run, Run& parts) {
   parts = run;
@@ -374,13 +376,13 @@ bool as_parts(const Run& run, Run& parts) {
       return false;
   return true;
 }
-// What is done to each part by itself: by the op's loop on real numbers, in vectors.
+// Ops on each part by itself: by the op's loop on real numbers, in vectors.
 template <Name name, class F, class T, int Inputs>
 void parts_loop(const Run& run) {
   if (Run parts; as_parts<T, Inputs>(run, parts)) scalar_loops<name>[dtype_of<T>()](parts);
   else arithmetic_loop<F, Complex<T>, Inputs>(run);
 }
-// Tests that are true where that of any part is, or of both.
+// Tests that are true if that of either part is (`any`), or of both.
 template <Name name, class F, class T, int Inputs, bool any>
 void test_loop(const Run& run) {
   Run parts;
@@ -400,7 +402,7 @@ void test_loop(const Run& run) {
   }
 }
 
-// Functions, which cost more than a call: computed in f64, and of c64 rounded.
+// Functions, which cost more than a call: computed in f64, and rounded for c64.
 template <class T>
 void map_function(const Run& run, C (*f)(C, C), bool two) {
   const auto *x = static_cast<const Complex<T>*>(run.in[0]), *y = static_cast<const Complex<T>*>(run.in[two]);
@@ -419,7 +421,7 @@ void function_loop(const Run& run) {
       Inputs == 2);
 }
 
-// These give `scalar_kernel<name>` the loops of F.
+// Registers the loops of F as `scalar_kernel<name>`.
 template <Name name, class F, int Inputs = 1>
 struct Arithmetic {
   Arithmetic() {
@@ -456,7 +458,7 @@ struct AbsLoops {
                                       arithmetic_loop<Abs, Complex<double>, 1>);
   }
 };
-// Of c64 by the bit of the second part's sign, the highest where numbers begin with their low bytes.
+// For c64, flips the sign bit of the second part, which is the highest bit on little-endian machines.
 struct ConjLoops {
   ConjLoops() {
     const auto flip = [](const Run& run) {

@@ -18,14 +18,14 @@
 namespace rill::cpu {
 namespace {
 
-// Products of numbers between these, or of 0, and what such products lose in rounding, are within the range of f64.
+// Products of numbers between these bounds, or of 0, and the rounding errors of such products, are in the range of f64.
 constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
 [[maybe_unused]] bool is_moderate(double x) {
   return x == 0 || (std::abs(x) > moderate_above && std::abs(x) < moderate_below);
 }
-// a b + c d, each product with what it loses in rounding (Dekker, A floating-point technique for extending the
-// available precision, 1971), and their sum too (Knuth's two-sum): within 1/2 ulp and 2^-50 of one, whatever cancels.
-// The zeros' sign is that of a plain sum.
+// a b + c d, each product with its rounding error (Dekker, A floating-point technique for extending the available
+// precision, 1971), and the error of the sum too (Knuth's two-sum): within 1/2 ulp and 2^-50 of one, even under
+// cancellation. Zeros have the sign of a plain sum.
 [[maybe_unused]] double sum_of_products(double a, double b, double c, double d) {
   const double p = a * b, q = c * d, sum = p + q, q_taken = sum - p;
   const double lost = (p - (sum - q_taken)) + (q - q_taken);
@@ -33,8 +33,8 @@ constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
   return rest == 0 ? sum : sum + rest;
 }
 
-// |a + bi|, infinite beside a NaN too.
-[[maybe_unused]] float size_of(float a, float b) {
+// The magnitude of a + bi, infinite also if the other part is NaN.
+[[maybe_unused]] float magnitude(float a, float b) {
   const double size = std::sqrt(double(a) * a + double(b) * b);
   return size == size ? float(size) : std::hypot(a, b);
 }
@@ -52,10 +52,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace {
 
-#undef RILL_FUSED_PAIRS  // whether there are vectors, of two f64 at least, with a product that is added in one rounding
+#undef RILL_FUSED_PAIRS  // whether vectors have at least two f64, and a fused multiply-add
 #define RILL_FUSED_PAIRS (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64)
 #if !RILL_FUSED_PAIRS
-// A number's two parts.
+// The two parts of a number.
 template <class T>
 struct Numbers {
   double re, im;
@@ -78,7 +78,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<double>;
 using V = hn::Vec<Tag>;
 
-// Some numbers, whose parts alternate.
+// A vector of numbers, with alternating parts.
 template <class T>
 struct Numbers {
   V parts;
@@ -118,11 +118,11 @@ HWY_INLINE V sums_of_products(V a, V b, V c, V d) {
   return hn::IfThenElse(hn::Eq(rest, hn::Zero(Tag())), sum, hn::Add(sum, rest));
 }
 HWY_INLINE Numbers<double> product(Numbers<double> x, Numbers<double> y) {
-  const V im = hn::DupOdd(x.parts), turned = hn::OddEven(im, hn::Neg(im));  // -im for real parts
-  const Numbers<double> z = {sums_of_products(hn::DupEven(x.parts), y.parts, turned, hn::Reverse2(Tag(), y.parts))};
+  const V im = hn::DupOdd(x.parts), signed_im = hn::OddEven(im, hn::Neg(im));  // -im for real parts
+  const Numbers<double> z = {sums_of_products(hn::DupEven(x.parts), y.parts, signed_im, hn::Reverse2(Tag(), y.parts))};
   if (are_moderate(x.parts) && are_moderate(y.parts)) [[likely]]
     return z;
-  // Others one by one, and these alone: which numbers lie beside each other must not show.
+  // Other numbers are computed one by one, and only they: the bits must not depend on a number's neighbours.
   constexpr int64_t parts = 2 * Numbers<double>::count;
   double a[parts], b[parts], c[parts];
   x.store(a), y.store(b), z.store(c);
@@ -135,7 +135,7 @@ HWY_INLINE Numbers<double> product(Numbers<double> x, Numbers<double> y) {
 }
 #endif
 
-// f of vectors of numbers from x and y on, then of what is left.
+// f of vectors of numbers from x and y on, then of the remainder.
 template <class T, class F>
 HWY_INLINE void over(const Run& run, F f) {
   constexpr int64_t count = Numbers<T>::count;
@@ -188,13 +188,13 @@ void sizes(const Run& run) {
     hn::StoreU(hn::DemoteTo(d, size), d, out + i);
     if (hn::AllFalse(Tag(), hn::IsNaN(size))) [[likely]]
       continue;
-    for (int64_t j = i; j < i + lanes; ++j) out[j] = size_of(x[2 * j], x[2 * j + 1]);
+    for (int64_t j = i; j < i + lanes; ++j) out[j] = magnitude(x[2 * j], x[2 * j + 1]);
   }
 #endif
-  for (; i < n; ++i) out[i] = size_of(x[2 * i], x[2 * i + 1]);
+  for (; i < n; ++i) out[i] = magnitude(x[2 * i], x[2 * i + 1]);
 }
 
-// As it will be stored.
+// As it is stored.
 template <class T>
 HWY_INLINE Numbers<T> rounded(Numbers<T> x) {
   if constexpr (sizeof(T) == 8) return x;
@@ -204,23 +204,24 @@ HWY_INLINE Numbers<T> rounded(Numbers<T> x) {
   else return {double(T(x.re)), double(T(x.im))};
 #endif
 }
-// `some` vectors of columns side by side, for a product waits for the one before.
-template <class T, int some>
+// `vectors` vectors of columns at once, as each product waits for the one before.
+template <class T, int vectors>
 HWY_INLINE void columns_of(const T* x, int64_t step, int64_t rows, T* products) {
   using N = Numbers<T>;
-  N all[some];
-  RILL_UNROLL for (int k = 0; k < some; ++k) all[k] = N::of(x + 2 * k * N::count);
+  N all[vectors];
+  RILL_UNROLL for (int k = 0; k < vectors; ++k) all[k] = N::of(x + 2 * k * N::count);
   for (int64_t r = 1; r < rows; ++r) {
     x += 2 * step;
-    RILL_UNROLL for (int k = 0; k < some; ++k) all[k] = rounded(product(all[k], N::of(x + 2 * k * N::count)));
+    RILL_UNROLL for (int k = 0; k < vectors; ++k) all[k] = rounded(product(all[k], N::of(x + 2 * k * N::count)));
   }
-  RILL_UNROLL for (int k = 0; k < some; ++k) all[k].store(products + 2 * k * N::count);
+  RILL_UNROLL for (int k = 0; k < vectors; ++k) all[k].store(products + 2 * k * N::count);
 }
 template <class T>
 void columns(const T* x, int64_t step, int64_t rows, int64_t width, T* products) {
-  constexpr int64_t count = Numbers<T>::count, some = 4;
+  constexpr int64_t count = Numbers<T>::count, vectors = 4;
   int64_t c = 0;
-  for (; c + some * count <= width; c += some * count) columns_of<T, some>(x + 2 * c, step, rows, products + 2 * c);
+  for (; c + vectors * count <= width; c += vectors * count)
+    columns_of<T, vectors>(x + 2 * c, step, rows, products + 2 * c);
   for (; c + count <= width; c += count) columns_of<T, 1>(x + 2 * c, step, rows, products + 2 * c);
   for (; c < width; ++c) {
     T all[2] = {x[2 * c], x[2 * c + 1]};

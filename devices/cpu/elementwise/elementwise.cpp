@@ -1,6 +1,6 @@
 // The driver of elementwise kernels: splits operands of any strides and dtypes into dense runs, in parallel. If all
-// operands are dense or single elements, each thread gets one run. Otherwise axes that are one run are joined and the rest is
-// walked row by row; operands that are not dense along the row are gathered into a small block first.
+// operands are dense or single elements, each thread gets one run. Otherwise axes that form one run are joined and the
+// other axes are iterated row by row; operands that are not dense along the row are gathered into a small block first.
 #include "rill/devices/cpu/elementwise/elementwise.h"
 
 #include <hwy/targets.h>
@@ -39,7 +39,7 @@ constexpr int64_t block = 512;       // elements gathered or converted at a time
 
 constexpr size_t convert_block = 64;
 
-// A block of floats to an integer of up to 32 bits: values in the range of i32 take one instruction each;
+// Converts floats to an integer of up to 32 bits: values in the range of i32 take one instruction each;
 // convert_number() handles the others.
 template <class From, class To>
 void convert_block_of(const From* in, To* out) {
@@ -51,7 +51,7 @@ void convert_block_of(const From* in, To* out) {
   else map_run(x, out, convert_block, [](From v) { return convert_number<To>(v); });
 }
 
-// Dense runs of small floats and f32.
+// Converts dense runs between small floats and f32.
 template <class Small>
 void widen_run(const Small* in, float* out, size_t n) {
   if constexpr (is_half_type<Small>) convert_halves(in, out, n);
@@ -63,7 +63,7 @@ void narrow_run(const float* in, Small* out, size_t n) {
   else map_run(in, out, n, [](float v) { return Small(v); });
 }
 
-// Dense runs of any numbers. Halves and 8-bit floats take the way through f32.
+// Converts dense runs between any dtypes. Halves and 8-bit floats go through f32.
 template <class From, class To>
 void convert_dense(const From* in, To* out, size_t n) {
   constexpr bool to_small_integer =
@@ -84,13 +84,13 @@ void convert_dense(const From* in, To* out, size_t n) {
   } else if constexpr (from_small || to_small) {
     float wide[convert_block];
     for (size_t i = 0; i < n; i += convert_block) {
-      const size_t some = std::min(convert_block, n - i);
+      const size_t count = std::min(convert_block, n - i);
       if constexpr (from_small) {
-        widen_run(in + i, wide, some);
-        convert_dense(wide, out + i, some);
+        widen_run(in + i, wide, count);
+        convert_dense(wide, out + i, count);
       } else {
-        map_run(in + i, wide, some, [](From v) { return float_for_half(v); });
-        narrow_run(wide, out + i, some);
+        map_run(in + i, wide, count, [](From v) { return float_for_half(v); });
+        narrow_run(wide, out + i, count);
       }
     }
   } else {
@@ -109,11 +109,11 @@ void convert_run(DType from, const void* in, DType to, void* out, size_t n) {
 
 namespace {
 
-// --- Walking strided operands ----------------------------------------------------------------------------------------
+// --- Iterating over strided operands ---------------------------------------------------------------------------------
 
 constexpr int max_operands = max_scalar_inputs + 1;
 
-// The index space of a call, outer axes first, with each operand's byte strides (0 along broadcast axes).
+// The index space of a call, outer axes first, with the byte strides of each operand (0 along broadcast axes).
 struct SpaceAxis {
   int64_t size;
   std::array<int64_t, max_operands> stride;  // of the inputs, then of the output
@@ -122,10 +122,10 @@ struct Space {
   SmallVec<SpaceAxis, 6> axes;
   int operands = 0;
 
-  int64_t step(int k) const { return axes.back().stride[size_t(k)]; }  // along the innermost axis
+  int64_t step(int k) const { return axes.back().stride[size_t(k)]; }  // the stride along the innermost axis
 };
 
-// Axes of size one go, and neighbours that every operand walks as one are joined.
+// Drops axes of size one, and joins neighbours that are one run in every operand.
 Space make_space(const KernelArgs& args) {
   const Tensor& out = args.output();
   const Shape& shape = out.shape();
@@ -146,18 +146,18 @@ Space make_space(const KernelArgs& args) {
   return s;
 }
 
-// Whether an operand's rows touch a cache line for each element, as those of a transposed matrix do.
-bool jumps(const Space& s, const KernelArgs& args, size_t k) {
+// Whether each element of an operand's row is in another cache line, as in a transposed matrix.
+bool is_strided(const Space& s, const KernelArgs& args, size_t k) {
   constexpr int64_t line = 64, few = 16;
   return std::abs(s.step(int(k))) >= line && s.axes.back().size >= few &&
          args.output().size() >= few * s.axes.back().size;
 }
 
-// Where all operands jump, as they lie alike: runs the op in the order of their memory and transposes the result alone,
+// If all operands are strided in the same way: runs the op in the order of their memory and transposes only the result,
 // a few lines of memory at a time, which stay in the cache.
 bool run_in_memory_order(const Space& s, const KernelArgs& args, const Callback<void(const KernelArgs&)>& run) {
   constexpr int64_t piece_bytes = 128 << 10, least_lines = 64;
-  if (!jumps(s, args, args.in.size() - 1) && !jumps(s, args, 0)) return false;
+  if (!is_strided(s, args, args.in.size() - 1) && !is_strided(s, args, 0)) return false;
   Tensor& out = args.output();
   const Ints order = common_order(args.in, out.shape());
   if (order.empty()) return false;
@@ -172,29 +172,29 @@ bool run_in_memory_order(const Space& s, const KernelArgs& args, const Callback<
   char* const base = out.mutable_rep()->data;
   parallel_for((lines + step - 1) / step, std::max<int64_t>(1, grain / (line * step)), [&](int64_t from, int64_t end) {
     for (int64_t at = from * step; at < std::min(end * step, lines); at += step) {
-      Shape some = shape;
-      some[0] = std::min(step, lines - at);
+      Shape piece_shape = shape;
+      piece_shape[0] = std::min(step, lines - at);
       SmallVec<Tensor, 4> pieces;
       SmallVec<const Tensor*, 4> in;
       for (const Tensor& t : views)
-        pieces.push_back(t.ndim() == int(n) ? make_view(t, some, t.strides(), at * t.strides()[0]) : t);
+        pieces.push_back(t.ndim() == int(n) ? make_view(t, piece_shape, t.strides(), at * t.strides()[0]) : t);
       for (const Tensor& t : pieces) in.push_back(&t);
-      Tensor result = empty_tensor(Spec{some, out.dtype(), false, out.device()});
+      Tensor result = empty_tensor(Spec{piece_shape, out.dtype(), false, out.device()});
       Tensor* const results[] = {&result};
       run(KernelArgs{in, results, args.attrs, nullptr});
-      strided_copy(out.dtype(), some, result.rep()->data, result.strides(), base + at * to[0] * element, to);
+      strided_copy(out.dtype(), piece_shape, result.rep()->data, result.strides(), base + at * to[0] * element, to);
     }
   });
   return true;
 }
 
-// Operands that jump, copied in tiles first.
-class WithoutJumps {
+// Operands that is_strided() is true of, copied in tiles first.
+class CopiesOfStrided {
  public:
-  WithoutJumps(const Space& s, const KernelArgs& args) : in_(args.in) {
+  CopiesOfStrided(const Space& s, const KernelArgs& args) : in_(args.in) {
     copies_.reserve(in_.size());
     for (size_t k = 0; k < in_.size(); ++k) {
-      if (!jumps(s, args, k)) continue;
+      if (!is_strided(s, args, k)) continue;
       Tensor& copy = copies_.emplace_back(empty_tensor(in_[k]->spec()));
       copy_elements(*in_[k], copy);
       in_[k] = &copy;
@@ -228,29 +228,30 @@ void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end,
   }
 }
 
-// A row of an operand as a dense run of the loop's dtype, in place where it is one already.
-const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DType as, std::byte* room,
-                      std::byte* more_room) {
+// A row of an operand as a dense run of the loop's dtype: in place if it already is one, else copied to `room`.
+const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DType as, std::byte* scratch,
+                      std::byte* more_scratch) {
   size_t element = size_of(dtype);
   if (stride != int64_t(element) && n > 1) {
-    gather_run(p, stride, element, room, n);
-    p = reinterpret_cast<const char*>(room);
-    std::swap(room, more_room);
+    gather_run(p, stride, element, scratch, n);
+    p = reinterpret_cast<const char*>(scratch);
+    std::swap(scratch, more_scratch);
   }
   if (dtype == as) return p;
-  convert_run(dtype, p, as, room, size_t(n));
-  return room;
+  convert_run(dtype, p, as, scratch, size_t(n));
+  return scratch;
 }
 
-// The dtype whose loop serves operands of `d`: halves are computed as f32 unless they have a loop of their own.
+// The dtype of the loop for operands of `d`: halves are computed as f32 unless they have a loop of their own.
 DType loop_dtype(const ScalarLoops& loops, DType d) { return is_half(d) && !loops[d] ? DType::f32 : d; }
 
 void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const Space& s, char* const* p,
              int64_t count) {
-  alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
+  alignas(64) std::byte scratch[max_operands][2][block * sizeof(std::complex<double>)];
   int inputs = s.operands - 1;
   DType out_dtype = args.output().dtype(), result = loop_dtype(loops, out_dtype);
-  // Of halves, in f32, twice as many: a tenth less time (exp of 2^24 bf16: 1.48 ms for 1.64, four times as many 1.57).
+  // Halves are computed in f32, twice as many at a time: that saves a tenth of the time (exp of 2^24 bf16: 1.48 instead
+  // of 1.64 ms; with four times as many 1.57).
   size_t widest = std::max(size_of(out_dtype), size_of(result));
   for (const Tensor* t : args.in)
     widest = std::max({widest, size_of(t->dtype()), size_of(loop_dtype(loops, t->dtype()))});
@@ -263,12 +264,12 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
       DType d = args.input(k).dtype();
       bool uniform = stride == 0;
       run.in[k] =
-          dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(loops, d), room[k][0], room[k][1]);
+          dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(loops, d), scratch[k][0], scratch[k][1]);
       if (uniform) run.uniform |= 1u << k;
     }
     if (run.uniform == (1u << inputs) - 1) run.n = 1;
     char* out = p[inputs] + at * s.step(inputs);
-    run.out = result == out_dtype ? static_cast<void*>(out) : room[inputs][0];
+    run.out = result == out_dtype ? static_cast<void*>(out) : scratch[inputs][0];
     loop(run);
     if (run.n == 1 && n > 1)  // every element is the same
       for (int64_t i = 1; i < n; ++i)
@@ -277,7 +278,7 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
   }
 }
 
-// Whether each row is one run of the loop, as it lies: dense or of one element, and not all of one element.
+// Whether each row is one run of the loop in place: dense or one repeated element, but not all operands repeated.
 bool rows_are_runs(const ScalarLoops& loops, const KernelArgs& args, const Space& s) {
   bool any_moves = false;
   for (int k = 0; k < s.operands; ++k) {
@@ -289,7 +290,7 @@ bool rows_are_runs(const ScalarLoops& loops, const KernelArgs& args, const Space
   return any_moves && s.step(s.operands - 1) != 0;
 }
 
-// Where no operand moves along an axis, computes one index of it and repeats the results.
+// If no operand moves along an axis, computes one index of it and repeats the results.
 bool run_repeats_once(const ScalarLoops& loops, const KernelArgs& args) {
   constexpr int64_t few = 4096;
   Tensor& out = args.output();
@@ -327,7 +328,7 @@ void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   if (run_repeats_once(loops, args)) return;
   Space s = make_space(args);
   if (run_in_memory_order(s, args, [&](const KernelArgs& a) { run_elementwise(loops, a); })) return;
-  if (const WithoutJumps dense(s, args); dense.any()) return run_elementwise(loops, dense.args(args));
+  if (const CopiesOfStrided dense(s, args); dense.any()) return run_elementwise(loops, dense.args(args));
   char* base[max_operands];
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
   base[s.operands - 1] = args.output().mutable_rep()->data;
@@ -345,8 +346,8 @@ void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   });
 }
 
-// Whether `t` has the output's sizes and is dense, as the output is.
-bool lies_like(const Tensor& t, const Tensor& out) {
+// Whether `t` has the output's shape and is dense, as the output is.
+bool has_layout_of(const Tensor& t, const Tensor& out) {
   const TensorRep &a = *t.rep(), &b = *out.rep();
   const size_t n = a.spec.shape.size();
   if (n != b.spec.shape.size()) return false;
@@ -355,13 +356,13 @@ bool lies_like(const Tensor& t, const Tensor& out) {
     if (a.spec.shape[i].plain() != b.spec.shape[i].plain()) return false;
     same_strides &= a.strides[i] == b.strides[i];
   }
-  return same_strides || t.is_contiguous();  // strides along axes of size one are any
+  return same_strides || t.is_contiguous();  // strides along axes of size one are arbitrary
 }
 
 }  // namespace
 
-// Stores past the caches, by way of a block in the first one, gained nothing here: of 2^24 numbers, add took 2.10 ms for
-// 2.18, exp 1.46 for 1.39 (AVX-512); with AVX2 3.78 for 3.98, and 2.99 for 2.71.
+// Non-temporal stores, from a block in the L1 cache, gained nothing here: for 2^24 numbers, add took 2.10 instead of
+// 2.18 ms, exp 1.46 instead of 1.39 (AVX-512); with AVX2 3.78 instead of 3.98, and 2.99 instead of 2.71.
 void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   Tensor& out = args.output();
   const int64_t n = out.size();
@@ -375,11 +376,11 @@ void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
     const Tensor& t = *args.in[k];
     run.in[k] = t.rep()->data;
     element[k] = size_of(t.dtype());
-    if (lies_like(t, out)) continue;
+    if (has_layout_of(t, out)) continue;
     if (t.size() == 1) run.uniform |= 1u << k;
     else dense = false;
   }
-  // A run needs at least one operand that moves, unless it is a single element.
+  // A run needs at least one operand that is not uniform, unless it is a single element.
   if (!dense || (run.uniform == (1u << args.in.size()) - 1 && n > 1)) return run_strided(loops, loop, args);
   if (n <= grain) return loop(run);
   size_t out_element = size_of(out.dtype());
@@ -407,15 +408,15 @@ void cast(const KernelArgs& args) {
     return;
   }
   Space s = make_space(args);
-  if (const WithoutJumps dense(s, args); dense.any()) return cast(dense.args(args));
+  if (const CopiesOfStrided dense(s, args); dense.any()) return cast(dense.args(args));
   char* base[] = {in.rep()->data, out.mutable_rep()->data};
   parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
     for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
-      alignas(64) std::byte room[block * sizeof(std::complex<double>)];
+      alignas(64) std::byte scratch[block * sizeof(std::complex<double>)];
       for (int64_t at = 0; at < count; at += block) {
         int64_t n = std::min(block, count - at);
-        gather_run(p[0] + at * s.step(0), s.step(0), size_of(from), room, n);
-        convert_run(from, room, to, p[1] + at * s.step(1), size_t(n));
+        gather_run(p[0] + at * s.step(0), s.step(0), size_of(from), scratch, n);
+        convert_run(from, scratch, to, p[1] + at * s.step(1), size_t(n));
       }
     });
   });
@@ -442,10 +443,10 @@ void select(const KernelArgs& args) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
   Space s = make_space(args);
-  const bool strings = out.dtype() == DType::string;  // walked as they lie
+  const bool strings = out.dtype() == DType::string;  // iterated in place
   if (!strings && run_in_memory_order(s, args, [](const KernelArgs& a) { select(a); })) return;
   if (!strings)
-    if (const WithoutJumps dense(s, args); dense.any()) return select(dense.args(args));
+    if (const CopiesOfStrided dense(s, args); dense.any()) return select(dense.args(args));
   char* base[max_operands] = {args.input(0).rep()->data, args.input(1).rep()->data, args.input(2).rep()->data,
                               out.mutable_rep()->data};
   auto rows = [&](auto zero) {

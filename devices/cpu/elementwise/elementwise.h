@@ -1,7 +1,7 @@
 // Elementwise ops on the CPU. An op's arithmetic is written once, as a functor over lanes (devices/kernel/lanes.h), in
 // the file of its record; scalar_loops-inl.h turns it into loops over dense runs, once for each dtype and instruction
-// set. This header has the table those loops go into, and the driver that brings any operands (strided, broadcast, half
-// precision) into dense runs and shares the work between threads.
+// set. This header has the table for those loops, and the driver that splits any operands (strided, broadcast, half
+// precision) into dense runs and divides the work among threads.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace rill::cpu {
 
 inline constexpr int max_scalar_inputs = 3;
 
-// One dense run: out[i] = f(in0[i], ...) for i < n. Bit k of `uniform` set: input k is one element, the same for all i.
-// `out` may be an input's memory.
+// One dense run: out[i] = f(in0[i], ...) for i < n. If bit k of `uniform` is set, input k is a single element for all
+// i. `out` may be an input's memory.
 struct Run {
   const void* in[max_scalar_inputs];
   void* out;
@@ -22,21 +22,20 @@ struct Run {
 };
 using Loop = void (*)(const Run&);
 
-// The loops of one op, by the dtype of its last input; null where there is none (f16 and bf16 go through f32).
+// The loops of one op, by the dtype of its last input; null if there is none (f16 and bf16 go through f32).
 struct LoopTable {
   Loop loop[dtype_count] = {};
 };
 
-// How to record the op's arithmetic, by dtype; null where there is none.
+// How to record the op's arithmetic, by dtype; null if it cannot be recorded.
 struct RecordTable {
   RecordPoint record[dtype_count] = {};
 };
 
-// The best table that this machine can run. Filled while static objects are made, once for each instruction set.
+// The best table that this machine can run. Filled by static initialisers, one for each instruction set.
 class ScalarLoops {
  public:
-  // `target` is Highway's number of the instruction set; smaller is better. `records` is null but for one of the
-  // instruction sets.
+  // `target` is Highway's number of the instruction set; smaller is better. Only one instruction set passes `records`.
   void offer(long long target, const LoopTable* table, const RecordTable* records);
   // Loops on complex numbers, for every machine (complex.cpp).
   void offer_complex(Loop c64, Loop c128) { c64_ = c64, c128_ = c128; }
@@ -62,7 +61,7 @@ struct Name {
 template <Name name>
 inline constinit ScalarLoops scalar_loops;
 
-// Runs the op whose loops these are on any operands that broadcast to the output.
+// Runs the op with these loops on any operands that broadcast to the output.
 void run_elementwise(const ScalarLoops& loops, const KernelArgs& args);
 
 // The `cpu` and `record_point` entries of an elementwise record: .cpu = scalar_kernel<"tanh">.
@@ -82,7 +81,8 @@ void cast(const KernelArgs& args);
 void copy(const KernelArgs& args);
 // The kernel of `where`: in = bool condition, two values.
 void select(const KernelArgs& args);
-// The `record_point` of `cast` and `copy` (their operand: what reads it converts it to the result's dtype) and `where`.
+// The `record_point` of `cast` and `copy` (their operand, whose reader converts it to the result's dtype) and of
+// `where`.
 RecordPoint record_operand(DType dtype);
 RecordPoint record_select(DType dtype);
 

@@ -1,5 +1,5 @@
 // Runs fused kernels: the rows of the index space are divided among threads, and each call of the compiled function
-// covers as many rows as are evenly spaced in memory. Inputs that are not dense are gathered row by row.
+// covers as many rows as have a constant stride in memory. Inputs that are not dense are gathered row by row.
 #include <chrono>
 
 #include "rill/devices/cpu/elementwise/fused_call.h"
@@ -15,7 +15,7 @@ struct Free {
   void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
 };
 
-constexpr int64_t piece_alignment = 64;  // points: so that pieces of a row begin at cache lines
+constexpr int64_t piece_alignment = 64;  // points: pieces of a row start at cache lines
 
 void run_points(const FusedCall& call, const KernelArgs& args, int64_t grain) {
   const FusedKernel& f = call.f;
@@ -23,11 +23,11 @@ void run_points(const FusedCall& call, const KernelArgs& args, int64_t grain) {
   const int64_t points = l.rows * l.n;
   if (f.sums_rows) return sum_fused(f, l, {call.base.data(), call.base.size()}, args.out, grain);
   if (points <= grain) return call.rows(0, l.rows);
-  if (f.row_axes > 0 || l.n <= grain) {  // whole rows
+  if (f.row_axes > 0 || l.n <= grain) {  // complete rows
     return parallel_for(l.rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, l.n)),
                         [&](int64_t begin, int64_t end) { call.rows(begin, end); });
   }
-  const int64_t units = (l.n + piece_alignment - 1) / piece_alignment;  // of a row
+  const int64_t units = (l.n + piece_alignment - 1) / piece_alignment;  // in a row
   parallel_for(l.rows * units, std::max<int64_t>(1, grain / piece_alignment), [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end;) {
       const int64_t row = u / units, last = std::min(end, (row + 1) * units);
@@ -60,7 +60,7 @@ void run_checked(const KernelArgs& args) {
     base.push_back(a.operand < 0 ? FusedKernel::counter_start() : args.in[a.operand]->rep()->data);
   for (Tensor* t : args.out) base.push_back(t->mutable_rep()->data);
   if (dense) return run_layout({f, f.layout, std::move(base)}, args);
-  bool random = false;  // keys are read as they lie when dense
+  bool random = false;  // keys are read in place if dense
   for (const FusedKernel::Access& a : f.inputs) random |= a.random;
   FusedLayout room;
   const FusedLayout& layout = f.layout_of(args.in, room);
@@ -79,7 +79,7 @@ char* fused_scratch(int64_t bytes) {
   thread_local int64_t size = 0;
   if (size < bytes) {
     memory.reset();
-    size = 0;  // until there is more: the next line may throw
+    size = 0;  // until the allocation below succeeds: it may throw
     memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
     size = bytes;
   }

@@ -1,4 +1,4 @@
-// Fused kernels whose first output is reduced: the reduction tree takes its elements from the kernel, tile by tile.
+// Fused kernels whose first output is reduced: the kernel computes the elements of the reduction tree, tile by tile.
 #include "rill/devices/cpu/elementwise/fused_fold.h"
 #include "rill/devices/cpu/elementwise/fused_call.h"
 #include "rill/devices/cpu/reduce/reduce_fold.h"

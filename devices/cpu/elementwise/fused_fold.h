@@ -4,7 +4,7 @@
 
 namespace rill::cpu {
 
-// `base`: where the kernel's operands lie; `out`: the folded output, whose base is not used.
+// `base`: the addresses of the kernel's operands; `out`: the folded output, whose base is not used.
 void fold_fused(const FusedKernel& f, const FusedLayout& layout, std::span<char* const> base, Tensor& out);
 
 }  // namespace rill::cpu

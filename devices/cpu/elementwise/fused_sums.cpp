@@ -1,4 +1,4 @@
-// Fused kernels with outputs that are sums over all rows (the gradients of a scale or a bias), next to outputs that are
+// Fused kernels with outputs that are sums over all rows (the gradients of a scale or a bias), besides outputs that are
 // rows or one number for each row: the kernel adds rows to accumulators, in the order that row_sums.h defines.
 #include "rill/devices/cpu/elementwise/fused_sums.h"
 
@@ -14,9 +14,9 @@ template <class T>
 void sum_points(const FusedCall& call, std::span<Tensor* const> out, int64_t grain) {
   const FusedKernel& f = call.f;
   const int64_t k = call.l.n;
-  std::vector<size_t> added;  // outputs
+  std::vector<size_t> added;  // the summed outputs
   std::vector<T*> sums;
-  std::vector<std::unique_ptr<T[]>> wide;  // sums whose results are of a narrower dtype
+  std::vector<std::unique_ptr<T[]>> wide;  // sums that are rounded to a narrower dtype
   for (size_t o = 0; o < out.size(); ++o) {
     if (!f.kernel.outputs[o].added) continue;
     added.push_back(o);

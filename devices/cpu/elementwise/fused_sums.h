@@ -4,8 +4,8 @@
 
 namespace rill::cpu {
 
-// `base`: where the kernel's operands lie, but for the outputs that are added: those are made of sums, in `out`.
-// `grain`: points worth a thread.
+// `base`: the addresses of the kernel's operands, except for the summed outputs, which are computed from accumulators
+// in `out`. `grain`: points worth a thread.
 void sum_fused(const FusedKernel& f, const FusedLayout& layout, std::span<char* const> base,
                std::span<Tensor* const> out, int64_t grain);
 

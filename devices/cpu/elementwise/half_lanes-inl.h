@@ -1,6 +1,6 @@
-// f16 and bf16 as lanes of f32 and back, for the instruction set being compiled: what halves.cpp converts runs with,
-// and the loops of cheap ops (scalar_loops-inl.h) read and write. The bits are those of Half and BFloat16
-// (tensor/dtype.h), but that the processor makes a signalling NaN quiet. Start at widen().
+// f16 and bf16 as lanes of f32 and back, for the instruction set being compiled: halves.cpp converts runs by it, and
+// the loops of cheap ops (scalar_loops-inl.h) read and write by it. The bits are those of Half and BFloat16
+// (tensor/dtype.h), except that the processor makes a signalling NaN quiet. Start at widen().
 #include "rill/devices/kernel/targets.h"
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #define RILL_DEVICES_CPU_HALF_LANES_INL_H_
 #endif
 
-// Where the processor converts f16 itself, to nearest even. Highway's own code for others cuts instead of rounding.
+// Whether the processor converts f16 itself, to nearest even. Highway's own code for others truncates.
 #undef RILL_NATIVE_F16
 #if (HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86 && !defined(HWY_DISABLE_F16C)) || HWY_ARCH_ARM_A64
 #define RILL_NATIVE_F16 1
@@ -36,19 +36,19 @@ struct HalfLanes {
   using V = hwy::HWY_NAMESPACE::VFromD<F>;
 };
 
-// A whole vector of f32 from as many halves.
+// A full vector of f32 from as many halves.
 HWY_INLINE HalfLanes::V widen(const BFloat16* from) {
   namespace hn = hwy::HWY_NAMESPACE;
   const auto bits = hn::PromoteTo(HalfLanes::U(), hn::LoadU(HalfLanes::U16(), reinterpret_cast<const uint16_t*>(from)));
   return hn::BitCast(HalfLanes::F(), hn::ShiftLeft<16>(bits));
 }
-// The bits of x whose upper half is x rounded to bf16.
+// The bits of x, of which the upper half is x rounded to bf16.
 HWY_INLINE auto rounded_bits(HalfLanes::V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const HalfLanes::U du;
   const auto u = hn::BitCast(du, x), even = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
   const auto rounded = hn::Add(u, hn::Add(hn::Set(du, 0x7fff), even));
-  const auto nan = hn::Or(u, hn::Set(du, 0x400000));  // stays one when its payload is cut
+  const auto nan = hn::Or(u, hn::Set(du, 0x400000));  // stays NaN when its payload is truncated
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, rounded);
 }
 HWY_INLINE void narrow(HalfLanes::V x, BFloat16* to) {
@@ -57,7 +57,7 @@ HWY_INLINE void narrow(HalfLanes::V x, BFloat16* to) {
   const auto bits = hn::ShiftRight<16>(rounded_bits(x));
   hn::StoreU(hn::TruncateTo(du16, bits), du16, reinterpret_cast<uint16_t*>(to));
 }
-// Two vectors, which fill one of halves.
+// Stores two vectors of f32 as one of halves.
 HWY_INLINE void narrow(HalfLanes::V x, HalfLanes::V y, BFloat16* to) {
 #if HWY_TARGET == HWY_SCALAR
   narrow(x, to), narrow(y, to + 1);

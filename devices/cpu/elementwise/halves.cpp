@@ -1,5 +1,5 @@
-// Between f32 and the halves, a vector at a time (half_lanes-inl.h): eager functions of f16 and bf16 spend much of
-// their time here.
+// Conversions between f32 and the halves, a vector at a time (half_lanes-inl.h): eager functions of f16 and bf16 spend
+// much of their time here.
 #include "rill/devices/cpu/elementwise/halves.h"
 
 #include <algorithm>
@@ -18,17 +18,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 const hn::ScalableTag<float> df;
 
-// Calls block(i) for whole vectors, and for the rest once through a buffer of one vector.
+// Calls block(i) for full vectors, and for the remainder once through a buffer of one vector.
 template <class From, class To, class Block>
 HWY_INLINE void for_vectors(const From* in, To* out, size_t n, Block block) {
   const size_t lanes = hn::Lanes(df);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) block(in + i, out + i);
   if (i == n) return;
-  HWY_ALIGN From some[hn::MaxLanes(df)] = {};
+  HWY_ALIGN From rest[hn::MaxLanes(df)] = {};
   HWY_ALIGN To results[hn::MaxLanes(df)];
-  std::copy_n(in + i, n - i, some);
-  block(some, results);
+  std::copy_n(in + i, n - i, rest);
+  block(rest, results);
   std::copy_n(results, n - i, out + i);
 }
 
@@ -38,9 +38,11 @@ HWY_INLINE void widen_run(const H* in, float* out, size_t n) {
 }
 template <class H>
 HWY_INLINE void narrow_run(const float* in, H* out, size_t n) {
-  const size_t lanes = hn::Lanes(df), whole = n / (2 * lanes) * (2 * lanes);
-  for (size_t i = 0; i < whole; i += 2 * lanes) narrow(hn::LoadU(df, in + i), hn::LoadU(df, in + i + lanes), out + i);
-  for_vectors(in + whole, out + whole, n - whole, [](const float* a, H* b) HWY_ATTR { narrow(hn::LoadU(df, a), b); });
+  const size_t lanes = hn::Lanes(df), full_end = n / (2 * lanes) * (2 * lanes);
+  for (size_t i = 0; i < full_end; i += 2 * lanes)
+    narrow(hn::LoadU(df, in + i), hn::LoadU(df, in + i + lanes), out + i);
+  for_vectors(in + full_end, out + full_end, n - full_end,
+              [](const float* a, H* b) HWY_ATTR { narrow(hn::LoadU(df, a), b); });
 }
 
 void widen_bf16(const BFloat16* in, float* out, size_t n) { widen_run(in, out, n); }

@@ -1,4 +1,5 @@
-// Dense runs between f32 and the halves, in vectors. convert_run() calls them; so does what computes halves in f32.
+// Converts dense runs between f32 and the halves, in vectors. Used by convert_run() and by kernels that compute halves
+// in f32.
 #pragma once
 #include <cstddef>
 

@@ -1,7 +1,7 @@
-// Loops for elementwise ops whose function of a number is too long for vector code: series, continued fractions,
+// Loops for elementwise ops whose scalar function is too long for vector code: series, continued fractions,
 // integrals. They are compiled once, call the function for one element after another, and compute f32 (and the halves,
-// which go through it) in f64, and f64 in `Wide`: long double, or f64 where its digits are enough. No fused kernel can
-// hold them.
+// which go through it) in f64, and f64 in `Wide`: long double, or f64 if its digits are enough. Fused kernels cannot
+// contain them.
 //
 //   struct Igamma { template <class T> static T call(T a, T x); };     // of double and long double
 //   const LongLoops<"igamma", Igamma, 2> igamma_loops;                // a static object fills the table
@@ -37,7 +37,7 @@ struct LongLoops {
   }
 };
 
-// The same function in the widest type, one element at a time through the operands' strides.
+// The same function in the widest type, one element at a time with the operands' strides.
 template <class F, int Inputs>
 void long_reference(const KernelArgs& args) {
   struct Types {

@@ -1,4 +1,4 @@
-// Loops over dense runs: a function of each element, copies forwards and backwards.
+// Loops over dense runs: a function of each element, forward and reversed copies.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-// Before a loop none of whose steps reads what another writes: GCC looks for that at -O3 only, Clang always.
+// For loops whose iterations are independent: GCC checks that only at -O3, Clang always.
 #ifdef __clang__
 #define RILL_INDEPENDENT
 #else
@@ -15,7 +15,7 @@
 
 namespace rill::cpu {
 
-// out[i] = f(in[i]) for i < n, mostly in blocks of a fixed size: that is what compilers vectorise at -O2. `out` may be
+// out[i] = f(in[i]) for i < n, mostly in blocks of a fixed length, which compilers vectorise at -O2. `out` may be
 // `in`, but must not overlap it otherwise.
 template <class From, class To, class F>
 void map_run(const From* in, To* out, size_t n, F f) {
@@ -28,9 +28,9 @@ void map_run(const From* in, To* out, size_t n, F f) {
   for (; i < n; ++i) out[i] = f(in[i]);
 }
 
-// to[i] = from[i] for i < n, which must not overlap. The C library copies from some 2 KB on by an instruction of the
-// processor's (rep movsb), which takes ten times as long where the destination lies a few bytes behind the source
-// modulo a power of two, as those of slices may (glibc 2.36 on AMD); from some megabytes on it has another way.
+// to[i] = from[i] for i < n; the two must not overlap. From some 2 KB on, the C library copies by an instruction of the
+// processor (rep movsb) that takes ten times as long if the destination is a few bytes after the source modulo a power
+// of two, as happens with slices (glibc 2.36 on AMD); from some megabytes on it uses another method.
 template <class T>
 void copy_dense(const T* from, T* to, size_t n) {
   constexpr size_t piece = 64, page = 4096, small = 1 << 11, large = 1 << 24;

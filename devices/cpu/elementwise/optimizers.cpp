@@ -1,5 +1,5 @@
-// One step of Adam over all numbers of a parameter. Bound by memory: four tensors are read and three written, once; of
-// numbers that never had a gradient (rows of a table, taps of a window that meet nothing but padding) three are read.
+// One step of Adam on all elements of a parameter. Bound by memory: four tensors are read and three written, once; for
+// elements that never had a gradient (rows of a table, taps of a window that only read padding) three are read.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -56,7 +56,7 @@ bool all_zero(const C* x, int64_t n) {
   return *bytes == 0 && std::memcmp(bytes, bytes + 1, size_t(n) * sizeof(C) - 1) == 0;
 }
 
-// Whether a step leaves every number as it is whose gradient is zero and always was: the change is 0 / epsilon then.
+// Whether a step changes no element whose gradient is zero and always was: the change is 0 / epsilon then.
 template <class C>
 bool keeps_untouched(const KernelArgs& args) {
   const auto number = [&](int i) { return *args.in_data<C>(i); };

@@ -1,5 +1,5 @@
-// Random bits on the CPU: Philox blocks side by side in vector lanes, one block for each 64-bit lane. Blocks are
-// independent, so the result does not depend on the number of threads or the vector width.
+// Random bits on the CPU: one Philox block in each 64-bit vector lane. Blocks are independent, so the result does not
+// depend on the number of threads or the vector width.
 #include <algorithm>
 
 #include "rill/devices/kernel/targets.h"
@@ -17,7 +17,7 @@ namespace rill::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Blocks [first, first + n) to `out`, four words each; returns how many it made: whole vectors of them.
+// Writes blocks [first, first + n) to `out`, four words each; returns how many it made: a multiple of a vector.
 int64_t philox_blocks(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, uint32_t* out) {
 #if HWY_TARGET == HWY_SCALAR
   (void)seed, (void)draw, (void)first, (void)n, (void)out;
@@ -27,7 +27,7 @@ int64_t philox_blocks(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, u
   const hn::Repartition<uint32_t, decltype(d)> words;
   const int64_t lanes = hn::Lanes(d);
   const auto low = hn::Set(d, 0xFFFFFFFFu);
-  const auto times = [&](auto x, uint32_t m) {  // only the low half of each lane counts
+  const auto times = [&](auto x, uint32_t m) {  // uses only the low half of each lane
     return hn::MulEven(hn::BitCast(words, x), hn::BitCast(words, hn::Set(d, m)));
   };
   int64_t i = 0;
@@ -68,19 +68,20 @@ HWY_EXPORT(philox_blocks);
 
 void random_words(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, uint32_t* out) {
   const auto make = HWY_DYNAMIC_DISPATCH(philox_blocks);
-  const auto some = [&](uint64_t word, int64_t count) {  // of one block
+  const auto part_of_block = [&](uint64_t word, int64_t count) {  // words of one block
     const philox::Counter words = philox::block_of(seed, draw, word / 4);
     out = std::copy_n(words.begin() + long(word % 4), count, out);
   };
   const uint64_t end = first + uint64_t(n);
   if (first % 4 != 0 && first < end) {
     const int64_t count = std::min<int64_t>(4 - int64_t(first % 4), n);
-    some(first, count);
+    part_of_block(first, count);
     first += uint64_t(count);
   }
   const int64_t made = make(seed, draw, first / 4, int64_t(end - first) / 4, out);
   out += 4 * made;
-  for (first += uint64_t(4 * made); first < end; first += 4) some(first, std::min<int64_t>(4, int64_t(end - first)));
+  for (first += uint64_t(4 * made); first < end; first += 4)
+    part_of_block(first, std::min<int64_t>(4, int64_t(end - first)));
 }
 
 void random_bits(const KernelArgs& args) {

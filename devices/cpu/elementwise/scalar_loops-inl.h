@@ -1,4 +1,4 @@
-// From a functor over lanes to loops over dense runs, for the instruction set being compiled. A family file reads:
+// From a functor over lanes to loops over dense runs, for the instruction set being compiled. A family's file contains:
 //
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "rill/ops/elementwise/unary.cpp"
@@ -36,9 +36,9 @@ using cpu::RecordTable;
 using cpu::Run;
 using cpu::ScalarLoops;
 
-// Which dtypes get loops; `f` ones in full vectors, the others number by number (the compiler vectorises those). f16
-// and bf16 are brought to f32 in blocks for the loop of that; `halves` gives them one of their own, for ops that cost
-// less.
+// The dtypes that get loops: `f` for full vectors, others for one number at a time (the compiler vectorises those). f16
+// and bf16 are converted to f32 in blocks for its loop; `halves` gives them a loop of their own, for ops that are
+// cheaper than the conversion.
 enum Kinds : unsigned {
   halves = 16,
   floats = 1,
@@ -67,8 +67,8 @@ struct LanesFor<double> {
   using type = Lane<double>;
 };
 
-// Sums, differences and products for any lanes. Integers wrap: as numbers they are computed unsigned, where C++ defines
-// it.
+// Sums, differences and products for any lanes. Integers wrap around: scalars are computed as unsigned, for which C++
+// defines it.
 template <class V, class F>
 HWY_INLINE V wrapping(V x, V y, F f) {
   using U = std::conditional_t<sizeof(scalar_t<V>) == 8, uint64_t, uint32_t>;
@@ -88,12 +88,12 @@ HWY_INLINE V times(V x, V y) {
   return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; });
 }
 
-// max(x, 0); NaN stays.
+// max(x, 0); NaN stays NaN.
 template <class V>
 HWY_INLINE V relu(V x) {
   return select(x <= V(0), V(0), x);
 }
-// Whether m holds for all lanes, so that what holds elsewhere need not be computed. Lanes that record do not know.
+// Whether m holds for all lanes, so that the other case need not be computed. Recording lanes return false.
 template <class M>
 HWY_INLINE bool all_hold(M) {
   return false;
@@ -102,7 +102,7 @@ template <class T>
 HWY_INLINE bool all_hold(LaneMask<T> m) {
   return hn::AllTrue(typename Lane<T>::Tag(), m.raw);
 }
-// x where it is positive, else alpha (e^x - 1). The exponent never meets a positive x, where it would overflow.
+// x if it is positive, else alpha (e^x - 1). The exponent is never a positive x, for which it would overflow.
 template <class V>
 HWY_INLINE V elu(V x, V alpha) {
   const auto positive = x > V(0);
@@ -126,7 +126,7 @@ HWY_INLINE void store_full(Lane<T> v, T* out) {
 }
 template <class T>
 HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
-  if constexpr (sizeof(T) == 8) {  // compilers do not narrow these: bit k of the mask becomes byte k
+  if constexpr (sizeof(T) == 8) {  // compilers do not narrow such masks: bit k of the mask becomes byte k
     uint8_t bits[8];
     hn::StoreMaskBits(typename Lane<T>::Tag(), m.raw, bits);
     const uint64_t each = bits[0] * 0x0101010101010101u & 0x8040201008040201u;
@@ -152,7 +152,7 @@ struct ResultOf<LaneMask<T>> {
   using type = bool;
 };
 
-// Calls F on vectors i..i+lanes, then on what is left. `get(k, i, n)` loads operand k.
+// Calls F on vectors i..i+lanes, then on the remainder. `get(k, i, n)` loads operand k.
 template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void vector_loop(const Run& run) {
   using V = Lane<T>;
@@ -180,7 +180,7 @@ HWY_INLINE void vector_loop(const Run& run) {
   if (i < run.n) store_result(part(i, run.n - i), out + i, run.n - i);
 }
 
-// The same for halves, whose numbers are lanes of f32 on the way.
+// The same for halves, which are computed in lanes of f32.
 template <class F, class H, int Inputs, unsigned Uniform>
 HWY_INLINE void half_loop(const Run& run) {
   using V = Lane<float>;
@@ -222,7 +222,7 @@ HWY_INLINE void half_loop(const Run& run) {
   std::copy_n(rest, run.n - i, out + i);
 }
 
-// The lowest byte of each number: what compilers do one by one.
+// The lowest byte of each number, which compilers do not vectorise.
 template <class T, size_t n>
 HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t* out) {
   using U = hwy::MakeUnsigned<T>;
@@ -232,8 +232,8 @@ HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t* out) {
     hn::StoreU(hn::TruncateTo(bytes, hn::LoadU(d, reinterpret_cast<const U*>(in) + i)), bytes, out + i);
 }
 
-// Blocks of a fixed size, in arrays that nothing else points to, are what compilers vectorise at -O2. Truths are
-// numbers of the operands' width first, for vectors of one width.
+// Blocks of a fixed length, in arrays that nothing aliases, are what compilers vectorise at -O2. Bools are first
+// computed as numbers of the operands' width, so that all vectors have one width.
 template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void number_loop(const Run& run) {
   const T* a = static_cast<const T*>(run.in[0]);
@@ -247,7 +247,7 @@ HWY_INLINE void number_loop(const Run& run) {
   using R = std::conditional_t<std::is_same_v<decltype(apply(*a, *b, *c)), bool>, bool, T>;
   R* out = static_cast<R*>(run.out);
   constexpr size_t block = 128 / sizeof(T);
-  using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // vectors of bool there are none
+  using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // there are no vectors of bool
   Stored x[block] = {}, y[block] = {}, z[block] = {};
   std::conditional_t<std::is_same_v<R, bool>, uint8_t, R> results[block];
   if (Uniform & 1) std::fill_n(x, block, *a);
@@ -270,7 +270,7 @@ HWY_INLINE void number_loop(const Run& run) {
   constexpr size_t few = 8;
   size_t i = 0;
   if (run.n >= block) {
-    // The last block takes elements of the one before along, but not where those were overwritten.
+    // The last block overlaps the one before, unless that one overwrote its operands.
     const bool in_place =
         run.out == run.in[0] || run.out == run.in[Inputs > 1 ? 1 : 0] || run.out == run.in[Inputs - 1];
     const size_t last = in_place ? run.n / block * block - block : run.n - block;
@@ -291,7 +291,7 @@ HWY_INLINE void any_loop(const Run& run) {
   else number_loop<F, T, Inputs, Uniform>(run);
 }
 
-// Of three operands, for layouts that are rare: the first stands still, others move.
+// Three operands, for rare layouts: the first is uniform, and at least one other is not.
 template <class F, class T>
 void one_by_one(const Run& run) {
   Run one{{run.in[0], run.in[1], run.in[2]}, run.out, 1, 7};
@@ -389,7 +389,7 @@ HWY_AFTER_NAMESPACE();
 // Defines an op's arithmetic on lanes x (and y): RILL_SCALAR(tanh, floats, tanh(x)), RILL_SCALAR2(add, numbers, x + y).
 #define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 1, (V x), __VA_ARGS__)
 #define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 2, (V x, V y), __VA_ARGS__)
-// The same where kernels can hold the arithmetic of `recorded` kinds alone: the others stay kernels of their own.
+// The same if kernels can only contain the arithmetic of the `recorded` kinds: the others stay kernels of their own.
 #define RILL_SCALAR2_RECORDED(name, kinds, recorded, ...) \
   RILL_SCALAR_IMPL(name, kinds, recorded, 2, (V x, V y), __VA_ARGS__)
 #define RILL_SCALAR_IMPL(name, kinds, recorded, inputs, params, ...)                    \

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bytes as numbers as wide as D's.
+// Bytes widened to numbers of the width of D's.
 template <class D>
 HWY_INLINE hn::Vec<D> widened(D d, const uint8_t* p) {
   if constexpr (sizeof(hn::TFromD<D>) == 1) return hn::LoadU(d, p);

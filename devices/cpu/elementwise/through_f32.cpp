@@ -10,7 +10,7 @@
 namespace rill::cpu {
 namespace {
 
-// Between f32 and f16 or bf16, both dense.
+// Converts between f32 and f16 or bf16, both dense.
 void convert(const Tensor& from, Tensor& to) {
   parallel_for(from.size(), 32768, [&](int64_t begin, int64_t end) {
     convert_run(from.dtype(), from.rep()->data + begin * int64_t(size_of(from.dtype())), to.dtype(),
@@ -18,27 +18,27 @@ void convert(const Tensor& from, Tensor& to) {
   });
 }
 
-// In the host's own memory, whichever of the host's devices x is on.
-Tensor made_here(const Tensor& x, DType dtype) { return empty_tensor(Spec{x.shape(), dtype, false, Device()}); }
+// In host memory, whichever of the host's devices x is on.
+Tensor empty_on_host(const Tensor& x, DType dtype) { return empty_tensor(Spec{x.shape(), dtype, false, Device()}); }
 
 Tensor widened(const Tensor& x) {
   if (!is_half(x.dtype())) return x;
   Tensor dense = x;
   if (!x.is_contiguous()) {
-    dense = made_here(x, x.dtype());
+    dense = empty_on_host(x, x.dtype());
     strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), dense.mutable_rep()->data, dense.strides());
   }
-  Tensor wide = made_here(x, DType::f32);
+  Tensor wide = empty_on_host(x, DType::f32);
   convert(dense, wide);
   return wide;
 }
 
-// Weights that never change, which are widened once, and what the kernel of f32 makes of them.
+// Weights that never change, widened once, and what the kernel of f32 keeps of them.
 struct WidenedOperand : PackedAny {
   Tensor operand, wide;
   mutable Packed packed;
 };
-// Null where they are not halves, or other ones are kept.
+// Null if they are not halves, or if other weights are kept.
 std::shared_ptr<const WidenedOperand> widened_once(const KernelArgs& args) {
   if (!args.packed || args.in.size() < 2 || !is_half(args.input(1).dtype())) return nullptr;
   const Tensor& x = args.input(1);
@@ -60,7 +60,7 @@ void through_f32(const KernelArgs& args, Kernel kernel) {
   Tensors in, out;
   const std::shared_ptr<const WidenedOperand> weights = widened_once(args);
   for (const Tensor* t : args.in) in.push_back(weights && in.size() == 1 ? weights->wide : widened(*t));
-  for (const Tensor* t : args.out) out.push_back(is_half(t->dtype()) ? made_here(*t, DType::f32) : *t);
+  for (const Tensor* t : args.out) out.push_back(is_half(t->dtype()) ? empty_on_host(*t, DType::f32) : *t);
   SmallVec<const Tensor*, 4> in_pointers;
   SmallVec<Tensor*, 4> out_pointers;
   for (const Tensor& t : in) in_pointers.push_back(&t);

@@ -1,4 +1,4 @@
-// Draws by rejection (devices/kernel/math/variates_scalar.h) for all elements; variates.h says of what.
+// Draws by rejection (devices/kernel/math/variates_scalar.h) for all elements; variates.h lists the distributions.
 #include "rill/devices/cpu/elementwise/variates.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace variates;
 
-constexpr int64_t grain = 1 << 9;  // elements a thread should have at least
+constexpr int64_t grain = 1 << 9;  // least number of elements for each thread
 
 Key key_of(const KernelArgs& args) {
   const uint64_t* words = args.in_data<uint64_t>(0);

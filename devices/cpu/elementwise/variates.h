@@ -1,5 +1,5 @@
-// Kernels that draw from distributions by rejection: each element has a stream of its own, so that it may take as many
-// words as it needs and the bits depend on nothing but the key and its place.
+// Kernels that draw from distributions by rejection: each element has its own stream, so that it may use as many
+// words as it needs and the bits depend only on the key and its index.
 #pragma once
 #include "rill/devices/kernel.h"
 
@@ -11,7 +11,7 @@ void random_gamma(const KernelArgs& args);
 void random_poisson(const KernelArgs& args);
 // in = key, numbers of trials, probabilities (f64). out = i64 counts.
 void random_binomial(const KernelArgs& args);
-// in = key, numbers of trials [...] (f64), probabilities [..., k] (f64), which need not add up to 1. out = i64 counts
+// in = key, numbers of trials [...] (f64), probabilities [..., k] (f64), which need not sum to 1. out = i64 counts
 // [..., k].
 void random_multinomial(const KernelArgs& args);
 

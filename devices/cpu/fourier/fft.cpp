@@ -1,6 +1,6 @@
-// Kernels of the Fourier transforms: lines that fit the caches several side by side (fft_lines.h), pieces of the lines
-// in parallel; long ones one after another, in parallel each (fft_long.h). What is computed of a line depends on no
-// other.
+// Kernels of the Fourier transforms. Lines that fit the caches are transformed several at a time (fft_lines.h), with
+// the lines divided among threads; long ones one after another, each by all threads (fft_long.h). The result of a line
+// does not depend on other lines.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Lines that fit the caches are gathered side by side, transformed and put back; see fft_lines.h.
+// Gathers lines that fit the caches into vector lanes, transforms them and puts them back; see fft_lines.h.
 #include "rill/devices/cpu/fourier/fft_lines.h"
 
 #include <algorithm>
@@ -9,19 +9,20 @@
 namespace rill::cpu {
 namespace {
 
-// Calls body(l, j) for the elements of some lines, so that what lies side by side is taken together: neighbouring lines
-// where they are 1 apart, else a few elements of each line.
+// Calls body(l, j) for the elements of some lines, in an order that follows memory: across neighbouring lines if they
+// are
+// 1 apart, else a few elements of each line.
 template <class F>
 void for_each_element(int64_t line, int64_t n, int64_t own, F&& body) {
-  constexpr int64_t some = 8;
+  constexpr int64_t chunk = 8;
   if (line == 1) {
     for (int64_t j = 0; j < n; ++j)
       for (int64_t l = 0; l < own; ++l) body(l, j);
     return;
   }
-  for (int64_t first = 0; first < n; first += some)
+  for (int64_t first = 0; first < n; first += chunk)
     for (int64_t l = 0; l < own; ++l)
-      for (int64_t j = first; j < std::min(n, first + some); ++j) body(l, j);
+      for (int64_t j = first; j < std::min(n, first + chunk); ++j) body(l, j);
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ void transform_lanes(const FftPlan<R>& plan, int64_t lanes, FftWorkspace<R>& w) 
   std::fill(yi + n * lanes, yi + length * lanes, R(0));
   if (run_stages(*plan.convolution, lanes, yr, yi, work_re, work_im)) exchange();
   times(plan.filter_re, plan.filter_im, length, yr, yi, yr, yi);
-  if (run_stages(*plan.convolution, lanes, yi, yr, work_im, work_re)) exchange();  // parts exchanged: the inverse
+  if (run_stages(*plan.convolution, lanes, yi, yr, work_im, work_re)) exchange();  // exchanged: the inverse
   times(plan.chirp_re, plan.chirp_im, n, yr, yi, re, im);
 }
 
@@ -127,13 +128,13 @@ void FftLines<R>::put_some(int64_t at, int64_t line, int64_t own, int64_t lanes,
   });
 }
 
-// Calls some(position, distance, number, lane) for lines that are equally far apart: all of them, where they are rows
-// or lie side by side, else one by one.
+// Calls some(position, distance, number, lane) for lines with a constant distance: all of them if they are rows or
+// neighbouring columns, else one by one.
 template <class At, class F>
-void in_runs(int64_t first, int64_t own, int64_t inner, int64_t size, At&& at, F&& some) {
-  if (inner == 1) return some(at(first), size, own, 0);
-  if (first % inner + own <= inner) return some(at(first), 1, own, 0);
-  for (int64_t l = 0; l < own; ++l) some(at(first + l), 1, 1, l);
+void in_runs(int64_t first, int64_t own, int64_t inner, int64_t size, At&& at, F&& run) {
+  if (inner == 1) return run(at(first), size, own, 0);
+  if (first % inner + own <= inner) return run(at(first), 1, own, 0);
+  for (int64_t l = 0; l < own; ++l) run(at(first + l), 1, 1, l);
 }
 
 template <class R>
@@ -151,25 +152,25 @@ void FftLines<R>::put(int64_t first, int64_t own, int64_t lanes, const R* re, co
       [&](int64_t at, int64_t line, int64_t count, int64_t l) { put_some(at, line, count, lanes, re + l, im + l); });
 }
 
-// Long lines go one by one: side by side they would leave the cache.
-constexpr int64_t most_side_by_side = 1 << 15;
+// From this length on, lines are transformed one by one: several would leave the cache.
+constexpr int64_t most_interleaved = 1 << 15;
 
 template <class R>
 void FftLines<R>::run(int64_t first, int64_t count) const {
   const int64_t vector = fft_lanes(R());
-  const bool together = count > 1 && plan.work_size() * vector <= most_side_by_side;
-  const int64_t lanes = together ? vector : 1;
+  const bool interleaves = count > 1 && plan.work_size() * vector <= most_interleaved;
+  const int64_t lanes = interleaves ? vector : 1;
   FftWorkspace<R> w(plan, lanes);
-  // With the real and the imaginary parts exchanged, before and after, a forward transform is an inverse one.
+  // With the real and the imaginary parts exchanged, before and after, a forward transform computes the inverse.
   const size_t real = inverse ? 1 : 0, imaginary = inverse ? 0 : 1;
   for (int64_t line = first; line < first + count; line += lanes) {
-    const int64_t own = std::min(lanes, first + count - line);  // the other lanes of the last vector hold anything
+    const int64_t own = std::min(lanes, first + count - line);  // the other lanes of the last vector are arbitrary
     gather(line, own, lanes, w.part(real), w.part(imaginary));
     transform_lanes(plan, lanes, w);
     R *re = w.part(real), *im = w.part(imaginary);
     if (form == FftForm::real_to_complex) {
       if (turns) split_halves(*turns, lanes, re, im);
-      else std::fill_n(im, lanes, R(0));  // element 0 is a sum of real numbers, whatever was rounded
+      else std::fill_n(im, lanes, R(0));  // element 0 is a sum of real numbers, so its imaginary part is 0
     }
     put(line, own, lanes, re, im);
   }

@@ -1,4 +1,4 @@
-// Lines beyond the caches, as matrices or by convolution; see fft_long.h. Start at transform_matrix.
+// Lines too long for the caches, as matrices or by convolution; see fft_long.h. Start at transform_matrix.
 #include "rill/devices/cpu/fourier/fft_long.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t some_elements = 1 << 14;  // what one thread takes of a loop over a line
+constexpr int64_t elements_per_thread = 1 << 14;  // of a line, for each thread
 
-// Complex numbers between the passes over a line.
+// The complex numbers between the passes over a line.
 template <class R>
 class Temporary {
  public:
@@ -28,48 +28,48 @@ class Temporary {
 
 template <class F>
 void over_elements(int64_t n, F&& body) {
-  parallel_for(n, some_elements, [&](int64_t begin, int64_t end) {
+  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) body(j);
   });
 }
 
-// Calls body(first, own, lanes, workspace) for `count` lines of a plan, as many as fill a vector at a time.
+// Calls body(first, own, lanes, workspace) for `count` lines of a plan, as many at a time as fill a vector.
 template <class R, class F>
 void for_each_vector(const FftPlan<R>& plan, int64_t count, F&& body) {
   const int64_t lanes = fft_lanes(R()), vectors = (count + lanes - 1) / lanes;
-  parallel_for(vectors, std::max<int64_t>(1, some_elements / (plan.n * lanes)), [&](int64_t begin, int64_t end) {
+  parallel_for(vectors, std::max<int64_t>(1, elements_per_thread / (plan.n * lanes)), [&](int64_t begin, int64_t end) {
     FftWorkspace<R> w(plan, lanes);
     for (int64_t v = begin; v < end; ++v) body(v * lanes, std::min(lanes, count - v * lanes), lanes, w);
   });
 }
 
-// By columns and rows.
+// Transforms columns, then rows.
 template <class R>
 void transform_matrix(const FftPlan<R>& plan, bool inverse, R scale, FftLine<R> from, FftLine<R> to) {
-  const int64_t high = plan.columns->n, wide = plan.rows->n;
+  const int64_t height = plan.columns->n, width = plan.rows->n;
   const Temporary<R> between(plan.n);
-  // With the real and the imaginary parts exchanged, before and after, a forward transform is an inverse one.
+  // With the real and the imaginary parts exchanged, before and after, a forward transform computes the inverse.
   const size_t re = inverse ? 1 : 0, im = inverse ? 0 : 1;
-  for_each_vector(*plan.columns, wide, [&](int64_t first, int64_t own, int64_t lanes, FftWorkspace<R>& w) {
-    gather_pairs(from.at + 2 * first * from.step, from.step, wide * from.step, high, own, lanes, w.part(re),
+  for_each_vector(*plan.columns, width, [&](int64_t first, int64_t own, int64_t lanes, FftWorkspace<R>& w) {
+    gather_pairs(from.at + 2 * first * from.step, from.step, width * from.step, height, own, lanes, w.part(re),
                  w.part(im));
     transform_lanes(*plan.columns, lanes, w);
-    for (int64_t k = 0; k < high; ++k) {
-      const size_t turn = size_t(k * wide + first);
-      multiply(&plan.turns_re[turn], &plan.turns_im[turn], own, w.part(0) + k * lanes, w.part(1) + k * lanes);
+    for (int64_t k = 0; k < height; ++k) {
+      const size_t root = size_t(k * width + first);
+      multiply(&plan.turns_re[root], &plan.turns_im[root], own, w.part(0) + k * lanes, w.part(1) + k * lanes);
     }
-    put_pairs(w.part(re), w.part(im), R(1), high, own, lanes, between.at() + 2 * first, 1, wide);
+    put_pairs(w.part(re), w.part(im), R(1), height, own, lanes, between.at() + 2 * first, 1, width);
   });
   if (plan.rows->is_long()) {
-    for (int64_t k = 0; k < high; ++k)
-      transform_long<R>(*plan.rows, inverse, scale, {between.at() + 2 * k * wide, 1},
-                        {to.at + 2 * k * to.step, high * to.step});
+    for (int64_t k = 0; k < height; ++k)
+      transform_long<R>(*plan.rows, inverse, scale, {between.at() + 2 * k * width, 1},
+                        {to.at + 2 * k * to.step, height * to.step});
     return;
   }
-  for_each_vector(*plan.rows, high, [&](int64_t first, int64_t own, int64_t lanes, FftWorkspace<R>& w) {
-    gather_pairs(between.at() + 2 * first * wide, wide, int64_t(1), wide, own, lanes, w.part(re), w.part(im));
+  for_each_vector(*plan.rows, height, [&](int64_t first, int64_t own, int64_t lanes, FftWorkspace<R>& w) {
+    gather_pairs(between.at() + 2 * first * width, width, int64_t(1), width, own, lanes, w.part(re), w.part(im));
     transform_lanes(*plan.rows, lanes, w);
-    put_pairs(w.part(re), w.part(im), scale, wide, own, lanes, to.at + 2 * first * to.step, to.step, high * to.step);
+    put_pairs(w.part(re), w.part(im), scale, width, own, lanes, to.at + 2 * first * to.step, to.step, height * to.step);
   });
 }
 
@@ -82,10 +82,10 @@ void transform_by_convolution(const FftPlan<R>& plan, bool inverse, R scale, Fft
   const int re = inverse ? 1 : 0, im = inverse ? 0 : 1;
   over_elements(long_plan.n, [&](int64_t j) {
     const R* x = from.at + 2 * j * from.step;
-    const bool own = j < plan.n;
-    const R c = own ? plan.chirp_re[size_t(j)] : R(0), s = own ? plan.chirp_im[size_t(j)] : R(0);
-    y[2 * j] = own ? x[re] * c - x[im] * s : R(0);
-    y[2 * j + 1] = own ? x[re] * s + x[im] * c : R(0);
+    const bool in_range = j < plan.n;
+    const R c = in_range ? plan.chirp_re[size_t(j)] : R(0), s = in_range ? plan.chirp_im[size_t(j)] : R(0);
+    y[2 * j] = in_range ? x[re] * c - x[im] * s : R(0);
+    y[2 * j + 1] = in_range ? x[re] * s + x[im] * c : R(0);
   });
   transform_long(long_plan, false, R(1), space.line(), space.line());
   over_elements(long_plan.n, [&](int64_t k) {
@@ -125,7 +125,7 @@ void real_to_complex_long(const FftPlan<R>& plan, const RealTurns<R>* turns, R s
     return;
   }
   if (to.step == 1) {
-    transform_long(plan, false, R(1), {const_cast<R*>(from), 1}, space.line());  // read only, for `to` is another
+    transform_long(plan, false, R(1), {const_cast<R*>(from), 1}, space.line());  // not written, as `to` is other memory
   } else {
     over_elements(2 * m, [&](int64_t j) { y[j] = from[j * to.step]; });
     transform_long(plan, false, R(1), space.line(), space.line());
@@ -134,7 +134,7 @@ void real_to_complex_long(const FftPlan<R>& plan, const RealTurns<R>* turns, R s
     const int64_t mirror = m - k, at = k == 0 ? 0 : mirror;
     const R half = scale * R(0.5), c = turns->re[size_t(k)], s = turns->im[size_t(k)];
     const R sum_re = (y[2 * k] + y[2 * at]) * half, sum_im = (y[2 * k + 1] - y[2 * at + 1]) * half;
-    // -i times the difference, which is then turned.
+    // -i times the difference, which is then multiplied by a root of unity.
     const R odd_re = (y[2 * k + 1] + y[2 * at + 1]) * half, odd_im = (y[2 * at] - y[2 * k]) * half;
     const R re = odd_re * c - odd_im * s, im = odd_re * s + odd_im * c;
     R *low = to.at + 2 * k * to.step, *high = to.at + 2 * mirror * to.step;

@@ -1,6 +1,6 @@
-// Transforms of lines that do not fit the caches: all threads share one. A line is a matrix, [columns][rows] of the
-// plan: its columns are transformed, each element is turned, and then its rows are transformed, which come out as
-// columns (Bailey 1990, "FFTs in external or hierarchical memory").
+// Transforms of lines that do not fit the caches: all threads share each. A line is a matrix, [columns][rows] of the
+// plan: its columns are transformed, each element is multiplied by a root of unity, and then its rows are transformed,
+// whose results are columns (Bailey 1990, "FFTs in external or hierarchical memory").
 #pragma once
 #include <cstdint>
 
@@ -15,12 +15,12 @@ struct FftLine {
   int64_t step;
 };
 
-// The transform of one line by a plan that is long, times `scale`; `to` may be `from`.
+// The transform of one line by a long plan, times `scale`; `to` may be `from`.
 template <class R>
 void transform_long(const FftPlan<R>& plan, bool inverse, R scale, FftLine<R> from, FftLine<R> to);
 
-// The transform of n real numbers, `step` apart, to n / 2 + 1 complex ones, and back. `plan` is that of n, or, with
-// `turns`, that of n / 2, and long.
+// The transform of n real numbers, `step` apart, to n / 2 + 1 complex ones, and back. `plan` is long, and is that of n,
+// or, with `turns`, that of n / 2.
 template <class R>
 void real_to_complex_long(const FftPlan<R>& plan, const RealTurns<R>* turns, R scale, const R* from, FftLine<R> to);
 template <class R>

@@ -1,4 +1,4 @@
-// Stages and roots of unity of a length, and the plans that are kept; see fft_plan.h. Start at fft_plan.
+// Stages and roots of unity of a length, and the cache of plans; see fft_plan.h. Start at fft_plan.
 #include "rill/devices/cpu/fourier/fft_plan.h"
 
 #include <algorithm>
@@ -16,24 +16,24 @@
 namespace rill::cpu {
 namespace {
 
-// cos and -sin of 2 pi k / n, correct to the last place: the angle is brought into the first eighth of the circle.
+// cos and -sin of 2 pi k / n, correctly rounded: the angle is reduced to the first eighth of the circle.
 template <class R>
 void root_of_unity(int64_t k, int64_t n, R& re, R& im) {
   using Wide = std::conditional_t<std::is_same_v<R, float>, double, long double>;
   k %= n;
-  const bool below = 2 * k > n;  // the conjugate of n - k
+  const bool below = 2 * k > n;  // the conjugate of that of n - k
   if (below) k = n - k;
-  const bool left = 4 * k > n;                            // mirrored: n / 2 - k
-  const int64_t quarters = left ? 2 * n - 4 * k : 4 * k;  // in units of a (4 n)-th of the circle
+  const bool mirrored = 4 * k > n;                            // mirrored: that of n / 2 - k
+  const int64_t quarters = mirrored ? 2 * n - 4 * k : 4 * k;  // in units of 1 / (4 n) of the circle
   const bool steep = 2 * quarters > n;
   const Wide angle = std::numbers::pi_v<Wide> / 2 * Wide(steep ? n - quarters : quarters) / Wide(n);
   const Wide near = std::cos(angle), far = std::sin(angle);
   const Wide c = steep ? far : near, s = steep ? near : far;
-  re = R(left ? -c : c);
+  re = R(mirrored ? -c : c);
   im = R(below ? s : -s);
 }
 
-// The radices of a length, large ones rather than many; empty where one of its prime factors is too large.
+// The radices of a length, few large ones rather than many; empty if one of its prime factors is too large.
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> out;
   for (int64_t r : {16, 8, 4, 2, 3, 5, 7, 11, 13})
@@ -42,14 +42,14 @@ std::vector<int64_t> radices(int64_t n) {
   return out;
 }
 
-// The largest divisor of n that is at most its root, and no long line itself.
+// The largest divisor of n that is at most its square root, and short enough for fft_lines.h.
 int64_t short_side(int64_t n) {
   int64_t d = std::min(long_line - 1, int64_t(std::sqrt(double(n))));
   while (n % d != 0) --d;
   return d;
 }
 
-// The shortest length of 2^a or 2^a 3 that is at least n.
+// The least length of 2^a or 2^a 3 that is at least n.
 int64_t good_length(int64_t n) {
   int64_t power = 1;
   while (power < n) power *= 2;
@@ -130,7 +130,7 @@ RealTurns<R>::RealTurns(int64_t n) : n(n), re(size_t(n / 4 + 1)), im(size_t(n / 
 
 namespace {
 
-// What a T of each length is, kept for the lengths used last. Never destroyed: threads may outlive static objects.
+// The T of each length, cached for the lengths used last. Never destroyed: threads may outlive static objects.
 template <class T>
 class Kept {
  public:
@@ -151,15 +151,15 @@ class Kept {
           return known_.front();
         }
     }
-    auto made = std::make_shared<const T>(n);
+    auto plan = std::make_shared<const T>(n);
     const std::lock_guard hold(lock_);
-    known_.push_front(made);
+    known_.push_front(plan);
     size_t numbers = count();
     while (known_.size() > most || (known_.size() > 1 && numbers > most_numbers)) {
       numbers -= known_.back()->size();
       known_.pop_back();
     }
-    return made;
+    return plan;
   }
   size_t bytes() {
     const std::lock_guard hold(lock_);
@@ -178,7 +178,7 @@ class Kept {
     return numbers;
   }
   ForkMutex lock_;
-  std::list<std::shared_ptr<const T>> known_;  // the last used first
+  std::list<std::shared_ptr<const T>> known_;  // most recently used first
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// One loop for each radix, whose vectors hold neighbours: the same element of several lines, or, from the second stages
-// on, elements of one line that take the same root. Multiplications and additions are rounded one by one, so that
-// neither the vector's width nor the number of lanes changes a bit. Start at stage().
+// One loop for each radix, whose vectors hold neighbours: the same element of several lines, or, from the second stage
+// on, elements of one line that use the same root. Multiplications and additions are rounded separately, so that
+// neither the vector width nor the number of lanes changes a bit. Start at stage().
 #include "rill/devices/cpu/fourier/fft_stages.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ struct Circle<13> {
 template <class D>
 struct Complex {
   hn::Vec<D> re, im;
-  HWY_INLINE Complex() {}  // the compiler's own are not compiled for the target
+  HWY_INLINE Complex() {}  // the compiler's own would not be compiled for the target
   HWY_INLINE Complex(hn::Vec<D> re, hn::Vec<D> im) : re(re), im(im) {}
   HWY_INLINE Complex operator+(const Complex& o) const { return {hn::Add(re, o.re), hn::Add(im, o.im)}; }
   HWY_INLINE Complex operator-(const Complex& o) const { return {hn::Sub(re, o.re), hn::Sub(im, o.im)}; }
@@ -85,14 +85,14 @@ HWY_INLINE Complex<D> scaled(const Complex<D>& x, hn::Vec<D> by) {
 }
 // -i x
 template <class D>
-HWY_INLINE Complex<D> turned(const Complex<D>& x) {
+HWY_INLINE Complex<D> times_minus_i(const Complex<D>& x) {
   return {x.im, hn::Neg(x.re)};
 }
 
 // (1 - i) / sqrt(2) x
 template <class D>
 HWY_INLINE Complex<D> eighth(const Complex<D>& x) {
-  return scaled<D>(x + turned<D>(x), hn::Set(D(), hn::TFromD<D>(0.70710678118654752440)));
+  return scaled<D>(x + times_minus_i<D>(x), hn::Set(D(), hn::TFromD<D>(0.70710678118654752440)));
 }
 
 // The transform of r numbers, in place.
@@ -105,13 +105,13 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     a[1] = x - a[1];
   } else if constexpr (r == 3) {
     const Complex<D> sum = a[1] + a[2],
-                     difference = turned<D>(scaled<D>(a[1] - a[2], hn::Set(d, T(0.86602540378443864676))));
+                     difference = times_minus_i<D>(scaled<D>(a[1] - a[2], hn::Set(d, T(0.86602540378443864676))));
     const Complex<D> middle = a[0] - scaled<D>(sum, hn::Set(d, T(0.5)));
     a[0] = a[0] + sum;
     a[1] = middle + difference;
     a[2] = middle - difference;
   } else if constexpr (r == 4) {
-    const Complex<D> x = a[0] + a[2], y = a[0] - a[2], z = a[1] + a[3], w = turned<D>(a[1] - a[3]);
+    const Complex<D> x = a[0] + a[2], y = a[0] - a[2], z = a[1] + a[3], w = times_minus_i<D>(a[1] - a[3]);
     a[0] = x + z;
     a[1] = y + w;
     a[2] = x - z;
@@ -121,14 +121,14 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     butterfly<4>(d, even);
     butterfly<4>(d, odd);
     odd[1] = eighth<D>(odd[1]);
-    odd[2] = turned<D>(odd[2]);
-    odd[3] = eighth<D>(turned<D>(odd[3]));
+    odd[2] = times_minus_i<D>(odd[2]);
+    odd[3] = eighth<D>(times_minus_i<D>(odd[3]));
     RILL_UNROLL for (int k = 0; k < 4; ++k) {
       a[k] = even[k] + odd[k];
       a[k + 4] = even[k] - odd[k];
     }
   } else if constexpr (r == 16) {
-    // As a matrix of 4 by 4: its rows, then b[i][k] times the (i * k)-th power of the 16th root of unity, then its
+    // As a 4 by 4 matrix: its rows, then b[i][k] times the (i * k)-th power of the 16th root of unity, then its
     // columns.
     Complex<D> b[4][4];
     RILL_UNROLL for (int i = 0; i < 4; ++i) {
@@ -140,10 +140,10 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     b[1][2] = eighth<D>(b[1][2]);
     b[1][3] = times<D>(b[1][3], hn::Neg(s), hn::Neg(c));
     b[2][1] = eighth<D>(b[2][1]);
-    b[2][2] = turned<D>(b[2][2]);
-    b[2][3] = eighth<D>(turned<D>(b[2][3]));
+    b[2][2] = times_minus_i<D>(b[2][2]);
+    b[2][3] = eighth<D>(times_minus_i<D>(b[2][3]));
     b[3][1] = times<D>(b[3][1], hn::Neg(s), hn::Neg(c));
-    b[3][2] = eighth<D>(turned<D>(b[3][2]));
+    b[3][2] = eighth<D>(times_minus_i<D>(b[3][2]));
     b[3][3] = times<D>(b[3][3], hn::Neg(c), hn::Neg(s));
     RILL_UNROLL for (int k = 0; k < 4; ++k) {
       Complex<D> column[] = {b[0][k], b[1][k], b[2][k], b[3][k]};
@@ -165,14 +165,14 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
         even = even + scaled<D>(sum[j], hn::Set(d, T(Circle<r>::c[folded])));
         odd = odd + scaled<D>(difference[j], hn::Set(d, T(at <= half ? Circle<r>::s[folded] : -Circle<r>::s[folded])));
       }
-      odd = turned<D>(odd);
+      odd = times_minus_i<D>(odd);
       a[k] = even + odd;
       a[r - k] = even - odd;
     }
   }
 }
 
-// One stage, where `side` numbers lie side by side that take the same root.
+// One stage, in which `side` adjacent numbers use the same root.
 template <int r, class D, class T = hn::TFromD<D>>
 void stage(D d, int64_t m, int64_t side, const T* roots, const T* xr, const T* xi, T* yr, T* yi) {
   const int64_t n = int64_t(hn::Lanes(d));
@@ -224,7 +224,7 @@ bool run(const FftPlan<T>& plan, int64_t lanes, T* re, T* im, T* work_re, T* wor
   return xr != re;
 }
 
-// Calls body(d, i) for vectors of T at i = 0, ..., and, for what is left, for single numbers.
+// Calls body(d, i) for vectors of T at i = 0, ..., and, for the remainder, for single numbers.
 template <class T, class F>
 HWY_INLINE void over(int64_t count, const F& body) {
   const hn::ScalableTag<T> d;
@@ -261,24 +261,24 @@ void turn(const T* by_re, const T* by_im, int64_t count, T* re, T* im) {
   });
 }
 
-// Lines of pairs that lie one after another, and lanes: for all elements there is a loop over single numbers, and,
-// where a vector has 128 bits, one over squares of numbers.
+// Between consecutive lines of pairs and lanes: for all elements by a loop over single numbers, and, if vectors have
+// 128 bits, by one over squares of numbers.
 template <class T>
 struct Rows {
   int64_t pitch, n, lanes;
 
-  // Calls square(l, j) for groups of lines and elements that transpose_squares() takes, and single(l, j) for all else. A few
-  // elements of each line are taken at a time: where lines are a multiple of 4096 bytes apart, more lines would not
-  // stay in the first cache.
+  // Calls square(l, j) for groups of lines and elements that transpose_squares() handles, and single(l, j) for the
+  // others. A few elements of each line are handled at a time: if lines are a multiple of 4096 bytes apart, more lines
+  // would not stay in the L1 cache.
   template <class F, class G>
   HWY_INLINE void each(const F& square, const G& single) const {
     constexpr int64_t side = int64_t(16 / sizeof(T)), elements = side / 2, some = 8;
     const bool squares = HWY_TARGET != HWY_SCALAR && lanes % side == 0;
     for (int64_t first = 0; first < n; first += some) {
-      const int64_t end = std::min(n, first + some), whole = squares ? end - (end - first) % elements : first;
+      const int64_t end = std::min(n, first + some), full_end = squares ? end - (end - first) % elements : first;
       for (int64_t l = 0; squares && l < lanes; l += side)
-        for (int64_t j = first; j < whole; j += elements) square(l, j);
-      for (int64_t j = whole; j < end; ++j)
+        for (int64_t j = first; j < full_end; j += elements) square(l, j);
+      for (int64_t j = full_end; j < end; ++j)
         for (int64_t l = 0; l < lanes; ++l) single(l, j);
     }
   }
@@ -302,8 +302,8 @@ struct Rows {
   void split_square(const T*, T*, T*) const {}
   void join_square(const T*, const T*, T, T*) const {}
 #else
-  // What 128 bits hold of each of as many lines, transposed, is the real parts of one element of all of them, its
-  // imaginary parts, and, of floats, the same of the next element.
+  // 128 bits of each of as many lines, transposed, are the real parts of one element of all of them, its imaginary
+  // parts, and, for floats, the same of the next element.
   static constexpr int side = int(16 / sizeof(T));
   using D = hn::FixedTag<T, side>;
 
@@ -343,7 +343,7 @@ void split_halves_of(D d, const RealTurns<T>& turns, int64_t lanes, T* re, T* im
       const C x = scaled<D>({hn::LoadU(d, re + low), hn::LoadU(d, im + low)}, half);
       const C z = scaled<D>({hn::LoadU(d, re + high), hn::Neg(hn::LoadU(d, im + high))}, half);
       const C even = x + z,
-              odd = times<D>(turned<D>(x - z), hn::Set(d, turns.re[size_t(k)]), hn::Set(d, turns.im[size_t(k)]));
+              odd = times<D>(times_minus_i<D>(x - z), hn::Set(d, turns.re[size_t(k)]), hn::Set(d, turns.im[size_t(k)]));
       const C a = even + odd, b = even - odd;
       hn::StoreU(b.re, d, re + high), hn::StoreU(hn::Neg(b.im), d, im + high);
       hn::StoreU(a.re, d, re + low), hn::StoreU(a.im, d, im + low);
@@ -364,8 +364,8 @@ void join_halves_of(D d, const RealTurns<T>& turns, int64_t lanes, T* re, T* im)
       const C z = {hn::LoadU(d, re + high), hn::Neg(hn::LoadU(d, im + high))};
       const C even = x + z,
               odd = times<D>(x - z, hn::Set(d, turns.re[size_t(k)]), hn::Neg(hn::Set(d, turns.im[size_t(k)])));
-      const C turned_back = turned<D>(odd);  // even + i odd = even - turned_back
-      const C a = even - turned_back, b = even + turned_back;
+      const C minus_i_odd = times_minus_i<D>(odd);  // even + i odd = even - minus_i_odd
+      const C a = even - minus_i_odd, b = even + minus_i_odd;
       hn::StoreU(b.re, d, re + high), hn::StoreU(hn::Neg(b.im), d, im + high);
       hn::StoreU(a.re, d, re + low), hn::StoreU(a.im, d, im + low);
     }

@@ -1,11 +1,11 @@
-// The stages of a Fourier transform, on lanes of one or several lines, and what moves numbers there and back, for every
-// instruction set.
+// The stages of a Fourier transform, on lanes of one or several lines, and conversions between lines and lanes, for
+// every instruction set.
 #pragma once
 #include "rill/devices/cpu/fourier/fft_plan.h"
 
 namespace rill::cpu {
 
-// How many lanes fill a vector.
+// The number of lanes in a vector.
 int64_t fft_lanes(float);
 int64_t fft_lanes(double);
 

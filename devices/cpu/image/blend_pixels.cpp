@@ -1,6 +1,6 @@
-// See blend_pixels.h. VNNI adds four products of a byte and a signed byte to a sum of 32 bits, and VBMI brings any bytes of a
-// register to any lane. A weight of 23 bits is three signed digits of 8, d0 + 2^8 d1 + 2^16 d2, and has a sum for each:
-// all is exact, so that the order does not count.
+// See blend_pixels.h. VNNI adds four products of a byte and a signed byte to a sum of 32 bits, and VBMI permutes the
+// bytes of a register freely. A weight of 23 bits is three signed digits of 8 bits, d0 + 2^8 d1 + 2^16 d2, and has a
+// sum for each: all sums are exact, so that their order does not matter.
 #include "rill/devices/cpu/image/blend_pixels.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool has_pixel_instructions() {
 #endif
 }
 
-// Which taps of a new pixel weigh something.
+// Which taps of a new pixel have a nonzero weight.
 struct Weighing {
   Weighing(const BlendTaps<int32_t>& taps, int64_t pixel) : weights(taps.weights + pixel * taps.count) {
     count = taps.count;
@@ -63,36 +63,37 @@ PixelTaps::PixelTaps(const BlendTaps<int32_t>& taps, int64_t in, int64_t channel
     }
 }
 
-// Sixteen new numbers from `to` on. Whether they can be had so.
+// Adds sixteen new numbers from `to` on; false if these instructions cannot compute them.
 bool PixelTaps::add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int64_t to) {
   const int64_t first_pixel = to / channels, last_pixel = (to + lanes - 1) / channels;
-  int64_t begin = INT64_MAX, end = 0, most = 0;
+  int64_t begin = INT64_MAX, end = 0, most_taps = 0;
   for (int64_t p = first_pixel; p <= last_pixel; ++p) {
     const Weighing w(taps, p);
     begin = std::min(begin, w.first * channels), end = std::max(end, (w.first + w.count) * channels);
-    most = std::max(most, w.count);
+    most_taps = std::max(most_taps, w.count);
   }
-  // Registers are loaded within the row.
+  // Registers are loaded from inside the row.
   const int64_t latest = old_ - register_bytes;
   const bool wide = end - std::min(begin, latest) > register_bytes;
   begin = std::min(begin, wide ? latest - register_bytes : latest);
   if (begin < 0 || end - begin > 2 * register_bytes) return false;
-  const int64_t count = (most + together - 1) / together;
-  const bool one_more = most % together == 1;
-  chunks_.push_back({begin, to, int64_t(groups_.size()), count - one_more, wide, one_more});
+  const int64_t count = (most_taps + taps_per_group - 1) / taps_per_group;
+  const bool extra_group = most_taps % taps_per_group == 1;
+  chunks_.push_back({begin, to, int64_t(groups_.size()), count - extra_group, wide, extra_group});
   groups_.resize(groups_.size() + size_t(count));
   Group* const groups = groups_.data() + chunks_.back().group;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const int64_t channel = (to + lane) % channels;
     const Weighing w(taps, (to + lane) / channels);
     for (int64_t k = 0; k < w.count; ++k) {
-      uint8_t* const at = groups[k / together].bytes + lane * together + k % together;
+      uint8_t* const at = groups[k / taps_per_group].bytes + lane * taps_per_group + k % taps_per_group;
       const auto digit = digits_of(w.weights[k]);
       if (digit[2] < -128 || digit[2] > 127) return false;
       at[0] = uint8_t((w.first + k) * channels + channel - begin);
-      if (one_more && k / together == count - 1) std::memcpy(at + lanes * together, &w.weights[k], sizeof(int32_t));
+      if (extra_group && k / taps_per_group == count - 1)
+        std::memcpy(at + lanes * taps_per_group, &w.weights[k], sizeof(int32_t));
       else
-        for (int64_t d = 0; d < digits; ++d) at[(1 + d) * lanes * together] = uint8_t(digit[size_t(d)]);
+        for (int64_t d = 0; d < digits; ++d) at[(1 + d) * lanes * taps_per_group] = uint8_t(digit[size_t(d)]);
     }
   }
   return true;
@@ -101,7 +102,7 @@ bool PixelTaps::add_chunk(const BlendTaps<int32_t>& taps, int64_t channels, int6
 #ifdef __x86_64__
 #pragma GCC diagnostic push
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"  // within immintrin.h, of lanes that a full mask leaves out
+#pragma GCC diagnostic ignored "-Wuninitialized"  // inside immintrin.h, about lanes that a full mask excludes
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 namespace {
@@ -110,7 +111,7 @@ namespace {
 template <int rows, bool wide>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi"), gnu::always_inline]] inline void blend_chunk(
     const uint8_t* from, int64_t old, uint8_t* to, int64_t made, const PixelTaps::Group* group, int64_t count,
-    bool one_more) {
+    bool extra_group) {
   __m512i x[rows], y[rows], low[rows], middle[rows], high[rows];
   RILL_UNROLL for (int r = 0; r < rows; ++r) {
     x[r] = _mm512_loadu_si512(from + r * old);
@@ -119,22 +120,22 @@ template <int rows, bool wide>
     middle[r] = high[r] = _mm512_setzero_si512();
   }
   for (int64_t g = 0; g < count; ++g, ++group) {
-    const __m512i places = _mm512_load_si512(group->bytes), w0 = _mm512_load_si512(group->bytes + 64),
+    const __m512i positions = _mm512_load_si512(group->bytes), w0 = _mm512_load_si512(group->bytes + 64),
                   w1 = _mm512_load_si512(group->bytes + 128), w2 = _mm512_load_si512(group->bytes + 192);
     RILL_UNROLL for (int r = 0; r < rows; ++r) {
       const __m512i pixels =
-          wide ? _mm512_permutex2var_epi8(x[r], places, y[r]) : _mm512_permutexvar_epi8(places, x[r]);
+          wide ? _mm512_permutex2var_epi8(x[r], positions, y[r]) : _mm512_permutexvar_epi8(positions, x[r]);
       low[r] = _mm512_dpbusd_epi32(low[r], pixels, w0);
       middle[r] = _mm512_dpbusd_epi32(middle[r], pixels, w1);
       high[r] = _mm512_dpbusd_epi32(high[r], pixels, w2);
     }
   }
-  if (one_more) {  // by other units of the processor, which have nothing to do else
-    const __m512i places = _mm512_load_si512(group->bytes), w = _mm512_load_si512(group->bytes + 64);
+  if (extra_group) {  // on execution units that are idle otherwise
+    const __m512i positions = _mm512_load_si512(group->bytes), w = _mm512_load_si512(group->bytes + 64);
     constexpr __mmask64 first = 0x1111111111111111;
     RILL_UNROLL for (int r = 0; r < rows; ++r) {
-      const __m512i pixels = wide ? _mm512_maskz_permutex2var_epi8(first, x[r], places, y[r])
-                                  : _mm512_maskz_permutexvar_epi8(first, places, x[r]);
+      const __m512i pixels = wide ? _mm512_maskz_permutex2var_epi8(first, x[r], positions, y[r])
+                                  : _mm512_maskz_permutexvar_epi8(first, positions, x[r]);
       low[r] = _mm512_add_epi32(low[r], _mm512_mullo_epi32(pixels, w));
     }
   }
@@ -152,14 +153,14 @@ template <int rows>
     uint8_t* to, int64_t made) {
   for (const PixelTaps::Chunk& c : chunks) {
     const PixelTaps::Group* const group = groups + c.group;
-    if (c.wide) blend_chunk<rows, true>(from + c.from, old, to + c.to, made, group, c.count, c.one_more);
-    else blend_chunk<rows, false>(from + c.from, old, to + c.to, made, group, c.count, c.one_more);
+    if (c.wide) blend_chunk<rows, true>(from + c.from, old, to + c.to, made, group, c.count, c.extra_group);
+    else blend_chunk<rows, false>(from + c.from, old, to + c.to, made, group, c.count, c.extra_group);
   }
 }
 
 #define RILL_PIXEL_TARGET gnu::target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")
 
-// --- Rows below each other -------------------------------------------------------------------------------------------
+// --- Along columns ---------------------------------------------------------------------------------------------------
 
 // Adds the products of `groups` times four taps to `rows` sums, digit by digit.
 template <int groups, int rows>
@@ -173,12 +174,12 @@ template <int groups, int rows>
     RILL_UNROLL for (int r = 0; r < rows; ++r) sum[r] = _mm512_srai_epi32(sum[r], d < 2 ? 8 : 6);
   }
 }
-// Four registers of sums as bytes from 0 to 255: of each 16 bytes of a register, four of each sum.
+// Four registers of sums as bytes from 0 to 255: each 16 bytes of the result have four bytes of each register.
 [[RILL_PIXEL_TARGET, gnu::always_inline]] inline __m512i as_bytes(const __m512i* sum) {
   return _mm512_packus_epi16(_mm512_packs_epi32(sum[0], sum[1]), _mm512_packs_epi32(sum[2], sum[3]));
 }
 
-// out[i] of rows that lie below each other, for 64 columns: their bytes are put side by side, four rows of a column.
+// out[i] as a weighted sum of rows, for 64 columns: bytes of four rows in the same column are interleaved first.
 template <int groups>
 [[RILL_PIXEL_TARGET, gnu::always_inline]] inline void blend_columns(const uint8_t* const (&rows)[groups][4], int64_t at,
                                                                     const __m512i (&weights)[groups][3], uint8_t* out) {
@@ -220,10 +221,10 @@ template <int groups>
 }  // namespace
 
 void PixelTaps::blend(const uint8_t* from, int64_t outer, uint8_t* to) const {
-  constexpr int64_t together = 4;
+  constexpr int64_t rows_at_once = 4;
   int64_t o = 0;
-  for (; o + together <= outer; o += together)
-    blend_chunks<together>(chunks_, groups_.data(), from + o * old_, old_, to + o * made_, made_);
+  for (; o + rows_at_once <= outer; o += rows_at_once)
+    blend_chunks<rows_at_once>(chunks_, groups_.data(), from + o * old_, old_, to + o * made_, made_);
   for (; o < outer; ++o) blend_chunks<1>(chunks_, groups_.data(), from + o * old_, old_, to + o * made_, made_);
 }
 

@@ -58,7 +58,7 @@ struct BlendFloats {
   }
 };
 
-// `vectors` of sums side by side, which wait for no one but themselves.
+// `vectors` independent sums.
 template <class B, int vectors>
 HWY_INLINE void blend_vectors(const typename B::T* from, int64_t step, const typename B::W* weights, int64_t count,
                               typename B::T* out) {
@@ -101,23 +101,24 @@ void scale(const uint8_t* from, const float* by, const float* less, float* to, i
   for (; i < n; ++i) to[i] = float(from[i]) * by[i] - less[i];
 }
 
-// A row of pixels the other way round: as many whole ones at once as 16 bytes hold, of which the next ones cover what is
-// written beyond them.
+// A row of pixels in reverse: as many complete pixels at once as fit in 16 bytes; what is written beyond them is
+// overwritten by the next ones.
 void mirror(const uint8_t* from, int64_t pixels, int64_t channels, uint8_t* to) {
   const auto one = [&](int64_t x) {
     for (int64_t c = 0; c < channels; ++c) to[x * channels + c] = from[(pixels - 1 - x) * channels + c];
   };
   int64_t x = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if (const int64_t together = 16 / channels; together > 1) {
+  if (const int64_t pixels_at_once = 16 / channels; pixels_at_once > 1) {
     const hn::FixedTag<uint8_t, 16> d;
-    uint8_t places[16] = {};
-    for (int64_t i = 0; i < together * channels; ++i)
-      places[i] = uint8_t((together - 1 - i / channels) * channels + i % channels);
-    const auto at = hn::LoadU(d, places);
-    for (; x < pixels && (x + together) * channels < 16; ++x) one(x);  // 16 bytes from there reach beyond the row
-    for (; (pixels - x) * channels >= 16; x += together)
-      hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, from + (pixels - x - together) * channels), at), d,
+    uint8_t positions[16] = {};
+    for (int64_t i = 0; i < pixels_at_once * channels; ++i)
+      positions[i] = uint8_t((pixels_at_once - 1 - i / channels) * channels + i % channels);
+    const auto at = hn::LoadU(d, positions);
+    for (; x < pixels && (x + pixels_at_once) * channels < 16; ++x)
+      one(x);  // 16 bytes from there would end beyond the row
+    for (; (pixels - x) * channels >= 16; x += pixels_at_once)
+      hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, from + (pixels - x - pixels_at_once) * channels), at), d,
                  to + x * channels);
   }
 #endif
@@ -143,7 +144,7 @@ HWY_EXPORT(make_blend_loops);
 
 namespace {
 
-// Which of the taps of new pixel i weigh something: integers add up to the same without the others.
+// Which of the taps of new pixel i have a nonzero weight: integer sums are the same without the others.
 template <class W>
 std::pair<int64_t, int64_t> weighing(const BlendTaps<W>& taps, int64_t i) {
   int64_t first = 0, count = taps.count;
@@ -155,22 +156,24 @@ std::pair<int64_t, int64_t> weighing(const BlendTaps<W>& taps, int64_t i) {
   return {first, count};
 }
 
-// Rows of `inner` numbers are blended. Short ones, of a pixel, are put side by side for several of the outer ones first.
+// Blends rows of `inner` numbers. Short rows, of one pixel, are first interleaved for several of the outer ones.
 template <class T, class W, class Blend>
 void blend_any(Blend blend, const T* from, int64_t outer, int64_t in, int64_t inner, const BlendTaps<W>& taps, T* to) {
-  const int64_t together = inner >= 64 ? 1 : std::min<int64_t>(outer, 16), old = in * inner, made = taps.out * inner;
-  std::vector<T> side(together > 1 ? size_t(old * together) : 0), mixed(together > 1 ? size_t(made * together) : 0);
-  for (int64_t o = 0; o < outer; o += together) {
-    const int64_t n = std::min(together, outer - o), row = n * inner;
-    const T* const source = together > 1 ? side.data() : from + o * old;
-    T* const target = together > 1 ? mixed.data() : to + o * made;
-    if (together > 1) transpose(from + o * old, old, n, old, side.data(), n);
+  const int64_t rows_at_once = inner >= 64 ? 1 : std::min<int64_t>(outer, 16), old = in * inner,
+                made = taps.out * inner;
+  std::vector<T> side(rows_at_once > 1 ? size_t(old * rows_at_once) : 0),
+      mixed(rows_at_once > 1 ? size_t(made * rows_at_once) : 0);
+  for (int64_t o = 0; o < outer; o += rows_at_once) {
+    const int64_t n = std::min(rows_at_once, outer - o), row = n * inner;
+    const T* const source = rows_at_once > 1 ? side.data() : from + o * old;
+    T* const target = rows_at_once > 1 ? mixed.data() : to + o * made;
+    if (rows_at_once > 1) transpose(from + o * old, old, n, old, side.data(), n);
     for (int64_t i = 0; i < taps.out; ++i) {
       const auto [first, count] = weighing(taps, i);
       blend(source + (taps.first[i] + first) * row, row, taps.weights + i * taps.count + first, count, target + i * row,
             row);
     }
-    if (together > 1) transpose(mixed.data(), n, made, n, to + o * made, made);
+    if (rows_at_once > 1) transpose(mixed.data(), n, made, n, to + o * made, made);
   }
 }
 

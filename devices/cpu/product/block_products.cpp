@@ -1,5 +1,5 @@
-// Products with numbers in blocks (ops/blocks.h): some rows of the weights at a time become f32, which stay in the cache,
-// and are multiplied by the kernels of f32. So an element has the bits that it has with all weights in f32.
+// Products with numbers in blocks (ops/blocks.h): a few rows of the weights at a time are decoded to f32, stay in the
+// cache, and are multiplied by the kernels of f32. So each element has the same bits as with all weights in f32.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -19,7 +19,7 @@
 #ifndef RILL_ROW_DECODERS
 #define RILL_ROW_DECODERS
 namespace rill::cpu {
-// `blocks` blocks, one after the other.
+// Decodes `blocks` consecutive blocks.
 using DecodeBlocks = void (*)(const uint8_t* in, int64_t blocks, float* out);
 struct RowDecoders {
   DecodeBlocks q4_0, q8_0, q4_k, q6_k;
@@ -31,7 +31,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Of 16 lanes at most, which divide all runs below.
+// At most 16 lanes: every loop below runs over a multiple of that.
 using Floats = hn::CappedTag<float, 16>;
 using Integers = hn::RebindToSigned<Floats>;
 
@@ -62,7 +62,7 @@ void decode_q8_0(const uint8_t* in, int64_t blocks, float* out) {
 
 void decode_q4_0(const uint8_t* in, int64_t blocks, float* out) {
   const auto four_bits = hn::Set(Integers(), 15), middle = hn::Set(Integers(), 8);
-  const auto zero = hn::Zero(Floats());  // added, as the plain decoder adds an offset: no zero is negative
+  const auto zero = hn::Zero(Floats());  // added as in the plain decoder, where it is an offset: no zero is negative
   for (int64_t b = 0; b < blocks; ++b, in += 18, out += 32) {
     const auto d = hn::Set(Floats(), scale_at(in));
     for (int64_t i = 0; i < 16; i += lanes()) {
@@ -168,15 +168,15 @@ void block_matmul(const KernelArgs& args) {
   const auto* x = args.in_data<float>(0);
   const auto* rows = args.in_data<uint8_t>(1);
   float* y = args.out_data<float>();
-  // Rows of the weights that stay in a cache, the first for a vector, in the groups of its kernel; the second for a matrix.
-  // The last panel has what is left, and so never one row alone, whose sums a vector's kernel divides.
-  const int64_t wanted =
+  // How many rows of the weights stay in a cache: for a vector, a multiple of what its kernel computes at once.
+  // The last panel also has the remainder, so that it is never one row alone, whose sum gemm_dots() would divide.
+  const int64_t panel_rows =
       m == 1 ? std::clamp<int64_t>(16384 / k / 16, 1, 4) * 16 : std::clamp<int64_t>(65536 / k, 32, 128);
-  const int64_t panels = std::max<int64_t>(1, n / wanted);
-  parallel_for(panels, 1 + worth_a_thread / (wanted * k), [&](int64_t begin, int64_t end) {
-    std::vector<float> numbers(size_t(2 * wanted * k)), part(m == 1 ? 0 : size_t(m * 2 * wanted));
+  const int64_t panels = std::max<int64_t>(1, n / panel_rows);
+  parallel_for(panels, 1 + worth_a_thread / (panel_rows * k), [&](int64_t begin, int64_t end) {
+    std::vector<float> numbers(size_t(2 * panel_rows * k)), part(m == 1 ? 0 : size_t(m * 2 * panel_rows));
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t first = p * wanted, count = (p + 1 == panels ? n : first + wanted) - first;
+      const int64_t first = p * panel_rows, count = (p + 1 == panels ? n : first + panel_rows) - first;
       for (int64_t r = 0; r < count; ++r) decoder.run(rows + (first + r) * bytes, blocks, &numbers[size_t(r * k)]);
       const Gemm g{m, count, k, k, 1, 1, k};
       if (m == 1) {

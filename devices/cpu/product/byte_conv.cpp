@@ -1,5 +1,5 @@
-// Convolutions of bytes. The rows of a product (byte_products.h) are windows of an input with the channels last; where
-// each channel is by itself, its taps are read where they lie. Padding stands for the zero point. Start at
+// Convolutions of bytes. The left rows of a product (byte_products.h) are windows of an input with the channels last;
+// depthwise convolutions read the taps in place. Padding has the value of the zero point. Start at
 // byte_conv_sums().
 #include <algorithm>
 #include <bit>
@@ -16,8 +16,8 @@
 namespace rill::cpu {
 namespace {
 
-// Pixels of three colours, which lie in three planes, next to each other: four bytes a time, of which the last is the next
-// pixel's first.
+// Interleaves pixels of three colours, which are stored in three planes: four bytes are written at a time, the last of
+// which the next pixel overwrites.
 void join_colours(const uint8_t* from, int64_t plane, int64_t pixels, uint8_t* to) {
   parallel_for(pixels, 1 << 15, [&](int64_t begin, int64_t end) {
     const uint8_t *r = from, *g = from + plane, *b = from + 2 * plane;
@@ -31,7 +31,7 @@ void join_colours(const uint8_t* from, int64_t plane, int64_t pixels, uint8_t* t
   });
 }
 
-// An input with the channels last: a copy where it lies otherwise.
+// An input with the channels last: x itself if it is stored so, else a copy.
 Tensor with_channels_last(const Tensor& x, const Sliding& s, const ConvParams& p) {
   const SpaceStrides from = activation_strides(x, p.layout);
   const Strides wanted{s.in[0] * s.in[1] * s.in[2] * s.in_channels, s.in[1] * s.in[2] * s.in_channels,
@@ -57,15 +57,15 @@ Tensor with_channels_last(const Tensor& x, const Sliding& s, const ConvParams& p
 
 // --- As products -----------------------------------------------------------------------------------------------------
 
-// The windows of all images, of the channels from `channel` on, as rows.
+// The windows of all images, as rows, with only the channels from `channel` on.
 struct WindowRows {
   const Sliding& s;
   const uint8_t* images;  // with the channels last
   int64_t channel, channels;
-  uint8_t turn, padding;  // as it is when turned
+  uint8_t flip, padding;  // `flip` flips bits of each byte; `padding` is already flipped
 
   void operator()(int64_t first, int64_t count, uint8_t* to, int64_t step) const {
-    int64_t at[4] = {0, 0, 0, first};  // of the result: image, then space
+    int64_t at[4] = {0, 0, 0, first};  // indices in the result: image, then space
     for (int a = 3; a > 0; --a) at[a - 1] = at[a] / s.out[a - 1], at[a] %= s.out[a - 1];
     for (int64_t i = 0; i < count; ++i, to += step) {
       copy_window(at, to, step);
@@ -91,19 +91,19 @@ struct WindowRows {
     }
     const uint8_t* line = image + (z * s.in[1] + y) * s.in[2] * s.in_channels;
     if (s.dilation[2] == 1 && channels == s.in_channels && x >= 0 && x + width <= s.in[2]) {
-      copy_turned(line + x * channels, to, all, turn);
+      copy_flipped(line + x * channels, to, all, flip);
       return to + all;
     }
     for (int64_t i = 0; i < width; ++i, to += channels) {
-      const int64_t place = x + i * s.dilation[2];
-      if (place < 0 || place >= s.in[2]) std::memset(to, padding, size_t(channels));
-      else copy_turned(line + place * s.in_channels, to, channels, turn);
+      const int64_t position = x + i * s.dilation[2];
+      if (position < 0 || position >= s.in[2]) std::memset(to, padding, size_t(channels));
+      else copy_flipped(line + position * s.in_channels, to, channels, flip);
     }
     return to;
   }
 };
 
-// Where the weights of a step of a window lie: the kernel's places one after the other, each with its channels.
+// For each element of a window in the order of WindowRows, taps first and channels last: the offset of its weight.
 std::vector<int64_t> steps_of_window(const Sliding& s, const SpaceStrides& w, int64_t channels) {
   std::vector<int64_t> at;
   for (int64_t z = 0; z < s.window[0]; ++z)
@@ -114,9 +114,9 @@ std::vector<int64_t> steps_of_window(const Sliding& s, const SpaceStrides& w, in
   return at;
 }
 
-// Whether windows are the pixels as they lie, so that no row is copied.
-bool windows_are_pixels(const Sliding& s, uint8_t turn) {
-  bool same = s.groups == 1 && turn == 0 && s.in_channels % bytes_together == 0;
+// Whether each window is one pixel, read in place, so that no row has to be copied.
+bool windows_are_pixels(const Sliding& s, uint8_t flip) {
+  bool same = s.groups == 1 && flip == 0 && s.in_channels % bytes_together == 0;
   for (int a = 0; a < 3; ++a) same &= s.window[a] == 1 && s.stride[a] == 1 && s.lo[a] == 0 && s.in[a] == s.out[a];
   return same;
 }
@@ -128,18 +128,18 @@ void window_sums(const KernelArgs& args, const Sliding& s, const Tensor& x, cons
                 pixels = s.batch * s.out[0] * s.out[1] * s.out[2];
   const std::vector<int64_t> at = steps_of_window(s, of_w, in);
   const Zeros zeros(args.input(2), args.input(3));
-  const Columns columns{bytes_of(w), at, each, of_w.outer, turn_right(w), s.groups, each * of_w.outer};
+  const Columns columns{bytes_of(w), at, each, of_w.outer, right_flip(w), s.groups, each * of_w.outer};
   const PackedColumns packed(args, columns, true);
-  const uint8_t turn = turn_left(x);
+  const uint8_t flip = left_flip(x);
   for (int64_t g = 0; g < s.groups; ++g) {
     const ByteProduct product{
-        pixels,   columns,       packed, g, zeros, g * each, windows_are_pixels(s, turn) ? bytes_of(x) : nullptr,
+        pixels,   columns,       packed, g, zeros, g * each, windows_are_pixels(s, flip) ? bytes_of(x) : nullptr,
         g * each, s.out_channels};
-    product.run(WindowRows{s, bytes_of(x), g * in, in, turn, uint8_t(zeros.left)}, take);
+    product.run(WindowRows{s, bytes_of(x), g * in, in, flip, uint8_t(zeros.left)}, take);
   }
 }
 
-// --- Each channel by itself ------------------------------------------------------------------------------------------
+// --- Depthwise -------------------------------------------------------------------------------------------------------
 
 bool each_channel_by_itself(const Sliding& s) {
   return s.groups > 1 && s.in_channels == s.groups && s.out_channels == s.groups;
@@ -156,7 +156,7 @@ struct ChannelLayout {
   }
 };
 
-// Weights less their zero points, [taps, channels], as ChannelTile reads them, and behind them the sums of the taps.
+// Weights minus their zero points, [taps, channels], as ChannelTile reads them, followed by their sums over the taps.
 Ref<Buffer> packed_channels(const uint8_t* from, const ChannelLayout& l) {
   const int64_t taps = l.window[0] * l.window[1] * l.window[2];
   Ref<Buffer> buffer = allocate(Device(), size_t((taps + 1) * l.channels) * sizeof(int32_t));
@@ -176,7 +176,7 @@ Ref<Buffer> packed_channels(const uint8_t* from, const ChannelLayout& l) {
   return buffer;
 }
 
-// A line of pixels of the result after the other.
+// Computes the result line by line, where a line is the pixels of the last axis.
 struct ChannelLines {
   const Sliding& s;
   const uint8_t* images;
@@ -189,7 +189,7 @@ struct ChannelLines {
 
   void operator()(int64_t begin, int64_t end) const {
     const int64_t c = s.groups, at_once = std::clamp<int64_t>(sums_at_once / c, 1, s.out[2]);
-    auto* const sums = reinterpret_cast<int32_t*>(byte_room(1, at_once * c * int64_t(sizeof(int32_t))));
+    auto* const sums = reinterpret_cast<int32_t*>(thread_buffer(1, at_once * c * int64_t(sizeof(int32_t))));
     std::vector<const uint8_t*> lines(size_t(s.window[0] * s.window[1])), taps(lines.size() * size_t(s.window[2]));
     for (int64_t line = begin; line < end; ++line) {
       const int64_t y = line % s.out[1], z = line / s.out[1] % s.out[0], n = line / s.out[1] / s.out[0];
@@ -206,7 +206,7 @@ struct ChannelLines {
   }
 
  private:
-  // Where a line of an image begins, or null where it lies outside.
+  // The first element of a line of an image, or null if it is in the padding.
   const uint8_t* line_at(int64_t n, int64_t z, int64_t y) const {
     if (z < 0 || z >= s.in[0] || y < 0 || y >= s.in[1]) return nullptr;
     return images + ((n * s.in[0] + z) * s.in[1] + y) * s.in[2] * s.groups;
@@ -224,8 +224,8 @@ struct ChannelLines {
       size_t t = 0;
       for (const uint8_t* line : lines)
         for (int64_t k = 0; k < s.window[2]; ++k) {
-          const int64_t place = x + k * s.dilation[2];
-          taps[t++] = line && place >= 0 && place < width ? line + place * c : padding;
+          const int64_t position = x + k * s.dilation[2];
+          taps[t++] = line && position >= 0 && position < width ? line + position * c : padding;
         }
       const auto run = several ? tiles.several : tiles.one;
       run(taps.data(), int64_t(t), stride * c, c, w, starts, sums + i * c, c);

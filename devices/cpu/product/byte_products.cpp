@@ -1,10 +1,10 @@
-// Products of bytes: u8 or i8 less their zero points, added up in i32, which is exact.
+// Products of bytes: u8 or i8 minus their zero points, summed in i32, which is exact.
 //
-// Every product is one of u8 by i8: of what is the other way, the top bit is turned, which moves it and its zero point
-// by 128. Then sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q, where the sums of w are known when it is
-// packed. B (the weights) is packed into strips of 32 columns, four steps of k next to each other, as AVX-512 VNNI
-// multiplies them; AVX2 gets both sides in 16 bits. Sums wrap, so nothing depends on how the work is divided. Start at
-// byte_matmul_sums().
+// Every product is one of u8 by i8: operands of the other dtype have their top bit flipped, which shifts them and their
+// zero points by 128. Then sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q, where the sums of w are computed
+// when it is packed. B (the weights) is packed into strips of 32 columns, with four steps of k next to each other, as
+// AVX-512 VNNI multiplies them; for AVX2 both sides are widened to 16 bits. Sums wrap around, so they do not depend on
+// how the work is divided. Start at byte_matmul_sums().
 #include "rill/devices/cpu/product/byte_products.h"
 
 #include <algorithm>
@@ -29,12 +29,12 @@ Ref<Buffer> packed_columns(const Columns& c) {
 
 }  // namespace
 
-char* byte_room(int which, int64_t bytes) {
-  thread_local std::unique_ptr<std::array<std::vector<char>, 3>> rooms;  // programs have little room for such variables
-  if (!rooms) rooms = std::make_unique<std::array<std::vector<char>, 3>>();
-  std::vector<char>& room = (*rooms)[size_t(which)];
-  if (int64_t(room.size()) < bytes) std::vector<char>(size_t(bytes)).swap(room);
-  return room.data();
+char* thread_buffer(int which, int64_t bytes) {
+  thread_local std::unique_ptr<std::array<std::vector<char>, 3>> buffers;  // a pointer, as such storage is scarce
+  if (!buffers) buffers = std::make_unique<std::array<std::vector<char>, 3>>();
+  std::vector<char>& buffer = (*buffers)[size_t(which)];
+  if (int64_t(buffer.size()) < bytes) std::vector<char>(size_t(bytes)).swap(buffer);
+  return buffer.data();
 }
 
 Zeros::Zeros(const Tensor& of_left, const Tensor& of_right) {
@@ -62,7 +62,7 @@ void Columns::pack(int8_t* to) const {
         const uint8_t* from = data + product * next + at[size_t(t)] + s * byte_strip * column;
         int8_t* group = all + s * bytes_of_strip() + t / bytes_together * byte_strip * bytes_together * element;
         for (int64_t j = 0; j < columns; ++j) {
-          const auto value = int8_t(from[j * column] ^ turn);
+          const auto value = int8_t(from[j * column] ^ flip);
           const int16_t wide = value;
           int8_t* const at = group + (j * bytes_together + t % bytes_together) * element;
           if (element == 1) *at = value;
@@ -77,7 +77,7 @@ void Columns::pack(int8_t* to) const {
 PackedColumns::PackedColumns(const KernelArgs& args, const Columns& c, bool keeps) : columns_(c) {
   if (args.packed && keeps) {
     kept_ =
-        packed_operand(*args.packed, args.input(1), c.data, ByteLayout{c.at, c.n, c.column, c.turn, c.products, c.next},
+        packed_operand(*args.packed, args.input(1), c.data, ByteLayout{c.at, c.n, c.column, c.flip, c.products, c.next},
                        [&] { return packed_columns(c); });
   }
   if (!kept_) own_ = packed_columns(c);
@@ -94,14 +94,14 @@ ByteProduct::ColumnNumbers ByteProduct::column_numbers() const {
   return numbers;
 }
 
-// Rows [i, i + count), which stand at `a`, and as tiles read them at `wide`, times some strips.
+// Rows [i, i + count), which are at `a`, and as the tiles read them at `wide`, times some strips.
 void ByteProduct::run_block(const uint8_t* a, const uint8_t* wide, int64_t i, int64_t count, int64_t first_strip,
                             int64_t last_strip, const ColumnNumbers& numbers, const TakeSums& take) const {
   const ByteTiles& tiles = byte_tiles();
   const ByteCorrections& corrections = byte_corrections();
   const int64_t k = columns.k(), groups = columns.groups(), step = groups * bytes_together;
   const int64_t width = (last_strip - first_strip) * byte_strip;
-  auto* const sums = reinterpret_cast<int32_t*>(byte_room(1, count * width * int64_t(sizeof(int32_t))));
+  auto* const sums = reinterpret_cast<int32_t*>(thread_buffer(1, count * width * int64_t(sizeof(int32_t))));
   for (int64_t s = first_strip; s < last_strip; ++s)
     for (int64_t r = 0, which = 0; r < count; r += tiles.rows[which]) {
       while (tiles.rows[which] > count - r) ++which;
@@ -128,15 +128,15 @@ void ByteProduct::run_blocks(Copy copy, const void* context, const TakeSums& tak
   const int64_t work = std::min(rows_at_once, m) * strips_at_once * byte_strip * (k + 32);
   parallel_for(down * across, 1 + (1 << 19) / work, [&](int64_t begin, int64_t end) {
     const ByteTiles& tiles = byte_tiles();
-    auto* const room = reinterpret_cast<uint8_t*>(byte_room(0, rows ? 0 : rows_at_once * step));
-    auto* const wide_room = reinterpret_cast<uint8_t*>(byte_room(2, tiles.widen ? 2 * rows_at_once * step : 0));
+    auto* const buffer = reinterpret_cast<uint8_t*>(thread_buffer(0, rows ? 0 : rows_at_once * step));
+    auto* const widened = reinterpret_cast<uint8_t*>(thread_buffer(2, tiles.widen ? 2 * rows_at_once * step : 0));
     int64_t copied = -1;
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t i = piece / across * rows_at_once, count = std::min(rows_at_once, m - i);
-      if (!rows && copied != i) copy(context, i, count, room, step);
-      const uint8_t* a = rows ? rows + i * step : room;
-      if (tiles.widen && copied != i) tiles.widen(a, count * step, wide_room);
-      const uint8_t* const wide = tiles.widen ? wide_room : a;
+      if (!rows && copied != i) copy(context, i, count, buffer, step);
+      const uint8_t* a = rows ? rows + i * step : buffer;
+      if (tiles.widen && copied != i) tiles.widen(a, count * step, widened);
+      const uint8_t* const wide = tiles.widen ? widened : a;
       copied = i;
       const int64_t last = std::min(strips, (piece % across + 1) * strips_at_once);
       for (int64_t s = piece % across * strips_at_once; s < last; s += strips_of_sums)
@@ -155,17 +155,17 @@ void byte_matmul_sums(const KernelArgs& args, const TakeSums& take) {
   std::vector<int64_t> at;
   for (int64_t i = 0; i < k; ++i) at.push_back(i * b.strides()[axes - 2]);
   const Zeros zeros(args.input(2), args.input(3));
-  const uint8_t turn = turn_left(x);
+  const uint8_t flip = left_flip(x);
   for (int64_t i = 0; i < matrices; ++i) {
-    const Columns columns{bytes_of(b) + i * k * n, at, n, b.strides()[axes - 1], turn_right(w)};
+    const Columns columns{bytes_of(b) + i * k * n, at, n, b.strides()[axes - 1], right_flip(w)};
     const PackedColumns packed(args, columns, matrices == 1);
     const uint8_t* rows = bytes_of(x) + i * m * k;
-    const bool as_they_lie = turn == 0 && k % bytes_together == 0;
-    const ByteProduct product{m, columns, packed, 0, zeros, 0, as_they_lie ? rows : nullptr, i * m * n, n};
+    const bool in_place = flip == 0 && k % bytes_together == 0;
+    const ByteProduct product{m, columns, packed, 0, zeros, 0, in_place ? rows : nullptr, i * m * n, n};
     product.run(
         [&](int64_t first, int64_t count, uint8_t* to, int64_t step) {
           for (int64_t r = 0; r < count; ++r) {
-            copy_turned(rows + (first + r) * k, to + r * step, k, turn);
+            copy_flipped(rows + (first + r) * k, to + r * step, k, flip);
             std::memset(to + r * step + k, 0, size_t(step - k));
           }
         },

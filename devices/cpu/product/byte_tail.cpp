@@ -1,4 +1,5 @@
-// A product or convolution of bytes with the fused kernel that reads it: block by block, while the sums are in the cache.
+// A product or convolution of bytes, and the fused kernel that reads it: block by block, while the sums are in the
+// cache.
 #include "rill/devices/cpu/elementwise/fused_call.h"
 #include "rill/devices/cpu/product/byte_products.h"
 #include "rill/devices/params/byte_params.h"

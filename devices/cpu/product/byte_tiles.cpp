@@ -1,4 +1,4 @@
-// See byte_tiles.h. Without VNNI, products are of pairs of 16 bits: those of bytes, which AVX2 has, saturate.
+// See byte_tiles.h. Without VNNI, numbers are multiplied in 16 bits: AVX2's products of bytes saturate.
 #include "rill/devices/cpu/product/byte_tiles.h"
 
 #include <algorithm>
@@ -82,8 +82,8 @@ template <int rows>
   }
 }
 
-// 8 columns: a register has two sums of two steps for each of four columns. Both sides have 16 bits: with numbers of 8,
-// as many instructions would widen them as multiply.
+// 8 columns: a register has two sums of two steps for each of four columns. Both sides have 16 bits: with 8, as many
+// instructions would widen numbers as multiply them.
 template <int rows>
 [[gnu::target("avx2")]] void pairs_of_eight(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups,
                                             const int32_t* first, int32_t* to, int64_t to_step) {
@@ -122,7 +122,7 @@ void avx2_tile(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, 
 }
 
 [[gnu::target("avx2")]] uint32_t avx2_sum(const uint8_t* a, int64_t n) {
-  __m256i sums = _mm256_setzero_si256();  // four of 64 bits
+  __m256i sums = _mm256_setzero_si256();  // four sums of 64 bits
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
@@ -141,14 +141,14 @@ void avx2_tile(const uint8_t* a, int64_t step, const int8_t* b, int64_t groups, 
   }
 }
 
-// The last channels are computed with some before them, which thus are computed twice.
+// The last vector of channels overlaps the one before; the shared channels are computed twice.
 template <int pixels, class Byte>
 [[gnu::target("avx512f,avx512bw,avx512vnni")]] void vnni_channels(const uint8_t* const* taps, int64_t count,
                                                                   int64_t pixel_step, int64_t channels,
                                                                   const int32_t* w, const int32_t* first, int32_t* to,
                                                                   int64_t to_step) {
   constexpr int64_t lanes = 16;
-  constexpr __mmask16 all = 0xffff;  // g++ 12 takes the intrinsics without a mask for reads of nothing
+  constexpr __mmask16 all = 0xffff;  // g++ 12 warns that the intrinsics without a mask read uninitialised memory
   if (channels < lanes) return plain_channels<pixels, Byte>(taps, count, pixel_step, channels, w, first, to, to_step);
   for (int64_t begin = 0; begin < channels; begin += lanes) {
     const int64_t c = std::min(begin, channels - lanes);

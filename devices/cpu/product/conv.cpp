@@ -1,10 +1,10 @@
-// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none or ours is faster: a product of
-// matrices (run_product), conv_direct.h or conv_tiles.h; way_of() chooses.
+// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none or ours is faster: a product
+// of matrices (run_product), conv_direct.h or conv_tiles.h; kernel_for() chooses.
 //
-// Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
-// formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
-// NHWC, and trace/fusion/channels_last.h may turn one into the other. Weights are always reordered into the format that
-// the primitive asks for: beside plain weights it falls back to a reference kernel, 300 times slower. Start at run().
+// Activations are passed to oneDNN in NHWC, which was measured to be within a few percent of its own blocked formats.
+// Those in another order are reordered first, so that a convolution has the same bits in NCHW and in NHWC, and
+// trace/fusion/channels_last.h may replace one by the other. Weights are always reordered into the format that the
+// primitive asks for: with plain weights it falls back to a reference kernel, 300 times slower. Start at run().
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@
 namespace rill::cpu {
 namespace {
 
-// The three tensors of a convolution and of its gradients: of one of them the other two are operands.
+// The three tensors of a convolution and of its gradients: one of them is the result, the other two are operands.
 struct Factors {
   const Tensor &x, &w, &y;
   Factors(const KernelArgs& args, ConvResult which) : Factors(args.input(0), args.input(1), args.output(), which) {}
@@ -35,20 +35,20 @@ struct Factors {
                                        : b) {}
 };
 
-// Many images of one pixel are the rows of a matrix, and the convolution a product of matrices by the one tap of the
-// window that meets the pixel: its place among the weights, or -1. A product reads weights where they lie, of which
-// oneDNN would bring a copy into another layout.
+// A batch of images of one pixel is a matrix, and its convolution a product with the weights of the one tap that reads
+// the pixel. Returns that tap's offset in the weights, or -1 if this is not such a convolution. A product reads weights
+// in place, which oneDNN would copy into another layout.
 int64_t tap_of_product(const ConvParams& p, const Factors& f, const Sliding& s) {
-  constexpr int64_t many = 32;
-  if (s.groups != 1 || s.batch < many || deterministic()) return -1;
+  constexpr int64_t least_batch = 32;
+  if (s.groups != 1 || s.batch < least_batch || deterministic()) return -1;
   const SpaceStrides w = weight_strides(f.w, p.layout);
-  int64_t place = 0;
+  int64_t offset = 0;
   for (int a = 0; a < 3; ++a) {
     const int64_t tap = s.lo[a] / s.dilation[a];
     if (s.in[a] != 1 || s.out[a] != 1 || s.lo[a] % s.dilation[a] != 0 || tap >= s.window[a]) return -1;
-    place += tap * w.space[a];
+    offset += tap * w.space[a];
   }
-  return place;
+  return offset;
 }
 
 void run_product(const KernelArgs& args, ConvResult which) {
@@ -68,38 +68,39 @@ void run_product(const KernelArgs& args, ConvResult which) {
   } else {
     const int64_t out = args.input(1).size() / batch;
     const bool dense = w.outer == 1 && w.inner == out;
-    const Ref<Buffer> room = dense ? Ref<Buffer>() : allocate(Device(), size_t(in * out) * sizeof(float));
-    float* const c = dense ? to + tap : static_cast<float*>(room->data);
+    const Ref<Buffer> copy = dense ? Ref<Buffer>() : allocate(Device(), size_t(in * out) * sizeof(float));
+    float* const c = dense ? to + tap : static_cast<float*>(copy->data);
     gemm({in, out, batch, x.inner, x.outer, y.outer, y.inner}, a, b, c);
     if (!dense) strided_copy(DType::f32, Shape{in, out}, c, Strides{out, 1}, to + tap, Strides{w.inner, w.outer});
     onednn::clear_unmet(p, s, args.output());
   }
 }
 
-// Whether the kernel of conv_tiles.h is the faster one for f32. oneDNN takes one image after another, and reads all
-// weights for each; of images of a few pixels ours takes many together, and leaves out the padding around them. (Of 4x4
-// pixels and a window of 3x3, oneDNN takes half as long.)
+// Whether the kernel of conv_tiles.h is the faster one for f32. oneDNN computes one image after another, and reads all
+// weights for each; for images of a few pixels ours computes many together, and skips the padding around them. (With
+// 4x4 pixels and a window of 3x3, oneDNN takes half as long.)
 bool prefers_own(const Sliding& s, ConvResult which) {
   const auto product = [](const int64_t(&n)[3]) { return n[0] * n[1] * n[2]; };
   const int64_t in = product(s.in), out = product(s.out), taps = product(s.window);
-  constexpr int64_t few = 4, many = 64, enough_channels = 16;
-  if (s.groups != 1 || deterministic() || out > few || s.batch * out < many ||
+  constexpr int64_t few_pixels = 4, least_pixels = 64, enough_channels = 16;
+  if (s.groups != 1 || deterministic() || out > few_pixels || s.batch * out < least_pixels ||
       std::min(s.in_channels, s.out_channels) < enough_channels)
     return false;
-  return which == ConvResult::weight ? taps > 1 || out == 1 : taps == 1 || in <= few;
+  return which == ConvResult::weight ? taps > 1 || out == 1 : taps == 1 || in <= few_pixels;
 }
 
-// Which kernels compute a convolution: its dtype and sizes alone decide, so a tail that was fused changes nothing.
-enum class Way { product, own, direct, onednn };
+// Which kernels compute a convolution. The dtype and sizes alone decide, so a fused tail changes no bits.
+enum class ConvKernel { product, own, direct, onednn };
 
-Way way_of(const KernelArgs& args, ConvResult which) {
-  if (args.output().dtype() != DType::f32) return args.output().dtype() == DType::f64 ? Way::own : Way::onednn;
+ConvKernel kernel_for(const KernelArgs& args, ConvResult which) {
+  if (args.output().dtype() != DType::f32)
+    return args.output().dtype() == DType::f64 ? ConvKernel::own : ConvKernel::onednn;
   const ConvParams& p = args.attrs.as<ConvParams>();
   const Factors f(args, which);
   const Sliding s = sliding(p, f.x.shape(), f.w.shape());
-  if (tap_of_product(p, f, s) >= 0) return Way::product;
-  if (prefers_own(s, which)) return Way::own;
-  return which == ConvResult::forward && is_direct(s) ? Way::direct : Way::onednn;
+  if (tap_of_product(p, f, s) >= 0) return ConvKernel::product;
+  if (prefers_own(s, which)) return ConvKernel::own;
+  return which == ConvResult::forward && is_direct(s) ? ConvKernel::direct : ConvKernel::onednn;
 }
 
 }  // namespace
@@ -118,19 +119,18 @@ struct Problem {
   DType dtype;
   ConvParams p;
   Sliding s;
-  size_t n;              // axes of space
-  SpaceStrides x, w, y;  // as the operands and the result lie
+  size_t n;              // the number of spatial axes
+  SpaceStrides x, w, y;  // strides of the operands and the result
   std::span<const TailStep> tail = {};
-  bool packs_weight = false;  // the weights are an operand that was reordered once
-  int64_t skipped = 0;        // elements of the weights ahead of the first tap: trim_window()
+  bool packs_weight = false;  // the weights never change and are reordered only once
+  int64_t skipped = 0;        // offset of the first remaining tap in the weights: trim_window()
 
   Dims space(const int64_t (&of)[3]) const { return Dims(of + 3 - n, of + 3); }
 };
 
 using dnnl::memory;
 
-// Descriptions of the three operands as the user has them, of the activations in NHWC, and with a format of oneDNN's
-// choice.
+// Descriptions of the three operands as stored, of the activations in NHWC, and with a format of oneDNN's choice.
 struct Descriptions {
   memory::desc x, w, y, plain_x, plain_y, any_x, any_w, any_y;
 };
@@ -141,7 +141,7 @@ memory::dims list(std::initializer_list<int64_t> first, const Dims& rest) {
   return d;
 }
 
-// Dense strides of [batch, channels, space...] that lies in the order batch, space..., channels.
+// Strides of a dense [batch, channels, space...] tensor that is stored in the order batch, space..., channels.
 memory::dims channels_last(const memory::dims& sizes) {
   memory::dims out(sizes.size());
   out[1] = 1;
@@ -151,8 +151,8 @@ memory::dims channels_last(const memory::dims& sizes) {
   return out;
 }
 
-// `strides`, with those of `plain` where an axis has one element and its stride says nothing: layouts that are the same
-// then compare equal.
+// `strides`, but those of `plain` for axes of one element, whose strides are arbitrary: equal layouts then compare
+// equal.
 memory::dims normalised(memory::dims strides, const memory::dims& plain, const memory::dims& sizes) {
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] == 1) strides[i] = plain[i];
@@ -183,11 +183,11 @@ Descriptions describe(const Problem& q) {
           {y, type, any}};
 }
 
-// A primitive descriptor of the three kinds, seen alike.
+// A primitive of any of the three kinds.
 struct Chosen {
   memory::desc x, w, y, scratchpad;
   dnnl::primitive primitive;
-  bool slow;  // oneDNN's reference kernel, or one that crawls
+  bool slow;  // oneDNN's reference kernel, or one that crawls()
 };
 
 Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
@@ -236,7 +236,7 @@ onednn::Call build(const void* context) {
   const Descriptions d = describe(q);
   Chosen c = choose(q, d, true);
   if (c.slow) {
-    if (!q.tail.empty()) return {};  // its operands lie as the user's result does
+    if (!q.tail.empty()) return {};  // the tail's operands have the layout of the user's result
     c = choose(q, d, false);
     if (c.slow) return {};
   }
@@ -294,8 +294,8 @@ onednn::Call& find(const Problem& q) {
   return onednn::find_call(key, build, &q);
 }
 
-// What one thread does in less time than others take to come, where they come late: less than 20 microseconds. The sizes
-// alone decide, so that the bits do not depend on who is busy.
+// Whether one thread is done before others would have started: in less than 20 microseconds. The sizes alone decide, so
+// that the bits do not depend on the load.
 bool is_for_one_thread(const Sliding& s) {
   constexpr int64_t worth_threads = 1 << 20;
   int64_t multiplications = s.batch * s.out_channels * (s.in_channels / s.groups);
@@ -303,20 +303,20 @@ bool is_for_one_thread(const Sliding& s) {
   return multiplications < worth_threads;
 }
 
-// Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
-// implementation for these operands. Weights that never change are packed: operand 1 of the forward and of the input's
-// gradient.
+// Slots: the kernel's two operands, its output, the tail's operands. Returns false, having done nothing, if oneDNN has
+// no implementation for these operands. Weights that never change are packed: operand 1 of the forward pass and of the
+// gradient by the input.
 bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
   const bool finite_only = onednn::multiplies_padding(q.which, q.p, q.s);
-  std::optional<detail::ForceOneThread> alone;
-  if (is_for_one_thread(q.s)) alone.emplace();
+  std::optional<detail::ForceOneThread> one_thread;
+  if (is_for_one_thread(q.s)) one_thread.emplace();
   if (args.packed && q.which != ConvResult::weight) {
     Problem packing = q;
     packing.packs_weight = true;
     onednn::Call& call = find(packing);
     if (call.supported() && call.run_packed(slots, second, *args.packed, finite_only)) return true;
   }
-  // An infinity that met padding has left a NaN in the result, which is looked at where that is less to read.
+  // Where an infinity is multiplied by padding, the result has a NaN: the result is checked if it is smaller to read.
   const Tensor& out = args.output();
   const bool looks_after = finite_only && q.tail.empty() && out.size() < second.size();
   if (finite_only && !looks_after && !onednn::all_finite(second)) return false;
@@ -326,23 +326,23 @@ bool run_onednn(const Problem& q, std::span<const void* const> slots, const Kern
   return !looks_after || onednn::all_finite(out) || onednn::all_finite(second);
 }
 
-// With set_deterministic(true), a convolution or its gradient by the input is run image by image, each on one thread: the
-// primitive is then the same whatever the threads and the batch. The weights are packed once for all images.
-bool image_by_image(const Problem& whole, std::span<const void* const> slots, const KernelArgs& args,
+// With set_deterministic(true), a convolution or its gradient by the input runs image by image, each on one thread: the
+// primitive is then the same for any number of threads and any batch. The weights are packed once for all images.
+bool image_by_image(const Problem& problem, std::span<const void* const> slots, const KernelArgs& args,
                     const Tensor& weights) {
-  if (onednn::multiplies_padding(whole.which, whole.p, whole.s) && !onednn::all_finite(weights)) return false;
-  Problem plain = whole;
+  if (onednn::multiplies_padding(problem.which, problem.p, problem.s) && !onednn::all_finite(weights)) return false;
+  Problem plain = problem;
   plain.s.batch = 1;
   Problem packing = plain;
   packing.packs_weight = true;
-  const bool forward = whole.which == ConvResult::forward;
-  const int64_t size = int64_t(size_of(whole.dtype)), step_in = (forward ? whole.x : whole.y).outer * size,
-                step_out = (forward ? whole.y : whole.x).outer * size;
+  const bool forward = problem.which == ConvResult::forward;
+  const int64_t size = int64_t(size_of(problem.dtype)), step_in = (forward ? problem.x : problem.y).outer * size,
+                step_out = (forward ? problem.y : problem.x).outer * size;
   Packed for_this_call;
   Packed& packed = args.packed ? *args.packed : for_this_call;
   std::atomic<bool> supported{true};
-  parallel_for(whole.s.batch, 1, [&](int64_t begin, int64_t end) {
-    const detail::ForceOneThread alone;
+  parallel_for(problem.s.batch, 1, [&](int64_t begin, int64_t end) {
+    const detail::ForceOneThread one_thread;
     for (int64_t i = begin; i < end && supported; ++i) {
       const void* const image[] = {static_cast<const char*>(slots[0]) + i * step_in, slots[1],
                                    static_cast<const char*>(slots[2]) + i * step_out};
@@ -356,18 +356,18 @@ bool image_by_image(const Problem& whole, std::span<const void* const> slots, co
   return supported;
 }
 
-// Convolution weight gradients sum over the batch, which oneDNN divides among its threads. Here the batch is cut into
-// the same pieces whatever the number of threads, each is summed by one thread, and the pieces are added in order.
-// Costs memory for the pieces' gradients and, where the batch has fewer pieces than there are threads, idle threads.
+// Gradients by the weights sum over the batch, which oneDNN divides among its threads. Here the batch is cut into
+// the same pieces for any number of threads, each is summed by one thread, and the pieces are added in order.
+// This costs memory for the pieces' gradients and, if the batch has fewer images than there are threads, idle threads.
 constexpr int64_t fixed_pieces = 16;
 
-bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor& a, const Tensor& b) {
-  if (whole.dtype != DType::f32) return false;  // halves go through f32
-  if (onednn::multiplies_padding(whole.which, whole.p, whole.s) && !onednn::all_finite(b)) return false;
+bool weight_in_pieces(const KernelArgs& args, const Problem& problem, const Tensor& a, const Tensor& b) {
+  if (problem.dtype != DType::f32) return false;  // halves go through f32
+  if (onednn::multiplies_padding(problem.which, problem.p, problem.s) && !onednn::all_finite(b)) return false;
   const float* const x = reinterpret_cast<const float*>(a.rep()->data);
   const float* const g = reinterpret_cast<const float*>(b.rep()->data);
   float* const w = args.out_data<float>();
-  const int64_t batch = whole.s.batch, pieces = std::min(batch, fixed_pieces), size = args.output().size();
+  const int64_t batch = problem.s.batch, pieces = std::min(batch, fixed_pieces), size = args.output().size();
   const Ref<Buffer> space = allocate(Device(), size_t(pieces * size) * sizeof(float));
   float* const parts = static_cast<float*>(space->data);
   std::atomic<bool> supported{true};
@@ -375,11 +375,11 @@ bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor
     const detail::ForceOneThread guard;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t from = batch * i / pieces, to = batch * (i + 1) / pieces;
-      Problem q = whole;
+      Problem q = problem;
       q.s.batch = to - from;
       onednn::Call& call = find(q);
       if (!call.supported()) supported = false;
-      else call.run({x + from * whole.x.outer, g + from * whole.y.outer, parts + i * size + whole.skipped});
+      else call.run({x + from * problem.x.outer, g + from * problem.y.outer, parts + i * size + problem.skipped});
     }
   });
   if (!supported) return false;
@@ -393,7 +393,7 @@ bool weight_in_pieces(const KernelArgs& args, const Problem& whole, const Tensor
   return true;
 }
 
-// Whether the elements fill a block of memory, in any order of the axes: what oneDNN can read.
+// Whether the elements fill a block of memory without gaps, in any order of the axes: what oneDNN can read.
 bool fills_memory(const Tensor& t) {
   SmallVec<std::pair<int64_t, int64_t>, 8> axes;  // stride, size
   for (size_t i = 0; i < t.shape().size(); ++i)
@@ -414,8 +414,8 @@ Tensor filling_memory(const Tensor& t) {
   return dense;
 }
 
-// Leaves out taps at the ends of the window that meet nothing but padding: of a window of 3x3 on an image of 1x1, all
-// but one. Their weights need not be reordered then, nor be multiplied by zeros.
+// Removes taps at the ends of the window that only read padding: of a window of 3x3 on an image of 1x1, all but one.
+// Their weights are then neither reordered nor multiplied by zeros.
 void trim_window(Problem& q) {
   for (size_t i = 0; i < q.n; ++i) {
     const size_t a = 3 - q.n + i;
@@ -445,12 +445,12 @@ Problem problem(ConvResult which, const ConvParams& p, const Factors& f) {
   trim_window(q);
   return q;
 }
-// Where the first weight lies that is read or written.
+// The address of the first weight that is read or written.
 const char* weights_of(const Problem& q, const Tensor& w) {
   return w.rep()->data + q.skipped * int64_t(size_of(q.dtype));
 }
 
-// Whether oneDNN has an implementation, which then ran.
+// Runs oneDNN's implementation; false if there is none.
 bool run_onednn(const KernelArgs& args, ConvResult which) {
   Tensor& out = args.output();
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
@@ -477,9 +477,9 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
       p.layout != Layout::nhwc || deterministic())
     return false;
-  const Way way = way_of(args, ConvResult::forward);
-  if (way != Way::onednn) return way == Way::direct && conv_direct(args, steps);
-  if (!steps.empty() && steps.back().kind == TailStep::Kind::relu) return false;  // oneDNN's loses NaN
+  const ConvKernel kernel = kernel_for(args, ConvResult::forward);
+  if (kernel != ConvKernel::onednn) return kernel == ConvKernel::direct && conv_direct(args, steps);
+  if (!steps.empty() && steps.back().kind == TailStep::Kind::relu) return false;  // oneDNN's relu loses NaN
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
   Problem q = problem(ConvResult::forward, p, Factors(a, b, out, ConvResult::forward));
   q.tail = steps;
@@ -511,13 +511,13 @@ void run(const KernelArgs& args, ConvResult result, Kernel self) {
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
     return;
   }
-  switch (way_of(args, result)) {
-    case Way::product: return run_product(args, result);
-    case Way::direct: conv_direct(args); return;
-    case Way::onednn:
+  switch (kernel_for(args, result)) {
+    case ConvKernel::product: return run_product(args, result);
+    case ConvKernel::direct: conv_direct(args); return;
+    case ConvKernel::onednn:
       if (run_onednn(args, result)) return;
-      break;  // it has nothing for them
-    case Way::own: break;
+      break;  // oneDNN has nothing for these dtypes
+    case ConvKernel::own: break;
   }
   if (is_half(out.dtype())) through_f32(args, self);
   else conv_own(args, result);

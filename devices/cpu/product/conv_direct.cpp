@@ -13,12 +13,12 @@
 namespace rill::cpu {
 namespace {
 
-// oneDNN is as fast where channels do not fill a vector, and where an image's result has more elements than so many.
+// oneDNN is as fast if the channels do not fill a vector, or if an image's result has more elements than this.
 constexpr int64_t fewest_channels = 16, largest_image = 1 << 15, most_pointwise = 1 << 20;
 
 const float* floats(const Tensor& t) { return reinterpret_cast<const float*>(t.rep()->data); }
 
-// What a kernel reads instead of weights that never change: null where they may.
+// The packed form of weights that never change; null if they may change.
 template <class Layout, class Pack>
 Ref<Buffer> packed_weights(const KernelArgs& args, const Layout& layout, int64_t size, Pack&& pack) {
   if (!args.packed) return {};
@@ -30,15 +30,15 @@ Ref<Buffer> packed_weights(const KernelArgs& args, const Layout& layout, int64_t
   return made ? made->buffer : Ref<Buffer>();
 }
 
-// --- A pixel ---------------------------------------------------------------------------------------------------------
+// --- One pixel -------------------------------------------------------------------------------------------------------
 
-// One pixel times few weights: oneDNN's overhead is several times the work. A result's number is added up in order of
-// the channels, but where there is one (gemm.h).
+// One pixel times few weights: oneDNN's overhead is several times the work. An element is summed in order of the
+// channels, unless the result has only one (gemm.h).
 bool is_pixel(const Sliding& s) {
   constexpr int64_t most_weights = 1 << 14;
   bool one = s.groups == 1 && s.batch == 1 && s.out_channels > 1 && s.in_channels * s.out_channels <= most_weights;
   for (int a = 0; a < 3; ++a) one &= s.window[a] == 1 && s.lo[a] == 0 && s.in[a] == 1 && s.out[a] == 1;
-  return one && !deterministic();  // which takes each image of a batch as if it were alone, by oneDNN
+  return one && !deterministic();  // in deterministic mode oneDNN computes each image of a batch by itself
 }
 
 void run_pixel(const KernelArgs& args, const ConvParams& p, const Sliding& s, const Tensor& x) {
@@ -50,10 +50,10 @@ void run_pixel(const KernelArgs& args, const ConvParams& p, const Sliding& s, co
   run(g, floats(x), args.in_data<float>(1), args.out_data<float>());
 }
 
-// --- Each pixel by itself --------------------------------------------------------------------------------------------
+// --- Pointwise -------------------------------------------------------------------------------------------------------
 
-// A window of one pixel over few pixels, which are the rows of a matrix: oneDNN's overhead, and relu behind it, take more
-// than its kernels save. (Of many pixels it is faster by 2 to 30 percent.)
+// A window of one pixel over few pixels, which are the rows of a matrix: oneDNN's overhead, and its separate relu, cost
+// more than its kernels save. (For many pixels it is faster by 2 to 30 percent.)
 bool is_pointwise(const Sliding& s) {
   bool one = s.groups == 1 && s.in_channels >= fewest_channels && s.out_channels >= fewest_channels;
   int64_t work = s.batch * s.in_channels * s.out_channels;
@@ -71,12 +71,12 @@ struct PointWeights {
 
 bool run_pointwise(const KernelArgs& args, const ConvParams& p, const Sliding& s, const Tensor& x,
                    std::span<const TailStep> steps) {
-  const detail::ForceOneThread alone;  // ten microseconds at most: others may take as long to come
+  const detail::ForceOneThread one_thread;  // ten microseconds at most: other threads may take as long to start
   const SpaceStrides w = weight_strides(args.input(1), p.layout);
   const int64_t pixels = s.out[0] * s.out[1] * s.out[2];
   const float* const weights = args.in_data<float>(1);
   float* const y = args.out_data<float>();
-  if (p.layout == Layout::nchw) {  // the weights times the pixels of an image, which are columns here
+  if (p.layout == Layout::nchw) {  // the weights times the pixels of an image, which are the columns here
     if (!steps.empty()) return false;
     const Gemm g{s.out_channels, pixels, s.in_channels, w.outer, w.inner, pixels, 1};
     for (int64_t i = 0; i < s.batch; ++i)
@@ -93,7 +93,7 @@ bool run_pointwise(const KernelArgs& args, const ConvParams& p, const Sliding& s
   return true;
 }
 
-// --- Each channel by itself ------------------------------------------------------------------------------------------
+// --- Depthwise -------------------------------------------------------------------------------------------------------
 
 bool is_depthwise(const Sliding& s) {
   return s.groups >= fewest_channels && s.in_channels == s.groups && s.out_channels == s.groups && s.in[0] == 1 &&
@@ -106,7 +106,7 @@ struct ChannelWeights {
   friend bool operator==(const ChannelWeights&, const ChannelWeights&) = default;
 };
 
-// Dense weights [window, channels], and whatever keeps them alive.
+// The weights as dense [window, channels]; `keep` owns the copy, if one is made.
 const float* weights_by_tap(const KernelArgs& args, const Sliding& s, const SpaceStrides& w, Ref<Buffer>& keep) {
   const float* const from = args.in_data<float>(1);
   const int64_t c = s.groups;
@@ -123,7 +123,7 @@ const float* weights_by_tap(const KernelArgs& args, const Sliding& s, const Spac
   return static_cast<const float*>(keep->data);
 }
 
-// [batch, channels, pixels] as [batch, pixels, channels], or back.
+// Copies [batch, channels, pixels] to [batch, pixels, channels], or back.
 void turn(const float* from, int64_t batch, int64_t rows, int64_t columns, float* to) {
   strided_copy(DType::f32, Shape{batch, columns, rows}, from, Strides{rows * columns, 1, columns}, to,
                Strides{rows * columns, rows, 1});
@@ -149,7 +149,7 @@ bool run_depthwise(const KernelArgs& args, const ConvParams& p, const Sliding& s
     turn(c.x, s.batch, s.groups, before, static_cast<float*>(last_x->data));
     c.x = static_cast<float*>(last_x->data), c.y = static_cast<float*>(last_y->data);
   }
-  // A row's work is its loads rather than its multiplications.
+  // The cost of a row is its loads rather than its multiplications.
   const int64_t work = c.out[1] * s.groups * c.window[0] * c.window[1];
   parallel_for(s.batch * c.out[0], 1 + 2 * worth_a_thread / work,
                [&](int64_t begin, int64_t end) { conv_tiles<float>().channels(c, begin, end); });

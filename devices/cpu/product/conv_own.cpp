@@ -1,10 +1,10 @@
-// Rill's own convolution: a product of matrices whose rows on the left are patches of the input, read where they lie
-// through tables of pointers; padding is a line of zeros. See conv_tiles.h for when it serves.
+// Rill's own convolution: a product of matrices whose left rows are patches of the input, read in place through tables
+// of pointers; padding is a line of zeros. See conv_tiles.h for when it is used.
 //
-// Activations that lie in another order are copied into NHWC first, and weights are packed for the tiles. A convolution
-// and its gradient by the input are the same sum (sum_patches): the latter runs once for each remainder of a pixel's
-// place divided by the stride, since the pixels with one remainder meet the same taps of the kernel. The gradient by
-// the weights sums over pixels (WeightSums). Results of few channels are conv_rows.cpp's. Start at conv_own().
+// Activations in another order are copied into NHWC first, and weights are packed for the tiles. A convolution and its
+// gradient by the input are the same sum (sum_patches): the latter runs once for each remainder of a pixel's position
+// divided by the stride, since the pixels with one remainder use the same taps of the kernel. The gradient by the
+// weights sums over pixels (WeightSums). conv_rows.cpp computes results with few channels. Start at conv_own().
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/conv_walk.h"
 
@@ -12,9 +12,9 @@ namespace rill::cpu {
 namespace {
 
 constexpr int64_t block_k = gemm_block_k, block_pixels = 96;
-constexpr int64_t unit_rows = 12;  // of a weight gradient: a multiple of what the tiles take at once
+constexpr int64_t unit_rows = 12;  // rows of a weight gradient: a multiple of what the tiles compute at once
 
-// A row, and zeros behind it, into a strip.
+// Copies a row into a strip, and fills the rest with zeros.
 template <class T>
 void pack_row(const T* from, const Strip& s, T* to) {
   std::memcpy(to, from, size_t(s.columns) * sizeof(T));
@@ -44,7 +44,7 @@ class PatchSums {
   void run() const {
     const int64_t pixels = walk_.pixels(), down = (pixels + block_pixels - 1) / block_pixels;
     const int64_t columns = groups_.count * int64_t(strips_.each.size());
-    // Few pixels: each block of them is shared by threads, a range of columns each.
+    // Few pixels: threads share each block of them, and each computes a range of columns.
     const int64_t across = std::min(columns, std::max<int64_t>(1, 4 * num_threads() / down));
     const int64_t work = block_pixels * groups_.count * strips_.width * groups_.from * int64_t(taps_.size()) / across;
     parallel_for(down * across, 1 + worth_a_thread / work, [&](int64_t begin, int64_t end) {
@@ -83,7 +83,7 @@ class PatchSums {
     });
   }
 
-  // `depth` lines. Where columns lie apart, eight lines at a time share what is read.
+  // Packs `depth` lines. If the columns are strided, eight lines at a time share the cache lines that are read.
   static void pack_lines(const T* from, const Weights<T>& w, int64_t depth, const Strip& s, T* to) {
     constexpr int64_t together = 8;
     for (int64_t c = 0; c < depth; c += together) {
@@ -115,7 +115,7 @@ class PatchSums {
     }
   }
 
-  // The same, tap after tap, of the pixels that meet something.
+  // The same, tap after tap, for only those pixels that the tap does not place in the padding.
   void block_without_padding(int64_t first, int64_t n, int64_t columns_begin, int64_t columns_end) const {
     Pixel pixels[block_pixels];
     const T *met[block_pixels], *from[block_pixels];
@@ -149,7 +149,7 @@ class PatchSums {
   Room<T> packed_;
 };
 
-// The convolution of `from`, or (to_input) the gradient by its input of the cotangent `from`.
+// The convolution of `from`, or (to_input) the gradient by the input, whose cotangent is `from`.
 template <class T>
 void sum_patches(const Sliding& s, const T* from, const T* w, const SpaceStrides& strides, T* to, bool to_input) {
   const Groups groups(s.groups, to_input ? s.out_channels : s.in_channels, to_input ? s.in_channels : s.out_channels);
@@ -157,7 +157,7 @@ void sum_patches(const Sliding& s, const T* from, const T* w, const SpaceStrides
   const Room<T> none = zeros<T>(to_input ? s.out_channels : s.in_channels);
   Walk walk = walk_of(s, to_input);
   int64_t phases[3], size = s.batch * (to_input ? s.in_channels : s.out_channels);
-  bool every = true;  // pixel meets a tap
+  bool every = true;  // pixel is read by some tap
   std::vector<SpaceAxis> axes[3];
   for (int a = 0; a < 3; ++a) {
     size *= to_input ? s.in[a] : s.out[a];
@@ -180,9 +180,9 @@ void sum_patches(const Sliding& s, const T* from, const T* w, const SpaceStrides
 
 // --- The gradient by the weights -------------------------------------------------------------------------------------
 
-// Sums over pixels, in blocks of block_k that are added in order. A unit is so many rows of the result that share a
-// table of pointers: some taps over all channels, or one tap over some channels. Where there are few units, pieces of
-// the pixels are summed for themselves and added in the end: as many for a shape whatever the number of threads.
+// Sums over pixels, in blocks of block_k that are added in order. A unit is the rows of the result that share a table
+// of pointers: some taps over all channels, or one tap over some channels. If there are few units, pieces of the pixels
+// are summed separately and added at the end; their number depends on the shape, not on the number of threads.
 template <class T>
 class WeightSums {
  public:
@@ -246,7 +246,7 @@ class WeightSums {
           pack_row(g_ + pixels[i].to + group * groups_.to + s.start, s, to);
   }
 
-  // The part of a block of pixels in the units from `begin` to `end`.
+  // Adds a block of pixels to the units from `begin` to `end`.
   void block(int64_t at, int64_t begin, int64_t end, bool add, T* w, T* packed, const T** table) const {
     Pixel pixels[block_k];
     const int64_t all = std::min(block_k, walk_.pixels() - at * block_k);
@@ -259,7 +259,7 @@ class WeightSums {
       const int64_t tap = u / parts_ * taps_in_unit_, channel = u % parts_ * unit_rows;
       const int64_t taps = std::min(taps_in_unit_, int64_t(taps_.size()) - tap);
       const int64_t channels = std::min(unit_rows, groups_.from - channel), rows = taps * channels;
-      if (u == begin || channel == 0) {  // the first of a tap's
+      if (u == begin || channel == 0) {  // the first unit of a tap
         if (skips_padding_) n = all, walk_.fill(at * block_k, n, pixels);
         fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
         if (skips_padding_) pack_pixels(pixels, n = keep_met(pixels, n, table), packed);
@@ -277,7 +277,7 @@ class WeightSums {
     }
   }
 
-  // Leaves the pixels that meet something at a table's one tap; gives how many.
+  // Keeps only the pixels that are not padding at a table's one tap; returns how many.
   int64_t keep_met(Pixel* pixels, int64_t n, const T** table) const {
     int64_t kept = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -336,14 +336,14 @@ Order weight_order(const Tensor& t, Layout l) {
   if (l == Layout::nhwc) return in_order_of(t, {}, 0, n, {n, n + 1});
   return in_order_of(t, {}, 2, n, {1, 0});
 }
-// Whether elements lie densely in that order.
+// Whether the elements are dense in that order.
 bool is_dense(const Order& o) {
   for (size_t i = 0; i < o.shape.size(); ++i)
     if (o.shape[i] > 1 && o.strides[i] != o.dense[i]) return false;
   return true;
 }
 
-// A tensor's elements, densely in an order: its own memory, or a copy.
+// A tensor's elements, dense in an order: its own memory, or a copy.
 template <class T>
 class Dense {
  public:

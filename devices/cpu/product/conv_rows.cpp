@@ -1,18 +1,18 @@
-// Rill's own convolution where a group has few channels in the result: image filters, signals, the gradient by an
-// image. Vectors hold pixels of the last axis of space, or (the gradient by the weights) taps of it, which lie side by
-// side in a copy of the activation with its padding. Every sum is in the order of conv_own.cpp's. Start at sum_rows().
+// Rill's own convolution for groups with few channels in the result: image filters, signals, the gradient by an image.
+// Vectors hold pixels of the last spatial axis, or (the gradient by the weights) taps along it, which are contiguous in
+// a copy of the activation with its padding. Every sum is in the order of conv_own.cpp's. Start at sum_rows().
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/conv_walk.h"
 
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t slack = 64;  // elements: whole vectors are read at the end
-constexpr int64_t line = 16;   // elements that fill a line of the cache at least
-// A copy is at most so many times as large as the activation: padding may be larger than what it surrounds.
+constexpr int64_t slack = 64;  // elements at the end, as full vectors are read
+constexpr int64_t line = 16;   // elements that fill at least one cache line
+// A copy has at most this many times the elements of the activation: padding may be larger than what it surrounds.
 constexpr int64_t most_padding = 4, always_allowed = 4096;
 
-// A copy of [batch, space, channels] with the places from `lo` on, `size` of them, with zeros outside.
+// A copy of [batch, space, channels], of `size` positions from `lo` on, with zeros outside of the activation.
 template <class T>
 class Padded {
  public:
@@ -30,10 +30,10 @@ class Padded {
     return outside <= most_padding * inside + always_allowed;
   }
 
-  // Each channel by itself, or the channels last.
+  // Copies with one plane for each channel, or with the channels last.
   const T* copy(const T* from, bool planes) {
     int64_t plane = size_[0] * size_[1] * size_[2];
-    if (planes) plane = (plane + line - 1) / line * line | line;  // not all in the same places of the cache
+    if (planes) plane = (plane + line - 1) / line * line | line;  // so that planes do not map to the same cache sets
     const int64_t total = batch_ * channels_ * plane + slack;
     room_ = Room<T>(total);
     parallel_for(total, worth_a_thread, [&](int64_t begin, int64_t end) {
@@ -71,7 +71,7 @@ int64_t whole_vectors(int64_t columns) {
   return (columns + lanes - 1) / lanes * lanes;
 }
 
-// The weights of each group, densely in the order of the sum: [group][tap][channel][column].
+// The weights of each group, dense in the order of the sum: [group][tap][channel][column].
 template <class T>
 Room<T> weights_in_order(const Groups& g, const std::vector<Tap>& taps, const Weights<T>& w) {
   Room<T> room(g.count * int64_t(taps.size()) * g.from * g.to);
@@ -133,7 +133,7 @@ bool sum_rows(const Walk& walk, const Groups& groups, const T* from, const Weigh
   return true;
 }
 
-// Rows are the result's channels, columns the taps of the last axis and their channels.
+// Rows are the result's channels, columns the taps along the last axis and their channels.
 template <class T>
 bool sum_weight_rows(const Sliding& s, const T* x, const T* g, T* w) {
   const int64_t columns = s.window[2] * s.in_channels, rows = s.out_channels;

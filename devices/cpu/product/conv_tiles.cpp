@@ -1,5 +1,5 @@
-// The register tiles of rill's own convolution, for every instruction set by Highway: as those of gemm_tiles.cpp, but
-// that A's rows are found through pointers, so that no patch of the input is ever copied. Start at tile().
+// The register tiles of rill's own convolution, for every instruction set by Highway: like those of gemm_tiles.cpp, but
+// A's rows are addressed through pointers, so that no patch of the input is ever copied. Start at tile().
 #include "rill/devices/cpu/product/conv_tiles.h"
 
 #include <algorithm>
@@ -130,16 +130,16 @@ void rows(const ConvRowTile<T>& c) {
   }
 }
 
-// --- Each channel by itself ------------------------------------------------------------------------------------------
+// --- Depthwise -------------------------------------------------------------------------------------------------------
 
-// Some pixels of a row, some vectors of channels: where the first tap that lies inside is, and how many taps do.
+// Some pixels of a row, some vectors of channels: the first tap inside the image, and the number of taps inside.
 struct ChannelTile {
   const float *x, *w;
   float* y;
-  int64_t pixel, x_row, x_tap, w_row, channels;  // steps: from pixel to pixel, from tap to tap down and across
+  int64_t pixel, x_row, x_tap, w_row, channels;  // strides: from pixel to pixel, from tap to tap down and across
   int64_t down, across;
   size_t last;        // lanes of the last vector
-  const float* bias;  // of the channels, for the tiles of threes: null where there is another tail, or none
+  const float* bias;  // of the channels, for tiles of three taps: null if the tail is another, or empty
   bool relu;
 };
 
@@ -150,8 +150,8 @@ HWY_INLINE const float* hidden(const float* p) {
   return p;
 }
 
-// P pixels, V vectors, A taps across (0: as many as there are). Few taps and pixels are known when this is compiled, for
-// a loop that ends after three turns costs as much as they do.
+// P pixels, V vectors, A taps across (0: any number). Small numbers of taps and pixels are template arguments, because
+// a loop that ends after three iterations costs as much as they do.
 template <int P, int V, int A, bool Whole>
 HWY_NOINLINE void channel_tile(const ChannelTile& t) {
   const hn::ScalableTag<float> d;
@@ -165,7 +165,7 @@ HWY_NOINLINE void channel_tile(const ChannelTile& t) {
   const int64_t x_tap = t.x_tap, w_tap = t.channels;
   for (int64_t y = 0; y < t.down; ++y, weights += t.w_row) {
     const float *x[P], *w = weights;
-    // Compilers had better not know how far apart these are: they would keep all differences, in vector registers.
+    // Hides from the compiler that these differ by constants: it would keep all differences, in vector registers.
     RILL_UNROLL for (int p = 0; p < P; ++p) x[p] = hidden(row[p]);
     const auto tap = [&] HWY_ATTR {
       hn::Vec<decltype(d)> weight[V];
@@ -192,7 +192,7 @@ HWY_NOINLINE void channel_tile(const ChannelTile& t) {
   }
 }
 
-// Taps [first, end) of a window lie inside for the result's index i.
+// For index i of the result, taps [first, end) of a window are inside the image.
 struct TapRange {
   int64_t first = 0, end;
   TapRange(const ConvChannels& c, int axis, int64_t i) {
@@ -204,7 +204,7 @@ struct TapRange {
   }
 };
 
-// The result's columns whose windows lie inside.
+// The result's columns whose windows are inside the image.
 struct Inside {
   int64_t begin, end;
   explicit Inside(const ConvChannels& c) {
@@ -214,7 +214,7 @@ struct Inside {
   }
 };
 
-// What the tiles of a row of the result share; its channels begin at 0.
+// What the tiles of a row of the result share; its channels start at 0.
 ChannelTile tile_of_row(const ConvChannels& c, int64_t row) {
   const int64_t image = row / c.out[0], line = row - image * c.out[0];
   const TapRange down(c, 0, line);
@@ -228,12 +228,12 @@ ChannelTile tile_of_row(const ConvChannels& c, int64_t row) {
   return t;
 }
 
-// --- A window of three taps that moves by one pixel ---
+// --- Windows of three taps with stride 1 ---
 
 constexpr int most_threes = 8, vectors_of_threes = many_registers ? 2 : 1;
 
-// P neighbouring pixels, each number read once for the three that it counts for. What is left of the first and right of
-// the last may lie outside. Each sum is in the order of channel_tile's.
+// P neighbouring pixels; each input is read once for the three pixels that use it. The input left of the first and
+// right of the last may be padding. Each sum is in the order of channel_tile's.
 template <int P, int V>
 HWY_NOINLINE void tile_of_threes(const ChannelTile& t, bool left_inside, bool right_inside) {
   const hn::ScalableTag<float> d;
@@ -280,7 +280,7 @@ bool moves_by_one(const ConvChannels& c) {
   return c.window[1] == 3 && c.stride[1] == 1 && c.dilation[1] == 1 && c.lo[1] <= 1 && c.out[1] - c.lo[1] < c.in[1];
 }
 
-// As channels_of_row.
+// As channels_of_row().
 template <int V>
 void threes_of_row(const ConvChannels& c, ChannelTile t, int64_t channel, float* y) {
   using Run = void (*)(const ChannelTile&, bool, bool);
@@ -300,7 +300,7 @@ void threes_of_row(const ConvChannels& c, ChannelTile t, int64_t channel, float*
 
 // --- Any window ---
 
-// A row of the result without what follows, in `y`: the channels from `channel` on that fill V vectors.
+// A row of the result before the tail, in `y`: V vectors of channels from `channel` on.
 template <int V, bool Whole>
 void channels_of_row(const ConvChannels& c, const Inside& inside, ChannelTile t, int64_t channel, size_t last,
                      float* y) {
@@ -337,7 +337,7 @@ void channels_of_row(const ConvChannels& c, const Inside& inside, ChannelTile t,
   for (; i < c.out[1]; ++i) border(i);
 }
 
-// A step on a row of `pixels` whose numbers are in `y`, and relu behind it: its operand's are at t, `pixel` apart.
+// A step on a row of `pixels` that is in `y`, and then relu if asked: its operand is at t, with stride `pixel`.
 template <TailStep::Kind kind, bool relu>
 void take_step(float* y, int64_t pixels, int64_t channels, const float* t, int64_t pixel, bool one) {
   const hn::ScalableTag<float> d;
@@ -370,7 +370,7 @@ void take_relu(float* y, int64_t size) {
   }
 }
 
-// What follows, on a row whose sums are in `y`.
+// The tail, on a row whose sums are in `y`.
 void finish_row(const ConvChannels& c, int64_t row, float* y) {
   using Step = void (*)(float*, int64_t, int64_t, const float*, int64_t, bool);
   using Kind = TailStep::Kind;
@@ -387,14 +387,14 @@ void finish_row(const ConvChannels& c, int64_t row, float* y) {
     const bool relu = s + 1 < steps && c.tail.steps[s + 1].kind == Kind::relu;
     const float* const t = static_cast<const float*>(c.tail.operands[s]);
     const bool one = step.broadcast == TailStep::Broadcast::scalar,
-               whole = !one && step.broadcast != TailStep::Broadcast::row;
-    take[relu][int(step.kind)](y, c.out[1], c.channels, whole ? t + row * c.out[1] * c.channels : t,
-                               whole ? c.channels : 0, one);
+               has_every_element = !one && step.broadcast != TailStep::Broadcast::row;
+    take[relu][int(step.kind)](y, c.out[1], c.channels, has_every_element ? t + row * c.out[1] * c.channels : t,
+                               has_every_element ? c.channels : 0, one);
     if (relu) return;
   }
 }
 
-// The bias of a tail that has no more than that and relu, else null: the tiles of threes add it themselves.
+// The bias of a tail that is only a bias and perhaps relu, else null: the tiles of three taps add it themselves.
 const float* bias_of(const GemmTail& tail) {
   const auto& steps = tail.steps;
   const bool plain = steps.size() == 1 || (steps.size() == 2 && steps[1].kind == TailStep::Kind::relu);
@@ -408,7 +408,7 @@ void channels(const ConvChannels& c, int64_t begin, int64_t end) {
   constexpr int wide = vectors_of_threes;
   const bool by_one = moves_by_one(c);
   const float* const bias = by_one && c.channels % (wide * lanes) == 0 ? bias_of(c.tail) : nullptr;
-  Ref<Buffer> sums;  // where the result's memory holds an operand
+  Ref<Buffer> sums;  // allocated if the result's memory holds an operand
   for (const TailStep& step : c.tail.steps)
     if (step.broadcast == TailStep::Broadcast::in_place && !sums)
       sums = allocate(Device(), size_t(size) * sizeof(float));

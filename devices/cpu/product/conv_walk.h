@@ -1,4 +1,4 @@
-// What the sums of rill's own convolution share: which pixels and taps meet, columns and channels, blocks of a sum.
+// What the sums of rill's own convolution share: which pixels each tap reads, columns and channels, blocks of a sum.
 // Used by conv_own.cpp and conv_rows.cpp alone. Start at Walk.
 #pragma once
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace rill::cpu {
 
 // --- Geometry --------------------------------------------------------------------------------------------------------
 
-// An axis of space: the pixels start, start + step, ... of one activation meet the pixels
-// mul * (0, 1, ...) + tap.offset of another that has `size` of them.
+// A spatial axis: the pixels start, start + step, ... of one activation are combined with the pixels
+// mul * (0, 1, ...) + tap.offset of the other one, which has `size` of them.
 struct AxisTap {
   int64_t index, offset;  // in the kernel; in the other activation
 };
@@ -24,14 +24,14 @@ struct SpaceAxis {
   int64_t count, start, step, mul, size;
   std::vector<AxisTap> taps;
 
-  // How many pixels meet another, of all taps together.
+  // The number of pairs of pixels, of all taps together.
   int64_t pairs() const {
     int64_t n = 0;
     for (const AxisTap& t : taps)
       for (int64_t i = 0; i < count; ++i) n += mul * i + t.offset >= 0 && mul * i + t.offset < size;
     return n;
   }
-  // Taps that meet nothing but padding are left out.
+  // Taps that only read padding are left out.
   void add(int64_t index, int64_t offset) {
     const int64_t first = offset >= 0 ? 0 : (-offset + mul - 1) / mul;
     if (first < count && mul * first + offset < size) taps.push_back({index, offset});
@@ -39,19 +39,19 @@ struct SpaceAxis {
 };
 
 struct Pixel {
-  int64_t at[3], from, to;  // the place in the other activation without a tap's offset, and elements from the first
+  int64_t at[3], from, to;  // the position in the other activation without a tap's offset, and an element range
 };
 struct Tap {
   int64_t offset[3], from, weight;
 };
 
-// The pixels of one activation, in order, and what they meet in the other. Both lie densely in NHWC.
+// The pixels of one activation, in order, and those of the other that they are combined with. Both are dense NHWC.
 struct Walk {
   SpaceAxis axes[3];
   int64_t batch, to_image, from_image, to_step[3], from_step[3];
 
   int64_t pixels() const { return batch * axes[0].count * axes[1].count * axes[2].count; }
-  // Whether taps meet padding so often that it is worth leaving out, pixel by pixel.
+  // Whether taps read padding so often that it is worth skipping it, pixel by pixel.
   bool is_mostly_padding() const {
     double met = 1;
     for (const SpaceAxis& a : axes) met *= double(a.pairs()) / double(a.count * int64_t(a.taps.size()));
@@ -59,7 +59,7 @@ struct Walk {
   }
 
   void fill(int64_t first, int64_t n, Pixel* to) const {
-    int64_t i[4];  // image, place
+    int64_t i[4];  // image, position
     for (int a = 2; a >= 0; first /= axes[a].count, --a) i[a + 1] = first % axes[a].count;
     for (i[0] = first; n > 0; --n, ++to) {
       to->from = i[0] * from_image, to->to = i[0] * to_image;
@@ -84,8 +84,8 @@ struct Walk {
     return out;
   }
 
-  // What n pixels meet at a tap, as a pointer each, `stride` apart. The pixels are given by their first, and by how
-  // many of them lie on one line of the last axis.
+  // For n pixels, a pointer to what each reads at a tap, `stride` apart. The pixels are given by the first one, and by
+  // the number of them that are on one line of the last axis.
   template <class T>
   void meet(const Pixel* pixels, int64_t n, const Tap& t, const T* from, const T* zeros, const T** out,
             int64_t stride) const {
@@ -95,8 +95,8 @@ struct Walk {
       const int64_t end = std::min(n, i + line.count - p.at[2] / line.mul), at = p.at[2] + t.offset[2];
       bool inside = true;
       for (int a = 0; a < 2; ++a) inside &= uint64_t(p.at[a] + t.offset[a]) < uint64_t(axes[a].size);
-      const auto until = [&](int64_t place) {  // the first pixel of the line that meets a later place
-        return std::min(end, place <= at ? i : i + (place - at + line.mul - 1) / line.mul);
+      const auto until = [&](int64_t position) {  // the first pixel of the line that reads a later position
+        return std::min(end, position <= at ? i : i + (position - at + line.mul - 1) / line.mul);
       };
       const int64_t first = inside ? until(0) : end, last = inside ? until(line.size) : end;
       const T* x = from + p.from + t.from + (first - i) * line.mul * from_step[2];
@@ -140,13 +140,13 @@ inline SpaceAxis input_axis(const Sliding& s, int a, int64_t phase) {
 // --- Columns ---------------------------------------------------------------------------------------------------------
 
 struct Strip {
-  int64_t start, columns, width;  // width: columns and what fills their last vector
+  int64_t start, columns, width;  // `width` is `columns` rounded up to full vectors
 };
 struct Strips {
   std::vector<Strip> each;
   int64_t width = 0;
 };
-// As even as vectors allow.
+// Strips of widths as equal as vectors allow.
 template <class T>
 Strips strips_of(int64_t columns) {
   const ConvTiles<T>& tiles = conv_tiles<T>();
@@ -160,16 +160,16 @@ Strips strips_of(int64_t columns) {
   return out;
 }
 
-// Channels in groups. Where each group has one channel on either side, all of them are columns side by side instead.
+// Channels in groups. If each group has one channel on either side, all groups are the columns of one product instead.
 struct Groups {
-  int64_t count, from, to;  // groups, a group's channels of the activation that is read and of the result's columns
+  int64_t count, from, to;  // groups; a group's channels of the activation that is read, and its columns of the result
   bool side_by_side;
 
   Groups(int64_t n, int64_t from_channels, int64_t to_channels)
       : count(n), from(from_channels / n), to(to_channels / n), side_by_side(n > 1 && from == 1 && to == 1) {
     if (side_by_side) count = 1, to = n;
   }
-  // Where a strip reads.
+  // The offset from which a strip reads.
   int64_t offset(int64_t group, const Strip& s) const { return side_by_side ? s.start : group * from; }
 };
 template <class T>
@@ -190,10 +190,10 @@ Room<T> zeros(int64_t n) {
   return room;
 }
 
-// What is summed before it is added to the result: some taps over all channels, or one over some channels.
+// What is summed before it is added to the result: some taps over all channels, or one tap over some channels.
 struct Block {
   int64_t tap, taps, channel, depth;
-  int64_t before;  // k in the blocks before
+  int64_t before;  // the number of k in earlier blocks
   int64_t k() const { return taps * depth; }
 };
 inline std::vector<Block> blocks_of(int64_t taps, int64_t channels) {
@@ -211,7 +211,7 @@ template <class T>
 struct Weights {
   const T* data;
   SpaceStrides strides;
-  int64_t group = 0, from = 0, to = 0;  // strides by group, channel that is read, column
+  int64_t group = 0, from = 0, to = 0;  // strides: of groups, of the channel that is read, of columns
 
   Weights(const T* w, const SpaceStrides& s, const Groups& g, bool to_input) : data(w), strides(s) {
     group = (to_input ? g.from : g.to) * s.outer;
@@ -220,15 +220,15 @@ struct Weights {
   }
 };
 
-// A product with padding is left out, as one with a zero would be, but that infinity times 0 is NaN: where an operand
-// is not finite, padding is looked for and left out in fact, which takes longer.
+// Multiplying by padding equals leaving it out, except that infinity times 0 is NaN: if an operand is not finite,
+// padding is really skipped, which takes longer.
 template <class T>
 bool all_finite(const T* x, int64_t n) {
-  constexpr int64_t some = 16;  // of a size that compilers vectorise
-  T sums[some] = {}, rest = 0;
+  constexpr int64_t chunk = 16;  // a length that compilers vectorise
+  T sums[chunk] = {}, rest = 0;
   int64_t i = 0;
-  for (; i + some <= n; i += some)
-    for (int64_t j = 0; j < some; ++j) sums[j] += x[i + j] * T(0);
+  for (; i + chunk <= n; i += chunk)
+    for (int64_t j = 0; j < chunk; ++j) sums[j] += x[i + j] * T(0);
   for (; i < n; ++i) rest += x[i] * T(0);
   for (T sum : sums) rest += sum;
   return rest == 0;
@@ -236,8 +236,8 @@ bool all_finite(const T* x, int64_t n) {
 
 // --- Few columns: conv_rows.cpp --------------------------------------------------------------------------------------
 
-// Where a group has so few channels in the result that they would leave most of a vector empty, pixels or taps of the
-// last axis fill it. Each gives false, having done nothing, where that does not fit.
+// If a group's result has so few channels that they would leave most of a vector empty, pixels or taps of the last axis
+// fill it. Each function returns false, having done nothing, if that does not apply.
 inline constexpr int64_t few_columns = most_row_tile;
 template <class T>
 bool sum_rows(const Walk& walk, const Groups& groups, const T* from, const Weights<T>& weights, T* to);

@@ -19,8 +19,8 @@
 namespace rill::cpu {
 namespace {
 
-// What gemm_small() serves: up to so many multiplications, and few rows, which read each number of b once. (Which
-// kernel it is changes no bits.)
+// Which products gemm_small() computes: those of few multiplications or few rows, which read each element of b once.
+// (The choice of the kernel changes no bits.)
 constexpr int64_t small_gemm_flops = 72 * 72 * 72;
 bool is_small(const Gemm& g) {
   const bool dense = g.b_n == 1 || g.n == 1;
@@ -30,9 +30,9 @@ bool is_small(const Gemm& g) {
 // A product with one column is one with one row of the transposed matrices; the layout of C is the same.
 bool is_column(const Gemm& g) { return g.n == 1 && g.m > 1; }
 Gemm transposed(const Gemm& g) { return {g.n, g.m, g.k, g.b_n, g.b_k, g.a_k, g.a_m}; }
-// A vector times a matrix whose columns are dense, or a vector.
+// A vector times a matrix whose columns are dense, or a product of two vectors.
 bool is_dots(const Gemm& g) { return g.m == 1 && g.k > 0 && (g.n == 1 || (g.b_k == 1 && g.b_n != 1)); }
-// Whether the product is one for gemm_dots or gemm_small, and done.
+// Runs gemm_dots or gemm_small if the product suits one of them; false otherwise.
 template <class T>
 bool run_small(const Gemm& g, const T* a, const T* b, T* c) {
   if (is_dots(g)) gemm_dots(g, a, b, c);
@@ -41,8 +41,8 @@ bool run_small(const Gemm& g, const T* a, const T* b, T* c) {
   return true;
 }
 
-// A vector times lines of complex numbers that lie dense, `step` apart: each sum of products is two real ones, of a
-// line's parts in turn.
+// A vector times dense columns of complex numbers, `step` apart: each complex sum is two real ones, of a column's real
+// and imaginary parts.
 template <class T>
 void complex_dots(const std::complex<T>* lines, int64_t count, int64_t step, const std::complex<T>* x, int64_t x_step,
                   int64_t k, std::complex<T>* c) {
@@ -58,7 +58,7 @@ void complex_dots(const std::complex<T>* lines, int64_t count, int64_t step, con
   for (int64_t i = 0; i < count; ++i) c[i] = {real[size_t(i)], imag[size_t(i)]};
 }
 
-// A long line times a vector, in pieces that stay in the first cache.
+// A long row times a vector, in pieces that stay in the L1 cache.
 template <class T>
 std::complex<T> complex_dot(const std::complex<T>* line, const std::complex<T>* x, int64_t x_step, int64_t k) {
   constexpr int64_t piece = 1024;
@@ -68,7 +68,7 @@ std::complex<T> complex_dot(const std::complex<T>* line, const std::complex<T>* 
       complex_dots(line + i * piece, 1, 0, x + i * piece * x_step, x_step, std::min(piece, k - i * piece),
                    &sums[size_t(i)]);
   });
-  for (size_t half = sums.size(); half > 1;) {  // in pairs, so that rounding errors stay small
+  for (size_t half = sums.size(); half > 1;) {  // pairwise, so that rounding errors stay small
     half = (half + 1) / 2;
     for (size_t i = half; i < sums.size(); ++i) sums[i - half] += sums[i];
     sums.resize(half);
@@ -76,11 +76,11 @@ std::complex<T> complex_dot(const std::complex<T>* line, const std::complex<T>* 
   return sums[0];
 }
 
-// Complex numbers by two real products, in which a column of B is two, its real and its imaginary parts: where A is
-// x + iy, x B and y B, of which the second is turned by i and added.
+// Complex numbers by two real products, in which a column of B is two, its real and its imaginary parts: for A =
+// x + iy, x B and y B, of which the second is multiplied by i and added.
 template <class T>
 void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>* b, std::complex<T>* c) {
-  // What lies otherwise is copied, so that the order of a sum depends on sizes alone.
+  // Other layouts are copied, so that the order of a sum depends on the sizes alone.
   std::vector<std::complex<T>> room;
   const auto dense = [&](const std::complex<T>* x, int64_t rows, int64_t columns, int64_t row_step, int64_t step) {
     room.resize(size_t(rows * columns));
@@ -103,18 +103,18 @@ void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>
     if (!run_small(real, part, columns, to)) gemm_blocked(GemmProduct<T>{real, part, columns, to});
   };
   const Ref<Buffer> space = allocate(Device(), size_t(2 * g.m * g.n) * sizeof(T));
-  T *out = reinterpret_cast<T*>(c), *turned = static_cast<T*>(space->data);
+  T *out = reinterpret_cast<T*>(c), *rotated = static_cast<T*>(space->data);
   product(x, out);
-  product(x + 1, turned);
+  product(x + 1, rotated);
   parallel_for(g.m * g.n, worth_a_thread, [&](int64_t begin, int64_t end) {
-    for (int64_t i = 2 * begin; i < 2 * end; i += 2) out[i] -= turned[i + 1], out[i + 1] += turned[i];
+    for (int64_t i = 2 * begin; i < 2 * end; i += 2) out[i] -= rotated[i + 1], out[i + 1] += rotated[i];
   });
 }
 
-// A batch whose matrices are all small, or a type that only the own kernels know.
+// A batch whose matrices are all small, or of a type that only rill's own kernels support.
 template <class T, class F>
 void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c, bool parallel, F&& product) {
-  // Few matrices, as in each step of a loop, must be worth more: nothing follows for which the thread that came would stay.
+  // Few matrices, as in each step of a loop, must be larger to be worth a thread: it has nothing else to do afterwards.
   const int64_t worth = batch < 4 * num_threads() ? 2 * worth_a_thread : worth_a_thread;
   const int64_t grain = parallel ? 1 + worth / (1 + g.m * g.n * g.k) : batch;
   parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
@@ -124,9 +124,9 @@ void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* 
   });
 }
 
-// Whether the threads share the matrices of a batch, one each, or all of them each matrix: either way an element's sum is
-// the same. Where the matrices are as many for each thread, nobody waits, and each is read by one alone; but a few tiny
-// ones take less time than another thread needs to come.
+// Whether each thread computes some of the matrices of a batch, or all threads compute each matrix: an element's sum is
+// the same in both. If the number of matrices divides evenly, no thread waits, and each matrix is read by one thread;
+// but a few tiny ones take less time than waking another thread.
 bool shares_batch(int64_t batch, const Gemm& g) {
   constexpr int64_t worth_threads = 1 << 18, waits_little = 1 << 23;
   const int64_t threads = num_threads(), multiplications = g.m * g.n * g.k;
@@ -144,14 +144,14 @@ void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c)
   }
 }
 
-// How b lies: its sizes and strides, how many matrices there are and how far apart.
+// The layout of b: its sizes and strides, the number of matrices and their distance.
 struct PackedLayout {
   int64_t k, n, b_k, b_n, batch, stride;
   friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
 };
 using PackedMatrices = std::shared_ptr<const PackedOperand<PackedLayout>>;
 
-// The op's second operand as gemm_blocked reads it, where it never changes and is read in place; else null.
+// The op's second operand packed for gemm_blocked, if it never changes and is read in place; else null.
 PackedMatrices packed_matrices(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& b) {
   int64_t stride;
   if (!args.packed || b.copy.defined() || !b.batch_stride(stride)) return nullptr;
@@ -166,8 +166,8 @@ PackedMatrices packed_matrices(const KernelArgs& args, int64_t batch, const Gemm
 }
 
 void product_f32(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, float* c,
-                 bool turned) {
-  const PackedMatrices packed = turned || is_small(g) || is_dots(g) ? nullptr : packed_matrices(args, batch, g, b);
+                 bool exchanged) {
+  const PackedMatrices packed = exchanged || is_small(g) || is_dots(g) ? nullptr : packed_matrices(args, batch, g, b);
   if (!packed) return own_float(batch, g, a, b, c);
   const float* of_b = static_cast<const float*>(packed->buffer->data);
   const int64_t size = packed->layout.stride == 0 ? 0 : packed_gemm_size(g);
@@ -177,7 +177,7 @@ void product_f32(const KernelArgs& args, int64_t batch, const Gemm& g, const Sid
   });
 }
 
-// Whole numbers and bools, for which the order of a sum is free, and complex numbers.
+// Integers and bools, for which the order of a sum does not matter, and complex numbers.
 void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c) {
   const auto each = [&]<class T>(T, auto product) {
     each_matrix(batch, g, a, b, static_cast<T*>(c), batch >= 4 * num_threads(), product);
@@ -193,7 +193,7 @@ void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, 
   else each(uint64_t(), integers);
 }
 
-// 2-D f32 without batch axes, small: the eager call whose cost is all overhead.
+// A small 2-D f32 product without batch axes: the eager call whose cost is all overhead.
 bool small_plain(const KernelArgs& args, const ContractionParams& p) {
   const TensorRep &a = *args.in[0]->rep(), &b = *args.in[1]->rep();
   if (a.spec.dtype != DType::f32 || a.spec.shape.size() != 2 || b.spec.shape.size() != 2) return false;
@@ -224,8 +224,8 @@ void dot_general(const KernelArgs& args) {
   Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, dense_lines);
   Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, dense_lines);
   Gemm g{a.free.size, b.free.size, a.contract.size, a.free.stride, a.contract.stride, b.contract.stride, b.free.stride};
-  const bool turned = (is_floating(dtype) || is_integer(dtype)) && is_column(g);
-  if (turned) {
+  const bool exchanged = (is_floating(dtype) || is_integer(dtype)) && is_column(g);
+  if (exchanged) {
     std::swap(a, b);
     g = transposed(g);
   }
@@ -236,12 +236,12 @@ void dot_general(const KernelArgs& args) {
   }
   const int64_t batch = out.size() / (g.m * g.n);
 
-  // Which kernel.
+  // Chooses the kernel.
   if (half) {
-    // oneDNN adds up the rows of a product as its sizes suit it.
-    if (deterministic() || !product_of_halves(args, batch, g, a, b, c, turned)) through_f32(args, dot_general);
+    // oneDNN chooses the order of a sum by the sizes of the product.
+    if (deterministic() || !product_of_halves(args, batch, g, a, b, c, exchanged)) through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
-    product_f32(args, batch, g, a, b, static_cast<float*>(c), turned);
+    product_f32(args, batch, g, a, b, static_cast<float*>(c), exchanged);
   } else if (dtype == DType::f64) {
     own_float(batch, g, a, b, static_cast<double*>(c));
   } else {

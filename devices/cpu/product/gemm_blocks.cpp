@@ -1,9 +1,9 @@
 // Products of floats too large for gemm_tiles.cpp: C is divided among the threads, and A and B into blocks that stay in
-// the caches while they are read again. Start at product(); tile() is the loop in which the time goes.
+// the caches while they are reused. Start at product(); tile() is the loop that takes most of the time.
 //
 // An element's sum depends on its row of A, its column of B and k alone: each block of gemm_block_k is added up in
-// order of k by one register, and the blocks in order. So the number of threads, the other rows, how the operands lie,
-// what is packed and what follows as a tail change no bit, and whatever is faster may be chosen.
+// order of k by one register, and the blocks in order. So the number of threads, the other rows, the layout of the
+// operands, packing and the tail change no bits, and whatever is faster may be chosen.
 #include <algorithm>
 #include <utility>
 
@@ -37,7 +37,7 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // --- A tile ----------------------------------------------------------------------------------------------------------
 
-// Asks for the cache lines of a tile, which are written or read when its sums are there.
+// Prefetches the cache lines of a tile, which are written or read when its sums are done.
 template <class T>
 HWY_INLINE void fetch(const T* p, int64_t row, int64_t rows, int64_t columns) {
   constexpr int64_t line = 64 / int64_t(sizeof(T));
@@ -47,14 +47,14 @@ HWY_INLINE void fetch(const T* p, int64_t row, int64_t rows, int64_t columns) {
   }
 }
 
-// C[R, V vectors] (+)= A[R, k] B[k, V vectors]. A's and C's rows are dense, and so are B's, of which `last` lanes of
-// the last vector count: the others are read.
+// C[R, V vectors] (+)= A[R, k] B[k, V vectors]. The rows of A, B and C are dense. Only `last` lanes of the last vector
+// are written, but B is read in full vectors.
 template <int R, int V, class T>
 HWY_NOINLINE void tile(const T* HWY_RESTRICT a, int64_t a_m, const T* HWY_RESTRICT b, int64_t b_k, T* HWY_RESTRICT c,
                        int64_t c_m, int64_t k, size_t last, bool add) {
   const hn::ScalableTag<T> d;
   constexpr int64_t lanes = vector_lanes<T>;
-  constexpr int steps = 2, bases = (R + 2) / 3;  // three rows a pointer, which one index register then reaches
+  constexpr int steps = 2, bases = (R + 2) / 3;  // three rows for each pointer, as one index register can address
   hn::Vec<decltype(d)> sum[R][V];
   RILL_UNROLL for (int r = 0; r < R; ++r) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d); }
   fetch(c, c_m, R, V * lanes);
@@ -89,7 +89,7 @@ HWY_NOINLINE void tile(const T* HWY_RESTRICT a, int64_t a_m, const T* HWY_RESTRI
   }
 }
 
-// All tiles: of up to tile_rows rows, and of twice as many where the vectors are half as many or fewer.
+// All tiles: of up to tile_rows rows, and of twice as many if there are at most half as many vectors.
 template <class T>
 struct Tiles {
   using Tile = void (*)(const T*, int64_t, const T*, int64_t, T*, int64_t, int64_t, size_t, bool);
@@ -110,8 +110,7 @@ constexpr Tiles<T> tiles;
 
 // --- The tail --------------------------------------------------------------------------------------------------------
 
-// V vectors of a row of C from element `at` on, of which `last` lanes of the last count: the sums `from`, then each
-// step.
+// V vectors of a row of C from element `at` on, of which the last has `last` lanes: the sums `from`, then each step.
 template <int V, class T>
 HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_t at, int64_t column, size_t last) {
   const hn::ScalableTag<T> d;
@@ -152,7 +151,7 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
         RILL_UNROLL for (int v = 0; v < V; ++v) x[v] = hn::Mul(x[v], t[v]);
         break;
       }
-      case TailStep::Kind::relu: break;  // above
+      case TailStep::Kind::relu: break;  // computed above
     }
   }
   RILL_UNROLL for (int v = 0; v < V; ++v) {
@@ -161,7 +160,7 @@ HWY_INLINE void finish_vectors(const GemmTail& tail, const T* from, T* c, int64_
   }
 }
 
-// The usual tail of a layer, a bias and perhaps relu, on rows of whole strips: `bias` is read once.
+// The usual tail of a layer, a bias and perhaps relu, on rows of full strips: `bias` is read once.
 template <bool relu, class T>
 void add_bias(const T* bias, const T* from, int64_t from_m, T* to, int64_t to_m, int64_t rows) {
   const hn::ScalableTag<T> d;
@@ -179,7 +178,7 @@ inline bool is_bias(const TailStep& s) {
   return s.kind == TailStep::Kind::add && s.broadcast == TailStep::Broadcast::row;
 }
 
-// A tile of C that begins in row i, column j; `c` is all of C, whose rows have n elements.
+// A tile of C that starts in row i, column j; `c` is all of C, whose rows have n elements.
 template <class T>
 void finish(const GemmTail& tail, const T* from, int64_t from_m, T* c, int64_t n, int64_t i, int64_t j, int64_t rows,
             int64_t columns) {
@@ -202,7 +201,7 @@ void finish(const GemmTail& tail, const T* from, int64_t from_m, T* c, int64_t n
 
 // --- Packing ---------------------------------------------------------------------------------------------------------
 
-// A strip of B that is packed is as wide as the vectors that its columns take.
+// The width of a packed strip of B: its columns rounded up to full vectors.
 template <class T>
 int64_t packed_width(int64_t columns) {
   return ceil_div(std::min(columns, strip_width<T>), vector_lanes<T>) * vector_lanes<T>;
@@ -213,7 +212,7 @@ template <class T>
 void pack_strips(int64_t k, int64_t columns, const T* b, int64_t b_k, int64_t b_n, T* to) {
   constexpr int64_t width = strip_width<T>, lanes = vector_lanes<T>;
   int64_t j = 0;
-  if (b_n == 1) {  // several at once: what lies together in memory is read together
+  if (b_n == 1) {  // several strips at once: contiguous memory is read together
     constexpr int64_t together = 8 / tile_vectors;
     const hn::ScalableTag<T> d;
     for (; j + together * width <= columns; j += together * width, to += together * k * width) {
@@ -234,33 +233,33 @@ void pack_strips(int64_t k, int64_t columns, const T* b, int64_t b_k, int64_t b_
 
 // --- Blocks ----------------------------------------------------------------------------------------------------------
 
-// Some rows of a block of A, from the caches or as they lie, and strips of B.
+// Some rows of a block of A, from the caches or in place, and strips of B.
 template <class T>
 struct Operands {
   const T* a;
   int64_t a_m;
   const T* b;
-  int64_t b_k, b_strip;  // from one row of B to the next; from a strip to the next
-  bool packed;           // the last strip is as wide as its vectors
+  int64_t b_k, b_strip;  // strides: between rows of B; between strips
+  bool packed;           // the last strip is rounded up to full vectors
   int64_t k;
-  bool first, last;  // of the blocks of k
+  bool first, last;  // whether this is the first or last block of k
 };
 
-// What a thread computes: rows [i, i + m) and columns [j, j + n) of C.
+// A thread's part: rows [i, i + m) and columns [j, j + n) of C.
 template <class T>
 struct Task {
   const GemmProduct<T>& p;
   int64_t i, j, m, n;
-  T* sums;         // where sums go: C, or memory of ours where the tail reads what C holds
-  int64_t sums_m;  // 0: to one tile after another
+  T* sums;         // where sums are stored: in C, or in scratch memory if the tail reads C
+  int64_t sums_m;  // the stride of their rows; 0: each tile reuses the same memory
 };
 
-// Narrow tiles are done soon, and to ask for their lines takes as long as it saves.
+// Narrow tiles take so little time that prefetching their lines costs as much as it saves.
 template <class T>
 constexpr bool fetches_tail = strip_width<T> * sizeof(T) > 128;
 
-// Prefetches what the tail of a tile at row i, column j of C writes, which has mostly left the caches long ago. (Where
-// the tail reads C, that is the same memory.)
+// Prefetches what the tail of a tile at row i, column j of C writes, which has mostly left the caches long ago. (If the
+// tail reads C, that is the same memory.)
 template <class T>
 void fetch_tail(const Task<T>& t, int64_t i, int64_t j, int64_t rows, int64_t columns) {
   if (t.sums_m == 0) fetch(t.p.c + i * t.p.g.n + j, t.p.g.n, rows, columns);
@@ -286,7 +285,7 @@ void block(const Task<T>& t, const Operands<T>& x, int64_t i, int64_t rows, int6
     if (vectors <= tile_vectors / 2)
       for (; r + 2 * tile_rows <= rows; r += 2 * tile_rows) run(tiles<T>.tall[vectors - 1], r, 2 * tile_rows);
     const int64_t begin = r, rest = rows - r, groups = ceil_div(rest, tile_rows);
-    for (int64_t g = 1; g <= groups; ++g) {  // all about as high
+    for (int64_t g = 1; g <= groups; ++g) {  // groups of about the same height
       const int64_t end = begin + rest * g / groups;
       run(tiles<T>.of[vectors - 1][end - r - 1], r, end - r);
       r = end;
@@ -294,11 +293,11 @@ void block(const Task<T>& t, const Operands<T>& x, int64_t i, int64_t rows, int6
   }
 }
 
-// Rows of A that are packed lie so far apart, not a power of two.
+// The distance of packed rows of A, which is not a power of two.
 constexpr int64_t packed_a_step = block_k + 16;
-// Rows of A, and columns of B, that are packed at a time.
+// How many rows of A, and columns of B, are packed at a time.
 constexpr int64_t most_rows = 24 * tile_rows, most_columns = 1024;
-// Up to so many rows of C read B where it lies: each number is then read about as often as if it were packed first.
+// For up to this many rows of C, B is read in place: each element is then read about as often as if it were packed.
 constexpr int64_t rows_worth_packing = 4 * tile_rows;
 
 template <class T>
@@ -333,7 +332,7 @@ void panel(const Task<T>& t, int64_t j, int64_t columns, Space<T> space) {
   for (int64_t k0 = 0; k0 < g.k; k0 += block_k) {
     const int64_t k = std::min(block_k, g.k - k0);
     Operands<T> x{nullptr, 0, nullptr, width, k * width, true, k, k0 == 0, k0 + k == g.k};
-    int64_t plain = 0;  // columns that are read where they lie
+    int64_t plain = 0;  // columns that are read in place
     if (t.p.packed_b) {
       x.b = t.p.packed_b + k0 * all_columns + (t.j + j) * k;
     } else {
@@ -350,7 +349,7 @@ void panel(const Task<T>& t, int64_t j, int64_t columns, Space<T> space) {
 
 // --- Threads ---------------------------------------------------------------------------------------------------------
 
-// C in `down` times `across` parts for up to so many threads, each reading and copying as little as may be.
+// Divides C into `down` times `across` parts for at most this many threads, so that each reads and copies little.
 template <class T>
 struct Grid {
   int64_t down = 1, across = 1, rows = 0, columns = 0;
@@ -395,7 +394,7 @@ void run_task(const GemmProduct<T>& p, const Grid<T>& grid, int64_t index) {
 
 template <class T>
 void product(const GemmProduct<T>& p) {
-  constexpr int64_t waits_less = 1 << 27;  // takes a millisecond or two alone; a thread whose core is taken, as long
+  constexpr int64_t waits_less = 1 << 27;  // a millisecond or two: as long as a busy core may delay a thread
   const int64_t work = p.g.m * p.g.n * p.g.k;
   const Grid<T> grid(p.g, crowded(work, waits_less) ? 1 : detail::pieces_for(work, worth_a_thread));
   const int64_t tasks = grid.down * grid.across;

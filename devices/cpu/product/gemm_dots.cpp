@@ -1,10 +1,10 @@
-// A vector times a matrix whose columns lie dense, and the product of two vectors: what gemm_tiles.cpp's tiles, which
-// read B along its rows, cannot serve. Start at product().
+// A vector times a matrix whose columns are dense, and the product of two vectors: gemm_tiles.cpp does not suit them,
+// as its tiles read B along its rows. Start at product().
 //
-// With several columns each sum is added up as in the tiles, so that its bits do not depend on how B lies. With
-// one column, however it lies, the sum is made of 128 bytes of running sums, in blocks of k that are added in order: on
-// every processor alike, whatever the number of threads; and with set_deterministic(true) as with several columns, for
-// then a row must not show whether it stands alone.
+// With several columns each sum is added up as in the tiles, so that its bits do not depend on the layout of B. With
+// one column, in any layout, the dot product has 128 bytes of partial sums, in blocks of k that are added in order: the
+// same on every processor, for any number of threads. With set_deterministic(true) it is added up as with several
+// columns, because then a row's bits may not depend on the other rows.
 #include <algorithm>
 #include <vector>
 
@@ -26,14 +26,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 
-// As a vector's lanes do it.
+// As a lane of a vector does it.
 template <class T>
 HWY_INLINE T multiply_add(T a, T b, T sum) {
   const hn::CappedTag<T, 1> d;
   return hn::GetLane(hn::MulAdd(hn::Set(d, a), hn::Set(d, b), hn::Set(d, sum)));
 }
 
-// --- One column: a dot product in running sums -----------------------------------------------------------------------
+// --- One column: a dot product in partial sums -----------------------------------------------------------------------
 
 constexpr int64_t sums_bytes = 128, block_k = dot_block_k;
 
@@ -75,8 +75,8 @@ T dot(const T* a, const T* b, int64_t k) {
   return sum;
 }
 
-// The sums of so many blocks of gemm_block_k that lie one behind the other, each in order of k: side by side, because
-// each waits for its last addition.
+// The sums of consecutive blocks of gemm_block_k, each in order of k: interleaved, because each addition waits for the
+// one before it in the same sum.
 template <int blocks, class T>
 void blocks_in_order(const T* a, const T* b, T* sums) {
   T sum[blocks] = {};
@@ -87,30 +87,30 @@ void blocks_in_order(const T* a, const T* b, T* sums) {
   std::copy_n(sum, blocks, sums);
 }
 
-// The dot product as every other product is added up: in order of k, by blocks of gemm_block_k.
+// The dot product summed as in every other product: in order of k, by blocks of gemm_block_k.
 template <class T>
 T dot_in_order(const T* a, const T* b, int64_t k) {
   constexpr int64_t block = gemm_block_k, together = 8;
-  const int64_t whole = k / block;
+  const int64_t full_blocks = k / block;
   std::vector<T> sums(size_t((k + block - 1) / block));
-  parallel_for(whole / together, 1 + worth_a_thread / (block * together), [&](int64_t begin, int64_t end) {
+  parallel_for(full_blocks / together, 1 + worth_a_thread / (block * together), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin * together; g < end * together; g += together)
       blocks_in_order<together>(a + g * block, b + g * block, &sums[size_t(g)]);
   });
-  int64_t s = whole / together * together;
-  if (whole & 4) blocks_in_order<4>(a + s * block, b + s * block, &sums[size_t(s)]), s += 4;
-  if (whole & 2) blocks_in_order<2>(a + s * block, b + s * block, &sums[size_t(s)]), s += 2;
-  if (whole & 1) blocks_in_order<1>(a + s * block, b + s * block, &sums[size_t(s)]);
-  for (int64_t i = whole * block; i < k; ++i) sums.back() = multiply_add(a[i], b[i], sums.back());
+  int64_t s = full_blocks / together * together;
+  if (full_blocks & 4) blocks_in_order<4>(a + s * block, b + s * block, &sums[size_t(s)]), s += 4;
+  if (full_blocks & 2) blocks_in_order<2>(a + s * block, b + s * block, &sums[size_t(s)]), s += 2;
+  if (full_blocks & 1) blocks_in_order<1>(a + s * block, b + s * block, &sums[size_t(s)]);
+  for (int64_t i = full_blocks * block; i < k; ++i) sums.back() = multiply_add(a[i], b[i], sums.back());
   T sum = sums[0];
   for (size_t i = 1; i < sums.size(); ++i) sum += sums[i];
   return sum;
 }
 
-// --- Several columns: a sum a lane -----------------------------------------------------------------------------------
+// --- Several columns: one sum in each lane ---------------------------------------------------------------------------
 
 #if HWY_TARGET != HWY_SCALAR
-// c[j] = sum_i a[i] b[j * step + i] for G groups of columns, as many to a group as fit into 16 bytes.
+// c[j] = sum_i a[i] b[j * step + i] for G groups of columns, with as many columns in a group as lanes in 16 bytes.
 template <int G, class T>
 HWY_NOINLINE void groups(const T* a, const T* b, int64_t step, int64_t k, T* c) {
   constexpr int width = int(16 / sizeof(T));
@@ -161,7 +161,7 @@ void columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t coun
   }
 }
 
-// `x`, or a copy without gaps, kept by `copy`.
+// `x`, or a contiguous copy, which `copy` owns.
 template <class T>
 const T* dense(const T* x, int64_t step, int64_t count, Ref<Buffer>& copy) {
   if (step == 1 || count == 1) return x;

@@ -1,7 +1,7 @@
 // Products of halves: see gemm_halves.h. Start at product_of_halves().
 //
 // oneDNN may divide a sum among the threads that a primitive was made for. So a product is divided here, into pieces
-// that its sizes alone decide, and each piece is a primitive for one thread.
+// that depend on its sizes alone, and each piece is a primitive for one thread.
 #include "rill/devices/cpu/product/gemm_halves.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace rill::cpu {
 namespace {
 
-// The product of two vectors of halves, in pieces that are converted to f32 in the cache. Its bits are those of the
-// whole vectors converted first: gemm_dots adds up the same pieces in the same order.
+// The product of two vectors of halves, in pieces that are converted to f32 in the cache. Its bits are those of
+// converting the vectors first: gemm_dots adds up the same pieces in the same order.
 template <class T>
 void dot_of_halves(const Gemm& g, const T* a, const T* b, T* c) {
   const auto convert = [](const T* from, int64_t step, int64_t n, float* to) {
@@ -48,7 +48,7 @@ struct MatmulContext {
   int64_t batch, a_batch, b_batch, c_batch;
   Gemm g;
   int64_t c_m;
-  bool packs_b = false;  // b in a layout of oneDNN's choice
+  bool packs_b = false;  // b is in a layout of oneDNN's choice
 };
 bool adds_up_as_plain(const dnnl::matmul::primitive_desc& pd, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                       const dnnl::memory::desc& c) {
@@ -62,11 +62,11 @@ onednn::Call build_matmul(const void* p) {
   const memory::data_type type = onednn::data_type(x.dtype);
   auto desc = [&](int64_t rows, int64_t columns, int64_t s_rows, int64_t s_columns, int64_t stride) {
     if (rows == 1)
-      s_rows = s_columns == 1 ? columns : 1;  // strides along sizes of 1 say nothing, yet oneDNN reads them
+      s_rows = s_columns == 1 ? columns : 1;  // strides of axes of one element are arbitrary, but oneDNN reads them
     if (columns == 1) s_columns = s_rows == 1 ? rows : 1;
     if (x.batch == 1) return memory::desc({rows, columns}, type, memory::dims{s_rows, s_columns});
     if (stride != 0) return memory::desc({x.batch, rows, columns}, type, memory::dims{stride, s_rows, s_columns});
-    const int64_t whole = std::max(rows * s_rows, columns * s_columns);  // with 0 there, oneDNN takes its reference
+    const int64_t whole = std::max(rows * s_rows, columns * s_columns);  // a stride of 0 selects the reference
     return memory::desc({1, rows, columns}, type, memory::dims{whole, s_rows, s_columns});
   };
   const memory::desc a = desc(g.m, g.k, g.a_m, g.a_k, x.a_batch), b = desc(g.k, g.n, g.b_k, g.b_n, x.b_batch),
@@ -74,7 +74,7 @@ onednn::Call build_matmul(const void* p) {
   const memory::desc any_b(b.get_dims(), type, memory::format_tag::any);
   const matmul::primitive_desc pd(onednn::engine(), a, x.packs_b ? any_b : b, c, onednn::user_scratchpad());
   onednn::Call call;
-  // Its plain loops, which take seconds where f32 takes milliseconds: f16 with A transposed, on processors without
+  // Its reference loops, which take seconds where f32 takes milliseconds: f16 with A transposed, on processors without
   // instructions for f16.
   if (onednn::is_reference(pd.impl_info_str())) return call;
   if (x.packs_b && !adds_up_as_plain(pd, a, b, c)) return call;
@@ -92,7 +92,7 @@ onednn::Call& find(const MatmulContext& x) {
   return onednn::find_call(key, build_matmul, &x);
 }
 
-// How a batch of products is divided: some matrices at a time, or each matrix into rows or into columns.
+// How a batch of products is divided: into groups of matrices, or each matrix into rows or into columns.
 struct Pieces {
   int64_t matrices = 1, rows, columns;
 
@@ -103,16 +103,16 @@ struct Pieces {
       matrices = std::min(batch, worth_a_piece / work);
       if (batch == 1) rows = few_rows_at_once(work, g.m);
     } else {
-      const int64_t wanted = std::min(most, (work + worth_a_piece - 1) / worth_a_piece);
-      if (g.m >= g.n || g.m >= wanted * least_rows) rows = divided(g.m, wanted, least_rows);
-      else columns = divided(g.n, wanted, least_columns);
+      const int64_t piece_count = std::min(most, (work + worth_a_piece - 1) / worth_a_piece);
+      if (g.m >= g.n || g.m >= piece_count * least_rows) rows = divided(g.m, piece_count, least_rows);
+      else columns = divided(g.n, piece_count, least_columns);
     }
   }
-  // A small product, of a step of a recurrent layer say, has a few pieces, which all read the whole of a b that is packed.
+  // A small product, as in a step of a recurrent layer, has a few pieces, which all read all of a packed b.
   static int64_t few_rows_at_once(int64_t work, int64_t m) {
     constexpr int64_t worth_a_piece = 1 << 20, most = 4, least_rows = 16;
-    const int64_t wanted = std::min({work / worth_a_piece, m / least_rows, most});
-    return wanted > 1 ? divided(m, wanted, least_rows) : m;
+    const int64_t piece_count = std::min({work / worth_a_piece, m / least_rows, most});
+    return piece_count > 1 ? divided(m, piece_count, least_rows) : m;
   }
   // The size of a part, a multiple of `least`.
   static int64_t divided(int64_t size, int64_t parts, int64_t least) {
@@ -135,9 +135,9 @@ struct Product {
   int64_t count() const { return (batch + pieces.matrices - 1) / pieces.matrices * down() * across(); }
 };
 
-// One piece, by this thread. Where b never changes, a piece that reads all of it has it packed.
+// Computes one piece on this thread. If b never changes, a piece that reads all of it packs it.
 bool run_piece(const KernelArgs& args, const Product& p, int64_t index, bool may_pack) {
-  const detail::ForceOneThread alone;
+  const detail::ForceOneThread one_thread;
   const int64_t j = index % p.across() * p.pieces.columns, i = index / p.across() % p.down() * p.pieces.rows,
                 first = index / p.across() / p.down() * p.pieces.matrices;
   MatmulContext x{p.dtype, std::min(p.pieces.matrices, p.batch - first), p.a_batch, p.b_batch, p.g.m * p.g.n, p.g,
@@ -161,8 +161,8 @@ bool run_piece(const KernelArgs& args, const Product& p, int64_t index, bool may
   return true;
 }
 
-// An A whose columns are dense is turned: that takes no more time than oneDNN loses with it, which besides adds up long
-// sums in another order there.
+// An A whose columns are dense is transposed first: that takes no longer than oneDNN loses by it, and oneDNN would also
+// add up long sums in another order.
 bool is_worth_turning(int64_t batch, const Gemm& g) {
   constexpr int64_t few_columns = 64;
   return batch == 1 && g.a_k > 1 && g.m > 1 && g.n >= few_columns;
@@ -177,17 +177,17 @@ Side turned_side(const Side& a, const Gemm& g, DType dtype) {
 }
 
 bool by_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
-               bool turned) {
+               bool exchanged) {
   if (is_worth_turning(batch, g)) {
     const Side rows = turned_side(a, g, args.output().dtype());
-    return by_onednn(args, batch, {g.m, g.n, g.k, g.k, 1, g.b_k, g.b_n}, rows, b, c, turned);
+    return by_onednn(args, batch, {g.m, g.n, g.k, g.k, 1, g.b_k, g.b_n}, rows, b, c, exchanged);
   }
   int64_t a_batch = 0, b_batch = 0;
   const bool regular = a.batch_stride(a_batch) && b.batch_stride(b_batch) && (a_batch != 0 || b_batch != 0);
   Product p{args.output().dtype(), batch, g, a, b, static_cast<char*>(c), a_batch, b_batch, Pieces(batch, g)};
   if (!regular) p.pieces.matrices = 1;
   if (p.pieces.matrices == 1) p.a_batch = p.b_batch = 0;
-  const bool may_pack = args.packed && !turned && !b.copy.defined();
+  const bool may_pack = args.packed && !exchanged && !b.copy.defined();
   std::atomic<bool> supported{true};
   const int64_t work = g.m * g.n * g.k * batch, count = p.count();
   parallel_for(count, std::max<int64_t>(1, count * worth_a_thread / work), [&](int64_t begin, int64_t end) {
@@ -203,14 +203,14 @@ bool by_onednn(const KernelArgs&, int64_t, const Gemm&, const Side&, const Side&
 }  // namespace
 
 bool product_of_halves(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
-                       bool turned) {
+                       bool exchanged) {
   if (g.m * g.n == 1) {
     if (batch > 1) return false;
     if (args.output().dtype() == DType::f16) dot_of_halves(g, a.as<Half>(), b.as<Half>(), static_cast<Half*>(c));
     else dot_of_halves(g, a.as<BFloat16>(), b.as<BFloat16>(), static_cast<BFloat16*>(c));
     return true;
   }
-  return by_onednn(args, batch, g, a, b, c, turned);
+  return by_onednn(args, batch, g, a, b, c, exchanged);
 }
 
 }  // namespace rill::cpu

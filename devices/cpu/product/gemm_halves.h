@@ -5,8 +5,8 @@
 
 namespace rill::cpu {
 
-// False, and nothing is done, where there is no such kernel. `turned`: a and b changed places.
+// Returns false, having done nothing, if there is no such kernel. `exchanged`: a and b were exchanged.
 bool product_of_halves(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
-                       bool turned);
+                       bool exchanged);
 
 }  // namespace rill::cpu

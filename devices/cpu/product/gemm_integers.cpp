@@ -1,8 +1,8 @@
-// Products of matrices of whole numbers and of bools.
+// Products of matrices of integers and of bools.
 //
-// Whole numbers wrap, so a sum is the same in any order, and signed ones are multiplied as the unsigned ones that their
-// bits are: a kernel for each width is enough, and 8 bits are computed in 16, which vectors multiply. Blocks of A and B
-// are copied into strips without gaps, padded with zeros; tile() multiplies two of them in registers.
+// Integers wrap around, so a sum is the same in any order, and signed ones are multiplied as the unsigned ones with the
+// same bits: one kernel for each width is enough, and 8 bits are computed in 16, which vectors can multiply. Blocks of
+// A and B are copied into contiguous strips, padded with zeros; tile() multiplies two of them in registers.
 //
 // A sum of bools is known at the first true product: gemm_bools() stops there.
 #include <algorithm>
@@ -48,7 +48,7 @@ void tile(const T* a, const T* b, int64_t k, T* c) {
   }
 }
 
-// c[j] = sum of a[i] b[i * step + j] over i < k, for the columns that four vectors hold.
+// c[j] = sum of a[i] b[i * step + j] over i < k, for as many columns as four vectors hold.
 template <class E, class T>
 void row(const T* a, const E* b, int64_t k, int64_t step, T* c) {
   const hn::ScalableTag<T> d;
@@ -161,7 +161,7 @@ void block(const Gemm& g, const E* a, const E* b, E* c, int64_t rows, int64_t co
   }
 }
 
-// sum_i a[i] b[i]. Running sums in a block of a fixed size are what compilers vectorise.
+// sum_i a[i] b[i]. Partial sums in a block of a fixed length are what compilers vectorise.
 template <class E>
 E dot(const E* a, const E* b, int64_t k) {
   using T = std::conditional_t<sizeof(E) == 1, uint16_t, E>;
@@ -181,7 +181,7 @@ E dot(const E* a, const E* b, int64_t k) {
   return E(sum);
 }
 
-// A vector times a matrix whose columns are dense, or a vector.
+// A vector times a matrix whose columns are dense, or a product of two vectors.
 template <class E>
 void dots(const Gemm& g, const E* a, const E* b, E* c) {
   const auto run = [](const E* x, int64_t step, int64_t n, Ref<Buffer>& copy) {
@@ -203,18 +203,18 @@ void dots(const Gemm& g, const E* a, const E* b, E* c) {
   *c = sum;
 }
 
-// A vector times a matrix whose rows are dense: columns in groups that registers hold.
+// A vector times a matrix whose rows are dense: columns in groups that fit in registers.
 template <class E, class T>
 void one_row(const Gemm& g, const E* a, const E* b, E* c) {
   const int64_t width = 2 * tile_of<T>().width, groups = (g.n + width - 1) / width;
   parallel_for(groups, 1 + worth_a_thread / (width * g.k), [&](int64_t begin, int64_t end) {
-    constexpr int64_t deep = 256;
-    T x[deep], sums[2 * widest_integer_tile];
+    constexpr int64_t depth = 256;
+    T x[depth], sums[2 * widest_integer_tile];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t j = i * width, columns = std::min(width, g.n - j);
       T total[2 * widest_integer_tile] = {};
-      for (int64_t k0 = 0; k0 < g.k; k0 += deep) {
-        const int64_t kc = std::min(deep, g.k - k0);
+      for (int64_t k0 = 0; k0 < g.k; k0 += depth) {
+        const int64_t kc = std::min(depth, g.k - k0);
         for (int64_t k = 0; k < kc; ++k) x[k] = T(a[(k0 + k) * g.a_k]);
         const E* from = b + k0 * g.b_k + j;
         if (columns < width) {
@@ -231,7 +231,7 @@ void one_row(const Gemm& g, const E* a, const E* b, E* c) {
   });
 }
 
-// Where packing would cost more than it brings.
+// For so few numbers that packing costs more than it saves.
 template <class E>
 void few_numbers(const Gemm& g, const E* a, const E* b, E* c) {
   for (int64_t i = 0; i < g.m; ++i)
@@ -253,19 +253,21 @@ void gemm_integers(const Gemm& g, const E* a, const E* b, E* c) {
   if (g.m == 1 && g.b_n == 1) return one_row<E, T>(g, a, b, c);
   const int64_t width = tile_of<T>().width, block_columns = block_tiles * width;
   const int64_t down = (g.m + block_rows - 1) / block_rows, across = (g.n + block_columns - 1) / block_columns;
-  const int64_t deep = std::min(block_k, g.k);
-  const int64_t high = (std::min(block_rows, g.m) + integer_tile_rows - 1) / integer_tile_rows * integer_tile_rows;
-  const int64_t wide = (std::min(block_columns, g.n) + width - 1) / width * width;
-  parallel_for(down * across, 1 + worth_a_thread / (high * wide * g.k), [&](int64_t begin, int64_t end) {
-    Ref<Buffer> space = allocate(Device(), size_t((high + wide) * deep) * sizeof(T));
-    T* pack_b = static_cast<T*>(space->data);
-    T* pack_a = pack_b + wide * deep;
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t i = t / across * block_rows, j = t % across * block_columns;
-      block(g, a + i * g.a_m, b + j * g.b_n, c + i * g.n + j, std::min(block_rows, g.m - i),
-            std::min(block_columns, g.n - j), pack_a, pack_b);
-    }
-  });
+  const int64_t depth = std::min(block_k, g.k);
+  const int64_t padded_rows =
+      (std::min(block_rows, g.m) + integer_tile_rows - 1) / integer_tile_rows * integer_tile_rows;
+  const int64_t padded_columns = (std::min(block_columns, g.n) + width - 1) / width * width;
+  parallel_for(down * across, 1 + worth_a_thread / (padded_rows * padded_columns * g.k),
+               [&](int64_t begin, int64_t end) {
+                 Ref<Buffer> space = allocate(Device(), size_t((padded_rows + padded_columns) * depth) * sizeof(T));
+                 T* pack_b = static_cast<T*>(space->data);
+                 T* pack_a = pack_b + padded_columns * depth;
+                 for (int64_t t = begin; t < end; ++t) {
+                   const int64_t i = t / across * block_rows, j = t % across * block_columns;
+                   block(g, a + i * g.a_m, b + j * g.b_n, c + i * g.n + j, std::min(block_rows, g.m - i),
+                         std::min(block_columns, g.n - j), pack_a, pack_b);
+                 }
+               });
 }
 template void gemm_integers(const Gemm&, const uint8_t*, const uint8_t*, uint8_t*);
 template void gemm_integers(const Gemm&, const uint16_t*, const uint16_t*, uint16_t*);
@@ -274,7 +276,7 @@ template void gemm_integers(const Gemm&, const uint64_t*, const uint64_t*, uint6
 
 namespace {
 
-constexpr int64_t bools_at_once = 64;  // of a size that compilers vectorise
+constexpr int64_t bools_at_once = 64;  // a length that compilers vectorise
 
 // Whether a[k] and b[k] are both true for one k; both are dense.
 bool meet(const uint8_t* a, const uint8_t* b, int64_t k) {
@@ -292,8 +294,8 @@ bool meet(const uint8_t* a, const uint8_t* b, int64_t k) {
   return false;
 }
 
-// c |= b, for n bools; whether all of c are true now.
-bool join(const uint8_t* b, uint8_t* c, int64_t n) {
+// c |= b, for n bools; returns whether all of c are true now.
+bool or_into(const uint8_t* b, uint8_t* c, int64_t n) {
   uint8_t every = 1;
   int64_t i = 0;
   for (; i + bools_at_once <= n; i += bools_at_once) {
@@ -311,7 +313,7 @@ bool join(const uint8_t* b, uint8_t* c, int64_t n) {
 }  // namespace
 
 void gemm_bools(const Gemm& g, const uint8_t* a, const uint8_t* b, uint8_t* c) {
-  // Each element by itself, where that reads what lies dense; else row by row.
+  // If the columns of b are dense, each element by itself; else row by row.
   const bool columns_are_dense = g.n == 1 ? g.b_k == 1 && g.a_k == 1 : g.b_n != 1;
   parallel_for(g.m, 1 + worth_a_thread / (1 + g.n * g.k), [&](int64_t begin, int64_t end) {
     Ref<Buffer> space;
@@ -329,7 +331,7 @@ void gemm_bools(const Gemm& g, const uint8_t* a, const uint8_t* b, uint8_t* c) {
       } else {
         std::memset(to, 0, size_t(g.n));
         for (int64_t k = 0; k < g.k; ++k)
-          if (row[k * g.a_k] && join(b + k * g.b_k, to, g.n)) break;
+          if (row[k * g.a_k] && or_into(b + k * g.b_k, to, g.n)) break;
       }
     }
   });

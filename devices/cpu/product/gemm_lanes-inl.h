@@ -1,5 +1,5 @@
-// What rill's own matrix products and convolutions share for each instruction set: how many registers a tile may take, relu
-// of its sums, and copies of turned matrices.
+// What rill's own matrix products and convolutions share for each instruction set: how many registers a tile may take,
+// relu of its sums, and transposed copies of matrices.
 #include <cstring>
 
 #include "rill/devices/cpu/product/gemm.h"
@@ -24,14 +24,14 @@ using namespace rill::HWY_NAMESPACE;
 constexpr int tile_rows = few_rows;
 constexpr int tile_vectors = vector_registers == 32 ? 4 : 2;
 
-// max(x, 0); NaN stays.
+// max(x, 0); NaN stays NaN.
 template <class V>
 HWY_INLINE V relu_of(V x) {
   return hn::IfThenZeroElse(hn::Le(x, hn::Zero(hn::DFromV<V>())), x);
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// 16 bytes of each of several lines: in each block of 16 bytes, those of a line as many lines on as it has elements.
+// Loads 16 bytes of each of several rows: block b of 16 bytes comes from row b * (elements in a block).
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_lines(D d, const T* p, int64_t step) {
   if constexpr (hn::MaxLanes(d) * sizeof(T) <= 16) {
@@ -43,14 +43,14 @@ HWY_INLINE hn::Vec<D> load_lines(D d, const T* p, int64_t step) {
 }
 #endif
 
-// to[i][j] = from[j][i] for i < rows, j < columns; a row of `from` is dense, and one of `to`.
+// to[i][j] = from[j][i] for i < rows, j < columns; the rows of `from` and of `to` are dense.
 template <class T>
 void transposed_copy(int64_t rows, int64_t columns, const T* from, int64_t from_step, T* to, int64_t to_step) {
   int64_t j = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<T> d;
   constexpr int64_t lanes = hn::MaxLanes(d), square = 16 / sizeof(T);
-  constexpr int64_t steps = 64 / 16;  // that read a cache line: each fetches a part of the lines that come next
+  constexpr int64_t steps = 64 / 16;  // the steps that read one cache line: each prefetches a part of the next lines
   for (; j + lanes <= columns; j += lanes) {
     const bool more = j + 2 * lanes <= columns;
     int64_t i = 0;
@@ -72,7 +72,7 @@ void transposed_copy(int64_t rows, int64_t columns, const T* from, int64_t from_
     for (int64_t x = j; x < columns; ++x) to[i * to_step + x] = from[x * from_step + i];
 }
 
-// to[i][j] = from[i][j], of which the rows of `to` are dense.
+// to[i][j] = from[i][j]; the rows of `to` are dense.
 template <class T>
 void copy_matrix(int64_t rows, int64_t columns, const T* from, int64_t s_row, int64_t s_column, T* to,
                  int64_t to_step) {

@@ -1,4 +1,4 @@
-// The operands of a product as batches of matrices by their strides; they are copied only where a group of axes has no
+// The operands of a product as batches of matrices by their strides; they are copied only if a group of axes has no
 // single stride. Start at look_at().
 #pragma once
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace rill::cpu {
 
-// Some axes of an operand, taken together.
+// Some axes of an operand, treated as one.
 struct Group {
   int64_t size = 1, stride = 0;
-  bool single = true;  // one stride reaches all of them
+  bool single = true;  // one stride addresses all of them
 };
 
 inline Group group_of(const TensorRep& r, const Dims& axes) {
@@ -36,7 +36,7 @@ inline Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
   return out;
 }
 
-// One operand as a batch of matrices with a stride for each direction.
+// An operand as a batch of matrices with one stride for each direction.
 struct Side {
   Tensor copy;  // keeps a copy alive
   const char* data = nullptr;
@@ -53,7 +53,7 @@ struct Side {
     for (size_t i = batch_sizes.size(); i-- > 0; b /= batch_sizes[i]) at += b % batch_sizes[i] * batch_strides[i];
     return at;
   }
-  // The one stride between matrices, if there is one.
+  // The stride between matrices, if they have a single one.
   bool batch_stride(int64_t& stride) const {
     int64_t size = 1;
     stride = 0;
@@ -86,7 +86,7 @@ inline void make_dense(Side& s, const Tensor& t, const Dims& batch, const Dims& 
   for (size_t i = s.batch_sizes.size(); i-- > 0; stride *= s.batch_sizes[i]) s.batch_strides[i] = stride;
 }
 
-// With `dense_lines`, one of the two directions of each matrix must be dense as well, as oneDNN wants it.
+// With `dense_lines`, one of the two directions of each matrix must be dense as well, as oneDNN requires.
 inline Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool dense_lines) {
   const TensorRep& r = *t.rep();
   Side s;

@@ -1,4 +1,4 @@
-// Products of a few microseconds, and of few rows: A and B are read where they lie, and nothing is allocated. Start
+// Products of a few microseconds, and of few rows: A and B are read in place, and nothing is allocated. Start
 // reading at small_tile(): R rows of C times V vectors stay in registers while k runs.
 #include <algorithm>
 
@@ -54,7 +54,7 @@ HWY_NOINLINE void small_tile(const T* a, int64_t a_m, int64_t a_k, const T* b, i
   }
 }
 
-// One strip of C, up to tile_vectors wide: all m rows, whose A advances by a_m a row.
+// One strip of C, up to tile_vectors wide: all m rows; a_m is the stride of A's.
 template <int V, bool Tail, class T>
 void strip_rows(int64_t m, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t k,
                 size_t last, bool add) {
@@ -90,7 +90,7 @@ void strip(int64_t m, int64_t width, const T* a, int64_t a_m, int64_t a_k, const
   rows.template operator()<1>();
 }
 
-// One row alone has few sums: each would wait for its last addition if there were not as many as these.
+// A single row has few sums: with fewer than this, each would wait for its last addition.
 constexpr int row_vectors = 8;
 
 template <class T>

@@ -15,7 +15,7 @@
 namespace rill::cpu::onednn {
 namespace {
 
-constexpr size_t cache_capacity = 512;  // calls a thread; one holds a few KB
+constexpr size_t cache_capacity = 512;  // calls for each thread; one takes a few KB
 
 struct KeyHash {
   size_t operator()(const Key* k) const { return k->hash(); }
@@ -29,7 +29,7 @@ struct Cache {
     Key key;
     Call call;
   };
-  std::list<Entry> entries;  // the last used first
+  std::list<Entry> entries;  // most recently used first
   std::unordered_map<const Key*, std::list<Entry>::iterator, KeyHash, KeyEqual> index;
 };
 
@@ -43,7 +43,7 @@ dnnl_stream_t stream() {
   return s.get();
 }
 
-// Who called the op adds its name and operands (ops/run_errors.h).
+// The caller of the op adds its name and operands (ops/run_errors.h).
 void check(dnnl_status_t status) {
   if (status != dnnl_success) throw dnnl::error(status, "a primitive of oneDNN failed");
 }
@@ -94,7 +94,7 @@ dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memo
     const algorithm a = s.kind == TailStep::Kind::multiply   ? algorithm::binary_mul
                         : s.kind == TailStep::Kind::subtract ? algorithm::binary_sub
                                                              : algorithm::binary_add;
-    // t - x is -x + t; -0 keeps the sign of a zero where it is added by an fma.
+    // t - x is -x + t; adding -0 keeps the sign of a zero, also by an fma.
     if (s.kind == TailStep::Kind::subtract_from) ops.append_eltwise(algorithm::eltwise_linear, -1.0f, -0.0f);
     if (s.broadcast == TailStep::Broadcast::in_place) ops.append_sum(1.0f);
     else ops.append_binary(a, tail_operand(s.broadcast, result, channel_axis));
@@ -162,20 +162,20 @@ Ref<Buffer> reordered(const void* data, const dnnl::memory::desc& from, const dn
 }  // namespace
 
 bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed, bool finite_only) {
-  SmallVec<const void*, 8> given(slots.begin(), slots.end());
-  const void*& slot = given[size_t(packed_.slot)];
+  SmallVec<const void*, 8> pointers(slots.begin(), slots.end());
+  const void*& slot = pointers[size_t(packed_.slot)];
   const auto made = packed_operand(packed, operand, slot, std::pair(packed_.plain, packed_.wanted), [&] {
     return finite_only && !all_finite(operand) ? Ref<Buffer>() : reordered(slot, packed_.plain, packed_.wanted);
   });
   if (!made || !made->buffer) return false;
   slot = made->buffer->data;
-  run(given);
+  run(pointers);
   return true;
 }
 
 Call& find_call(Key key, Call (*build)(const void*), const void* context) {
   const detail::LibraryThreads threads;
-  key.add(threads.count());  // a primitive divides its work when it is made
+  key.add(threads.count());  // a primitive divides its work when it is created
   Cache& c = cache();
   if (!c.entries.empty() && c.entries.front().key == key) return c.entries.front().call;
   if (auto found = c.index.find(&key); found != c.index.end()) {
@@ -184,7 +184,7 @@ Call& find_call(Key key, Call (*build)(const void*), const void* context) {
   }
   Call call;
   try {
-    const ForkDelay whole;  // oneDNN keeps what it makes behind locks of its own
+    const ForkDelay no_fork;  // oneDNN guards its caches by its own locks
     call = build(context);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;

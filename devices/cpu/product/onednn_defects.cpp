@@ -25,7 +25,7 @@ bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s)
   const auto is_zero = [](int64_t n) { return n == 0; };
   const auto is_one = [](int64_t n) { return n == 1; };
   if (!std::ranges::all_of(p.pads_lo, is_zero) || !std::ranges::all_of(p.pads_hi, is_zero)) return true;
-  // The input's gradient also meets what lies beyond the cotangent, and between its strides.
+  // The gradient by the input also reads beyond the cotangent, and between its strides.
   return which == ConvResult::input &&
          !(std::ranges::all_of(s.window, is_one) && std::ranges::all_of(s.stride, is_one));
 }
@@ -36,14 +36,14 @@ bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s) {
 }
 
 bool crawls(std::string_view name, const Sliding& s) {
-  constexpr int64_t many_channels = 8, wide = 4096;
+  constexpr int64_t many_channels = 8, wide_window = 4096;
   const int64_t taps = s.window[0] * s.window[1] * s.window[2];
-  return name.find("gemm") != name.npos && taps * (s.in_channels / s.groups) > wide &&
+  return name.find("gemm") != name.npos && taps * (s.in_channels / s.groups) > wide_window &&
          std::max(s.in_channels, s.out_channels) < many_channels * s.groups;
 }
 
 namespace {
-// Loops that compilers turn into vectors: no exit, and one operation on each element.
+// Loops that compilers vectorise: no early exit, and one operation for each element.
 bool finite_floats(const float* x, int64_t n) {
   uint32_t any = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -60,11 +60,11 @@ bool finite_halves(const uint16_t* bits, int64_t n, uint16_t infinite) {
 }
 }  // namespace
 
-bool all_finite(const Tensor& beside) {
-  const char* data = beside.rep()->data;
-  const DType d = beside.dtype();
+bool all_finite(const Tensor& operand) {
+  const char* data = operand.rep()->data;
+  const DType d = operand.dtype();
   std::atomic<bool> finite{true};
-  parallel_for(beside.size(), 1 << 18, [&](int64_t begin, int64_t end) {
+  parallel_for(operand.size(), 1 << 18, [&](int64_t begin, int64_t end) {
     const bool part = d == DType::f32 ? finite_floats(reinterpret_cast<const float*>(data) + begin, end - begin)
                                       : finite_halves(reinterpret_cast<const uint16_t*>(data) + begin, end - begin,
                                                       d == DType::bf16 ? 0x7f80 : 0x7c00);
@@ -82,7 +82,7 @@ bool meets_input(const Sliding& s, size_t axis, int64_t tap) {
 }
 
 namespace {
-// The taps that meet nothing, row-major over the window; `taps`: how many there are of all.
+// The taps that only read padding, row-major over the window; `taps`: the number of all taps.
 std::vector<int64_t> unmet_taps(const Sliding& s, int64_t& taps) {
   std::vector<bool> met{true};
   bool all = true;
@@ -106,7 +106,7 @@ void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& w) {
   const std::vector<int64_t> unmet = unmet_taps(s, taps);
   const int64_t size = int64_t(size_of(w.dtype())), pairs = unmet.empty() ? 0 : w.size() / taps;
   char* data = w.mutable_rep()->data;
-  if (p.layout == Layout::nchw) {  // all taps of a pair of channels lie together
+  if (p.layout == Layout::nchw) {  // all taps of a pair of channels are contiguous
     parallel_for(pairs, 1 << 13, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k)
         for (int64_t i : unmet) std::memset(data + (k * taps + i) * size, 0, size_t(size));

@@ -1,15 +1,15 @@
 // Every defect and every surprise of oneDNN that rill works around: what happens, in which versions, where it is
-// reported, and which test of tests/devices/test_onednn.cpp calls oneDNN itself and so shows when the workaround may go. "Seen
-// in 3.2" says which version was tried, not that later ones are right. Start at the list; a workaround that is one
-// expression elsewhere is named there.
+// reported, and which test of tests/devices/test_onednn.cpp calls oneDNN itself, and so shows when the workaround can
+// be removed. "Seen in 3.2" says which version was tried, not that later ones are right. Start at the list; a
+// workaround that is one expression elsewhere is named there.
 //
 // 1. The weight gradient of a strided 1x1 convolution of f32, of NHWC with fewer input channels than a vector has lanes,
 //    writes outside its workspace. Seen in 3.2; reported for 3.12 and newer: uxlfoundation/oneDNN#6035.
 //    overruns_workspace(). Test: "a strided 1x1 weight gradient".
-// 2. Kernels multiply padding as zeros, so an infinity or NaN in the other operand gives NaN where nothing is to be
+// 2. Kernels multiply padding as zeros, so an infinity or NaN in the other operand gives NaN where nothing should be
 //    added: f16 and bf16 on AMX, and f32. Seen in 3.2; no report found. multiplies_padding(). Test: "padding beside
 //    infinities".
-// 3. The weight gradient of bf16 on AMX leaves a window's column that meets nothing but padding as the memory was. Seen
+// 3. The weight gradient of bf16 on AMX leaves a window's column that only reads padding uninitialised. Seen
 //    in 3.2; no report found. clear_unmet(). Test: tests/ops/test_precision.cpp, "a convolution's window that reaches into
 //    padding alone", with that call taken out; oneDNN by itself has not shown it yet.
 // 4. A primitive divides its work among the threads that it was made for; where fewer run it, weight gradients lose parts
@@ -45,29 +45,30 @@
 
 namespace rill::cpu::onednn {
 
-// Plain loops, slower than rill's own kernels by far.
+// Its reference loops, slower than rill's own kernels by far.
 constexpr bool is_reference(std::string_view name) { return name.starts_with("ref"); }
-// Whether a product with a packed right operand has the sums of the `plain` one: not in general where that is another
-// implementation, nor where it is oneDNN's gemm, which adds up by the layout of the operand.
+// Whether a product with a packed right operand has the same sums as the `plain` one: not in general if they are two
+// implementations, nor for oneDNN's gemm, whose order of additions depends on the layout of the operand.
 constexpr bool adds_up_like(std::string_view plain, std::string_view packed) {
   return packed == plain && packed.starts_with("brg");
 }
 
 bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s);
 
-// Whether a convolution may multiply what lies outside by `beside`'s elements (its second operand's): run it only where
-// all of them are finite.
+// Whether a convolution may multiply padding by elements of `beside` (its second operand): call it only if all of them
+// are finite.
 bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s);
-// Whether elements of the first operand meet weights of 0 that are not theirs: run it only where all are finite.
+// Whether elements of the first operand are multiplied by weights of 0 that are not theirs: call it only if they are
+// all finite.
 bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s);
-bool all_finite(const Tensor& beside);  // whose elements fill a block of memory
+bool all_finite(const Tensor& operand);  // must fill a block of memory
 
-// Whether a tap of the window, along an axis of space, ever meets an element.
+// Whether a tap of the window, along a spatial axis, ever reads an element rather than padding.
 bool meets_input(const Sliding& s, size_t axis, int64_t tap);
-// Whether the implementation of this name is one that goes pixel by pixel.
+// Whether the implementation of this name is one that works pixel by pixel.
 bool crawls(std::string_view name, const Sliding& s);
 
-// Writes the zeros that are the gradient of what meets nothing but padding.
+// Writes the zeros that are the gradient of taps that only read padding.
 void clear_unmet(const ConvParams& p, const Sliding& s, Tensor& weight_gradient);
 
 }  // namespace rill::cpu::onednn

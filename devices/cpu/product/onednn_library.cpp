@@ -1,6 +1,6 @@
 // oneDNN is opened when it is first called: a program that never needs it does not wait the milliseconds that loading its
-// 50 MB takes. What librill calls of it are the functions below, which the linker finds here, and which call the true ones.
-// One that is missing here is an error of the linker.
+// 50 MB takes. What librill calls of it are the functions below, which the linker finds here, and which call the real
+// ones. If one is missing here, the linker reports it.
 #include "rill/devices/cpu/product/onednn_library.h"
 
 #include <dlfcn.h>

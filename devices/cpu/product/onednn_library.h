@@ -3,7 +3,7 @@
 
 namespace rill::cpu::onednn {
 
-// The true function of that name. Opens the library at the first call; throws rill::Error where that fails.
+// oneDNN's own function of that name. Opens the library at the first call; throws rill::Error if that fails.
 void* library_function(const char* name);
 
 }  // namespace rill::cpu::onednn

@@ -3,7 +3,7 @@
 
 extern "C" __attribute__((visibility("default"))) const char rill_onednn_version[] = RILL_VERSION;
 
-// So that no linker leaves the library out.
+// Called by nobody: a symbol, so that no linker drops the library.
 extern "C" __attribute__((visibility("default"))) const void* rill_onednn_needs() {
   return reinterpret_cast<const void*>(&dnnl_version);
 }

@@ -1,6 +1,6 @@
 // Operands that never change, in the layout that a kernel prefers: packed at the first call and kept by the
 // instruction's Packed (devices/packed.h). All instructions, of any trace, that read the same elements in the same
-// layout share what is packed; nothing is kept here that none of them keeps.
+// layout share the packed copy, which lives as long as one of them keeps it.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -11,17 +11,17 @@
 
 namespace rill::cpu {
 
-// What an instruction keeps: of which kind it is, for a kernel may take several.
+// What an instruction keeps, with its kind, as a kernel may use several kinds.
 struct PackedAny {
   const void* kind;
 };
 template <class Kind>
 inline char packed_kind = 0;
 
-// Layout: from where to where, comparable.
+// Layout: the layouts before and after packing, comparable.
 template <class Layout>
 struct PackedOperand : PackedAny {
-  Tensor operand;  // kept, so that its memory cannot become another tensor's
+  Tensor operand;  // kept, so that its memory cannot be reused for another tensor
   const void* data;
   Layout layout;
   Ref<Buffer> buffer;
@@ -38,10 +38,10 @@ class PackedOperands {
     return a;
   }
 
-  // `pack` gives the buffer, where nobody has it yet.
+  // `pack` creates the buffer, if no other instruction has it yet.
   template <class Pack>
   Shared get(const Tensor& operand, const void* data, const Layout& layout, Pack&& pack) {
-    std::vector<Shared> others;  // let go of when the lock has been: it may be for the last time
+    std::vector<Shared> others;  // released after the lock: one may be the last reference
     const std::lock_guard hold(mutex_);
     const auto [begin, end] = by_data_.equal_range(data);
     for (auto it = begin; it != end; ++it) {
@@ -61,7 +61,7 @@ class PackedOperands {
   std::unordered_multimap<const void*, std::weak_ptr<const PackedOperand<Layout>>> by_data_;
 };
 
-// What `packed` keeps, made by make() where nothing is there: null where that is of another kind.
+// What `packed` keeps, made by make() if it is empty: null if it is of another kind.
 template <class Kept, class Kind, class Make>
 std::shared_ptr<const Kept> kept_in(Packed& packed, Make&& make) {
   const std::shared_ptr<const void> there = packed.get([&]() -> std::shared_ptr<const PackedAny> { return make(); });
@@ -69,7 +69,7 @@ std::shared_ptr<const Kept> kept_in(Packed& packed, Make&& make) {
   return std::static_pointer_cast<const Kept>(std::static_pointer_cast<const PackedAny>(there));
 }
 
-// The packed `operand`, whose elements begin at `data`; null where another layout, operand or kind is kept in `packed`.
+// The packed `operand`, whose elements start at `data`; null if `packed` keeps another layout, operand or kind.
 template <class Layout, class Pack>
 std::shared_ptr<const PackedOperand<Layout>> packed_operand(Packed& packed, const Tensor& operand, const void* data,
                                                             const Layout& layout, Pack&& pack) {

@@ -1,5 +1,5 @@
 // Pooling on the CPU. f32 in NHWC goes to the vector kernels of pool_rows.cpp, f16 and bf16 to those by way of f32; the
-// rest (NCHW, f64, integers) is walked plane by plane here.
+// rest (NCHW, f64, integers) is computed plane by plane here.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace rill::cpu {
 namespace {
 
-// The windows of one plane (one image's one channel), and its elements' offsets.
+// The windows of one plane (one channel of one image), and the offsets of their elements.
 struct Plane {
   const Sliding& s;
   SpaceStrides x, y;  // of input-shaped and of output-shaped operands, all dense
@@ -95,17 +95,17 @@ void max_pool_bytes(const Sliding& s, const T* x, T* y) {
         const int64_t start = at[a] * s.stride[a] - s.lo[a];
         lo[a] = std::max<int64_t>(start, 0), hi[a] = std::min(start + s.window[a], s.in[a]);
       }
-      // The last channels are compared with some before them.
+      // The last vector of channels overlaps the one before.
       for (int64_t first = 0; first < c; first += lanes) {
         const int64_t from = std::max<int64_t>(0, std::min(first, c - lanes));
         Block most = Block{} + std::numeric_limits<T>::lowest();
         for (int64_t i = lo[0]; i < hi[0]; ++i)
           for (int64_t j = lo[1]; j < hi[1]; ++j)
             for (int64_t k = lo[2]; k < hi[2]; ++k) {
-              const T* const place = image + ((i * s.in[1] + j) * s.in[2] + k) * c + from;
+              const T* const pixel_at = image + ((i * s.in[1] + j) * s.in[2] + k) * c + from;
               Block bytes{};
-              if (c >= lanes) std::memcpy(&bytes, place, size_t(lanes));
-              else std::memcpy(&bytes, place, size_t(c));
+              if (c >= lanes) std::memcpy(&bytes, pixel_at, size_t(lanes));
+              else std::memcpy(&bytes, pixel_at, size_t(c));
               most = bytes > most ? bytes : most;
             }
         std::memcpy(y + pixel * c + from, &most, size_t(std::min(c, lanes)));
@@ -177,7 +177,7 @@ void avg_pool(const KernelArgs& args) {
     const T* x = args.in_data<T>(0);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {
       planes.each_window(plane, [&](auto& each, int64_t at, int64_t inside) {
-        T sum = 0, block = 0;  // as avg_pool_rows() adds up
+        T sum = 0, block = 0;  // summed as in avg_pool_rows()
         int64_t added = 0;
         each([&](int64_t i) {
           block += x[i];

@@ -1,6 +1,6 @@
-// Pooling of dense f32 NHWC tensors: every channel is its own problem, so a vector holds neighbouring channels and the
-// windows are walked in plain loops. Bound by memory: gradients find the maxima again rather than have them stored.
-// Start at Windows, the walk that all five kernels share.
+// Pooling of dense f32 NHWC tensors: channels are independent, so a vector holds neighbouring channels, and plain loops
+// run over the windows. Bound by memory: gradients find the maxima again instead of loading them.
+// Start at Windows, the iteration that all five kernels share.
 #include "rill/devices/cpu/product/pool.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Windows {
   int64_t lo[3], hi[3];          // positions in the input, [lo, hi)
   int64_t at[3];                 // in the output space
   int64_t base = 0;              // offset of the window's first element
-  bool whole = false;            // it lies inside
-  SmallVec<int64_t, 16> offset;  // of its elements, from the first; none where it cannot lie inside
+  bool is_inside = false;        // the window is inside the input
+  SmallVec<int64_t, 16> offset;  // of its elements, relative to the first; empty if it cannot be inside
 
   Windows(const Sliding& sliding, int64_t first) : s(sliding) {
     for (int a = 3; a-- > 0; first /= s.out[a]) at[a] = first % s.out[a];
@@ -42,20 +42,20 @@ struct Windows {
     for (int64_t i = 0; fits && i < s.window[0]; ++i)
       for (int64_t j = 0; j < s.window[1]; ++j)
         for (int64_t k = 0; k < s.window[2]; ++k) offset.push_back((i * s.in[1] + j) * s.in[2] + k);
-    look();
+    update();
   }
   void next() {
     for (int a = 3; a-- > 0;) {
       if (++at[a] < s.out[a]) break;
       at[a] = 0;
     }
-    look();
+    update();
   }
   int64_t inside() const { return (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]); }
   // f(offset in channels' rows of the input) for every element inside, row-major.
   template <class F>
   HWY_INLINE void each(F&& f) const {
-    if (whole) {
+    if (is_inside) {
       for (int64_t o : offset) f(base + o);
       return;
     }
@@ -65,13 +65,13 @@ struct Windows {
   }
 
  private:
-  void look() {
-    whole = true;
+  void update() {
+    is_inside = true;
     for (int a = 0; a < 3; ++a) {
       const int64_t start = at[a] * s.stride[a] - s.lo[a], end = start + s.window[a];
       lo[a] = std::max<int64_t>(start, 0);
       hi[a] = std::min(end, s.in[a]);
-      whole = whole && lo[a] == start && hi[a] == end;
+      is_inside = is_inside && lo[a] == start && hi[a] == end;
     }
     base = (lo[0] * s.in[1] + lo[1]) * s.in[2] + lo[2];
   }
@@ -79,14 +79,14 @@ struct Windows {
 
 int64_t in_size(const Sliding& s) { return s.in[0] * s.in[1] * s.in[2]; }
 int64_t out_size(const Sliding& s) { return s.out[0] * s.out[1] * s.out[2]; }
-// With padding a window may be larger than any image, and its size than any integer.
+// With padding a window may be larger than any image, and its element count larger than any integer.
 double window_size(const Sliding& s) { return double(s.window[0]) * double(s.window[1]) * double(s.window[2]); }
 
-// Channels in groups of a vector, of which the last may be shorter.
+// Channels in groups of one vector; the last may be shorter.
 HWY_INLINE V load(const float* p, size_t n) { return load_up_to(D(), p, n); }
 HWY_INLINE void store(V v, float* p, size_t n) { store_up_to(D(), v, p, n); }
 
-// f(image, first window, past the last) in parallel over images, and over windows too where one may split them.
+// f(image, first window, past the last) in parallel over images, and also over windows if `split_windows`.
 template <class F>
 void each_image(const Sliding& s, bool split_windows, F&& f) {
   const int64_t windows = out_size(s);
@@ -105,13 +105,13 @@ void each_image(const Sliding& s, bool split_windows, F&& f) {
     });
 }
 
-// Elements of a window, counted along the walk: a float would count no further than 2^24.
+// Elements of a window, counted in order: a float would count no further than 2^24.
 using Indices = hn::RebindToUnsigned<D>;
 HWY_INLINE hn::Mask<D> is_at(hn::Vec<Indices> index, uint32_t i) {
   return hn::RebindMask(D(), hn::Eq(index, hn::Set(Indices(), i)));
 }
 
-// Walks a window and gives the largest element of each channel and its index: the first of equals, the first NaN.
+// The largest element of a window for each channel, and its index: the first of equals, the first NaN.
 struct Largest {
   V value;
   hn::Vec<Indices> index;
@@ -186,7 +186,7 @@ void max_pick_kernel(const PoolJob& job) {
   });
 }
 
-// Windows that tile the input exactly write each element once; others add to zeros, one image a thread.
+// Windows that tile the input exactly write each element once; others add to zeros, with one thread for each image.
 void max_grad_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;

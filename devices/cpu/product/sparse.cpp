@@ -1,8 +1,8 @@
-// Products with a sparse matrix on the CPU. sparse_matmul sees the entries by row: where they stand so already, as
-// those of a sorted matrix do, the rows' beginnings are all that it needs; else it counts them into their rows first,
-// in the order in which they stand. Sorted entries times a vector take one pass, which needs neither. A row of the
-// result is added up by one thread, entry by entry, so that its bits depend neither on the number of threads nor on the
-// instruction set. Start at sparse_matmul(), at the end.
+// Products with a sparse matrix on the CPU. sparse_matmul needs the entries grouped by row: if they already are, as in
+// a sorted matrix, it only computes the rows' beginnings; else it groups them first, in the order in which they are
+// stored. Sorted entries times a vector take one pass, which needs neither. A row of the result is added up by one
+// thread, entry by entry, so that its bits depend neither on the number of threads nor on the instruction set. Start at
+// sparse_matmul(), at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,12 +25,12 @@
 #ifndef RILL_SPARSE_ROWS
 #define RILL_SPARSE_ROWS
 namespace rill::cpu {
-// The top bit is set where an index is not in [0, size): no branch, no comparison.
+// The top bit is set if an index is not in [0, size): without a branch or a comparison.
 inline uint64_t outside(int64_t index, int64_t size) {
   return uint64_t(index) | (uint64_t(size) - 1 - uint64_t(index));
 }
-// A product's operands, and the entries of row r: order[starts[r]], ..., order[starts[r + 1] - 1], or these numbers
-// themselves where there is no order.
+// A product's operands, and the entries of row r: order[starts[r]], ..., order[starts[r + 1] - 1], or these indices
+// themselves if `order` is null.
 template <class T>
 struct SparseRows {
   const T* values;
@@ -48,7 +48,7 @@ struct SparseVector {
   T* out;
   int64_t count, m, k;  // entries, rows, columns
 
-  // The first entry from `e` on that begins a row.
+  // The first entry from `e` on that starts a row.
   int64_t row_start(int64_t e) const {
     while (e > 0 && e < count && rows[e] == rows[e - 1]) ++e;
     return e;
@@ -69,7 +69,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The columns j, ..., of which there are G vectors, of row r.
+// Row r of the result, G vectors of columns from j on.
 template <int G, class T>
 HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
   const hn::ScalableTag<T> d;
@@ -87,7 +87,7 @@ HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
   RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, s.out + r * s.n + j + g * lanes);
 }
 
-// Whether entries [begin, end) are sorted, of rows [first, last) and of columns that there are.
+// Whether entries [begin, end) are sorted, with rows in [first, last) and columns in range.
 template <class T>
 bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t first, int64_t last) {
   const auto *rows = reinterpret_cast<const uint64_t*>(s.rows), *columns = reinterpret_cast<const uint64_t*>(s.columns);
@@ -95,13 +95,13 @@ bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t fir
   const hn::ScalableTag<uint64_t> d;
   const hn::RebindToSigned<decltype(d)> signs;
   const int64_t lanes = int64_t(hn::Lanes(d));
-  uint64_t faults = 0;  // in the top bit
-  const auto look = [&](int64_t e) {
+  uint64_t faults = 0;  // nonzero top bit: an invalid entry
+  const auto check_entry = [&](int64_t e) {
     faults |= outside(int64_t(rows[e] - from), last - first) | outside(s.columns[e], s.k);
     if (e > 0) faults |= rows[e] - rows[e - 1];
   };
   int64_t e = begin;
-  if (e == 0 && e < end) look(e++);
+  if (e == 0 && e < end) check_entry(e++);
   auto found = hn::Zero(d);
   for (; e + lanes <= end; e += lanes) {
     const auto row = hn::LoadU(d, rows + e), column = hn::LoadU(d, columns + e);
@@ -109,7 +109,7 @@ bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t fir
     found = hn::Or(found, hn::Or(outside, hn::Sub(row, hn::LoadU(d, rows + e - 1))));
     found = hn::Or(found, hn::Or(column, hn::Sub(hn::Set(d, columns_to), column)));
   }
-  for (; e < end; ++e) look(e);
+  for (; e < end; ++e) check_entry(e);
   return int64_t(faults) >= 0 && hn::AllFalse(signs, hn::Lt(hn::BitCast(signs, found), hn::Zero(signs)));
 }
 
@@ -122,15 +122,15 @@ void add_products(const SparseVector<T>& s, const int64_t* at, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     RILL_UNROLL for (int g = 0; g < streams; ++g) {
       const int64_t e = at[g] + i;
-      // Of entries that are not sorted, two threads may write to one row; what they write is not used.
+      // If entries are not sorted, two threads may write to one row; the result is then discarded.
       const std::atomic_ref<T> sum(out[rows[e]]);
       sum.store(sum.load(std::memory_order_relaxed) + values[e] * vector[columns[e]], std::memory_order_relaxed);
     }
   }
 }
 
-// The rows whose entries are [begin, end), and those before them that have none. False where entries are not sorted, or
-// an index is out of range.
+// The rows whose entries are [begin, end), and the empty rows before them. False if entries are not sorted, or an index
+// is out of range.
 template <class T>
 bool times_vector(const SparseVector<T>& s, int64_t begin, int64_t end) {
   constexpr int64_t block = 256;
@@ -141,11 +141,11 @@ bool times_vector(const SparseVector<T>& s, int64_t begin, int64_t end) {
                 last = end < s.count ? s.rows[end] : s.m;
   if (first < 0 || first > last || last > s.m) return false;
   for (int64_t r = first; r < last; ++r) std::atomic_ref(s.out[r]).store(T(0), std::memory_order_relaxed);
-  int64_t at[streams + 1], together = end - begin;
+  int64_t at[streams + 1], common = end - begin;
   for (int g = 0; g <= streams; ++g) at[g] = s.row_start(begin + (end - begin) * g / streams);
   const int64_t ends[] = {at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8]};
-  for (int g = 0; g < streams; ++g) together = std::min(together, ends[g] - at[g]);
-  for (; together >= block; together -= block) {
+  for (int g = 0; g < streams; ++g) common = std::min(common, ends[g] - at[g]);
+  for (; common >= block; common -= block) {
     for (int g = 0; g < streams; ++g)
       if (!are_sound(s, at[g], at[g] + block, first, last)) return false;
     add_products<streams>(s, at, block);
@@ -179,7 +179,7 @@ void rows(const SparseRows<T>& s, int64_t first, int64_t last) {
   }
 }
 
-// sum_j a[j] b[j] in 64 bytes of running sums, on every processor alike.
+// sum_j a[j] b[j] in 64 bytes of partial sums, the same on every processor.
 template <class T>
 HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
   constexpr int all = 64 / sizeof(T);
@@ -213,7 +213,7 @@ template <class T>
 void dots(const SparseDots<T>& s, int64_t first, int64_t last) {
   constexpr int64_t ahead = 8, line = 64 / sizeof(T), most = 8 * line;
   for (int64_t e = first; e < last; ++e) {
-    if (e + ahead < last)  // rows of b come in no order, which the processor cannot foresee
+    if (e + ahead < last)  // rows of b come in no order, which hardware cannot predict
       for (int64_t j = 0; j < std::min(s.n, most); j += line) __builtin_prefetch(s.b + s.columns[e + ahead] * s.n + j);
     s.out[e] = dot(s.a + s.rows[e] * s.n, s.b + s.columns[e] * s.n, s.n);
   }
@@ -240,7 +240,7 @@ HWY_EXPORT(times_vector_f64);
 HWY_EXPORT(dots_f32);
 HWY_EXPORT(dots_f64);
 
-// What sums of T are kept in; whole numbers wrap around, which C++ leaves undefined for signed ones.
+// The type in which sums of T are kept; integers wrap around, which C++ leaves undefined for signed ones.
 template <class T>
 using Sum = std::conditional_t<is_half_type<T>, float, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>;
 
@@ -280,7 +280,7 @@ void dot_all(const SparseDots<T>& s, int64_t first, int64_t last) {
   }
 }
 
-constexpr int64_t grain = 1 << 14;  // entries worth a thread, where little is done with each
+constexpr int64_t grain = 1 << 14;  // entries worth a thread, if each costs little
 
 bool top_bit(uint64_t x) { return int64_t(x) < 0; }
 
@@ -289,21 +289,21 @@ bool top_bit(uint64_t x) { return int64_t(x) < 0; }
   while (uint64_t(index[e]) < uint64_t(size)) ++e;
   fail("sparse", fmt::format("entry {} has the {} index {}, and there are {} {}s", e, what, index[e], size, what));
 }
-// Throws where an index is not in [0, size).
+// Throws if an index is not in [0, size).
 void check(const int64_t* index, int64_t count, int64_t size, std::string_view what) {
   std::atomic<uint64_t> bad{0};
   parallel_for(count, grain, [&](int64_t begin, int64_t end) {
-    constexpr int64_t some = 64;  // of a size that compilers vectorise
+    constexpr int64_t chunk = 64;  // a length that compilers vectorise
     uint64_t found = 0;
-    for (; begin + some <= end; begin += some)
-      for (int64_t e = begin; e < begin + some; ++e) found |= outside(index[e], size);
+    for (; begin + chunk <= end; begin += chunk)
+      for (int64_t e = begin; e < begin + chunk; ++e) found |= outside(index[e], size);
     for (; begin < end; ++begin) found |= outside(index[begin], size);
     bad |= found;
   });
   if (top_bit(bad)) fail_outside(index, size, what);
 }
 
-// Which entries each row has, as SparseRows has them. Throws where a row is not in [0, m).
+// The entries of each row, as SparseRows needs them. Throws if a row is not in [0, m).
 struct RowOrder {
   std::vector<int64_t> starts, order;
 
@@ -321,22 +321,22 @@ struct RowOrder {
   }
 
  private:
-  // starts[r + 1] = where row r's entries end, if it has some. Gives whether rows ascend; else the numbers mean
-  // nothing.
+  // starts[r + 1] = where row r's entries end, if it has some. Returns whether rows ascend; otherwise `starts` is
+  // meaningless.
   bool find_ends(const int64_t* rows, int64_t count, int64_t m) {
     std::atomic<uint64_t> bad{outside(rows[count - 1], m)}, descends{0};
     parallel_for(count - 1, grain, [&](int64_t begin, int64_t end) {
-      constexpr int64_t some = 256;
-      int64_t ends[some];
+      constexpr int64_t chunk = 256;
+      int64_t ends[chunk];
       uint64_t out = 0, falls = 0;
       for (int64_t last; begin < end && !top_bit(out); begin = last) {
-        last = std::min(begin + some, end);
-        int64_t found = 0;  // without a branch, which lengths of rows would mislead
+        last = std::min(begin + chunk, end);
+        int64_t found = 0;  // branch-free, as branches on lengths of rows would be mispredicted
         for (int64_t e = begin; e < last; ++e) {
           const uint64_t step = uint64_t(rows[e + 1]) - uint64_t(rows[e]);
           ends[found] = e, found += step != 0, falls |= step, out |= outside(rows[e], m);
         }
-        for (int64_t i = 0; i < found && !top_bit(out); ++i)  // by several threads, where rows do not ascend
+        for (int64_t i = 0; i < found && !top_bit(out); ++i)  // written by several threads if rows do not ascend
           std::atomic_ref(starts[size_t(rows[ends[i]]) + 1]).store(ends[i] + 1, std::memory_order_relaxed);
       }
       bad |= out, descends |= falls;
@@ -347,7 +347,7 @@ struct RowOrder {
   }
 };
 
-// False where entries are not sorted, or an index is out of range: then the output means nothing.
+// False if entries are not sorted, or an index is out of range: then the output is meaningless.
 template <class T>
 bool add_up_sorted(const SparseVector<T>& s) {
   if (s.count == 0) std::fill_n(s.out, s.m, T(0));
@@ -378,7 +378,7 @@ void run_product(const KernelArgs& a) {
   const int64_t* starts = by_row.starts.data();
   const SparseRows<T> s{a.in_data<T>(0), columns,          starts, by_row.order.empty() ? nullptr : by_row.order.data(),
                         a.in_data<T>(3), a.out_data<T>(0), n};
-  // Rows may differ much in length: pieces are of as many rows and entries together. Row r stands at starts[r] + r.
+  // Rows may differ much in length: pieces have equal sums of rows and entries. Row r is at starts[r] + r.
   const auto row_at = [&](int64_t at) {
     int64_t low = 0, high = m;
     while (low < high) {

@@ -1,7 +1,7 @@
-// argmax and argmin on the CPU, over operands that are dense, or made so, seen as [outer, n, inner].
+// argmax and argmin on the CPU, over operands that are dense, or copied to be, treated as [outer, n, inner].
 //
-// Along the last axis a vector loop finds the extreme of each piece of 4096 elements, and only the piece that holds the
-// winner is searched for its index. Along other axes whole rows are compared with the best so far.
+// Along the last axis a vector loop finds the extreme of each piece of 4096 elements, and only the piece that has the
+// overall extreme is searched for its index. Along other axes rows are compared with the extremes so far.
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -31,30 +31,30 @@ bool beats(const T& a, const T& b) {
   }
 }
 
-// Halves are brought to f32, a piece at a time.
+// Halves are converted to f32, a piece at a time.
 template <class T, class N>
-const N* as_numbers(const T* x, [[maybe_unused]] int64_t n, [[maybe_unused]] N* room) {
+const N* as_numbers(const T* x, [[maybe_unused]] int64_t n, [[maybe_unused]] N* buffer) {
   if constexpr (std::is_same_v<T, N>) return x;
-  else return convert_halves(x, room, size_t(n)), room;
+  else return convert_halves(x, buffer, size_t(n)), buffer;
 }
 
 template <bool largest, class T>
 int64_t best_of_line(const T* x, int64_t n) {
   using N = std::conditional_t<is_half_type<T>, float, T>;
   const auto& loops = std::get<Extremes<N>>(reduce_tables().extremes);
-  N room[is_half_type<T> ? piece : 1];
-  N best = N(x[0]);  // which may be NaN, and then the search is over
+  N buffer[is_half_type<T> ? piece : 1];
+  N best = N(x[0]);  // if this is NaN, the search is over
   int64_t start = 0;
   for (int64_t i = 0; i < n && best == best; i += piece) {
     const int64_t count = std::min(piece, n - i);
-    const N extreme = (largest ? loops.largest : loops.smallest)(as_numbers(x + i, count, room), count);
+    const N extreme = (largest ? loops.largest : loops.smallest)(as_numbers(x + i, count, buffer), count);
     if (beats<largest>(extreme, best)) best = extreme, start = i;
   }
   const int64_t count = std::min(piece, n - start);
-  return start + loops.find(as_numbers(x + start, count, room), count, best);
+  return start + loops.find(as_numbers(x + start, count, buffer), count, best);
 }
 
-// The first true (or false) ends the search.
+// Bools: the first true (or false) ends the search.
 template <bool largest>
 int64_t best_of_bools(const uint8_t* x, int64_t n) {
   const void* found = std::memchr(x, largest, size_t(n));
@@ -81,8 +81,8 @@ void best_of_rows(const T* x, int64_t n, int64_t inner, int64_t begin, int64_t e
   }
 }
 
-// A dense operand with the elements to compare along `axis`: x, or a view of it with that axis last where its elements
-// lie side by side (of a transposed matrix), or a copy.
+// A dense operand with the elements to compare along `axis`: x, or a view of it with that axis last if its elements
+// are contiguous (in a transposed matrix), or a copy.
 Tensor dense_operand(const Tensor& x, int64_t& axis) {
   if (x.is_contiguous()) return x;
   Shape shape = x.shape();
@@ -104,7 +104,7 @@ Tensor dense_operand(const Tensor& x, int64_t& axis) {
 template <bool largest>
 void arg_extreme(const KernelArgs& args) {
   int64_t axis = args.attrs.as<ArgReduceParams>().axis;
-  if (const Tensor& in = args.input(0); in.size() > 0 && in.strides()[size_t(axis)] == 0) {  // the first of equals
+  if (const Tensor& in = args.input(0); in.size() > 0 && in.strides()[size_t(axis)] == 0) {  // all are equal: the first
     std::fill_n(args.out_data<int64_t>(), args.output().size(), int64_t(0));
     return;
   }

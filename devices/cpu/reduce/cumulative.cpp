@@ -1,6 +1,6 @@
-// Cumulative ops on the CPU, over dense operands seen as [outer, n, inner]: one after the other along n, with lines in
-// parallel. Sums and products of f16, bf16 and f32 run in f64 and are rounded at every step only when written, so that
-// a long line stays accurate.
+// Cumulative ops on the CPU, over dense operands treated as [outer, n, inner]: sequentially along n, with lines in
+// parallel. Sums and products of f16, bf16 and f32 are accumulated in f64, and only what is written is rounded, so that
+// long lines stay accurate.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t cumulative_grain = 1 << 15;  // elements worth a thread
 
-// What T accumulates in.
+// The type in which T is accumulated.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double,
                                 std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>;
@@ -37,15 +37,15 @@ struct Times {
     return a * b;
   }
 };
-// Of factors with fewer digits and a smaller range: a product that is too small for f64 as well is 0. It would have
-// lost its digits, and processors take a hundred times as long over it.
+// For factors with fewer digits and a smaller range: a product that underflows even in f64 becomes 0. Its digits would
+// be lost, and processors take a hundred times as long for subnormal numbers.
 struct TimesNarrow {
   static double combine(double a, double b) {
     const double y = a * b;
     return std::abs(y) < std::numeric_limits<double>::min() ? std::copysign(0.0, y) : y;
   }
 };
-// Of zeros of either sign the one that came first stays.
+// Of zeros of either sign the first one stays.
 template <bool largest>
 struct Extreme {
   template <class A>
@@ -55,14 +55,14 @@ struct Extreme {
   }
 };
 
-// `columns` lines of n elements. An element lies `step` elements behind the one before it in its line, and `distance`
-// behind the one beside it in the line before.
+// `columns` lines of n elements. Consecutive elements of a line are `step` elements apart, and neighbouring lines
+// `distance`.
 struct Lines {
   int64_t n, step, columns, distance;
 };
 
-// `width` lines at once, so that one need not wait for another's sum. A accumulates. y may be x. The arrays that
-// nothing else points to stay in registers.
+// `width` lines at once, so that no sum waits for another. A accumulates. y may be x. Arrays that nothing aliases stay
+// in registers.
 template <int width, bool exclusive, class R, class A, class S, class T>
 void scan_some(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
@@ -78,7 +78,7 @@ void scan_some(const S* x, T* y, const Lines& lines, bool reverse, const A& iden
     RILL_UNROLL for (int i = 0; i < width; ++i) acc[i] = next[i];
   }
 }
-// Lines that lie side by side, `strip` of them: a row of elements is read and written as a whole.
+// `strip` neighbouring lines: a row of elements is read and written at once.
 template <int strip, bool exclusive, class R, class A, class S, class T>
 void scan_strip(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
@@ -142,18 +142,18 @@ void scan_all(const KernelArgs& args, const S* x, T* y, const A& identity) {
   each_run(args, [&](int64_t at, const Lines& lines) { scan_by<R>(p, x + at, y + at, lines, identity); });
 }
 
-// Halves are brought to f32 and back, so many lines at a time that the second cache holds them.
+// Halves are converted to f32 and back, for as many lines at a time as fit in the L2 cache.
 template <class R, class A, class H>
 void scan_halves(const KernelArgs& args, const H* x, H* y, const A& identity) {
-  constexpr int64_t some = 1 << 15, strip = 32;  // floats; neighbouring columns that are read together
+  constexpr int64_t elements_at_once = 1 << 15, strip = 32;  // floats; neighbouring columns that are read at once
   const auto& p = args.attrs.as<CumulativeParams>();
   each_run(args, [&](int64_t start, const Lines& lines) {
     const bool dense = lines.distance == lines.n;
-    const int64_t together = std::min(lines.columns, std::max(some / lines.n, dense ? 1 : strip));
-    const Ref<Buffer> room = allocate(Device(), size_t(together * lines.n) * sizeof(float));
-    float* const wide = static_cast<float*>(room->data);
-    for (int64_t c = 0; c < lines.columns; c += together) {
-      const int64_t columns = std::min(together, lines.columns - c), at = start + c * lines.distance;
+    const int64_t columns_at_once = std::min(lines.columns, std::max(elements_at_once / lines.n, dense ? 1 : strip));
+    const Ref<Buffer> buffer = allocate(Device(), size_t(columns_at_once * lines.n) * sizeof(float));
+    float* const wide = static_cast<float*>(buffer->data);
+    for (int64_t c = 0; c < lines.columns; c += columns_at_once) {
+      const int64_t columns = std::min(columns_at_once, lines.columns - c), at = start + c * lines.distance;
       const int64_t runs = dense ? 1 : lines.n, length = dense ? columns * lines.n : columns;
       for (int64_t r = 0; r < runs; ++r) convert_halves(x + at + r * lines.step, wide + r * length, size_t(length));
       scan_by<R>(p, wide, wide, dense ? Lines{lines.n, 1, columns, lines.n} : Lines{lines.n, columns, columns, 1},
@@ -163,7 +163,7 @@ void scan_halves(const KernelArgs& args, const H* x, H* y, const A& identity) {
   });
 }
 
-// Integers and bools in 64 bits, where signed and unsigned ones wrap alike.
+// Integers and bools in 64 bits, where signed and unsigned ones wrap around the same way.
 template <class R>
 void accumulate_integers(const KernelArgs& args, uint64_t identity) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
@@ -186,7 +186,7 @@ void visit_inexact(const KernelArgs& args, F&& f) {
   }
 }
 
-// Sums begin with -0, to which -0 adds up to -0.
+// Sums start with -0, because -0 + -0 is -0.
 template <class A>
 A first_of(const KernelArgs& args, int identity) {
   return identity == 0 && !args.attrs.as<CumulativeParams>().exclusive ? -A(0) : A(identity);
@@ -203,7 +203,7 @@ void accumulate(const KernelArgs& args, int identity) {
   });
 }
 
-// y[i] = a[i] y[i-1] + b[i] along lines, as scan() does sums.
+// y[i] = a[i] y[i-1] + b[i] along lines, as scan() computes sums.
 template <class A, class T>
 void recur_lines(const T* a, const T* b, T* y, const Lines& lines, bool reverse) {
   constexpr int64_t strip = 64;

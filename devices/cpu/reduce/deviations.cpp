@@ -7,7 +7,7 @@
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t long_row = 1 << 15;  // elements from which a row's squares are not kept until they are summed
+constexpr int64_t long_row = 1 << 15;  // longer rows: squares are not stored
 
 template <class T>
 using SquareDistances = void (*)(const T* x, int64_t n, T from, T* y);
@@ -40,14 +40,14 @@ T of_long_row(const T* x, int64_t n, const ReduceLoops<T>& loops, SquareDistance
 template <class T>
 void run(const T* x, int64_t rows, int64_t n, T* out, const ReduceLoops<T>& loops, SquareDistances<T> square) {
   if (n > long_row) {
-    const int64_t together = rows < num_threads() ? rows : 1;  // few rows are shared by threads, others share these
-    return parallel_for(rows, together, [&](int64_t begin, int64_t end) {
+    const int64_t grain = rows < num_threads() ? rows : 1;  // all threads share each row if there are few
+    return parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) out[r] = of_long_row(x + r * n, n, loops, square);
     });
   }
   parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-    const Ref<Buffer> room = allocate(Device(), size_t(n) * sizeof(T));
-    T* const squares = static_cast<T*>(room->data);
+    const Ref<Buffer> buffer = allocate(Device(), size_t(n) * sizeof(T));
+    T* const squares = static_cast<T*>(buffer->data);
     for (int64_t r = begin; r < end; ++r) {
       square(x + r * n, n, sum_of_row(x + r * n, n, loops) / T(n), squares);
       out[r] = sum_of_row(squares, n, loops);

@@ -1,6 +1,5 @@
-// Reductions of which the order does not show, of operands that lie in dense rows or side by side in columns: in the
-// order of memory, without the reduction tree. Each function says false where the operand lies otherwise. For
-// reduce.cpp.
+// Reductions whose results do not depend on the order, of operands that are dense rows or contiguous columns: in memory
+// order, without the reduction tree. Each function returns false for other layouts. For reduce.cpp.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -13,55 +12,54 @@
 namespace rill::cpu {
 namespace {
 
-// --- How operands lie ------------------------------------------------------------------------------------------------
+// --- Layouts ---------------------------------------------------------------------------------------------------------
 
-// Rows that lie dense, and are folded each into one number.
+// Dense rows, each of which is folded into one number.
 struct RowsOfRuns {
-  AxisList kept;
+  AxisList remaining;
   int64_t count = 1, n = 1;
 
-  // False where that is not how the operand lies.
+  // False if the operand has another layout.
   bool find(const FoldAxes& axes) {
     AxisList run;
     for (const FoldAxis& a : axes) {
       if (!a.reduced && !run.empty()) return false;
-      join(a.reduced ? run : kept, {a.size, a.stride});
+      join(a.reduced ? run : remaining, {a.size, a.stride});
     }
     if (run.size() != 1 || run[0].stride != 1) return false;
-    count = cpu::count(kept), n = run[0].size;
+    count = cpu::count(remaining), n = run[0].size;
     return true;
   }
-  // out[r] = fold(row r, n). One long row is shared by threads, whose results `together` makes one of.
+  // out[r] = fold(row r, n). Threads share one long row; `combine` combines their results.
   template <class T, class R, class F, class J>
-  void each(const T* x, R* out, F fold, J together) const {
+  void each(const T* x, R* out, F fold, J combine) const {
     if (count != 1)
       return parallel_for(count, 1 + parallel_grain / (n + 1), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) out[r] = fold(x + offset_of(kept, r), n);
+        for (int64_t r = begin; r < end; ++r) out[r] = fold(x + offset_of(remaining, r), n);
       });
     ForkMutex mutex;
-    std::optional<R> whole;
+    std::optional<R> total;
     parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
       const R part = fold(x + begin, end - begin);
       const std::lock_guard lock(mutex);
-      whole = whole ? together(*whole, part) : part;
+      total = total ? combine(*total, part) : part;
     });
-    *out = whole ? *whole : fold(x, 0);
+    *out = total ? *total : fold(x, 0);
   }
 };
 
-// Columns that lie side by side, and are folded each into one number.
+// Contiguous columns, each of which is folded into one number.
 struct Columns {
   int64_t rows = 1, step = 0, count = 1;
 
-  // False where that is not how the operand lies.
+  // False if the operand has another layout.
   bool find(const FoldAxes& axes) {
     if (axes.size() != 2 || axes[0].reduced == axes[1].reduced) return false;
     const FoldAxis &down = axes[axes[0].reduced ? 0 : 1], &across = axes[axes[0].reduced ? 1 : 0];
     rows = down.size, step = down.stride, count = across.size;
     return across.stride == 1;
   }
-  // Calls f with the first of each `strip` columns, in parallel; what is left over shares columns with the strip
-  // before.
+  // Calls f with the first of each `strip` columns, in parallel; the last strip overlaps the one before.
   template <class F>
   void for_strips(int64_t strip, F f) const {
     parallel_for(count / strip, 1 + parallel_grain / (strip * (rows + 1)), [&](int64_t begin, int64_t end) {
@@ -73,8 +71,8 @@ struct Columns {
 
 // --- Sums of integers of up to 32 bits -------------------------------------------------------------------------------
 
-// Those of up to 16 bits: so many of them that the running sums, twice as wide, cannot overflow, before those are added
-// up. Blocks of a fixed size are what compilers vectorise.
+// Those of up to 16 bits: as many at a time as cannot overflow partial sums of twice the width, before these are added
+// up. Blocks of a fixed length are what compilers vectorise.
 template <class S>
 int64_t sum_small(const S* x, int64_t n) {
   using Running = std::conditional_t<sizeof(S) == 1, int16_t, int32_t>;
@@ -149,9 +147,9 @@ bool extreme_of_rows(const FoldAxes& axes, const T* x, T* out) {
   return true;
 }
 
-// --- Truths ----------------------------------------------------------------------------------------------------------
+// --- Truth values ----------------------------------------------------------------------------------------------------
 
-// Elements as bits U, and which of these say whether one is true: of floats all but the sign.
+// Elements as bits U, and the bits that are zero in a false one: for floats all but the sign.
 template <class S>
 struct TruthBits {
   using U = std::conditional_t<
@@ -161,7 +159,7 @@ struct TruthBits {
   static constexpr U mask = has_sign ? U(U(~U(0)) >> 1) : U(~U(0));
 };
 
-// Of elements with those bits: whether all, or any, are true.
+// Whether all, or any, of such elements are true.
 template <class U>
 bool truth_in_memory_order(const FoldAxes& axes, const char* data, U mask, bool all, uint8_t* out) {
   const Truths<U>& loops = std::get<Truths<U>>(reduce_tables().truths);

@@ -1,5 +1,5 @@
-// Reductions on the CPU: sum, prod, max, min, all, any, norm. The order of additions depends on the shape and the axes
-// alone, not on threads, instruction sets or strides (reduce_tree.h defines it). This file decides which groups of axes
+// Reductions on the CPU: sum, prod, max, min, all, any, norm. The order of additions depends only on the shape and the
+// axes, not on threads, instruction sets or strides (reduce_tree.h defines it). This file decides which groups of axes
 // are reduced in which order and in which dtype, and has the kernels. Start at fold().
 #include <algorithm>
 #include <cmath>
@@ -19,11 +19,11 @@
 namespace rill::cpu {
 namespace {
 
-// What of the order of the elements shows in a result: it all, nothing, or not even whether one is taken twice.
+// How a result depends on its elements: on their order; not on it; not even on whether one occurs twice.
 enum class Order { fixed, free, idempotent };
 
-// Where nothing of the order shows, the reduced axes come last, in their order in memory, if one of them is the
-// innermost there: lines that lie dense are folded fastest.
+// If the result does not depend on the order, moves the reduced axes last, in memory order, if one of them is the
+// innermost in memory: dense lines are folded fastest.
 void follow_memory(FoldAxes& axes) {
   const FoldAxis* innermost = nullptr;
   for (const FoldAxis& a : axes)
@@ -51,7 +51,7 @@ FoldAxes fold_axes(const KernelArgs& args, Order order = Order::fixed) {
   return axes;
 }
 
-// Where whole lines are repeated (of a broadcast operand), runs `kernel` on one of each and copies its results.
+// If a broadcast operand repeats lines, runs `kernel` on one of each and copies its results.
 bool folds_repeats_once(const KernelArgs& args, Kernel kernel) {
   const Tensor& x = args.input(0);
   const auto& p = args.attrs.as<ReduceParams>();
@@ -80,7 +80,7 @@ bool reduces_last(const FoldAxes& axes) {
   return std::is_partitioned(axes.begin(), axes.end(), [](const FoldAxis& a) { return !a.reduced; });
 }
 
-// The same of rows: the order of their additions does not depend on how many there are, as that of columns does.
+// The same for rows only: the order of their additions does not depend on how many there are, unlike that of columns.
 bool folds_repeated_rows(const KernelArgs& args, Kernel kernel) {
   const Strides& strides = args.input(0).strides();
   return std::find(strides.begin(), strides.end(), 0) != strides.end() && reduces_last(fold_axes(args)) &&
@@ -89,15 +89,15 @@ bool folds_repeated_rows(const KernelArgs& args, Kernel kernel) {
 
 // --- Kernels ---------------------------------------------------------------------------------------------------------
 
-// The common small case, without a look at strides: dense rows of one block, folded along their last axes.
+// The common small case, without checking strides: dense rows of one block, folded along their last axes.
 template <class T>
 bool fold_rows(const KernelArgs& args, const ReduceLoops<T>& loops) {
   const Tensor& x = args.input(0);
   const Dims& axes = args.attrs.as<ReduceParams>().axes;
-  const size_t ndim = x.shape().size(), kept = ndim - axes.size();
+  const size_t ndim = x.shape().size(), kept_axes = ndim - axes.size();
   int64_t rows = 1, n = 1;
-  for (size_t i = 0; i < ndim; ++i) (i < kept ? rows : n) *= x.shape()[i];
-  if (axes.empty() || axes[0] != int64_t(kept) || n < 1 || n > longest_line || rows * n > parallel_grain ||
+  for (size_t i = 0; i < ndim; ++i) (i < kept_axes ? rows : n) *= x.shape()[i];
+  if (axes.empty() || axes[0] != int64_t(kept_axes) || n < 1 || n > longest_line || rows * n > parallel_grain ||
       !x.is_contiguous())
     return false;
   loops.lines(args.in_data<T>(0), n, rows, n, args.out_data<T>());
@@ -105,8 +105,8 @@ bool fold_rows(const KernelArgs& args, const ReduceLoops<T>& loops) {
   return true;
 }
 
-// Where elements would be read one by one from far apart, along several axes or to be converted, a dense copy, which is
-// made in tiles and costs less; else an undefined tensor.
+// A dense copy, made in tiles, if folding would read elements one by one from distant addresses, along several axes or
+// with a conversion; else an undefined tensor.
 Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
   constexpr int64_t line = 64, few = 4096;
   const Tensor& x = args.input(0);
@@ -114,7 +114,7 @@ Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
   const FoldAxes axes = fold_axes(args, order);
   if (axes.empty() || !axes.back().reduced) return Tensor();
   const int64_t step = std::abs(axes.back().stride);
-  bool several = false;  // that are no one run through memory
+  bool several = false;  // several axes that are not one run in memory
   for (size_t i = axes.size() - 1; i > 0 && axes[i - 1].reduced; --i)
     several |= axes[i - 1].stride != axes[i].stride * axes[i].size;
   const bool another_is_nearer = std::any_of(
@@ -125,7 +125,7 @@ Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
   return copy;
 }
 
-// Elements of `size` bytes, which `read` makes T of; null: they are of T's kind and size already.
+// Elements of `size` bytes that `read` converts to T; null: they already are T.
 template <class T>
 void fold_elements(const KernelArgs& args, const ReduceLoops<T>& loops, Order order, size_t size, Read<T> read) {
   const DType out = args.output().dtype();
@@ -143,7 +143,7 @@ void fold_elements(const KernelArgs& args, const ReduceLoops<T>& loops, Order or
 // Elements of type S accumulate as T.
 template <class S, class T, bool as_truth = false>
 void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = Order::fixed) {
-  // Truths are read as 0 or 1, which only bools are already.
+  // Truth values are read as 0 or 1, which only bools already are.
   constexpr bool plain =
       as_truth ? std::is_same_v<S, bool>
                : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
@@ -161,7 +161,7 @@ void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
           true);
 }
 
-// Products of complex numbers, by the loops of multiply() over the same tree.
+// Products of complex numbers, by the loops of multiply(), over the same tree.
 template <class T>
 struct ComplexProd {
   static void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
@@ -173,15 +173,15 @@ struct ComplexProd {
       }
   }
   static void merge(T* acc, const T* x, int64_t width) {
-    constexpr int64_t some = 64;
+    constexpr int64_t block_width = 64;
     for (int64_t c = 0, n; c < width; c += n) {
-      n = std::min(some, width - c);
-      T rows[2 * some];
+      n = std::min(block_width, width - c);
+      T rows[2 * block_width];
       std::copy_n(x + c, n, std::copy_n(acc + c, n, rows));
       block(rows, n, 2, n, acc + c);
     }
   }
-  // 1, which lines are padded with, leaves an infinity as it is.
+  // Lines are padded with 1, which must leave an infinity as it is.
   static T padded_product(const T& a, const T& b) {
     if (a == T(1)) return b;
     if (b == T(1)) return a;
@@ -206,14 +206,14 @@ struct ComplexProd {
     return v[0];
   }
   static void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
-    const int64_t whole = n / min_row_width, rest = n % min_row_width;
+    const int64_t full_rows = n / min_row_width, rest = n % min_row_width;
     for (int64_t r = 0; r < rows; ++r, x += stride) {
       T acc[min_row_width], row[min_row_width];
-      if (whole > 0) block(x, min_row_width, whole, min_row_width, acc);
+      if (full_rows > 0) block(x, min_row_width, full_rows, min_row_width, acc);
       if (rest > 0) {
-        T* const to = whole > 0 ? row : acc;
-        std::fill(std::copy_n(x + whole * min_row_width, rest, to), to + min_row_width, T(1));
-        if (whole > 0) merge(acc, row, min_row_width);
+        T* const to = full_rows > 0 ? row : acc;
+        std::fill(std::copy_n(x + full_rows * min_row_width, rest, to), to + min_row_width, T(1));
+        if (full_rows > 0) merge(acc, row, min_row_width);
       }
       out[r] = fold(acc);
     }
@@ -221,7 +221,7 @@ struct ComplexProd {
   static constexpr ReduceLoops<T> loops = {block, merge, fold, lines, nullptr, T(1)};
 };
 
-// Of integers, where the operand does not move along axes that are reduced: the sum without them, so many times.
+// For integers, if the operand does not move along reduced axes: the sum over the other axes, times their size.
 bool sum_repeats_once(const KernelArgs& args) {
   const Tensor& x = args.input(0);
   Shape once = x.shape();
@@ -271,7 +271,7 @@ void reduce_prod(const KernelArgs& args) {
   });
 }
 
-// Of bools the largest says whether any is true, the smallest whether all are.
+// For bools the largest is `any`, and the smallest is `all`.
 #define RILL_EXTREME(name, of_bools, is_max)                                                                     \
   void reduce_##name(const KernelArgs& args) {                                                                   \
     if (is_bool(args.input(0).dtype())) return of_bools(args);                                                   \
@@ -308,7 +308,7 @@ namespace {
 
 void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, bool all);
 
-// Of complex numbers: none is 0, or not all are.
+// For complex numbers: whether none is 0, or not all are.
 void fold_complex_truth(const KernelArgs& args, bool all) {
   const Tensor& x = args.input(0);
   Tensor zero = empty_tensor(Spec{x.shape(), DType::boolean, false, x.device()});
@@ -342,12 +342,12 @@ void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, bool all) {
 
 namespace {
 
-// Squares of every dtype but f64 are far within the range of f64. Those of large and small f64 are not: they are
-// added up separately, scaled by powers of two, if a plain sum shows that there are some (Blue: A portable Fortran
+// Squares of every dtype but f64 are far inside the range of f64. Those of large and small f64 are not: they are
+// summed separately, scaled by powers of two, if a plain sum shows that there are some (Blue: A portable Fortran
 // program to find the Euclidean norm of a vector, 1978; the constants are those of LAPACK's dnrm2).
 enum class Part { all, large, middle, small };
 constexpr double large_from = 0x1p486, small_below = 0x1p-511, shrink = 0x1p-538, enlarge = 0x1p537;
-// Between these, no square that matters to a sum has lost digits.
+// If a sum is between these, no square that matters to it has lost digits.
 constexpr double least_plain_sum = 0x1p-960, greatest_plain_sum = std::numeric_limits<double>::max();
 
 // The type of a number's parts.
@@ -383,7 +383,7 @@ void read_squares(const char* x, int64_t stride, int64_t n, double* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = square(p[i * stride]);
 }
 
-// The common case, dense rows: each in pieces of one size.
+// The common case, dense rows: each in pieces of equal length.
 template <class S>
 void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
   constexpr int64_t piece = 4096;
@@ -407,8 +407,7 @@ void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
                DType::f64, true);
 }
 
-// Columns that lie side by side: over the same tree as any others, but a few squares at a time, which stay in the first
-// cache.
+// Contiguous columns: over the same tree as others, but a few squares at a time, which stay in the L1 cache.
 template <class S>
 void sum_square_columns(const S* x, const Columns& columns, double* sums) {
   const Produce<double> squares{
@@ -451,7 +450,7 @@ double join_parts(double large, double middle, double small) {
   if (large > 0) return std::sqrt(large + middle * shrink * shrink) / shrink;
   if (small > 0) {
     const double a = std::sqrt(middle), b = std::sqrt(small) / enlarge;
-    return middle == 0 ? b : std::hypot(a, b);  // which keeps a NaN
+    return middle == 0 ? b : std::hypot(a, b);  // keeps NaN
   }
   return std::sqrt(middle);
 }
@@ -462,7 +461,7 @@ void norm_of(const KernelArgs& args) {
   const auto is_plain = [](double sum) { return !(sum < least_plain_sum || sum > greatest_plain_sum); };
   if (!std::is_same_v<RealOf<S>, double> || std::all_of(norms.begin(), norms.end(), is_plain)) {
     for (double& sum : norms) sum = std::sqrt(sum);
-  } else {  // of those that are plain what they would be without the others
+  } else {  // the plain sum equals the sum without the others
     const std::vector<double> large = sum_squares<S, Part::large>(args), middle = sum_squares<S, Part::middle>(args),
                               small = sum_squares<S, Part::small>(args);
     for (size_t i = 0; i < norms.size(); ++i)
@@ -475,9 +474,9 @@ void norm_of(const KernelArgs& args) {
 
 void reduce_norm(const KernelArgs& args) {
   const Tensor& x = args.input(0);
-  const bool of_rows = reduces_last(fold_axes(args));            // added up in an order of their own, so that
-  if (of_rows && folds_repeats_once(args, reduce_norm)) return;  // one row is as all of them
-  if (!x.is_contiguous() && of_rows) {                           // rows, which are read as they lie in memory
+  const bool of_rows = reduces_last(fold_axes(args));            // summed in their own order, so
+  if (of_rows && folds_repeats_once(args, reduce_norm)) return;  // each row is independent of the others
+  if (!x.is_contiguous() && of_rows) {                           // rows, which are read in place
     Tensor dense = empty_tensor(x.spec());
     copy_elements(x, dense);
     const Tensor* const in[] = {&dense};

@@ -1,5 +1,5 @@
 // From axes to stages of the reduction tree: which groups of axes fold in which order, into which dtype. Start at
-// fold(). For reduce.cpp, whose operands lie in memory, and fused_fold.cpp, whose operands a kernel computes.
+// fold(). For reduce.cpp, whose operands are in memory, and fused_fold.cpp, whose operands a kernel computes.
 #pragma once
 #include "rill/devices/cpu/reduce/reduce_tree.h"
 #include "rill/tensor/visit_dtype.h"
@@ -15,7 +15,7 @@ struct FoldAxis {
 };
 using FoldAxes = SmallVec<FoldAxis, 8>;
 
-// The innermost group of reduced axes as a stage; `axes` becomes those that remain, as a dense tensor's.
+// Takes the innermost group of reduced axes as a stage; `axes` becomes the remaining ones, those of a dense tensor.
 inline Stage next_stage(FoldAxes& axes) {
   size_t end = axes.size();
   while (!axes[end - 1].reduced) --end;
@@ -34,7 +34,7 @@ inline bool any_reduced(const FoldAxes& axes) {
   return std::any_of(axes.begin(), axes.end(), [](const FoldAxis& a) { return a.reduced; });
 }
 
-// Writes accumulators as the output's dtype.
+// Converts accumulators to the output's dtype.
 template <class T>
 void write(const T* from, int64_t n, DType dtype, char* to) {
   visit_dtype(dtype, [&](auto zero) {
@@ -50,7 +50,7 @@ void write(const T* from, int64_t n, DType dtype, char* to) {
 }
 
 // Reduces `data`, whose elements are read by `read` (null: they are of type T), into `out` of `dtype`; `same`: out's
-// elements are of type T too. With `produce`, the elements come from there, and the axes' strides count points.
+// elements are of type T too. With `produce`, elements come from there, and the axes' strides count points.
 template <class T>
 void fold(FoldAxes&& axes, const ReduceLoops<T>& loops, const char* data, int64_t element, Read<T> read, char* out,
           DType dtype, bool same, const Produce<T>* produce = nullptr) {
@@ -63,7 +63,7 @@ void fold(FoldAxes&& axes, const ReduceLoops<T>& loops, const char* data, int64_
   if (!same) result = n <= 64 ? few : (many = std::make_unique_for_overwrite<T[]>(size_t(n))).get();
   if (m == 0) {
     std::fill(result, result + n, loops.identity);
-  } else if (!any_reduced(axes)) {  // nothing to fold: axes of size 1 went away, or none
+  } else if (!any_reduced(axes)) {  // nothing to fold: all reduced axes had size 1
     Stage stage;
     for (const FoldAxis& a : axes) join(stage.k, {a.size, a.stride});
     run_stage(stage, loops, data, element, read, result, produce);

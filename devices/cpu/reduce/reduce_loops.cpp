@@ -25,7 +25,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace rill::HWY_NAMESPACE;
 
-// No more than 16 lanes, so that the narrowest row (32 columns) fills whole vectors.
+// At most 16 lanes, so that the narrowest row (32 columns) fills complete vectors.
 template <class T>
 using Tag = hn::CappedTag<T, 16>;
 
@@ -50,8 +50,8 @@ struct Prod {
   }
 };
 
-// IEEE 754-2019 `maximum` (and `minimum`): independent of the order of the operands, which max of numpy is not for
-// zeros of both signs; the reference kernel then gives the same bits in its own order.
+// IEEE 754-2019 `maximum` (and `minimum`): independent of the order of the operands, unlike numpy's max for zeros of
+// both signs; so the reference kernel gives the same bits in its own order.
 template <bool largest>
 struct Extreme {
   template <class T>
@@ -66,7 +66,7 @@ struct Extreme {
       return largest ? hn::Max(a, b) : hn::Min(a, b);
     } else {
       const auto a_wins = largest ? hn::Gt(a, b) : hn::Lt(a, b);
-      const V of_equals = largest ? hn::And(a, b) : hn::Or(a, b);  // tells apart zeros only
+      const V of_equals = largest ? hn::And(a, b) : hn::Or(a, b);  // only zeros of different signs differ
       const V b_or_equal = hn::IfThenElse(hn::Eq(a, b), of_equals, b);
       const V y = hn::IfThenElse(a_wins, a, b_or_equal);
       return hn::IfThenElse(hn::Eq(a, a), y, a);
@@ -74,7 +74,7 @@ struct Extreme {
   }
 };
 
-// `count` vectors' worth of columns from x on: their accumulators stay in registers over all rows.
+// `count` vectors of columns from x on: their accumulators stay in registers over all rows.
 template <class R, int count, class T>
 HWY_INLINE void columns(const T* x, int64_t stride, int64_t rows, T* acc) {
   const Tag<T> d;
@@ -96,7 +96,7 @@ HWY_INLINE void columns(const T* x, int64_t stride, int64_t rows, T* acc) {
   if constexpr (count > 2) hn::StoreU(a2, d, acc + 2 * lanes), hn::StoreU(a3, d, acc + 3 * lanes);
 }
 
-// Rows too wide for registers: eight at a time are streamed into `acc`, which stays in the first cache.
+// Rows too wide for registers: eight at a time are added to `acc`, which stays in the L1 cache.
 template <class R, bool first, class T>
 HWY_INLINE void eight_rows(const T* x, int64_t stride, int64_t width, T* acc) {
   const Tag<T> d;
@@ -153,8 +153,8 @@ void four_blocks(const T* x, T* acc) {
       RILL_UNROLL for (int b = 0; b < 4; ++b) {
         RILL_UNROLL for (int v = 0; v < together; ++v) {
           sum[b][v] = R::combine(d, sum[b][v], load(b, r, v));
-          // Into the second cache, and so far ahead: half the time of 16 MB and more on AMD, where the first cache
-          // holds no more than these four and the next.
+          // Prefetches into the L2 cache, this far ahead: half the time for 16 MB and more on AMD, where the L1 cache
+          // only holds these four blocks and the next.
           if constexpr (fetches) __builtin_prefetch(x + (12 + b) * size + r * min_row_width + c + v * lanes, 0, 2);
         }
       }
@@ -184,7 +184,7 @@ T fold(const T* lanes) {
   return rest[0];
 }
 
-// The first n of 32 lanes from x, the identity in the others.
+// The first n of 32 lanes from x; the others are the identity.
 template <class R, class T>
 HWY_INLINE void load_padded(const T* x, int64_t n, T* lanes) {
   if constexpr (masks_are_safe<T>) {
@@ -204,21 +204,21 @@ template <class R, class T>
 void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
   const Tag<T> d;
   constexpr int64_t per = hn::MaxLanes(Tag<T>());
-  const int64_t whole = n / min_row_width, rest = n % min_row_width;
+  const int64_t full_rows = n / min_row_width, rest = n % min_row_width;
   HWY_ALIGN T acc[min_row_width], padded[min_row_width];
   for (int64_t r = 0; r < rows; ++r, x += stride) {
-    if (whole > 0) block<R>(x, min_row_width, whole, min_row_width, acc);
+    if (full_rows > 0) block<R>(x, min_row_width, full_rows, min_row_width, acc);
     if (rest > 0) {
-      load_padded<R>(x + n - rest, rest, whole > 0 ? padded : acc);
-      for (int64_t i = 0; whole > 0 && i < min_row_width; i += per)
+      load_padded<R>(x + n - rest, rest, full_rows > 0 ? padded : acc);
+      for (int64_t i = 0; full_rows > 0 && i < min_row_width; i += per)
         hn::StoreU(R::combine(d, hn::LoadU(d, acc + i), hn::LoadU(d, padded + i)), d, acc + i);
     }
     out[r] = fold<R>(static_cast<const T*>(acc));
   }
 }
 
-// The extreme of floats, at least a vector of them, as processors compute it: wrong where one is NaN, and then the result
-// is NaN, and about zeros of either sign.
+// The extreme of at least a vector of floats, by the processor's instructions: wrong for zeros of different signs and
+// for NaN; but if one is NaN, the result is NaN.
 template <bool largest, class T>
 T plain_extreme(const T* x, int64_t n) {
   const hn::ScalableTag<T> d;
@@ -237,13 +237,13 @@ T plain_extreme(const T* x, int64_t n) {
     RILL_UNROLL for (int k = 0; k < count; ++k) take(top[k], x + i + k * lanes);
   }
   for (; i + lanes <= n; i += lanes) take(top[0], x + i);
-  take(top[0], x + n - lanes);  // some of them twice, which does not matter
+  take(top[0], x + n - lanes);  // overlaps numbers that were already taken
   if (!hn::AllTrue(d, numbers)) return std::numeric_limits<T>::quiet_NaN();
   for (int k = 1; k < count; ++k) top[0] = largest ? hn::Max(top[0], top[k]) : hn::Min(top[0], top[k]);
   return hn::GetLane(largest ? hn::MaxOfLanes(d, top[0]) : hn::MinOfLanes(d, top[0]));
 }
 
-// The extreme of n >= 1 dense numbers. Of floats, where that is NaN or 0, once more and by the rules.
+// The extreme of n >= 1 dense numbers. If that of floats is NaN or 0, it is computed again by the rules above.
 template <bool largest, class T>
 T extreme(const T* x, int64_t n) {
   using R = Extreme<largest>;
@@ -274,12 +274,12 @@ T extreme(const T* x, int64_t n) {
   return over([&](auto a, auto b) HWY_ATTR { return R::combine(d, a, b); });
 }
 
-// Where the first of n numbers that is `value` stands; there is one. NaN is any NaN.
+// The index of the first of n numbers that is `value`; there is one. If it is NaN, any NaN matches.
 template <class T>
 int64_t find(const T* x, int64_t n, T value) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
-  const auto wanted = hn::Set(d, value);
+  const auto target = hn::Set(d, value);
   int64_t i = 0;
   if constexpr (hwy::IsFloat<T>()) {
     if (std::isnan(value)) {
@@ -292,12 +292,12 @@ int64_t find(const T* x, int64_t n, T value) {
       return i;
     }
   }
-  while (i + lanes <= n && hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), wanted))) i += lanes;
+  while (i + lanes <= n && hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), target))) i += lanes;
   while (x[i] != value) ++i;
   return i;
 }
 
-// Elements as bits, of which those of `mask` say whether one is true: whether all (or any) of n are.
+// Elements as bits, which are true if any bit of `mask` is set: whether all (or any) of n are.
 template <class U>
 bool truth(const U* x, int64_t n, U mask, bool all) {
   const hn::ScalableTag<U> d;
@@ -306,14 +306,14 @@ bool truth(const U* x, int64_t n, U mask, bool all) {
   const auto bits = hn::Set(d, mask);
   int64_t i = 0;
   for (; i + count * lanes <= n; i += count * lanes) {
-    auto low = hn::And(hn::LoadU(d, x + i), bits), some = low;
+    auto low = hn::And(hn::LoadU(d, x + i), bits), any_bits = low;
     auto zero = hn::Eq(low, hn::Zero(d));
     RILL_UNROLL for (int64_t k = 1; k < count; ++k) {
       low = hn::And(hn::LoadU(d, x + i + k * lanes), bits);
-      some = hn::Or(some, low);
+      any_bits = hn::Or(any_bits, low);
       zero = hn::Or(zero, hn::Eq(low, hn::Zero(d)));
     }
-    if (all ? !hn::AllFalse(d, zero) : !hn::AllTrue(d, hn::Eq(some, hn::Zero(d)))) return !all;
+    if (all ? !hn::AllFalse(d, zero) : !hn::AllTrue(d, hn::Eq(any_bits, hn::Zero(d)))) return !all;
   }
   for (; i + lanes <= n; i += lanes) {
     const auto zero = hn::Eq(hn::And(hn::LoadU(d, x + i), bits), hn::Zero(d));
@@ -324,8 +324,7 @@ bool truth(const U* x, int64_t n, U mask, bool all) {
   return all;
 }
 
-// The same of each of truth_columns() columns, over rows that are `step` apart, up to the row after which all are
-// known.
+// The same for each of truth_columns() columns, over rows that are `step` apart, until all results are decided.
 constexpr int column_vectors = 4;
 template <class U>
 void truths(const U* x, int64_t step, int64_t rows, U mask, bool all, uint8_t* out) {
@@ -402,8 +401,8 @@ Extremes<T> extremes() {
   return {extreme<true, T>, extreme<false, T>, find<T>};
 }
 
-// Whether the first cache has room for more than two times four blocks (Zen 5: 48 KB). Then the processor itself fetches
-// what follows, and to ask for it takes a quarter longer.
+// Whether the L1 cache holds more than two times four blocks (Zen 5: 48 KB). The hardware prefetcher then suffices, and
+// prefetching takes a quarter longer.
 bool is_first_cache_large() {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
   static const bool is_large = sysconf(_SC_LEVEL1_DCACHE_SIZE) >= 48 << 10;
@@ -416,10 +415,10 @@ bool is_first_cache_large() {
 template <class R, class T>
 ReduceLoops<T> loops() {
   const auto few = four_blocks<R, true, T>;
-  auto many = few;
+  auto in_long_runs = few;
   if constexpr (std::is_floating_point_v<T>)
-    if (is_first_cache_large()) many = four_blocks<R, false, T>;
-  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, few, R::template identity<T>(), many};
+    if (is_first_cache_large()) in_long_runs = four_blocks<R, false, T>;
+  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, few, R::template identity<T>(), in_long_runs};
 }
 
 template <class D, class T>
@@ -435,17 +434,17 @@ template <class T>
 void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* out) {
   const Tag<double> d;
   constexpr int64_t per = hn::MaxLanes(Tag<double>()), count = min_row_width / per;
-  const int64_t whole = n / min_row_width * min_row_width;
+  const int64_t full_rows = n / min_row_width * min_row_width;
   HWY_ALIGN double lanes[min_row_width];
   for (int64_t r = 0; r < rows; ++r, x += stride) {
     hn::VFromD<decltype(d)> acc[count];
     RILL_UNROLL for (auto& a : acc) a = hn::Zero(d);
-    for (int64_t i = 0; i < whole; i += min_row_width) {
+    for (int64_t i = 0; i < full_rows; i += min_row_width) {
       RILL_UNROLL for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, x + i + k * per));
     }
-    if (whole < n) {
+    if (full_rows < n) {
       HWY_ALIGN T padded[min_row_width];
-      load_padded<Sum>(x + whole, n - whole, padded);
+      load_padded<Sum>(x + full_rows, n - full_rows, padded);
       RILL_UNROLL for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, padded + k * per));
     }
     RILL_UNROLL for (int64_t k = 0; k < count; ++k) hn::Store(acc[k], d, lanes + k * per);
@@ -463,9 +462,9 @@ void square_distances(const T* x, int64_t n, T from, T* y) {
     }
   };
   const hn::ScalableTag<T> d;
-  const int64_t whole = n - n % int64_t(hn::Lanes(d));
-  over(d, 0, whole);
-  over(hn::CappedTag<T, 1>(), whole, n);
+  const int64_t full_rows = n - n % int64_t(hn::Lanes(d));
+  over(d, 0, full_rows);
+  over(hn::CappedTag<T, 1>(), full_rows, n);
 }
 void square_f32(const float* x, int64_t n, double* y) {
   const Tag<double> d;

@@ -1,12 +1,13 @@
-// The vector loops of the reductions, one table an instruction set (reduce_loops.cpp). reduce.cpp calls them and
-// decides what is added to what: the loops only combine whole rows, column by column, so the vector width cannot show.
+// The vector loops of the reductions, one table for each instruction set (reduce_loops.cpp). reduce.cpp calls them and
+// decides what is added to what: the loops only combine complete rows, column by column, so that the vector width
+// changes no bits.
 #pragma once
 #include <cstdint>
 #include <tuple>
 
 namespace rill::cpu {
 
-// A row that reaches these loops has at least so many columns, which is a multiple of every vector's width.
+// A row that is passed to these loops has at least this many columns, a multiple of every vector's width.
 inline constexpr int64_t min_row_width = 32;
 
 template <class T>
@@ -15,35 +16,36 @@ struct ReduceLoops {
   void (*block)(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc);
   // acc[c] = acc[c] o x[c], for any width.
   void (*merge)(T* acc, const T* x, int64_t width);
-  // Folds 32 lanes into one: lane i takes in lane i+16, then i+8, ..., i+1.
+  // Folds 32 lanes into one: lane i adds lane i+16, then i+8, ..., i+1.
   T (*fold)(const T* lanes);
-  // out[r] = the whole tree over the dense row x[r * stride ...] of `n` elements, 1 <= n <= 1024 (one block), r < rows.
+  // out[r] = the complete tree over the dense row x[r * stride ...] of `n` elements, 1 <= n <= 1024 (one block), r <
+  // rows.
   void (*lines)(const T* x, int64_t stride, int64_t rows, int64_t n, T* out);
-  // acc = (b0 o b1) o (b2 o b3) of four blocks of 32 rows of 32 columns, all dense, each as by block(): side by side,
-  // since a block's own sums wait for one another. Or null.
+  // acc = (b0 o b1) o (b2 o b3) of four blocks of 32 rows of 32 columns, all dense, each as by block(): interleaved,
+  // because the additions of one block wait for each other. Or null.
   void (*four_blocks)(const T* x, T* acc);
   T identity;
-  void (*four_of_many)(const T* x, T* acc) = nullptr;  // the same, of a run that is far longer than they are
+  void (*four_of_many)(const T* x, T* acc) = nullptr;  // the same, within a far longer run
 };
 
-// The largest and the smallest of n >= 1 dense numbers, whose order does not show; NaN and zeros as max_f32.
+// The largest and the smallest of n >= 1 dense numbers, independent of the order; NaN and zeros as in max_f32.
 template <class T>
 struct Extremes {
   T (*largest)(const T* x, int64_t n);
   T (*smallest)(const T* x, int64_t n);
-  int64_t (*find)(const T* x, int64_t n, T value);  // where the first such number stands; there is one
+  int64_t (*find)(const T* x, int64_t n, T value);  // the index of the first such number; there is one
 };
 
-// Whether elements are true, of whose bits those of `mask` say that.
+// Whether elements are true: those with any bit of `mask`.
 template <class U>
 struct Truths {
   bool (*run)(const U* x, int64_t n, U mask, bool all);  // all, or any, of n dense ones
-  // The same of each of `width` columns, over rows that are `step` apart.
+  // The same for each of `width` columns, over rows that are `step` apart.
   void (*columns)(const U* x, int64_t step, int64_t rows, U mask, bool all, uint8_t* out);
   int64_t width;
 };
 
-// Sums and products of integers wrap, so the signed type serves both. max and min give NaN where there is one, and
+// Sums and products of integers wrap around, so the signed type serves both. max and min give NaN if any is NaN, and
 // order -0 below +0. For bools, as u8: max is `any`, min is `all`.
 struct ReduceTables {
   ReduceLoops<float> sum_f32, prod_f32, max_f32, min_f32;
@@ -67,12 +69,12 @@ struct ReduceTables {
              Extremes<int64_t>, Extremes<uint8_t>, Extremes<uint16_t>, Extremes<uint32_t>, Extremes<uint64_t>>
       extremes;
   std::tuple<Truths<uint8_t>, Truths<uint16_t>, Truths<uint32_t>, Truths<uint64_t>> truths;
-  // The sum of n dense numbers, which wraps.
+  // The sum of n dense numbers, which wraps around.
   int64_t (*sum_i32)(const int32_t* x, int64_t n);
   int64_t (*sum_u32)(const uint32_t* x, int64_t n);
   int64_t (*sum_u8)(const uint8_t* x, int64_t n);
 };
-// For the machine this runs on.
+// For the processor this runs on.
 const ReduceTables& reduce_tables();
 
 }  // namespace rill::cpu

@@ -1,16 +1,16 @@
-// The tree by which the CPU's reductions fold, and the walk over it.
+// The tree by which the CPU's reductions fold, and its evaluation.
 //
-// Which element is added to which is fixed by the shape and the axes alone; threads, instruction sets and strides do
-// not enter. The rule (a fused kernel that wants the same bits follows it too): drop axes of size 1, then take the
+// Which element is added to which depends only on the shape and the axes, not on threads, instruction sets or
+// strides. The rule (which fused kernels with the same bits follow too): drop axes of size 1, then take the
 // groups of neighbouring reduced axes from the innermost outwards. One group is a matrix [m, k] for each index of the
-// axes before it: its m elements fold, for each of the k indices of the axes behind it, so:
-//   1. Rows are dealt to `lanes` accumulators: 32 where k <= 4, else the largest power of two <= 64/k, else one.
-//      A "super row" is `lanes` rows, padded at the end with the identity. (So a column of 2 to 4 folds as it would by
-//      itself, which fusion relies on where it takes columns apart: trace/fusion/thin_axes.h.)
+// axes before it: its m elements fold, for each of the k indices of the axes after it, as follows:
+//   1. Rows are distributed over `lanes` accumulators: 32 if k <= 4, else the largest power of two <= 64/k, else one.
+//      A "super row" is `lanes` rows, padded at the end with the identity. (So each of 2 to 4 columns folds as it would
+//      by itself, which fusion relies on when it separates columns: trace/fusion/thin_axes.h.)
 //   2. Every block of 32 super rows is folded from the first to the last.
-//   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what is left over, from the right.
-//   4. The lanes are folded: i takes in i + lanes/2, then i + lanes/4, ... , i + 1.
-// So a sum of n numbers carries an error of about (32 + log2 n) roundings at worst.
+//   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what remains, from the right.
+//   4. The lanes are folded: i adds i + lanes/2, then i + lanes/4, ... , i + 1.
+// So a sum of n numbers has an error of about (32 + log2 n) roundings at worst.
 //
 // Start at run_stage(), which folds one group; reduce_loops.cpp has the vector loops, reduce.cpp the kernels. Included
 // by reduce_fold.h and row_sums.h alone.
@@ -36,7 +36,7 @@ namespace rill::cpu {
 constexpr int64_t rows_per_block = 32;
 // A dense row of up to this many elements is one block: loops.lines() does all of its tree.
 constexpr int64_t longest_line = rows_per_block * min_row_width;
-constexpr int64_t strip_columns = 512;  // whose accumulators stay in the first cache
+constexpr int64_t strip_columns = 512;  // whose accumulators stay in the L1 cache
 constexpr int64_t widest_strip = 2 * strip_columns;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
 
@@ -51,10 +51,10 @@ inline int64_t count(const AxisList& axes) {
   return n;
 }
 
-// Appends an axis, joined to the one before it where both together are one run.
+// Appends an axis, joined to the one before it if both together are one run.
 inline void join(AxisList& axes, Axis a) { append_axis(axes, a, &Axis::stride); }
 
-// Where element `index` (row-major over `axes`) lies.
+// The offset of element `index` (row-major over `axes`).
 inline int64_t offset_of(const AxisList& axes, int64_t index) {
   if (axes.size() == 1) return index * axes[0].stride;
   int64_t offset = 0;
@@ -67,7 +67,7 @@ struct Stage {
   AxisList outer, m, k;
 };
 
-// How elements of one dtype are read as accumulators of another: n of them, `stride` apart.
+// Reads n elements of one dtype, `stride` apart, as accumulators of another.
 template <class T>
 using Read = void (*)(const char* x, int64_t stride, int64_t n, T* y);
 
@@ -83,21 +83,21 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
   if constexpr (is_half_type<S> && std::is_same_v<T, float>)
     if (stride == 1) return convert_halves(p, y, size_t(n));
   if (stride == 1) return map_run(p, y, size_t(n), number);
-  if (stride == -1) {  // of a tensor that is flipped
+  if (stride == -1) {  // in a flipped tensor
     read<S, T, as_truth>(reinterpret_cast<const char*>(p - (n - 1)), 1, n, y);
     return std::reverse(y, y + n);
   }
   for (int64_t i = 0; i < n; ++i) y[i] = number(p[i * stride]);
 }
 
-// Memory for the accumulators of one thread, kept between calls: the same for every type, for a library that is opened
-// late finds little room for variables of threads.
+// Memory for the accumulators of one thread, reused between calls: the same for every type, as a library that is opened
+// late finds little thread-local storage.
 inline void* scratch_bytes(size_t bytes) {
   thread_local std::unique_ptr<std::max_align_t[]> memory;
   thread_local size_t size = 0;
   if (size < bytes) {
     memory.reset();
-    size = 0;  // until there is more: the next line may throw
+    size = 0;  // until the allocation below succeeds: it may throw
     memory = std::make_unique_for_overwrite<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
     size = bytes;
   }
@@ -108,7 +108,7 @@ T* scratch(int64_t n) {
   return static_cast<T*>(scratch_bytes(size_t(n) * sizeof(T)));
 }
 
-// Where elements come from that lie nowhere: `rows` runs of `width` neighbouring points, the first from point `first`
+// Computes elements that are not in memory: `rows` runs of `width` neighbouring points, the first from point `first`
 // on, the others `step` points apart, into the dense `to`.
 template <class T>
 struct Produce {
@@ -116,7 +116,7 @@ struct Produce {
   const void* context;
 };
 
-// What of a stage does not change from task to task.
+// The part of a stage that all tasks share.
 template <class T>
 struct Plan {
   const Stage& stage;
@@ -126,8 +126,8 @@ struct Plan {
   Read<T> read;               // null: the elements are of type T already
   const Produce<T>* produce;  // or null: the elements are at `data`
   int64_t m, k, lanes, supers, blocks, strips, strip_width;
-  bool direct;  // rows can be used where they lie; else blocks are gathered first
-  bool turned;  // the columns are contiguous in memory
+  bool direct;             // rows are used in place; else blocks are gathered first
+  bool columns_are_dense;  // the columns are contiguous in memory
   int64_t row_stride = 0;
   int64_t gathered = 1;  // blocks gathered at once
 
@@ -140,29 +140,29 @@ struct Plan {
     row_stride = s.m.size() == 1 ? s.m[0].stride : k;
     const bool dense_row = s.k.empty() || (s.k.size() == 1 && s.k[0].stride == 1);
     direct = !read && !produce && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
-    turned =
+    columns_are_dense =
         s.k.size() == 1 && s.m.size() == 1 && s.m[0].stride != 0 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
-    if (!turned || lanes > 1) return;
-    gathered = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
+    if (!columns_are_dense || lanes > 1) return;
+    gathered = 16;  // few columns, and a long piece of each: each page of memory is used up before the next
     cut_columns(64);
   }
-  // Into strips of `wanted`; the last takes the rest along, and none is narrower than the vector loops need.
-  void cut_columns(int64_t wanted) {
-    strips = std::max<int64_t>(1, k * lanes / wanted);
-    strip_width = strips == 1 ? k * lanes : wanted;
+  // Into strips of `width`; the last includes the remainder, and none is narrower than the vector loops need.
+  void cut_columns(int64_t width) {
+    strips = std::max<int64_t>(1, k * lanes / width);
+    strip_width = strips == 1 ? k * lanes : width;
   }
   int64_t width(int64_t strip) const { return strip + 1 == strips ? k * lanes - strip * strip_width : strip_width; }
 };
 
-// Where the columns are contiguous: pieces of 16 of them are turned at once, so that whole cache lines are used.
+// For contiguous columns: 16 of them are transposed at once, so that complete cache lines are used.
 template <class T>
 void gather_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width, T* to) {
   const int64_t down = plan.stage.m[0].stride, across = plan.stage.k[0].stride;
   if (!plan.read && down == 1) return transpose(reinterpret_cast<const T*>(x), across, width, rows, to, width);
-  constexpr int64_t piece = 64, some = 16;
-  T tile[some][piece];
-  for (int64_t c = 0; c < width; c += some) {
-    const int64_t columns = std::min(some, width - c);
+  constexpr int64_t piece = 64, columns_at_once = 16;
+  T tile[columns_at_once][piece];
+  for (int64_t c = 0; c < width; c += columns_at_once) {
+    const int64_t columns = std::min(columns_at_once, width - c);
     for (int64_t first = 0; first < rows; first += piece) {
       const int64_t n = std::min(piece, rows - first);
       for (int64_t j = 0; j < columns; ++j) {
@@ -198,7 +198,7 @@ void gather_rows(const Plan<T>& plan, const char* base, int64_t row, int64_t row
     return;
   }
   const Axis inner = plan.stage.k.back();
-  if (plan.turned)
+  if (plan.columns_are_dense)
     return gather_turned(plan, base + (row * plan.stage.m[0].stride + column * inner.stride) * plan.element, rows,
                          width, to);
   for (; rows > 0; --rows, ++row) {
@@ -220,27 +220,27 @@ void gather_blocks(const Plan<T>& plan, const char* base, int64_t b, int64_t end
   std::fill(tile + rows * columns, tile + (last - row) * columns, plan.loops.identity);
 }
 
-// Step 2 for one block whose rows are used where they lie; `spare` has room for one super row.
+// Step 2 for one block whose rows are used in place; `spare` has room for one super row.
 template <class T>
 void fold_direct(const Plan<T>& plan, const char* base, int64_t b, int64_t strip, T* spare, T* acc) {
   const int64_t width = plan.width(strip), column = strip * plan.strip_width;
   const int64_t first = b * rows_per_block, n = std::min(rows_per_block, plan.supers - first);
   const int64_t row = first * plan.lanes, rows = std::min(n * plan.lanes, plan.m - row);
   const int64_t columns = std::min(width, plan.k);
-  const int64_t whole = rows / plan.lanes, rest = rows % plan.lanes;  // super rows; rows of the padded one
+  const int64_t full_rows = rows / plan.lanes, rest = rows % plan.lanes;  // complete super rows; rows of the padded one
   const T* x = reinterpret_cast<const T*>(base) + row * plan.row_stride + column;
   const int64_t stride = plan.row_stride * plan.lanes;
-  if (whole > 0) plan.loops.block(x, stride, whole, width, acc);
+  if (full_rows > 0) plan.loops.block(x, stride, full_rows, width, acc);
   if (rest == 0) return;
-  T* padded = whole > 0 ? spare : acc;
-  std::memcpy(padded, x + whole * stride, size_t(rest * columns) * sizeof(T));
+  T* padded = full_rows > 0 ? spare : acc;
+  std::memcpy(padded, x + full_rows * stride, size_t(rest * columns) * sizeof(T));
   std::fill(padded + rest * columns, padded + width, plan.loops.identity);
-  if (whole > 0) plan.loops.merge(acc, padded, width);
+  if (full_rows > 0) plan.loops.merge(acc, padded, width);
 }
 
 // Step 2 for one block whose elements are computed or converted, fill(row, rows, to): a few super rows at a time, which
-// stay in the first cache. What is folded so far is the first row of the next few, so that the order is that of the
-// whole block. `tile` has room for rows_per_block super rows.
+// stay in the L1 cache. The partial result is the first row of the next few, so that the order is that of the complete
+// block. `tile` has room for rows_per_block super rows.
 constexpr int64_t few_elements = 4096;
 template <class T, class Fill>
 void fold_filled(const Plan<T>& plan, int64_t b, int64_t strip, T* tile, T* acc, Fill fill) {
@@ -270,7 +270,7 @@ void fold_produced(const Plan<T>& plan, int64_t base, int64_t b, int64_t strip, 
 }
 
 // Step 3 over blocks [begin, end), where `begin` is a multiple of a power of two >= end - begin, so that the part is a
-// subtree of the whole.
+// subtree of the complete tree.
 template <class T>
 void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begin, int64_t end, T* acc) {
   const char* base = plan.data + offset_of(plan.stage.outer, outer) * plan.element;
@@ -286,16 +286,16 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
   const bool in_fours = plan.direct && plan.k == 1 && plan.row_stride == 1 && plan.loops.four_blocks;
   const auto four = end - begin > 32 ? plan.loops.four_of_many : plan.loops.four_blocks;
   int64_t depth = 0;
-  for (int64_t b = begin, some; b < end; b += some) {
+  for (int64_t b = begin, block_count; b < end; b += block_count) {
     T* top = stack + depth++ * width;
-    some = in_fours && b + 4 <= end && (b + 4) * longest_line <= plan.m ? 4 : 1;
-    if (some == 4) {
+    block_count = in_fours && b + 4 <= end && (b + 4) * longest_line <= plan.m ? 4 : 1;
+    if (block_count == 4) {
       four(reinterpret_cast<const T*>(base) + b * longest_line, top);
     } else if (plan.direct) {
       fold_direct(plan, base, b, strip, tile, top);
     } else if (plan.produce) {
       fold_produced(plan, offset_of(plan.stage.outer, outer), b, strip, tile, top);
-    } else if (plan.read && rows_per_block * width > few_elements && !plan.turned) {
+    } else if (plan.read && rows_per_block * width > few_elements && !plan.columns_are_dense) {
       fold_filled(plan, b, strip, tile, top, [&](int64_t row, int64_t rows, int64_t columns, T* to) {
         gather_rows(plan, base, row, rows, strip * plan.strip_width, columns, to);
       });
@@ -305,14 +305,14 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
       plan.loops.block(tile + at * rows_per_block * width, width,
                        std::min(rows_per_block, plan.supers - b * rows_per_block), width, top);
     }
-    for (int64_t done = (b - begin) / some + 1; done % 2 == 0; done /= 2, --depth)
+    for (int64_t done = (b - begin) / block_count + 1; done % 2 == 0; done /= 2, --depth)
       plan.loops.merge(stack + (depth - 2) * width, stack + (depth - 1) * width, width);
   }
   for (; depth > 1; --depth) plan.loops.merge(stack + (depth - 2) * width, stack + (depth - 1) * width, width);
   std::memcpy(acc, stack, size_t(width) * sizeof(T));
 }
 
-// The identity of a sum is +0, as in numpy, though lanes without padding never met it.
+// The identity of a sum is +0, as in numpy, even for lanes without padding.
 template <class T>
 void positive_zeros(const ReduceLoops<T>& loops, T* y, int64_t n) {
   if constexpr (std::is_floating_point_v<T>)
@@ -332,7 +332,7 @@ void fold_lanes(const Plan<T>& plan, int64_t strip, T* acc, T* out) {
   positive_zeros(plan.loops, out + strip * plan.strip_width, std::min(plan.k, plan.width(strip)));
 }
 
-// Folding along the last axis of dense rows, all of them short.
+// Folds dense, short rows along their last axis.
 template <class T>
 void run_lines(const ReduceLoops<T>& loops, const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
   parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
@@ -341,8 +341,8 @@ void run_lines(const ReduceLoops<T>& loops, const T* x, int64_t stride, int64_t 
   });
 }
 
-// Folding along rows whose elements lie far apart, while the rows lie side by side (a transposed operand): `columns`
-// rows at once, each with its 32 lanes. The same tree as fold_blocks and fold_lanes, all lanes' columns in one array.
+// Folds rows whose elements are strided, while the rows are contiguous (a transposed operand): `columns` rows at once,
+// each with its 32 lanes. The same tree as fold_blocks and fold_lanes, with the lanes of all columns in one array.
 template <class T>
 void fold_columns(const Plan<T>& plan, const T* x, int64_t columns, T* out) {
   const int64_t step = plan.stage.m[0].stride, width = min_row_width * columns;
@@ -414,25 +414,25 @@ void run_stage(const Stage& stage, const ReduceLoops<T>& loops, const char* data
     });
     return;
   }
-  // Few long tasks: each is cut into subtrees of a power of two of blocks, so that the cut cannot show.
+  // Few long tasks: each is cut into subtrees of a power of two of blocks, so that the cut changes no bits.
   int64_t size = 1;
   while (size * rows_per_block * plan.strip_width < parallel_grain || plan.blocks / size > 64) size *= 2;
-  const int64_t pieces = (plan.blocks + size - 1) / size, room = plan.width(plan.strips - 1);
-  const auto parts = std::make_unique_for_overwrite<T[]>(size_t(tasks * pieces * room));
+  const int64_t pieces = (plan.blocks + size - 1) / size, piece_size = plan.width(plan.strips - 1);
+  const auto parts = std::make_unique_for_overwrite<T[]>(size_t(tasks * pieces * piece_size));
   parallel_for(tasks * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t task = p / pieces, first = p % pieces * size;
       fold_blocks(plan, task / plan.strips, task % plan.strips, first, std::min(first + size, plan.blocks),
-                  parts.get() + p * room);
+                  parts.get() + p * piece_size);
     }
   });
   for (int64_t task = 0; task < tasks; ++task) {  // the upper levels of the tree
-    T* part = parts.get() + task * pieces * room;
+    T* part = parts.get() + task * pieces * piece_size;
     const int64_t width = plan.width(task % plan.strips);
     int64_t depth = 0;
     SmallVec<T*, 64> stack(64);
     for (int64_t p = 0; p < pieces; ++p) {
-      stack[depth++] = part + p * room;
+      stack[depth++] = part + p * piece_size;
       for (int64_t done = p + 1; done % 2 == 0; done /= 2, --depth)
         loops.merge(stack[depth - 2], stack[depth - 1], width);
     }

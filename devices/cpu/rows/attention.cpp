@@ -2,8 +2,8 @@
 // the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
 // A tile has block_q queries in the lanes and up to most_keys keys in its rows. So the softmax runs down the rows, lane
-// by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and a sum's order
-// depends on the sizes alone, not on the number of threads or the width of a vector. Start at forward_block.
+// by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and the order of a sum
+// depends only on the sizes, not on the number of threads or the vector width. Start at forward_block.
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/kernel/targets.h"
@@ -21,26 +21,26 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// --- What is to be computed ------------------------------------------------------------------------------------------
+// --- The operands ----------------------------------------------------------------------------------------------------
 
 template <class T>
 struct Matrices {
   T* data = nullptr;
   MatrixLayout layout;
-  Tensor copy;  // keeps a dense copy alive
+  Tensor copy;  // owns a dense copy
 
   int64_t row() const { return layout.row; }
   T* at(int64_t i) const { return data + layout.at(i); }
 };
 
 struct MaskView {
-  const Tensor* tensor = nullptr;  // null: there is none
+  const Tensor* tensor = nullptr;  // null if absent
   MatrixLayout layout;
 };
 
 template <class T>
 struct Problem {
-  int64_t heads, shared, group;  // matrices of queries, and of keys and values; how many of the first share a second
+  int64_t heads, shared, group;  // matrices of queries; of keys; how many of the former share one of the latter
   int64_t queries, keys, width, value_width;
   T scale;
   bool causal;
@@ -48,9 +48,9 @@ struct Problem {
   MaskView mask;
 
   int64_t blocks() const { return (queries + block_q - 1) / block_q; }
-  // How many keys the queries before `end` see.
-  int64_t seen(int64_t end) const { return causal ? std::clamp<int64_t>(end + keys - queries, 0, keys) : keys; }
-  // Numbers multiplied for a block of queries, for choosing how much work a thread should get at least.
+  // How many keys the queries before `end` may attend to.
+  int64_t visible_keys(int64_t end) const { return causal ? std::clamp<int64_t>(end + keys - queries, 0, keys) : keys; }
+  // Multiplications for a block of queries, to choose how many blocks are worth a thread.
   int64_t work() const { return block_q * keys * (width + value_width); }
 };
 
@@ -67,7 +67,7 @@ void add_mask(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0,
     }
 }
 
-// Rows [first, first + n) of a matrix, dense: rows that lie a power of two apart would push each other out of the
+// Rows [first, first + n) of a matrix, dense: rows that are a power of two apart would evict each other from the
 // cache.
 template <class T>
 Factor<T> dense_rows(const Matrices<const T>& m, int64_t matrix, int64_t first, int64_t n, int64_t columns, T* space) {
@@ -76,7 +76,7 @@ Factor<T> dense_rows(const Matrices<const T>& m, int64_t matrix, int64_t first, 
   copy_in(from, m.row(), n, columns, T(1), space);
   return {space, padded(columns), 1};
 }
-// The same of keys or values: blocks of queries one after another mostly read the same rows, which are copied once.
+// The same for keys or values: consecutive blocks of queries mostly read the same rows, which are copied once.
 template <class T>
 struct KeptRows {
   T* space;
@@ -90,11 +90,11 @@ struct KeptRows {
   }
 };
 template <class T>
-Factor<T> turned(Factor<T> f) {
+Factor<T> transposed(Factor<T> f) {
   return {f.data, f.column, f.row};
 }
 
-// s[j][i]: the score of key j0 + j for query i0 + i, from the queries' columns, already scaled. -inf where not seen.
+// s[j][i]: the score of key j0 + j for query i0 + i, from the queries' columns, already scaled. -inf where masked.
 template <class T>
 void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, Factor<T> k,
             const T* columns, T* s) {
@@ -106,7 +106,7 @@ void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, i
   }
   if (!p.causal) return;
   for (int64_t j = std::max<int64_t>(0, i0 + p.keys - p.queries + 1 - j0); j < keys; ++j) {
-    const int64_t first = std::min(block_q, j0 + j - (p.keys - p.queries) - i0);  // the first query that sees j
+    const int64_t first = std::min(block_q, j0 + j - (p.keys - p.queries) - i0);  // the first query that attends to j
     std::fill(s + j * block_q, s + j * block_q + first, -std::numeric_limits<T>::infinity());
   }
 }
@@ -129,7 +129,7 @@ struct ForwardScratch {
   }
 };
 
-// Scores become exponentials relative to the largest so far; earlier sums are rescaled to match.
+// Replaces scores by exponentials relative to the largest so far; earlier sums are rescaled to match.
 template <class T>
 void fold_in(int64_t queries, int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
   using V = Lane<T>;
@@ -138,7 +138,7 @@ void fold_in(int64_t queries, int64_t keys, int64_t value_width, T* s, T* top, T
     const V before = load<V>(top + x);
     V now = before, sum(T(0));
     for (int64_t j = 0; j < keys; ++j) now = max(now, load<V>(s + j * block_q + x));
-    const V zero_at = select(now == V(-inf), V(T(0)), now);  // nothing seen yet: exp(-inf - 0) is 0
+    const V zero_at = select(now == V(-inf), V(T(0)), now);  // no key yet: exp(-inf - 0) is 0
     const V fade = exp_of_negative(before - zero_at);
     for (int64_t j = 0; j < keys; ++j) {
       const V e = exp_of_negative(load<V>(s + j * block_q + x) - zero_at);
@@ -151,15 +151,15 @@ void fold_in(int64_t queries, int64_t keys, int64_t value_width, T* s, T* top, T
   }
 }
 
-// Whether query i of matrix b sees a key at all. One whose scores all overflow to -inf does; what such a row attends to
-// is not known.
+// Whether query i of matrix b attends to any key. One whose scores all overflow to -inf does, but to which is not
+// known.
 template <class T>
 bool sees_a_key(const Problem<T>& p, int64_t b, int64_t i) {
-  const int64_t seen = p.seen(i + 1);
-  if (!p.mask.tensor) return seen > 0;
+  const int64_t visible_keys = p.visible_keys(i + 1);
+  if (!p.mask.tensor) return visible_keys > 0;
   const MatrixLayout& at = p.mask.layout;
   const char* data = p.mask.tensor->rep()->data;
-  for (int64_t j = 0; j < seen; ++j) {
+  for (int64_t j = 0; j < visible_keys; ++j) {
     const int64_t element = at.at(b) + i * at.row + j * at.column;
     const bool visible = p.mask.tensor->dtype() == DType::boolean
                              ? reinterpret_cast<const bool*>(data)[element]
@@ -170,8 +170,8 @@ bool sees_a_key(const Problem<T>& p, int64_t b, int64_t i) {
 }
 
 // The block of queries from i0 on of matrix b. log_sums: the logarithm of the sum of a query's exponentials in two
-// parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf. Where
-// they are all -inf because they overflow, the query gives NaN, as softmax does.
+// parts, the greatest score and the rest; 0 for a query without keys, whose scores are -inf. If they are all -inf
+// because of overflow, the query gives NaN, as softmax does.
 template <class T>
 void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums,
                    ForwardScratch<T>& w) {
@@ -181,13 +181,13 @@ void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>
   std::fill(top, top + block_q, -std::numeric_limits<T>::infinity());
   std::fill(total, total + block_q, T(0));
   std::fill(o, o + p.value_width * block_q, T(0));
-  for (int64_t j0 = 0, keys = 0, seen = p.seen(i0 + n); j0 < seen; j0 += keys) {
-    keys = keys_at_once(seen - j0);
+  for (int64_t j0 = 0, keys = 0, visible_keys = p.visible_keys(i0 + n); j0 < visible_keys; j0 += keys) {
+    keys = keys_at_once(visible_keys - j0);
     const Factor<T> k = w.k.of(p.k, b / p.group, j0, keys, p.width),
                     v = w.v.of(p.v, b / p.group, j0, keys, p.value_width);
     scores(p, b, i0, n, j0, keys, k, columns, s);
     fold_in(n, keys, p.value_width, s, top, total, o);
-    add_product(p.value_width, lanes_for<T>(n), keys, turned(v), s, block_q, o, block_q);
+    add_product(p.value_width, lanes_for<T>(n), keys, transposed(v), s, block_q, o, block_q);
   }
   for (int64_t i = 0; i < n; ++i) {
     T* parts = log_sums + 2 * (b * p.queries + i0 + i);
@@ -209,7 +209,7 @@ void forward(const Problem<T>& p, const Matrices<T>& out, T* log_sums) {
   parallel_for(p.heads * blocks, 1 + 30000 / (1 + p.work()), [&](int64_t begin, int64_t end) {
     ForwardScratch<T> w(p);
     for (int64_t t = begin; t < end; ++t) {
-      // First, last, second, last but one, ...: under a causal mask, equal pieces are then equal work.
+      // First, last, second, last but one, ...: equal pieces are then equal work under a causal mask too.
       const int64_t at = t % blocks, block = at % 2 ? blocks - 1 - at / 2 : at / 2;
       forward_block(p, t / blocks, block * block_q, out, log_sums, w);
     }
@@ -218,11 +218,11 @@ void forward(const Problem<T>& p, const Matrices<T>& out, T* log_sums) {
 
 // --- Gradients -------------------------------------------------------------------------------------------------------
 
-// With P = exp(scores - log_sums), g the result's cotangent and delta_i what every key's gradient of query i gives up:
-//   dV = P^T g     D = P * (g V^T - delta)     dQ = scale D K     dK = scale D^T Q
+// With P = exp(scores - log_sums), g the result's cotangent and delta_i what is subtracted from every key's gradient of
+// query i:
 template <class T>
 struct Gradients {
-  const T *log_sums, *delta;  // two numbers a query, and one
+  const T *log_sums, *delta;  // two numbers for each query, and one
   Matrices<const T> g;
   Matrices<T> q, k, v;
 };
@@ -256,7 +256,7 @@ struct GradientScratch {
   }
 };
 
-// p becomes P, d (until now g V^T) becomes D.
+// Replaces p by P, and d (g V^T so far) by D.
 template <class T>
 void score_gradients(int64_t queries, int64_t keys, const GradientScratch<T>& w) {
   using V = Lane<T>;
@@ -271,13 +271,13 @@ void score_gradients(int64_t queries, int64_t keys, const GradientScratch<T>& w)
   }
 }
 
-// The gradient of the block of queries from i0 on of matrix b (where to_q), and its terms in the gradients of the keys
-// and values in [first, last), which are added to dk and dv (where not null), in rows of padded width.
+// The gradient of the block of queries from i0 on of matrix b (if to_q), and its terms in the gradients of the keys
+// and values in [first, last), which are added to dk and dv (unless null), in rows of padded width.
 template <class T>
 void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int64_t i0, int64_t first, int64_t last,
                     GradientScratch<T>& w, bool to_q, T* dk, T* dv) {
   const int64_t n = std::min(block_q, p.queries - i0);
-  last = std::min(last, p.seen(i0 + n));
+  last = std::min(last, p.visible_keys(i0 + n));
   if (!to_q && first >= last) return;
   const T *q = p.q.at(b) + i0 * p.q.row(), *g = out.g.at(b) + i0 * out.g.row();
   transpose_in(q, p.q.row(), n, p.width, p.scale, w.columns);
@@ -301,7 +301,7 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
     std::fill(w.d, w.d + keys * block_q, T(0));
     add_product(keys, lanes_for<T>(n), p.value_width, v, w.g_columns, block_q, w.d, block_q);
     score_gradients(n, keys, w);
-    if (to_q) add_product(p.width, lanes_for<T>(n), keys, turned(k), w.d, block_q, w.dq, block_q);
+    if (to_q) add_product(p.width, lanes_for<T>(n), keys, transposed(k), w.d, block_q, w.dq, block_q);
     if (!dk) continue;
     const int64_t width = padded(p.width), value_width = padded(p.value_width);
     add_product(keys, width, n, Factor<T>{w.d, block_q, 1}, w.rows, width, dk + (j0 - first) * width, width);
@@ -314,7 +314,7 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
 }
 
 // The gradients of the keys and values [first, last) of their matrix s, from all queries that share it in order; with
-// to_q, where that is all keys, the queries' as well.
+// to_q, if that is all keys, also the queries' gradients.
 template <class T>
 void backward_keys(const Problem<T>& p, const Gradients<T>& out, int64_t s, int64_t first, int64_t last,
                    GradientScratch<T>& w, bool to_q) {
@@ -330,8 +330,8 @@ void backward_keys(const Problem<T>& p, const Gradients<T>& out, int64_t s, int6
   }
 }
 
-// A thread a matrix of keys where there are enough of them. Else the queries' gradients and the keys' are computed in
-// turn, by blocks of either: the scores twice, and every sum in the same order as before.
+// One thread for each matrix of keys if there are enough of them. Else the gradients of the queries and of the keys are
+// computed separately, by blocks of each: the scores twice, and every sum in the same order as before.
 template <class T>
 void backward(const Problem<T>& p, const Gradients<T>& out) {
   const int64_t blocks = p.blocks(), shared = p.shared, chunks = (p.keys + block_k - 1) / block_k;
@@ -361,7 +361,7 @@ void backward(const Problem<T>& p, const Gradients<T>& out) {
 
 // --- The ops ---------------------------------------------------------------------------------------------------------
 
-// The matrices of a tensor, copied where the numbers of a row are not side by side.
+// The matrices of a tensor, copied if the numbers of a row are not contiguous.
 template <class T, class F>
 Matrices<const T> read_matrices(const Tensor& t, F layout_of) {
   Matrices<const T> m{reinterpret_cast<const T*>(t.rep()->data), layout_of(t), {}};
@@ -429,7 +429,7 @@ void run_self_attention(const KernelArgs& args) {
   forward<T>(joined_problem<T>(args), write_matrices<T>(args.output(), by_head(args.output())), args.out_data<T>(1));
 }
 
-// A dense copy where it is not that already; `keep` holds it.
+// A dense copy if it is not dense already, which `keep` owns.
 template <class T>
 const T* dense_data(const Tensor& t, Tensor& keep) {
   keep = cpu::as_dense(t);

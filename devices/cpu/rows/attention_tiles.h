@@ -1,5 +1,5 @@
-// The small products and transpositions that attention is made of, over vector lanes. Read once per instruction set, as
-// devices/kernel/lanes.h says. Start at add_product.
+// The small products and transpositions that attention consists of, over vector lanes. Included once for each
+// instruction set, as devices/kernel/lanes.h explains. Start at add_product.
 
 #if defined(RILL_DEVICES_CPU_ATTENTION_TILES_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_ATTENTION_TILES_H_
@@ -15,10 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// Queries and keys of a tile. A few keys that would be left over for a tile of their own join the last one.
+// Queries and keys of a tile. If few keys would remain for the last tile, they are added to the one before.
 constexpr int64_t block_q = 32, block_k = 64, most_keys = block_k + 16;
 constexpr int64_t keys_at_once(int64_t left) { return left <= most_keys ? left : block_k; }
-// The queries' lanes that are computed where there are n: those of the last block may be one.
+// How many lanes are computed for n queries: the last block may have a single one.
 template <class T>
 constexpr int64_t lanes_for(int64_t n) {
   constexpr int64_t kL = int64_t(lanes<Lane<T>>());
@@ -27,10 +27,10 @@ constexpr int64_t lanes_for(int64_t n) {
 
 // --- Products of small matrices --------------------------------------------------------------------------------------
 
-// So many rows of two vectors each are summed in registers.
+// This many rows of two vectors each are summed in registers.
 constexpr int tile_rows = vector_registers == 32 ? 8 : 4;
 
-// A matrix to take numbers from, one at a time.
+// A matrix that is read one number at a time.
 template <class T>
 struct Factor {
   const T* data;
@@ -70,7 +70,7 @@ void product_columns(int64_t rows, int64_t depth, Factor<T> a, const T* b, int64
   run.template operator()<1>();
 }
 
-// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of a vector's.
+// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of a vector.
 template <class T>
 void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c,
                  int64_t c_row) {
@@ -81,12 +81,12 @@ void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, cons
   if (j < columns) product_columns<1>(rows, depth, a, b + j, b_row, c + j, c_row);
 }
 
-// --- Bringing numbers into place -------------------------------------------------------------------------------------
+// --- Transpositions and copies ---------------------------------------------------------------------------------------
 
 constexpr int64_t padded(int64_t n) { return (n + block_q - 1) / block_q * block_q; }
 
 #if HWY_TARGET != HWY_SCALAR
-// transpose() of rows [first, ...) as long as there are enough for a vector of columns; gives the row that comes next.
+// transpose() of rows [first, ...) while there are enough for a vector of columns; returns the next row.
 template <class D>
 int64_t transpose_vectors(D d, const float* from, int64_t from_row, int64_t first, int64_t rows, int64_t columns,
                           float* to, int64_t to_row, const float* factor, int64_t step) {
@@ -110,7 +110,7 @@ HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64
                             const T* factor, int64_t step) {
   int64_t rows_in_squares = 0, columns_in_squares = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (std::is_same_v<T, float>) {  // squares of two doubles gain nothing
+  if constexpr (std::is_same_v<T, float>) {  // transposing squares of two doubles gains nothing
     const auto some = [&](auto d) HWY_ATTR {
       rows_in_squares = transpose_vectors(d, from, from_row, rows_in_squares, rows, columns, to, to_row, factor, step);
     };
@@ -124,20 +124,21 @@ HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64
       to[c * to_row + r] = from[r * from_row + c] * factor[c * step];
 }
 
-// Queries (or their cotangents) into lanes: to[c][i] = from[i][c] * scale for `n` rows; the lanes past n are 0.
+// Transposes queries (or their cotangents) into lanes: to[c][i] = from[i][c] * scale for `n` rows; lanes from n on are
+// 0.
 template <class T>
 void transpose_in(const T* from, int64_t row, int64_t n, int64_t columns, T scale, T* to) {
   if (n < block_q) std::fill(to, to + columns * block_q, T(0));
   transpose(from, row, n, columns, to, block_q, &scale, 0);
 }
 
-// And back: to[i][c] = from[c][i] * factor[i] for `n` rows.
+// The reverse: to[i][c] = from[c][i] * factor[i] for `n` rows.
 template <class T>
 void transpose_out(const T* from, const T* factor, int64_t n, int64_t columns, T* to, int64_t row) {
   transpose(from, block_q, columns, n, to, row, factor, 1);
 }
 
-// to[i][c] = from[i][c] * scale; the columns past `columns` are 0.
+// to[i][c] = from[i][c] * scale; columns from `columns` on are 0.
 template <class T>
 void copy_in(const T* from, int64_t row, int64_t n, int64_t columns, T scale, T* to) {
   using V = Lane<T>;

@@ -1,4 +1,4 @@
-// Some lanes of a vector, side by side: for sources that are compiled once for each instruction set.
+// Moves selected lanes of a vector to its front: for sources that are compiled once for each instruction set.
 #ifndef RILL_COMPRESSED_PLACES
 #define RILL_COMPRESSED_PLACES
 #include <array>
@@ -7,16 +7,16 @@
 
 namespace rill::cpu {
 
-// For each set of `lanes` lanes, where they are in eight parts of a vector, a byte for each part that they take up.
+// For each subset of `lanes` lanes, their positions in eight parts of a vector, one byte for each part.
 template <int lanes>
-constexpr auto compressed_places = [] {
+constexpr auto compressed_positions = [] {
   constexpr int parts = 8 / lanes;
-  std::array<uint64_t, size_t(1) << lanes> places{};
-  for (size_t set = 0; set < places.size(); ++set)
+  std::array<uint64_t, size_t(1) << lanes> positions{};
+  for (size_t set = 0; set < positions.size(); ++set)
     for (int lane = 0, to = 0; lane < lanes; ++lane)
       if (set >> lane & 1)
-        for (int part = 0; part < parts; ++part) places[set] |= uint64_t(lane * parts + part) << 8 * to++;
-  return places;
+        for (int part = 0; part < parts; ++part) positions[set] |= uint64_t(lane * parts + part) << 8 * to++;
+  return positions;
 }();
 
 }  // namespace rill::cpu
@@ -34,8 +34,8 @@ HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The lanes of v that `mask` names, side by side from the first lane on; what follows them is of no use. Highway's own
-// Compress copies its tables to the stack at each call, where gcc compiles it.
+// The lanes of v that `mask` selects, moved to the front; the lanes after them are arbitrary. Highway's own Compress
+// copies its tables to the stack at each call when gcc compiles it.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V compressed([[maybe_unused]] D d, V v, hn::Mask<D> mask) {
   [[maybe_unused]] constexpr bool wide = sizeof(hn::TFromD<D>) == 8;
@@ -44,9 +44,9 @@ HWY_INLINE V compressed([[maybe_unused]] D d, V v, hn::Mask<D> mask) {
   else return V{_mm512_maskz_compress_epi32(mask.raw, v.raw)};
 #elif HWY_TARGET == HWY_AVX2
   const __m256i set = hn::VecFromMask(d, mask).raw;
-  const uint64_t& places = wide ? compressed_places<4>[size_t(_mm256_movemask_pd(_mm256_castsi256_pd(set)))]
-                                : compressed_places<8>[size_t(_mm256_movemask_ps(_mm256_castsi256_ps(set)))];
-  const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&places)));
+  const uint64_t& positions = wide ? compressed_positions<4>[size_t(_mm256_movemask_pd(_mm256_castsi256_pd(set)))]
+                                   : compressed_positions<8>[size_t(_mm256_movemask_ps(_mm256_castsi256_ps(set)))];
+  const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&positions)));
   return V{_mm256_permutevar8x32_epi32(v.raw, from)};
 #else
   return hn::Compress(v, mask);

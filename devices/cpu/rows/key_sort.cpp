@@ -1,7 +1,7 @@
 // See key_sort.h. Quicksort: keys below a pivot are compressed to one side and the others to the other, a vector at a
 // time, until a part fits into up to 16 vectors, which are sorted in registers. Start at Quicksort::run.
 //
-// In registers each lane is a list: Batcher's network [1] sorts all lists at once, bitonic merges [1] join them, in
+// In registers each lane is a list: Batcher's network [1] sorts all lists at once, bitonic merges [1] merge them, in
 // pairs, until one list is left, which runs down the first lane, then down the second, and is transposed.
 //
 // [1] K. E. Batcher, Sorting networks and their applications, AFIPS 1968.
@@ -54,7 +54,7 @@ namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace rill::HWY_NAMESPACE;
 
-// Vectors of the instruction set's width, of at least two lanes.
+// Vectors of the instruction set's width, with at least two lanes.
 template <class K>
 struct Lanes {
   static constexpr int bytes = std::clamp(int(HWY_LANES(uint8_t)), 16, 64), count = bytes / int(sizeof(K));
@@ -71,7 +71,7 @@ class Block {
  public:
   static constexpr int size = rows * lanes;
 
-  // The first `n` of `size` keys, of which those beyond `n` are not touched.
+  // Sorts the first `n` of `size` keys; those beyond `n` are not accessed.
   static void sort(K* keys, int64_t n) {
     alignas(V) K padded[size];
     std::copy_n(keys, n, padded);
@@ -108,11 +108,11 @@ class Block {
     return __builtin_shufflevector(a, b, (l & bit ? l + lanes : l)...);
   }
 
-  // Joins the lists of each `group` of lanes, of which either half is one list, and so on with wider groups.
+  // Merges the two sorted halves of each `group` of lanes, and so on with wider groups.
   template <int group>
   static HWY_INLINE void merge_groups(V* v) {
     if constexpr (group <= lanes) {
-      // The first list with the second one backwards.
+      // The first list with the reversed second one.
       RILL_UNROLL for (int r = 0; r < rows / 2; ++r) {
         V &a = v[r], &b = v[rows - 1 - r];
         V other = swapped<group - 1>(b, each_lane);
@@ -147,13 +147,13 @@ class Quicksort {
   static void run(K* keys, K* spare, int64_t n) { sort(keys, spare, n, 2 * int(std::bit_width(uint64_t(n)))); }
 
  private:
-  // `depth`: how many more times parts may be parted. Keys that defeat the choice of pivots are left to std::sort.
+  // `depth`: how many more levels of partitioning are allowed. Keys that defeat the choice of pivots go to std::sort.
   static void sort(K* keys, K* spare, int64_t n, int depth) {
     while (n > few) {
       if (depth-- == 0) return std::sort(keys, keys + n);
       const K pivot = middle(keys, n);
       int64_t below = part(keys, spare, n, pivot);
-      if (below == 0) {  // the pivot is the smallest: its equals are in place once they are first
+      if (below == 0) {  // the pivot is the smallest: its equals go to the front, where they are sorted
         if (pivot == std::numeric_limits<K>::max()) return;
         below = part(keys, spare, n, K(pivot + 1));
       } else {
@@ -167,21 +167,21 @@ class Quicksort {
     else Block<K, 16>::sort(keys, n);
   }
 
-  // The median of some keys.
+  // The median of a few keys.
   static K middle(const K* keys, int64_t n) {
-    K some[sampled];
-    for (int64_t i = 0; i < sampled; ++i) some[i] = keys[i * n / sampled];
-    Block<K, 4>::sort(some, sampled);
-    return some[sampled / 2];
+    K sample[sampled];
+    for (int64_t i = 0; i < sampled; ++i) sample[i] = keys[i * n / sampled];
+    Block<K, 4>::sort(sample, sampled);
+    return sample[sampled / 2];
   }
 
-  // Moves the keys below `pivot` to the front, and says how many there are.
+  // Moves the keys below `pivot` to the front, and returns how many there are.
   static int64_t part(K* keys, K* spare, int64_t n, K pivot) {
     const hn::ScalableTag<K> d;
     const int64_t lanes = int64_t(hn::Lanes(d));
     const auto pivots = hn::Set(d, pivot);
     int64_t i = 0, below = 0;
-    // Writes whole vectors, of which what is too much is overwritten: never beyond what was read.
+    // Stores full vectors, whose excess lanes are overwritten later: never beyond what was read.
     for (; i + lanes <= n; i += lanes) {
       const auto v = hn::LoadU(d, keys + i);
       const auto is_below = hn::Lt(v, pivots);
@@ -200,8 +200,8 @@ class Quicksort {
   }
 };
 
-// Bits as they are for positive numbers, above the others, and inverted for negative ones. Blocks of a fixed size are
-// what compilers vectorise.
+// The bits of positive numbers, ordered after the others, and the inverted bits of negative ones. Blocks of a fixed
+// length are what compilers vectorise.
 template <class U>
 class Floats {
   using K = typename FloatKeys<U>::K;
@@ -213,20 +213,20 @@ class Floats {
  public:
   static bool of(const U* x, int64_t n, U infinity, bool descending, K* keys) {
     const U flip = descending ? U(~U(0)) : U(0);
-    U others = 0;
+    U without_key = 0;
     int64_t i = 0;
     for (; i + block <= n; i += block) {
       U bits[block], orders[block];
       std::copy_n(x + i, block, bits);
-      for (U b : bits) others |= has_no_key(b, infinity);
+      for (U b : bits) without_key |= has_no_key(b, infinity);
       for (int64_t j = 0; j < block; ++j) orders[j] = U(order_of(bits[j]) ^ flip);
       std::copy_n(orders, block, keys + i);
     }
     for (; i < n; ++i) {
-      others |= has_no_key(x[i], infinity);
+      without_key |= has_no_key(x[i], infinity);
       keys[i] = U(order_of(x[i]) ^ flip);
     }
-    return others == 0;
+    return without_key == 0;
   }
   static void to(const K* keys, int64_t n, bool descending, U* x) {
     const U flip = descending ? U(~U(0)) : U(0);

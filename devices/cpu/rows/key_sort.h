@@ -1,4 +1,5 @@
-// Unsigned keys, without indices, in vectors: made of floats, sorted in ascending order, and made floats again.
+// Sorts unsigned keys without indices, in vectors: keys are made from floats, sorted in ascending order, and turned
+// back into floats.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -7,15 +8,15 @@ namespace rill::cpu {
 
 template <class K>
 struct KeySort {
-  // `n` keys in place. `spare` is as long as `keys`.
+  // Sorts `n` keys in place. `spare` has room for as many.
   void (*run)(K* keys, K* spare, int64_t n);
 };
 
-// Of floats whose bits are a U: keys that are in the floats' order, or in the opposite one.
+// For floats whose bits are a U: keys in the floats' order, or in the opposite one.
 template <class U>
 struct FloatKeys {
   using K = std::conditional_t<sizeof(U) == 8, uint64_t, uint32_t>;
-  // False where a float has no key of its own: a NaN, which is beyond `infinity`, or -0.
+  // False if a float has no unique key: a NaN, whose bits exceed `infinity`, or -0.
   bool (*of)(const U* x, int64_t n, U infinity, bool descending, K* keys);
   void (*to)(const K* keys, int64_t n, bool descending, U* x);
 };

@@ -1,5 +1,5 @@
-// The sorting of one line's items (sort.cpp makes them): keys, in vectors (key_sort.h), or keys with indices, which are
-// sorted as keys where both fit into one number, else compared. Long lines are sorted by all threads. Start at
+// Sorts the items of one line (sort.cpp makes them): keys, in vectors (key_sort.h), or keys with indices, which are
+// sorted as keys if both fit into one number, and else compared. Long lines are sorted by all threads. Start at
 // sort_items.
 #pragma once
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rill::cpu {
 
-// Unsigned keys alone are items too.
+// Unsigned keys without indices are items too.
 template <class K>
 struct KeyedItem {
   K its_key, its_index;
@@ -24,7 +24,7 @@ struct KeyedItem {
     return a.its_key != b.its_key ? a.its_key < b.its_key : a.its_index < b.its_index;
   }
 };
-// Both in one number, which orders them, so that they are sorted as keys alone are.
+// A key and its index in one number, which orders them, so that they are sorted like keys.
 template <>
 struct KeyedItem<uint32_t> {
   uint64_t bits;
@@ -34,9 +34,9 @@ struct KeyedItem<uint32_t> {
   friend bool operator<(const KeyedItem& a, const KeyedItem& b) { return a.bits < b.bits; }
 };
 
-constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted by several threads
+constexpr int64_t long_from = 1 << 16;  // length from which several threads sort a line
 
-// By one thread.
+// On one thread.
 template <class E>
 void sort_alone(E* items, [[maybe_unused]] E* spare, int64_t n) {
   if constexpr (std::is_integral_v<E>) sort_keys(items, spare, n);
@@ -44,8 +44,8 @@ void sort_alone(E* items, [[maybe_unused]] E* spare, int64_t n) {
   else std::sort(items, items + n);
 }
 
-// One long line by all threads: each sorts a part of it, then neighbouring runs are merged, each thread making a part
-// of the result, until one is left.
+// Sorts one long line on all threads: each sorts a part of it, then neighbouring runs are merged, each thread computing
+// a part of the result, until one run is left.
 template <class E>
 class LongSort {
  public:
@@ -57,14 +57,14 @@ class LongSort {
       const int64_t first = begin_of(part), count = begin_of(part + 1) - first;
       sort_alone(items_ + first, spare_ + first, count);
     });
-    for (int64_t run = 1; run < parts_; run *= 2) {  // of so many parts
+    for (int64_t run = 1; run < parts_; run *= 2) {  // in parts
       for_parts([&](int64_t part) { merge_part(part, run); });
       std::swap(items_, spare_);
     }
   }
 
  private:
-  // What of two runs is still to be merged.
+  // The remaining part of two runs that are being merged.
   struct Merge {
     const E *a, *a_end, *b, *b_end;
     E* to;
@@ -89,7 +89,7 @@ class LongSort {
     });
   }
 
-  // What lies in `part` of the two runs, of `run` parts each, that it belongs to.
+  // Merges that section of the result of merging two runs, of `run` parts each, which has the position of `part`.
   void merge_part(int64_t part, int64_t run) {
     const int64_t first = part / (2 * run) * (2 * run), begin = begin_of(first), middle = begin_of(first + run),
                   end = begin_of(first + 2 * run);
@@ -101,12 +101,12 @@ class LongSort {
       return Merge{a + i, a + i_end, b + (from - begin - i), b + (to - begin - i_end), spare_ + from};
     };
     const int64_t from = begin_of(part), to = begin_of(part + 1), half = from + (to - from) / 2;
-    // Two at once, for a step waits for the one before.
+    // Two merges at once, because each step waits for the one before.
     Merge low = merge(from, half), high = merge(half, to);
     while (low.has_both() && high.has_both()) low.step(), high.step();
     low.finish(), high.finish();
   }
-  // How many of the first `count` items of the merged runs are of `a`, whose items come first among equals.
+  // How many of the first `count` items of the merged runs are from `a`, whose items come first among equals.
   static int64_t taken_of_first(const E* a, int64_t a_count, const E* b, int64_t b_count, int64_t count) {
     int64_t low = std::max<int64_t>(0, count - b_count), high = std::min(count, a_count);
     while (low < high) {
@@ -121,34 +121,34 @@ class LongSort {
   const int64_t n_, parts_;
 };
 
-// Many numbers whose first bits are spread evenly, as random ones are: all threads share them out to buckets by those bits,
-// then sort the buckets.
+// For many numbers whose leading bits are uniformly distributed, like random ones: all threads distribute them over
+// buckets by those bits, then sort the buckets.
 class SpreadSort {
  public:
   SpreadSort(uint64_t*& items, uint64_t*& spare, int64_t n)
       : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
 
-  // item(i) gives them. False, having done nothing, where they are not.
+  // item(i) is item i. Returns false, having done nothing, if they are not so distributed.
   template <class Item>
   bool run(Item&& item) {
     const size_t buckets = size_t(1) << bits;
-    SmallVec<int64_t, buckets> places(size_t(parts_) * buckets);
-    for_parts([&](int64_t part) { count(begin_of(part), begin_of(part + 1), item, &places[size_t(part) * buckets]); });
+    SmallVec<int64_t, buckets> starts(size_t(parts_) * buckets);
+    for_parts([&](int64_t part) { count(begin_of(part), begin_of(part + 1), item, &starts[size_t(part) * buckets]); });
     SmallVec<int64_t, buckets + 1> begins(buckets + 1);
     int64_t begin = 0;
     for (size_t bucket = 0; bucket < buckets; ++bucket) {
       begins[bucket] = begin;
       for (int64_t part = 0; part < parts_; ++part)
-        begin += std::exchange(places[size_t(part) * buckets + bucket], begin);
+        begin += std::exchange(starts[size_t(part) * buckets + bucket], begin);
       if (begin - begins[bucket] > n_ / int64_t(buckets) * 4) return false;
     }
     begins[buckets] = n_;
     for_parts([&, spare = spare_](int64_t part) {
-      int64_t* own = &places[size_t(part) * buckets];
-      const auto mine = item;  // which the stores below cannot change
+      int64_t* own_starts = &starts[size_t(part) * buckets];
+      const auto mine = item;  // a copy, which the stores below cannot alias
       for (int64_t i = begin_of(part), end = begin_of(part + 1); i < end; ++i) {
         const uint64_t x = mine(i);
-        spare[own[bucket_of(x)]++] = x;
+        spare[own_starts[bucket_of(x)]++] = x;
       }
     });
     parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
@@ -165,11 +165,11 @@ class SpreadSort {
   static constexpr int bits = 9;
 
   static size_t bucket_of(uint64_t item) { return size_t(item >> (64 - bits)); }
-  // Several counts side by side: one that is read soon after it was written would be waited for.
+  // Several histograms: a counter that is read soon after it was written would stall.
   template <class Item>
   static void count(int64_t i, int64_t end, const Item& item, int64_t* to) {
     constexpr int side = 4;
-    const auto mine = item;  // which the stores below cannot change
+    const auto mine = item;  // a copy, which the stores below cannot alias
     int32_t counts[side][size_t(1) << bits] = {};
     for (; i + side <= end; i += side) {
       uint64_t x[side];
@@ -192,7 +192,7 @@ class SpreadSort {
   const int64_t n_, parts_;
 };
 
-// Puts the first k of many items in order, of which each thread finds those of its part.
+// Sorts the first k of many items, of which each thread selects those of its part.
 template <class E>
 void sort_first(E* items, E* spare, int64_t n, int64_t k) {
   const int64_t parts = std::clamp<int64_t>(num_threads(), 1, n / std::max(4 * k, long_from / 4));
@@ -205,10 +205,10 @@ void sort_first(E* items, E* spare, int64_t n, int64_t k) {
   std::copy_n(spare, k, items);
 }
 
-// Whether k of n items are so few that a heap of them takes less time than to sort all.
+// Whether k of n items are so few that selecting them by a heap takes less time than sorting all.
 inline bool sorts_few(int64_t n, int64_t k) { return k < n / 64; }
 
-// Puts the first k of n items in order, at `items`, which may change places with `spare`.
+// Sorts the first k of n items, in `items`, which may be exchanged with `spare`.
 template <class E>
 void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
   const bool is_long = n >= long_from, few = sorts_few(n, k);

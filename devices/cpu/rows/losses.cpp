@@ -1,6 +1,6 @@
-// Cross entropy of softmax over the last axis, for labels given as probabilities or as class numbers, in float and
+// Cross entropy of softmax over the last axis, for labels given as probabilities or as class indices, in float and
 // double. The forward pass reads each row and writes three numbers, the loss and log(sum(exp(x))) in two parts; the
-// backward pass makes the probabilities again from those, which costs less than to store and load them. The arithmetic
+// backward pass recomputes the probabilities from those, which costs less than to store and load them. The arithmetic
 // is in row_programs.h.
 #include "rill/devices/kernel/targets.h"
 
@@ -14,10 +14,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// The losses are results; of a gradient, log(sum(exp(x))) is an operand.
+// Forward, the losses are a result; in a gradient, log(sum(exp(x))) is an operand.
 int64_t rows_of(const KernelArgs& args) { return args.in.size() == 2 ? args.output(0).size() : args.input(2).size(); }
 
-// Row r of the operands and results; those with one number a row have that.
+// Row r of the operands and results; for those with one number per row, that number.
 template <class C>
 EagerRow<C> row_of(const KernelArgs& args, int64_t r, int64_t n, bool has_label) {
   EagerRow<C> row{.attributes = args.attrs, .n = n};

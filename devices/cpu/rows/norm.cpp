@@ -1,6 +1,6 @@
 // layer_norm and batch_norm (training), and their gradients, in float and double. Rows are read into cache once; sums
-// over rows follow the tree of the reductions (row_sums.h), or are split into pieces that depend on the shape alone:
-// the number of threads changes no bit.
+// over rows follow the tree of the reductions (row_sums.h), or are split into pieces that depend only on the shape:
+// the number of threads changes no bits.
 //
 // The formulas are at layer_norm in row_programs.h, which has its arithmetic.
 #include "rill/devices/kernel/targets.h"
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// How rows are split for sums over them: so many pieces, whatever the number of threads.
+// How rows are split for sums over them: a number of pieces that does not depend on the number of threads.
 struct Pieces {
   int64_t rows, count;
   Pieces(int64_t rows, int64_t row_size)
@@ -25,7 +25,7 @@ struct Pieces {
   int64_t begin(int64_t piece) const { return rows * piece / count; }
 };
 
-// to[j] = the pieces' partial[piece * stride + j], added up in order.
+// to[j] = the sum of partial[piece * stride + j] over the pieces, in order.
 template <class C>
 void add_pieces(const C* partial, int64_t pieces, int64_t stride, C* to, int64_t n) {
   using V = Lane<C>;
@@ -73,8 +73,8 @@ void layer_norm_grad_rows(const KernelArgs& args) {
 
 // --- batch_norm, channels last: x is [rows, channels] ----------------------------------------------------------------
 
-// f(first, last, j, k) for rows [first, last) of the k channels from j on, in blocks of rows that stay in the first-level
-// cache: what a channel has for itself stays in registers over the rows of a block.
+// f(first, last, j, k) for rows [first, last) of the k channels from j on, in blocks of rows that stay in the L1 cache:
+// the values of a channel stay in registers over the rows of a block.
 template <class V, class F>
 HWY_INLINE void each_column(int64_t begin, int64_t end, int64_t channels, F f) {
   const int64_t step = std::max<int64_t>(1, 4096 / channels);
@@ -84,8 +84,8 @@ HWY_INLINE void each_column(int64_t begin, int64_t end, int64_t channels, F f) {
   }
 }
 
-// Mean and sum of squared deviations of each channel over some rows; merged as Chan, Golub and LeVeque do ("Updating
-// Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
+// Mean and sum of squared deviations of each channel over some rows; merged as in Chan, Golub and LeVeque, "Updating
+// Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
 template <class C>
 struct Moments {
   double count = 0;
@@ -105,7 +105,7 @@ struct Moments {
   }
 };
 
-// The moments of rows [begin, end), in blocks that stay in the first-level cache while they are read twice.
+// The moments of rows [begin, end), in blocks that stay in the L1 cache while they are read twice.
 template <class C>
 void column_moments(const C* x, int64_t begin, int64_t end, int64_t channels, Moments<C>& result) {
   using V = Lane<C>;
@@ -136,8 +136,8 @@ HWY_INLINE void each_run(const AxisView& view, int64_t channel, F f) {
   for (int64_t o = 0; o < view.outer; ++o) f((o * view.size + channel) * view.inner);
 }
 
-// 1 / sqrt(variance + epsilon) of channel c. Where the dtype holds no such squares as the deviations have, the variance
-// is made again, in a wider one.
+// 1 / sqrt(variance + epsilon) of channel c. If the squares of the deviations underflow in the dtype, the variance is
+// computed again in a wider one.
 template <class C>
 C channel_factor(const KernelArgs& args, const AxisView& view, int64_t c, C mean, C* variance) {
   using Extremes = SquareExtremes<C>;
@@ -194,8 +194,8 @@ void batch_norm_columns(const KernelArgs& args, const AxisView& view) {
   });
 }
 
-// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, where d = x - mean, channel by channel; made from the sums
-// of g and g d. r is not squared, which might be too small for the dtype.
+// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, where d = x - mean, for each channel; computed from the
+// sums of g and g d. r is not squared, which might underflow.
 template <class C>
 struct ChannelGradient {
   C r, factor, mean_g, mean_gh, slope, constant;
@@ -210,10 +210,10 @@ struct ChannelGradient {
     mean_g = sum_g / n, mean_gh = sum_gd * r / n;
     slope = C(2) * args.in_data<C>(6)[c] / n;
     constant = args.in_data<C>(5)[c] / n;
-    args.out_data<C>(1)[c] = n == 0 ? C(0) : sum_gd * r;  // the variance of nothing is NaN, but nothing is summed
+    args.out_data<C>(1)[c] = n == 0 ? C(0) : sum_gd * r;  // the variance of no numbers is NaN, but the sum is 0
     args.out_data<C>(2)[c] = sum_g;
   }
-  // From lanes of each, or one number of each.
+  // For lanes, or for one number.
   template <class V>
   static HWY_INLINE V of(V g, V d, V r, V factor, V mean_g, V mean_gh, V slope, V constant) {
     return (g - mean_g - d * r * mean_gh) * factor + (d * slope + constant);

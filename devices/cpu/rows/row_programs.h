@@ -1,17 +1,17 @@
-// The arithmetic of the ops that compute whole rows (softmax, layer_norm, cross entropy), written once: a program is
-// run on a Row, which is a row of numbers in memory (EagerRow, rows.h) for the cpu kernels, and instructions of a
-// kernel (RecordedRow, ops/elementwise/record_row.h) for fusion. So fused and eager code give the same bits. Read once
-// per instruction set, as devices/kernel/lanes.h says.
+// The arithmetic of the ops that compute complete rows (softmax, layer_norm, cross entropy), written once: a program is
+// run on a Row, which is a row of numbers in memory (EagerRow, rows.h) for the cpu kernels, or instructions of a
+// kernel (RecordedRow, ops/elementwise/record_row.h) for fusion. So fused and eager code give the same bits. Included
+// once for each instruction set, as devices/kernel/lanes.h explains.
 //
 // A Row has
-//   V, Number       the numbers that a point function gets, and one number of the row
-//   operand(i)      operand i's numbers, one a point; number(i): operand i's one number; count(): the row's length
+//   V, Number       the type of the numbers that a point function gets, and of one number of the row
+//   operand(i)      operand i's numbers, one for each point; number(i): operand i's only one; count(): the row's length
 //   max(x)          the largest number
-//   sum(f, x...)    of f(a number of each x) over all points; sum_kept(o, f, x...) keeps what f gave in result o's row
-//   sum_where(c, f, x) the same sum where the row's condition c holds; anything where not
-//   write(o, f, x...)  makes f(...) result o; write_number(o, v) makes v its one number
-// The pass with `fetch_next` in front asks for the next row of its first operand and of result o: it computes most, so
-// that memory would be idle meanwhile.
+//   sum(f, x...)    of f(a number of each x) over all points; sum_kept(o, f, x...) stores the terms in result o's row
+//   sum_where(c, f, x) the same sum if the row's condition c holds; else arbitrary
+//   write(o, f, x...)  stores f(...) in result o; write_number(o, v) stores v as its only number
+// The pass with `fetch_next` in front prefetches the next row of its first operand and of result o: it computes most,
+// so that memory would be idle meanwhile.
 
 #if defined(RILL_DEVICES_CPU_ROW_PROGRAMS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_ROW_PROGRAMS_H_
@@ -37,7 +37,7 @@ inline constexpr FetchNext fetch_next;
 struct NoFetch {};
 inline constexpr NoFetch no_fetch;
 
-// At one point: the term of a sum over the row, and the numbers that two results, sums over all rows, take in there.
+// At one point: the term of a sum over the row, and what is added to two results that are sums over all rows.
 template <class V>
 struct SumTerms {
   V term, added[2];
@@ -59,7 +59,7 @@ struct SoftmaxRow {
 };
 
 // log(sum(exp(x - top))), where `top` is the largest x. The terms that are 1 are counted, and only the others added up,
-// so that these are felt however small they are.
+// so that small ones are not lost.
 template <class Row, class Fetch, class X>
 HWY_INLINE typename Row::Number log_of_sum(Row& row, Fetch fetch, X x, typename Row::V top) {
   using V = typename Row::V;
@@ -86,7 +86,7 @@ struct LogSoftmaxRow {
   }
 };
 
-// y g, and 0 where no cotangent g arrives: a row of NaN (of nothing but -inf) that is not used poisons nothing.
+// y g, and 0 if the cotangent g is 0: an unused row of NaN (from a row of only -inf) then leaves others alone.
 template <class V>
 HWY_INLINE V product(V y, V g) {
   return select(g == V(0), V(0), y * g);
@@ -117,16 +117,16 @@ struct LogSoftmaxGradRow {
 //   y  = h scale + offset
 //   dx = r (w - mean(w) - h mean(w h)) + dm/n + 2 dv (x - m)/n     where w = dy scale
 
-// r. Where the dtype holds no such squares as the deviations have, the variance is made again of scaled deviations.
+// r. If the squares of the deviations underflow in the dtype, the variance is computed again from scaled deviations.
 template <class Row, class X>
 HWY_INLINE typename Row::Number reciprocal_deviation(Row& row, X x, typename Row::V mean,
                                                      typename Row::Number variance) {
   using V = typename Row::V;
   using Number = typename Row::Number;
   using Extremes = SquareExtremes<scalar_t<V>>;
-  const double given = row.attrs().template as<NormParams>().epsilon;
-  const Number one = row.constant(1), epsilon = row.constant(given);
-  const Number up = given < Extremes::dominant_epsilon ? row.constant(Extremes::up) : one;
+  const double given_epsilon = row.attrs().template as<NormParams>().epsilon;
+  const Number one = row.constant(1), epsilon = row.constant(given_epsilon);
+  const Number up = given_epsilon < Extremes::dominant_epsilon ? row.constant(Extremes::up) : one;
   const Number factor = select(variance > row.constant(Extremes::most), row.constant(Extremes::down),
                                select(variance < row.constant(Extremes::least), up, one));
   const V f(factor);
@@ -198,7 +198,7 @@ struct LayerNormGradRow {
 
 // --- Cross entropy of softmax ----------------------------------------------------------------------------------------
 
-// log(sum(exp(x))) = top + log_total, kept apart because x - top is exact where x is near the top.
+// log(sum(exp(x))) = top + log_total, kept as two numbers because x - top is exact where x is near the top.
 template <class Row>
 struct LogSum {
   using V = typename Row::V;
@@ -214,7 +214,7 @@ struct LogSum {
   }
 };
 
-// The probabilities of the row times `to_p`, from the parts of lse; 0 in a row that no cotangent reaches, whatever its
+// The probabilities of the row times `to_p`, from the parts of lse; 0 in a row whose cotangent is 0, whatever its
 // logits are.
 template <class V>
 struct ProbabilityPart {

@@ -1,6 +1,7 @@
 // Loops over one row of numbers with vector lanes: the tools of the kernels that normalise rows (softmax.cpp, norm.cpp,
-// losses.cpp). Sums follow one tree, fixed by the row's length alone: neither the number of threads nor the instruction
-// set changes a bit. Read once per instruction set, as devices/kernel/lanes.h says. Start at EagerRow and row_sum.
+// losses.cpp). Sums follow one tree that depends only on the row's length: neither the number of threads nor the
+// instruction set changes a bit. Included once for each instruction set, as devices/kernel/lanes.h explains. Start at
+// EagerRow and row_sum.
 
 #if defined(RILL_DEVICES_CPU_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_ROWS_H_
@@ -25,7 +26,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// The first k lanes, read or written; all of them when k is the constant lanes<V>().
+// Loads or stores the first k lanes; all of them if k is the constant lanes<V>().
 template <class V>
 HWY_INLINE V load_k(const scalar_t<V>* p, size_t k) {
   return k == lanes<V>() ? load<V>(p) : load_n<V>(p, k);
@@ -35,24 +36,24 @@ HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
   if (k == lanes<V>()) store(v, p);
   else store_n(v, p, k);
 }
-// Asks for the line of the next row, of what is read and of what is written: while a pass computes, memory is idle, and
-// the next row's first pass would wait for it. Processors do not look that far ahead by themselves.
+// Prefetches the line of the next row that is read or written: while a pass computes, memory is idle, and the next
+// row's first pass would wait for it. Hardware prefetchers do not look that far ahead.
 template <class C>
 HWY_INLINE void fetch_next_row(const C* read, C* write, int64_t n) {
   __builtin_prefetch(read + n, 0, 3);
-#if HWY_ARCH_X86  // of which compilers make a request to read, where they are not told that there is an other one
+#if HWY_ARCH_X86  // for which compilers emit a prefetch for reading unless told that there is another instruction
   asm volatile("prefetchw %0" : : "m"(write[n]));
 #else
   __builtin_prefetch(write + n, 1, 3);
 #endif
 }
-// v in the first k lanes, `other` in the rest.
+// v in the first k lanes, `other` in the others.
 template <class T>
 HWY_INLINE Lane<T> first_k(Lane<T> v, size_t k, Lane<T> other) {
   return Lane<T>(hn::IfThenElse(hn::FirstN(typename Lane<T>::Tag(), k), v.raw, other.raw));
 }
 
-// f(i, k) for the whole row: it handles the k <= lanes numbers from i on.
+// Calls f(i, k) for the complete row; it handles the k <= lanes numbers from i on.
 template <class V, class F>
 HWY_INLINE void row_each(int64_t n, F f) {
   constexpr int64_t kL = int64_t(lanes<V>());
@@ -74,14 +75,14 @@ struct LaneSums {
 
   HWY_INLINE LaneSums() { RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = V(C(0)); }
   HWY_INLINE void save(C* to) const { RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], to + j * kL); }
-  // The sums at `from`, of what stands before, and these.
+  // Adds to the sums at `from`, of the earlier numbers.
   HWY_INLINE void add(const C* from) {
     RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL) + acc[j];
   }
   HWY_INLINE void load(const C* from) {
     RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL);
   }
-  // Pairs of lanes half the width apart, until one is left.
+  // Adds lanes half the width apart, until one is left.
   HWY_INLINE C total() const {
     HWY_ALIGN C sums[sum_lanes];
     save(sums);
@@ -128,7 +129,7 @@ HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
   return sums.total();
 }
 
-// The largest number of the row; -inf where it is empty. NaN may or may not show: what is computed with it does.
+// The largest number of the row; -inf if it is empty. NaN may be missed: results computed from the row still have it.
 template <class V>
 HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
   using C = scalar_t<V>;
@@ -151,7 +152,7 @@ HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
   return m;
 }
 
-// A row in memory, for the programs of row_programs.h: for each operand and each result its row, or its one number.
+// A row in memory, for the programs of row_programs.h: for each operand and result its row, or its only number.
 template <class C>
 struct EagerRow {
   using V = Lane<C>;
@@ -161,15 +162,15 @@ struct EagerRow {
   AttrsView attributes;
   int64_t n;
   const C* in[max_inputs] = {};
-  C* out[max_outputs] = {};  // of a sum over all rows: where this one is added
-  int64_t label = -1;        // the point that an operand names
+  C* out[max_outputs] = {};  // for results that are sums over all rows: their accumulator
+  int64_t label = -1;        // the index of the point that a label operand names
 
   HWY_INLINE AttrsView attrs() const { return attributes; }
   HWY_INLINE const C* operand(int i) const { return in[i]; }
   HWY_INLINE C number(int i) const { return *in[i]; }
   HWY_INLINE C count() const { return C(n); }
   HWY_INLINE C constant(double c) const { return C(c); }
-  // log(1 + x + y), of which y may be too small to be felt beside 1.
+  // log(1 + x + y), where y may be too small to change 1 + y.
   HWY_INLINE C log1p(C x, C y) const { return C(rill::HWY_NAMESPACE::log1p(double(x) + double(y))); }
   HWY_INLINE C max(const C* x) const { return row_max<V>(x, n); }
   HWY_INLINE C at_label(const C* x) const { return x[label]; }
@@ -208,7 +209,7 @@ struct EagerRow {
     }));
     return {to, sum};
   }
-  // The sum of the terms that f gives, whose other numbers are added to results o and o + 1.
+  // The sum of the terms of f, whose other numbers are added to results o and o + 1.
   template <class F, class... X>
   HWY_INLINE C sum_adding(int o, F f, const X*... x) const {
     C *const first = out[o], *const second = out[o + 1];
@@ -233,7 +234,7 @@ struct EagerRow {
     });
   }
   HWY_INLINE void write_number(int o, C v) const { *out[o] = v; }
-  // f(...), and `less` less at the label.
+  // f(...), minus `less` at the label.
   template <class F>
   HWY_INLINE void write_less_at_label(int o, C less, F f, const C* x) const {
     write(o, f, x);
@@ -241,21 +242,21 @@ struct EagerRow {
   }
 };
 
-// n dense numbers as another type.
+// n dense numbers converted to another type.
 template <class T, class C>
 void convert_dense(const T* from, C* to, int64_t n) {
   if constexpr (std::is_same_v<T, C>) std::copy_n(from, n, to);
   else cpu::convert_halves(from, to, size_t(n));
 }
 
-// Rows that lie side by side, elements apart, are read and written so many at a time, so that whole cache lines are
-// used.
+// Rows whose elements are strided but that are contiguous themselves are read and written this many at a time, so that
+// complete cache lines are used.
 template <class T>
 inline constexpr int64_t rows_together = sizeof(T) == 2 ? 32 : 16;
-// Of halves, so many elements of each are converted before they are turned.
+// For halves, this many elements of each are converted before they are transposed.
 inline constexpr int64_t elements_together = 64;
 
-// Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
+// Rows of a dense tensor along one axis, as numbers of type C: in place if possible, else copied.
 template <class T, class C>
 class RowReader {
  public:
@@ -280,11 +281,11 @@ class RowReader {
     if constexpr (std::is_same_v<T, C>) {
       cpu::transpose(from, view_.inner, view_.size, n, scratch_.data(), view_.size);
     } else {
-      C some[elements_together * rows_together<T>];
+      C block[elements_together * rows_together<T>];
       for (int64_t i = 0, count; i < view_.size; i += count) {
         count = std::min(elements_together, view_.size - i);
-        for (int64_t k = 0; k < count; ++k) convert_dense(from + (i + k) * view_.inner, some + k * n, n);
-        cpu::transpose(some, n, count, n, scratch_.data() + i, view_.size);
+        for (int64_t k = 0; k < count; ++k) convert_dense(from + (i + k) * view_.inner, block + k * n, n);
+        cpu::transpose(block, n, count, n, scratch_.data() + i, view_.size);
       }
     }
   }
@@ -295,14 +296,14 @@ class RowReader {
   int64_t first_ = 0, end_ = 0;  // the rows in scratch_
 };
 
-// Writes rows one after the other, of which `end` is behind the last.
+// Writes consecutive rows; `end` is past the last one.
 template <class T, class C>
 class RowWriter {
  public:
   RowWriter(T* data, const AxisView& view, int64_t end) : data_(data), view_(view), end_(end) {
     if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together<T>, view.inner)));
   }
-  // Where to put row `row`; flush(row) afterwards.
+  // The memory for row `row`; call flush(row) when it is written.
   C* operator()(int64_t row) {
     if constexpr (std::is_same_v<T, C>) {
       if (direct()) return data_ + row * view_.size;
@@ -324,11 +325,11 @@ class RowWriter {
     if constexpr (std::is_same_v<T, C>) {
       cpu::transpose(scratch_.data(), view_.size, kept_, view_.size, to, view_.inner);
     } else {
-      C some[elements_together * rows_together<T>];
+      C block[elements_together * rows_together<T>];
       for (int64_t i = 0, count; i < view_.size; i += count) {
         count = std::min(elements_together, view_.size - i);
-        cpu::transpose(scratch_.data() + i, view_.size, kept_, count, some, kept_);
-        for (int64_t k = 0; k < count; ++k) convert_dense(some + k * kept_, to + (i + k) * view_.inner, kept_);
+        cpu::transpose(scratch_.data() + i, view_.size, kept_, count, block, kept_);
+        for (int64_t k = 0; k < count; ++k) convert_dense(block + k * kept_, to + (i + k) * view_.inner, kept_);
       }
     }
   }
@@ -340,7 +341,7 @@ class RowWriter {
   int64_t first_ = 0, kept_ = 0;  // the rows in scratch_
 };
 
-// Rows a thread takes at least, so that a piece of work is worth handing over.
+// The least number of rows that is worth handing over to a thread.
 inline int64_t row_grain(int64_t row_size) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_size)); }
 
 }  // namespace HWY_NAMESPACE

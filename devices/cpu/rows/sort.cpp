@@ -1,9 +1,9 @@
-// Sorting on the CPU: dense lines, in parallel. Those along another axis than the last are copied first, and each that
-// is repeated is sorted once. Start at the kernels at the end.
+// Sorting on the CPU: dense lines, in parallel. Those along another axis than the last are copied first, and each
+// repeated one is sorted once. Start at the kernels at the end.
 //
-// An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
-// right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
-// equal keys keep their order; values alone need none. line_sort.h sorts one line.
+// An element becomes an unsigned key that has the requested order: bit operations order signed numbers and floats,
+// equal zeros and NaNs get one key, and NaN's key is the largest in both directions. Each key is stored with its index,
+// so equal keys keep their order; values alone need none. line_sort.h sorts one line.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -28,7 +28,7 @@ constexpr int64_t sort_grain = 1 << 13;  // elements worth a thread
 // bools are moved as bytes.
 template <class T>
 using Moved = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-// Keys are made of elements by code for each dtype; what sorts them knows their width alone.
+// Keys are made from elements by code for each dtype; sorting depends only on their width.
 template <class T>
 using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -83,7 +83,7 @@ const auto& float_keys() {
   else if constexpr (sizeof(T) == 4) return key_sorts().floats;
   else return key_sorts().doubles;
 }
-// False where an element has no key of its own: then the keys are of no use.
+// False if an element has no unique key: then the keys are useless.
 template <class T>
 bool read_keys(const T* x, int64_t n, bool descending, KeyOf<T>* keys) {
   if constexpr (is_float<T>) {
@@ -99,7 +99,7 @@ void write_values(const KeyOf<T>* keys, int64_t n, bool descending, T* out) {
   else map_run(keys, out, size_t(n), [mask = inverted_bits<T>(descending)](KeyOf<T> key) { return T(key ^ mask); });
 }
 
-// Calls f(begin, end) for parts of a line of n elements, in parallel where it is long.
+// Calls f(begin, end) for parts of a line of n elements, in parallel if it is long.
 template <class F>
 void along_line(int64_t n, F&& f) {
   if (n < long_from) f(int64_t(0), n);
@@ -136,7 +136,7 @@ ReadKeys<K> reader_of(DType dtype) {
   return reader;
 }
 
-// Rows of n elements, one after the other.
+// Dense rows of n elements.
 struct Rows {
   const Tensor& x;
   bool descending;
@@ -145,29 +145,29 @@ struct Rows {
   const char* operator[](int64_t row) const { return x.rep()->data + row * n * element; }
 };
 
-// Keys of 64 bits and their indices in numbers of 64: how far a key is above the least one, and in the lowest bits the
-// index. Where that leaves bits of keys out, those that are equal but for them are put in order at the end.
+// Keys of 64 bits and their indices in numbers of 64 bits: the key's distance from the least one, and in the lowest
+// bits the index. If that drops low bits of keys, keys that are equal without them are sorted at the end.
 class PackedItems {
  public:
   PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
     constexpr int64_t sampled = 64;
     const auto [low, high] = std::minmax_element(keys, keys + std::min(n, sampled));
-    if ((*high - *low) >> 63) {  // random ones: no more can be known
+    if ((*high - *low) >> 63) {  // random keys: they cannot be told apart further
       least_ = 0, width_ = 64;
       return;
     }
     std::atomic<uint64_t> least{~uint64_t(0)}, most{0};
     along_line(n, [&](int64_t begin, int64_t end) {
-      constexpr int64_t together = 4;  // a comparison waits for the one before
-      uint64_t low[together], high[together];
-      for (int64_t j = 0; j < together; ++j) low[j] = high[j] = keys[begin];
+      constexpr int64_t keys_at_once = 4;  // a comparison waits for the one before
+      uint64_t low[keys_at_once], high[keys_at_once];
+      for (int64_t j = 0; j < keys_at_once; ++j) low[j] = high[j] = keys[begin];
       int64_t i = begin;
-      for (; i + together <= end; i += together)
-        for (int64_t j = 0; j < together; ++j)
+      for (; i + keys_at_once <= end; i += keys_at_once)
+        for (int64_t j = 0; j < keys_at_once; ++j)
           low[j] = std::min(low[j], keys[i + j]), high[j] = std::max(high[j], keys[i + j]);
       for (; i < end; ++i) low[0] = std::min(low[0], keys[i]), high[0] = std::max(high[0], keys[i]);
-      const uint64_t own_least = *std::min_element(low, low + together),
-                     own_most = *std::max_element(high, high + together);
+      const uint64_t own_least = *std::min_element(low, low + keys_at_once),
+                     own_most = *std::max_element(high, high + keys_at_once);
       for (uint64_t x = least; own_least < x && !least.compare_exchange_weak(x, own_least);) {
       }
       for (uint64_t x = most; own_most > x && !most.compare_exchange_weak(x, own_most);) {
@@ -182,7 +182,7 @@ class PackedItems {
       for (; i < end; ++i) items[i] = item(i);
     });
   }
-  // The indices of items that were sorted.
+  // The indices of sorted items.
   struct Sorted {
     const uint64_t* items;
     uint64_t mask;
@@ -200,10 +200,10 @@ class PackedItems {
     const auto key = [this](uint64_t item) { return keys_[item & index_mask()]; };
     const auto is_tied = [&](int64_t i) { return ((items[i] ^ items[i - 1]) & ~index_mask()) == 0; };
     for (int64_t i = 1; i < n_;) {
-      if (i + block <= n_) {  // without a branch: ties are rare, mostly
-        bool some = false;
-        for (int64_t j = i; j < i + block; ++j) some |= is_tied(j);
-        if (!some) {
+      if (i + block <= n_) {  // branch-free: ties are mostly rare
+        bool any_tied = false;
+        for (int64_t j = i; j < i + block; ++j) any_tied |= is_tied(j);
+        if (!any_tied) {
           i += block;
           continue;
         }
@@ -219,7 +219,7 @@ class PackedItems {
       }
     }
   }
-  // As a line of its own: what was left out of its keys, 32 bits at most, fits beside places of 32.
+  // Sorted as a line of its own: the dropped bits, at most 32, fit next to indices of 32 bits.
   void untie_many(uint64_t* items, int64_t n) const {
     std::vector<uint64_t> keys, tied(items, items + n), order(size_t(2 * n));
     for (const uint64_t item : tied) keys.push_back(keys_[item & index_mask()]);
@@ -277,14 +277,14 @@ void for_rows(const Rows& rows, F&& f) {
                [&](int64_t begin, int64_t end) { f(begin, end); });
 }
 
-// Calls f with a zero of the type of keys that rows' elements need.
+// Calls f with a zero of the key type for the rows' elements.
 template <class F>
 void visit_keys(const Rows& rows, F&& f) {
   if (rows.element == 8 || rows.x.size() > int64_t(0xFFFFFFFF)) f(uint64_t());
   else f(uint32_t());
 }
 
-// to[i] = the element that item i stands for.
+// to[i] = the element of item i.
 template <class Items>
 void put_values(const char* line, const Items& items, int64_t element, int64_t count, char* to) {
   const auto put = [&]<class U>(U) {
@@ -314,7 +314,7 @@ bool is_less(const T& a, const T& b) {
 
 // --- Operands of any layout ------------------------------------------------------------------------------------------
 
-// Whether the elements of a line are one and the same.
+// Whether the elements of a line are all the same one.
 bool lines_are_one(const Tensor& x, int64_t axis) { return x.strides()[size_t(axis)] == 0 && x.size() > 0; }
 
 // out[..., i, ...] = i along the axis.
@@ -328,7 +328,7 @@ void put_positions(Tensor& out, int64_t axis) {
   });
 }
 
-// Calls run(rows, outputs) with the lines along `axis` as dense rows, one of each that are repeated.
+// Calls run(rows, outputs) with the lines along `axis` as dense rows, only one of each that are repeated.
 template <class F>
 void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
   const Tensor& x = args.input(0);
@@ -362,7 +362,7 @@ void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
   }
 }
 
-// Zeros of either sign and NaNs, which have one key each: as they are, in their order.
+// Restores zeros of either sign and NaNs, which share keys, in their original order.
 template <class T>
 void put_equals(const T* x, const KeyOf<T>* sorted, int64_t n, bool descending, T* out) {
   using N = std::conditional_t<is_half_type<T>, float, T>;
@@ -379,10 +379,10 @@ template <class T>
 void sort_values(const Rows& rows, int64_t begin, int64_t end, T* out) {
   using K = KeyOf<T>;
   const int64_t n = rows.n;
-  const Ref<Buffer> room = allocate(Device(), size_t(2 * n) * sizeof(K));
+  const Ref<Buffer> buffer = allocate(Device(), size_t(2 * n) * sizeof(K));
   for (int64_t row = begin; row < end; ++row) {
     const T* x = reinterpret_cast<const T*>(rows[row]);
-    K *keys = static_cast<K*>(room->data), *spare = keys + n;
+    K *keys = static_cast<K*>(buffer->data), *spare = keys + n;
     std::atomic<bool> plain{true};
     along_line(n, [&](int64_t b, int64_t e) {
       if (!read_keys(x + b, e - b, rows.descending, keys + b)) plain = false;

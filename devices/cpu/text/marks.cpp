@@ -1,5 +1,5 @@
-// See marks.h. A bit stands for a byte. J. Langdale, D. Lemire: Parsing gigabytes of JSON per second, 2019, has the
-// prefix sum of quotes and the places of bits.
+// See marks.h. Each bit stands for a byte. The prefix sum of quotes and the extraction of bit positions are from J.
+// Langdale, D. Lemire: Parsing gigabytes of JSON per second, 2019.
 #include "rill/devices/cpu/text/marks.h"
 
 #include <algorithm>
@@ -42,14 +42,14 @@ HWY_INLINE uint64_t parity_up_to(uint64_t bits) {
   return bits;
 }
 
-// The rest of a text that is no whole 64 bytes, with zeros behind it.
+// The remainder of a text, less than 64 bytes, padded with zeros.
 struct MarkBlock {
-  uint8_t room[64];
+  uint8_t buffer[64];
   const uint8_t* operator()(const uint8_t* from, size_t n) {
     if (n >= 64) return from;
-    std::memset(room, 0, sizeof room);
-    std::memcpy(room, from, n);
-    return room;
+    std::memset(buffer, 0, sizeof buffer);
+    std::memcpy(buffer, from, n);
+    return buffer;
   }
 };
 
@@ -58,7 +58,7 @@ RowScan scan_rows(const uint8_t* text, size_t n, uint8_t quote, int64_t most) {
   const MarkVec q = hn::Set(d, quote), lf = hn::Set(d, '\n'), cr = hn::Set(d, '\r');
   MarkBlock block;
   RowScan found;
-  uint64_t inside = 0, after_end = 1, after_cr = 0;  // `inside` is all bits or none, the others one bit
+  uint64_t inside = 0, after_end = 1, after_cr = 0;  // `inside` has all bits or none, the others one bit
   int64_t lines = 0;
   for (size_t at = 0; at < n && found.rows < most; at += 64) {
     const uint8_t* const p = block(text + at, n - at);
@@ -80,10 +80,10 @@ RowScan scan_rows(const uint8_t* text, size_t n, uint8_t quote, int64_t most) {
       }
       found.rows += count;
       const int last = 63 - int(hwy::Num0BitsAboveMS1Bit_Nonzero64(ends));
-      const size_t behind = at + size_t(last) + 1;
-      const bool pair = p[last] == '\r' && behind < n && text[behind] == '\n';
+      const size_t after_line = at + size_t(last) + 1;
+      const bool pair = p[last] == '\r' && after_line < n && text[after_line] == '\n';
       const uint64_t up_to = ~uint64_t(0) >> (63 - last);
-      found.bytes = behind + pair;
+      found.bytes = after_line + pair;
       found.lines =
           lines + hwy::PopCount(feeds & up_to) + hwy::PopCount(returns & up_to) - hwy::PopCount(pairs & up_to);
     }
@@ -92,7 +92,7 @@ RowScan scan_rows(const uint8_t* text, size_t n, uint8_t quote, int64_t most) {
   return found;
 }
 
-HWY_INLINE uint32_t* put_places(uint64_t bits, uint32_t at, uint32_t* to) {
+HWY_INLINE uint32_t* put_positions(uint64_t bits, uint32_t at, uint32_t* to) {
   const size_t count = hwy::PopCount(bits);
   const auto put = [&](size_t from, size_t end) HWY_ATTR {
     for (size_t i = from; i < end; ++i) {
@@ -100,17 +100,17 @@ HWY_INLINE uint32_t* put_places(uint64_t bits, uint32_t at, uint32_t* to) {
       bits &= bits - 1;
     }
   };
-  put(0, 8);  // more than there are: a loop of a fixed length is predicted
+  put(0, 8);  // possibly more than there are: a loop of fixed length is predicted
   if (count > 8) put(8, 16);
   if (count > 16) put(16, count);
   return to + count;
 }
 
-size_t find_marks(const uint8_t* text, size_t n, uint8_t delimiter, uint8_t quote, uint32_t* places) {
+size_t find_marks(const uint8_t* text, size_t n, uint8_t delimiter, uint8_t quote, uint32_t* positions) {
   const MarkTag d;
   const MarkVec q = hn::Set(d, quote), lf = hn::Set(d, '\n'), cr = hn::Set(d, '\r'), comma = hn::Set(d, delimiter);
   MarkBlock block;
-  uint32_t* to = places;
+  uint32_t* to = positions;
   uint64_t inside = 0;
   for (size_t at = 0; at < n; at += 64) {
     const uint8_t* const p = block(text + at, n - at);
@@ -119,9 +119,9 @@ size_t find_marks(const uint8_t* text, size_t n, uint8_t delimiter, uint8_t quot
     inside = uint64_t(0) - (within >> 63);
     const uint64_t others = bits_where(
         p, [&](MarkVec x) HWY_ATTR { return hn::Or(hn::Or(hn::Eq(x, lf), hn::Eq(x, cr)), hn::Eq(x, comma)); });
-    to = put_places(quotes | (others & ~within), uint32_t(at), to);
+    to = put_positions(quotes | (others & ~within), uint32_t(at), to);
   }
-  return size_t(to - places);
+  return size_t(to - positions);
 }
 
 auto make_mark_loops() { return std::tuple(&scan_rows, &find_marks); }
@@ -145,8 +145,8 @@ const uint8_t* as_bytes(const char* text) { return reinterpret_cast<const uint8_
 RowScan scan_rows(const char* text, size_t n, char quote, int64_t most) {
   return std::get<0>(mark_loops())(as_bytes(text), n, uint8_t(quote), most);
 }
-size_t find_marks(const char* text, size_t n, char delimiter, char quote, uint32_t* places) {
-  return std::get<1>(mark_loops())(as_bytes(text), n, uint8_t(delimiter), uint8_t(quote), places);
+size_t find_marks(const char* text, size_t n, char delimiter, char quote, uint32_t* positions) {
+  return std::get<1>(mark_loops())(as_bytes(text), n, uint8_t(delimiter), uint8_t(quote), positions);
 }
 
 }  // namespace rill::cpu

@@ -30,7 +30,7 @@ void load_api(void* libcuda) {
 }
 
 namespace {
-// Whether an error of a kernel, or of the hardware, has ended the context: CUDA gives it again at every later call.
+// Whether an error of a kernel, or of the hardware, has ended the context: CUDA returns it again for every later call.
 bool ends_context(Result result) {
   constexpr Result all[] = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721};
   return std::find(std::begin(all), std::end(all), result) != std::end(all);

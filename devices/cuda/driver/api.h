@@ -59,7 +59,7 @@ inline constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2, hos
 // CUstreamCaptureMode
 inline constexpr int capture_relaxed = 2;
 
-// name in libcuda, parameters. The name that is looked up has _v2 or so where cuda.h makes one of it.
+// name in libcuda, parameters. The name that is looked up has a suffix like _v2 if cuda.h defines it so.
 #define RILL_CUDA_CALLS(CALL)                                                                                        \
   CALL(cuInit, "cuInit", (unsigned flags))                                                                           \
   CALL(cuGetErrorName, "cuGetErrorName", (Result error, const char** name))                                          \
@@ -128,11 +128,11 @@ struct Api {
 
 // The functions; load_api() has been called.
 const Api& api();
-// Looks them up in `libcuda`, from dlopen(). Throws where one is missing.
+// Looks them up in `libcuda`, from dlopen(). Throws if one is missing.
 void load_api(void* libcuda);
 
-// Throws rill::Error ("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"), and
-// host_memory::OutOfMemory for that. Where the error has ended the context, it says so, and once what to do.
+// Throws rill::Error ("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"), or
+// host_memory::OutOfMemory. If the error has ended the context, it says so, and once what to do.
 void require(Result result, const char* call);
 #define RILL_CUDA(call, ...) ::rill::cuda::require(::rill::cuda::api().call(__VA_ARGS__), #call)
 

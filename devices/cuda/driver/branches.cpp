@@ -25,7 +25,7 @@ void Branches::add_dependencies(std::span<const MemoryAccess> accesses, Nodes& a
   }
 }
 
-// A writer depends on all earlier users of the range, so that it alone is remembered.
+// A writer depends on all earlier users of the range, so only it needs to be remembered.
 void Branches::record_accesses(std::span<const MemoryAccess> accesses, GraphNode node) {
   for (const MemoryAccess& t : accesses) {
     Users now = ranges_.of(t);

@@ -1,5 +1,5 @@
 // The dependencies of a graph's nodes: a node depends on those that write what it accesses, and on those that read what
-// it writes. So independent branches of a traced function run side by side, on streams that the driver chooses.
+// it writes. So independent branches of a traced function run concurrently, on streams that the driver chooses.
 #pragma once
 #include <span>
 #include <vector>
@@ -14,9 +14,9 @@ class Branches {
   using Nodes = std::vector<GraphNode>;
   // Adds to `after` the nodes that a new one with these accesses depends on.
   void add_dependencies(std::span<const MemoryAccess> accesses, Nodes& after) const;
-  // `node` has these accesses, and depends on what add_dependencies() gave.
+  // Records that `node` has these accesses, and depends on the result of add_dependencies().
   void record_accesses(std::span<const MemoryAccess> accesses, GraphNode node);
-  // The nodes that no other depends on.
+  // The nodes on which no other depends.
   const Nodes& leaves() const { return leaves_; }
   // A new node depends on these.
   void node_added(GraphNode node, const Nodes& after);

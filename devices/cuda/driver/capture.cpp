@@ -1,4 +1,5 @@
-// CUDA graphs of traced functions: making them, their memory, launching them; see capture.h. Start at capture(), below.
+// CUDA graphs of traced functions: capturing them, their memory, launching them; see capture.h. Start at capture(),
+// below.
 #include "rill/devices/cuda/driver/capture.h"
 
 #include <fmt/format.h>
@@ -25,11 +26,11 @@ MovingMemory faults_of(const Gpu& gpu) {
   return {reinterpret_cast<char*>(gpu.fault_slot()), Fault::kept * sizeof(Fault)};
 }
 
-// The blocks that captures on a GPU have for what kernels need. Launches come one after the other, so several captures
-// have the same blocks.
+// The blocks that captures on a GPU use for temporary memory. Launches are sequential, so several captures
+// share the same blocks.
 class SharedArena {
  public:
-  // A block of at least `bytes`, and of twice as many at most, that is not among `others`.
+  // A block of at least `bytes`, and at most twice that, that is not among `others`.
   Ref<Buffer> take(Gpu& gpu, size_t bytes, std::span<const Buffer* const> others) {
     const std::lock_guard hold(mutex_);
     const Ref<Buffer>* best = nullptr;
@@ -52,10 +53,10 @@ class SharedArena {
 
 }  // namespace
 
-// --- Making it -------------------------------------------------------------------------------------------------------
+// --- Capturing -------------------------------------------------------------------------------------------------------
 
 struct Capture::Arena {
-  std::mutex mutex;  // a buffer that outlives the capture may go on another thread
+  std::mutex mutex;  // a buffer that outlives the capture may be freed on another thread
   std::vector<ArenaBlock> blocks;
   int in_use = 0, allocations = 0;
 };
@@ -75,7 +76,7 @@ Capture::~Capture() {
   if (in_fork()) return;
   const RestoredContext kept;
   api().cuCtxSetCurrent(gpu_.context);
-  if (exec_) api().cuGraphExecDestroy(exec_);  // where it still runs, the driver frees it when it has ended
+  if (exec_) api().cuGraphExecDestroy(exec_);  // if it still runs, the driver frees it when it has ended
   if (graph_) api().cuGraphDestroy(graph_);
   arena_ = nullptr;
   of_gpu<SharedArena>(gpu_).drop_unused();
@@ -241,7 +242,7 @@ void Capture::add_library_call(std::span<const char* const> operands, const Call
   node_added(node, after);
 }
 
-// --- Its memory ------------------------------------------------------------------------------------------------------
+// --- Memory ----------------------------------------------------------------------------------------------------------
 
 // A small block is reused only after some more allocations, since its next user has to wait for the last one.
 Ref<Buffer> Capture::allocate(size_t wanted) {
@@ -293,7 +294,7 @@ void Capture::give_back(Buffer* b) {
   delete b;
 }
 
-// --- Launching it ----------------------------------------------------------------------------------------------------
+// --- Launching -------------------------------------------------------------------------------------------------------
 
 std::vector<char> Capture::moved(const Kernel& k, std::span<const MovingMemory> to) const {
   std::vector<char> params = k.params;
@@ -314,7 +315,7 @@ std::vector<char> Capture::without_arena_addresses(std::vector<char> params) con
       const Buffer& memory = *arena_->blocks[b].memory;
       const uintptr_t offset = word - reinterpret_cast<uintptr_t>(memory.data);
       if (offset >= memory.bytes) continue;
-      word = (b + 1) << 48 | offset;  // which block, and where in there
+      word = (b + 1) << 48 | offset;  // the block, and the offset in it
       std::memcpy(params.data() + at, &word, sizeof word);
       break;
     }

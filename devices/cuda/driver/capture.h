@@ -1,7 +1,7 @@
-// A traced function's kernels as a CUDA graph. While a thread makes a Capture, a kernel that it starts on the GPU
-// becomes a node of the graph, what a library starts is captured from a stream of its own, and what kernels allocate
-// for themselves is kept for as long as the graph lives. A launch writes the new addresses of memory that has moved
-// into the parameters of rill's own kernels, and begins the graph on the GPU's stream. Start at capture().
+// A traced function's kernels as a CUDA graph. While a thread makes a Capture, a kernel that it launches on the GPU
+// becomes a node of the graph, work of a library is captured from a stream of its own, and memory that kernels allocate
+// is kept for as long as the graph lives. A launch writes the new addresses of memory that has moved
+// into the parameters of rill's own kernels, and starts the graph on the GPU's stream. Start at capture().
 //
 // Addresses are found in parameters as words that point into one of the moving blocks. A number that happens to look
 // like one would be changed too, so a block may move only after a second capture, with the block elsewhere, has shown
@@ -26,22 +26,22 @@ class Capture final : public CapturedWork {
 
   // The one that this thread is making on `gpu`, or nullptr.
   static Capture* current(const Gpu& gpu);
-  // Throws where there is one: for what waits for the GPU, or reads the host's memory when it is begun.
+  // Throws if there is one: for functions that wait for the GPU, or read the host's memory when they are called.
   static void require_none(const Gpu& gpu);
 
-  // Captures what `work` starts. False where the driver refuses, or memory would be needed by others afterwards.
+  // Captures the work that `work` starts. False if the driver refuses, or if others would need its memory afterwards.
   bool make(const Callback<void()>& work);
   bool launch(std::span<char* const> at) override;
   bool replaces(CapturedWork& earlier) override;
 
-  // --- While it is made ---
+  // --- While it is being captured ---
   // Runs a record's call. Its kernels depend on those of calls that wrote what it reads, or accessed what it writes,
-  // and on no others. What is started outside of a call is a barrier: it depends on all before it, and all after it on
+  // and on no others. Work outside of a call is a barrier: it depends on all before it, and all after it on
   // it.
   void run_call(rill::Kernel kernel, const KernelArgs& args);
   Ref<Buffer> allocate(size_t bytes);
   void add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
-  // It may be moved after later maps that do not depend on it, and share a launch with others (gathered.h).
+  // It may be reordered after later maps that do not depend on it, and share a launch with others (gathered.h).
   void add_map(const LoadedKernel& k, const Space& s, const Gathered::Memory& memory);
   void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
@@ -51,9 +51,9 @@ class Capture final : public CapturedWork {
   // while capturing serves later kernels, which come later in the graph.
   struct ArenaBlock {
     Ref<Buffer> memory;
-    size_t bytes;  // that were wanted
+    size_t bytes;  // that were requested
     bool is_free;
-    int freed;  // after so many allocations
+    int freed;  // after this many allocations
   };
   struct Arena;
   struct ArenaAllocation;
@@ -73,7 +73,7 @@ class Capture final : public CapturedWork {
   static void give_back(Buffer* b);
   // The moving block that holds `address`, or -1.
   int block_of(const char* address) const;
-  // The parameters with the addresses that the blocks have in `to`.
+  // The parameters with the addresses of the blocks in `to`.
   std::vector<char> moved(const Kernel& k, std::span<const MovingMemory> to) const;
   // The parameters with block and offset in the arena in place of an address there.
   std::vector<char> without_arena_addresses(std::vector<char> params) const;
@@ -83,7 +83,7 @@ class Capture final : public CapturedWork {
   void add_gathered();
   Branches::Nodes next_after();
   void node_added(GraphNode node, const Branches::Nodes& after);
-  // Runs `call`, which starts what becomes a part of a graph; nullptr where it could not be captured.
+  // Runs `call`, which starts work that becomes a part of a graph; nullptr if it could not be captured.
   Graph captured(const Callback<void(Stream)>& call);
 
   Gpu& gpu_;
@@ -108,9 +108,9 @@ class Capture final : public CapturedWork {
 // As DeviceDriver::capture().
 std::unique_ptr<CapturedWork> capture(Gpu& gpu, std::span<const MovingMemory> moving, const Callback<void()>& work);
 
-// Calls a library that is to start its work, which reads and writes `operands`, on the stream that it is given; `call`
-// gives the library's status. While this thread makes a Capture, a status other than 0 throws: if the caller fell back
-// on rill's own kernels, every later launch of the capture would run those.
+// Calls a library that starts its work, which accesses `operands`, on the stream that it is given; `call`
+// returns the library's status. While this thread makes a Capture, a status other than 0 throws: if the caller fell
+// back on rill's own kernels, every later launch of the capture would run those.
 int library_call(Gpu& gpu, std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
 }  // namespace rill::cuda

@@ -1,5 +1,5 @@
 // The functions of cuBLASLt, NVIDIA's library of matrix products, that rill calls. They are declared here by the names
-// and numbers of cublasLt.h, and the library is opened when it is first needed: without it, our own kernels serve.
+// and numbers of cublasLt.h, and the library is opened when it is first needed: without it, our own kernels are used.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ inline constexpr int transposes_a = 3, transposes_b = 4;
 inline constexpr int batch_count = 5, batch_stride = 6;
 inline constexpr int most_workspace = 1, reduction_schemes = 3, alignment_a = 5, alignment_b = 6, alignment_c = 7,
                      alignment_d = 8;
-// Of reduction_schemes: sums that are divided among blocks are added up in their own type, not in the result's.
+// Of reduction_schemes: sums that are divided among blocks are summed in their own type, not in the result's.
 inline constexpr uint32_t reduces_sums = 2;
 
 #define RILL_CUBLASLT_CALLS(CALL)                                                                                     \
@@ -59,7 +59,7 @@ inline constexpr uint32_t reduces_sums = 2;
         Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d, Layout d_layout,                  \
         const Algorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream))
 
-// Each gives 0 where it succeeds.
+// Each returns 0 on success.
 struct Library {
 #define RILL_CALL(name, parameters) int(*name) parameters = nullptr;
   RILL_CUBLASLT_CALLS(RILL_CALL)
@@ -70,7 +70,7 @@ struct Library {
 // libcublasLt.so.13 or .12, or the file that RILL_CUBLASLT names.
 const Library& library();
 
-// Throws rill::Error ("cublasLtMatmul fails with status 13") where a call has failed.
+// Throws rill::Error ("cublasLtMatmul fails with status 13") if a call has failed.
 void require(int status, const char* call);
 #define RILL_CUBLASLT(call, ...) ::rill::cuda::lt::require(::rill::cuda::lt::library().call(__VA_ARGS__), #call)
 

@@ -1,7 +1,7 @@
 // The functions of cuDNN 9, NVIDIA's library of convolutions, pools and attention, that rill calls: its backend
 // interface, where a computation is a graph of descriptors (built in our cudnn_graph.h). They are declared here by the
 // names and numbers of NVIDIA's header cudnn_graph.h, and the library is opened when it is first needed: without it,
-// our own kernels serve.
+// our own kernels are used.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -91,7 +91,7 @@ enum class Name : int {
 inline constexpr int f32 = 0, f64 = 1, f16 = 2, bf16 = 9;
 inline constexpr int cross_correlation = 1;
 inline constexpr int heuristics_fallback = 2, heuristics_a = 3;
-// cudnnBackendNumericalNote_t: what is said of an engine's arithmetic.
+// cudnnBackendNumericalNote_t: properties of an engine's arithmetic.
 enum class Note : int {
   tensor_cores = 0,
   rounds_inputs = 1,
@@ -104,7 +104,7 @@ enum class Note : int {
   winograd_13x13 = 8,
 };
 
-// cudnnBackendBehaviorNote_t: what is said of how an engine works.
+// cudnnBackendBehaviorNote_t: properties of how an engine works.
 enum class Behavior : int { compiles = 0 };
 
 // cudnnStatus_t: its thousands say what went wrong.
@@ -134,7 +134,7 @@ struct Library {
 // libcudnn.so.9, or the file that RILL_CUDNN names.
 const Library& library();
 
-// "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED: ...", of this thread's last call, which gave `status`.
+// "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED: ...", for this thread's last call, which returned `status`.
 std::string failure(int status, const char* call);
 
 }  // namespace rill::cuda::dnn

@@ -16,7 +16,7 @@ namespace rill::cuda::dnn {
 
 namespace {
 
-// What the library did not take. It is no error: then there is no plan.
+// The library does not support something. It is no error: then there is no plan.
 struct Refusal {
   std::string why;
 };
@@ -43,7 +43,7 @@ template <class T>
 void append(std::vector<char>& bytes, T x) {
   bytes.insert(bytes.end(), reinterpret_cast<const char*>(&x), reinterpret_cast<const char*>(&x) + sizeof x);
 }
-// As the library reads them.
+// In the form that the library reads.
 std::vector<char> values_of(const Setting& s, const std::vector<OwnedDescriptor>& parts) {
   std::vector<char> bytes;
   for (const int64_t v : s.values) {
@@ -116,8 +116,8 @@ std::vector<OwnedDescriptor> configs(const OwnedDescriptor& graph, int mode, con
   return all;
 }
 
-// Winograd's and Fourier's ways carry an infinity to all of a tile, and lose digits. What is compiled at run time takes
-// seconds for each shape and process.
+// Winograd's and Fourier's algorithms spread an infinity over a complete tile, and lose digits. Compiling engines at
+// run time takes seconds for each shape and process.
 bool is_usable(const OwnedDescriptor& config, const Graph& g) {
   const OwnedDescriptor engine(Kind::engine);
   Descriptor filled = engine.get();
@@ -235,7 +235,7 @@ void Graph::convolution(Kind kind, int64_t x, int64_t w, int64_t y, const Window
   const Name first = kind == Kind::forward         ? Name::forward_alpha
                      : kind == Kind::data_gradient ? Name::data_gradient_alpha
                                                    : Name::filter_gradient_alpha;
-  const auto name = [&](int i) { return Name(int(first) + i); };  // the three have the same ones, in this order
+  const auto name = [&](int i) { return Name(int(first) + i); };  // all three have the same ones, in this order
   const Type number = window.compute == f64 ? Type::f64 : Type::f32;
   operations_.push_back(add({kind,
                              {{name(0), number, {1}},

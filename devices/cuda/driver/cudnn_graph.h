@@ -1,5 +1,5 @@
-// Computations for cuDNN: a Graph says what is to be computed, as data; a Plan is what the library makes of it for a
-// GPU, which takes from milliseconds to seconds, and is kept (cudnn_plans.h).
+// Computations for cuDNN: a Graph describes a computation, as data; a Plan is the library's implementation of it for a
+// GPU, which takes from milliseconds to seconds to make, and is cached (cudnn_plans.h).
 #pragma once
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ struct Setting {
   Type type;
   std::vector<int64_t> values;
 };
-// What becomes a descriptor.
+// The description of a descriptor.
 struct Part {
   Kind kind;
   std::vector<Setting> settings;
@@ -41,8 +41,8 @@ class Graph {
 
   int64_t operands() const { return operands_; }
   const std::vector<Part>& parts() const { return parts_; }
-  // All of it, a line a part: "17 900:3:16 901:1:0 ...", kind and attributes with name, type and values; the last line
-  // is that of the operation graph.
+  // The complete graph, a line for each part: "17 900:3:16 901:1:0 ...", kind and attributes with name, type and
+  // values; the last line is that of the operation graph.
   std::string text() const;
   // The graph of such a text. Throws rill::Error.
   static Graph parse(const std::string& text);
@@ -72,17 +72,17 @@ class OwnedDescriptor {
   Descriptor descriptor_ = nullptr;
 };
 
-// For which GPU plans are made: that of a handle, or, where there is none, one that a text describes (cuDNN 9.8).
+// The GPU for which plans are made: that of a handle, or, without one, one that a text describes (cuDNN 9.8).
 struct Target {
   Handle handle = nullptr;
   Descriptor device = nullptr;
 };
 
 struct Plan {
-  std::vector<OwnedDescriptor> parts;  // what the plan was made of
+  std::vector<OwnedDescriptor> parts;  // that the plan refers to
   OwnedDescriptor plan;
   size_t workspace_bytes = 0;
-  std::string text;  // what restores it, with this cuDNN and this kind of GPU
+  std::string text;  // restores it, with this cuDNN and this kind of GPU
 };
 
 // The library's first choice among engines that are deterministic, compute in full precision, are compiled already and
@@ -91,7 +91,7 @@ std::unique_ptr<Plan> make_plan(const Graph& g, const Target& target, size_t mos
 // The plan of Plan::text, or nullptr.
 std::unique_ptr<Plan> restore_plan(const std::string& text, const Target& target);
 
-// Starts it on the handle's stream. Returns what the library says, 0 where all is well.
+// Starts it on the handle's stream. Returns the library's status, 0 on success.
 int execute(Handle handle, const Plan& plan, const std::vector<void*>& operands, void* workspace);
 
 // A device for Target that such a text describes. Throws rill::Error.

@@ -1,4 +1,4 @@
-// Keeps cuDNN's plans and runs them; see cudnn_plans.h. Start at Plans.
+// Caches cuDNN's plans and runs them; see cudnn_plans.h. Start at Plans.
 #include "rill/devices/cuda/driver/cudnn_plans.h"
 
 #include <fmt/format.h>
@@ -29,21 +29,21 @@ kernel::DiskCache& disk() {
   static auto* cache = new kernel::DiskCache(kernel::DiskCache::default_folder());  // as in modules.cpp
   return *cache;
 }
-// GPUs' plans have locks of their own, and share the folder.
+// Each GPU's plans have their own lock, and all share the folder.
 void store_on_disk(const std::string& key, const std::string& value) {
   static std::mutex mutex;
   const std::lock_guard hold(mutex);
   disk().store(key, value);
 }
 
-// A GPU's handle, which one thread uses at a time, and plans; nullptr where there is none.
+// A GPU's handle, which one thread uses at a time, and plans; nullptr if there is none.
 class Plans {
  public:
   bool has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph);
   bool run(Gpu& gpu, const Key& key, const std::vector<char*>& operands);
 
  private:
-  // False, and a line on stderr, where cuDNN cannot be used: once and for all.
+  // False, after a line on stderr, if cuDNN cannot be used: decided once.
   bool start(const Gpu& gpu);
   std::shared_ptr<Plan> find_or_make(const Gpu& gpu, const Graph& g);
 
@@ -86,7 +86,7 @@ std::shared_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
 }
 
 bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) {
-  constexpr size_t most_plans = 4096;  // programs with sizes that never come again
+  constexpr size_t most_plans = 4096;  // programs may have sizes that never recur
   gpu.enter();
   const std::lock_guard hold(mutex_);
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second != nullptr;

@@ -42,7 +42,7 @@ void to_host(const Tensor& from, Tensor& to) {
   gpu.synchronize();
 }
 
-// An event, destroyed with this; the driver keeps it until what was recorded has happened.
+// An event, destroyed with this; the driver keeps it until the recorded work has finished.
 class OwnedEvent {
  public:
   explicit OwnedEvent(unsigned flags) { RILL_CUDA(cuEventCreate, &event, flags); }
@@ -51,7 +51,7 @@ class OwnedEvent {
   Event event = nullptr;
 };
 
-// Makes the stream of `after` wait for all that is on the stream of `before` now.
+// Makes the stream of `after` wait for all work that is on the stream of `before` now.
 void order(Gpu& before, Gpu& after) {
   before.enter();
   const OwnedEvent done(event_disable_timing);
@@ -85,10 +85,10 @@ double seconds_on_gpu(Gpu& gpu, const Callback<void()>& work) {
   return double(milliseconds) / 1000;
 }
 
-// By name, else from what the record says of its arithmetic; nullptr where there is none.
+// By name, else from the recorded arithmetic of the record; nullptr if there is none.
 Kernel find_kernel(const Op& op, DType dtype) {
   using ByName = std::unordered_multimap<std::string_view, Kernel (*)(DType)>;
-  static const ByName& by_name = *[] {  // never destroyed: ops run while a program ends
+  static const ByName& by_name = *[] {  // never destroyed: ops may run while a program ends
     auto* all = new ByName{{"fused", [](DType) { return &run_fused; }}};
     for (const auto& family :
          {attention_kernels(), complex_kernels(), convolution_kernels(), fold_kernels(), fourier_kernels(),
@@ -103,7 +103,7 @@ Kernel find_kernel(const Op& op, DType dtype) {
   return recorded_kernel(op, dtype);
 }
 
-// Every call leaves the caller's current context as it was.
+// Every call restores the caller's current context.
 class CudaDriver final : public DeviceDriver {
  public:
   int count() const override { return gpu_count(); }

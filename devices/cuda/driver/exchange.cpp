@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Message = DeviceGroup::Message;
 
-constexpr int oldest_nccl = 21400;  // 2.14, the first whose calls need not wait
+constexpr int oldest_nccl = 21400;  // 2.14, the first with nonblocking calls
 
 int type_of_number(DType d) {
   switch (d) {
@@ -59,7 +59,7 @@ std::string why_failed(int result, nccl::Communicator c) {
 
 class NcclGroup;
 
-// What moves: between these events of the stream on which it does.
+// A running exchange: between these events of the stream on which it runs.
 struct Moving {
   explicit Moving(NcclGroup& g, Message m) : group(&g), message(std::move(m)) {
     for (Event* e : {&ready, &begun, &ended}) RILL_CUDA(cuEventCreate, e, event_disable_timing);
@@ -74,13 +74,13 @@ struct Moving {
     return result == 0;
   }
 
-  NcclGroup* group;  // while it is among a lane's
+  NcclGroup* group;  // while it is in a lane's list
   const Message message;
   Event ready = nullptr, begun = nullptr, ended = nullptr;
   std::optional<Clock::time_point> seen_begun;
 };
 
-// A GPU's stream for exchanges, and what has not been seen to end there, in its order.
+// A GPU's stream for exchanges, and those that have not yet been seen to end there, in order.
 struct Lane {
   std::mutex mutex;
   Stream stream = nullptr;
@@ -123,7 +123,7 @@ class NcclGroup final : public DeviceGroup {
     if (communicator_) nccl::library().ncclCommAbort(std::exchange(communicator_, nullptr));
   }
 
-  // Why what moves will not end; then the group is of no more use.
+  // Why the exchange will not end; the group is then unusable.
   std::string failure(Moving& m) {
     std::string why;
     if (const int result = state(); result != 0 && result != nccl::in_progress) {
@@ -145,7 +145,7 @@ class NcclGroup final : public DeviceGroup {
     if (communicator_) nccl::library().ncclCommGetAsyncError(communicator_, &result);
     return result;
   }
-  // Throws where a call has failed; else returns when NCCL has taken it.
+  // Throws if a call has failed; otherwise returns when NCCL has accepted it.
   void take(int result, const Wait& wait, const Message& message) {
     if (result == nccl::in_progress) wait([&] { return (result = state()) != nccl::in_progress; });
     if (result == 0) return;
@@ -159,7 +159,7 @@ class NcclGroup final : public DeviceGroup {
   Gpu& gpu_;
   const double timeout_;
   int members_ = 0, me_ = 0;
-  std::mutex mutex_;  // of the communicator, at which several threads may look
+  std::mutex mutex_;  // of the communicator, which several threads may query
   nccl::Communicator communicator_ = nullptr;
   std::string failed_;
 };
@@ -167,12 +167,12 @@ class NcclGroup final : public DeviceGroup {
 class NcclExchange final : public Exchange {
  public:
   NcclExchange(Gpu& gpu, std::shared_ptr<Moving> moving) : gpu_(gpu), moving_(std::move(moving)) {}
-  // Memory that goes now is given to others, whose work comes later in the GPU's stream.
+  // Memory that is freed now is reused by work that comes later in the GPU's stream.
   ~NcclExchange() override {
     if (!moving_ || in_fork()) return;
     try {
       order_work();
-    } catch (...) {  // the GPU's next work says so
+    } catch (...) {  // the GPU's next work reports it
     }
   }
   void order_work() override {
@@ -218,7 +218,7 @@ int NcclGroup::call(const ExchangePart& p, Stream s) const {
   using Does = ExchangePart::Does;
   const nccl::Library& l = nccl::library();
   const nccl::Communicator c = communicator_;
-  const size_t bytes = size_t(p.count) * size_of(p.dtype);  // what only moves is bytes
+  const size_t bytes = size_t(p.count) * size_of(p.dtype);  // plain transfers are of bytes
   const int type = type_of_number(p.dtype), op = operation_of(p.combine);
   switch (p.does) {
     case Does::send: return l.ncclSend(p.from, bytes, nccl::u8, p.member, c, s);

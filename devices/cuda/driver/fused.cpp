@@ -14,7 +14,7 @@ namespace rill::cuda {
 
 namespace {
 
-// Kernels on GPUs store the terms of sums over rows; a fold adds them up afterwards.
+// Kernels on GPUs store the terms of sums over rows; a fold sums them afterwards.
 kernel::Kernel without_sums(kernel::Kernel k) {
   for (kernel::Output& o : k.outputs) o.added = false;
   return k;
@@ -85,7 +85,7 @@ class FusedCall {
     return all;
   }
 
-  // The words that random_bits makes of a key, one for each point of the space.
+  // The words of random_bits for a key, one for each point of the space.
   const Tensor& random_words(const Tensor& key) {
     static const Op& op = *find_op("random_bits");
     RandomParams params;
@@ -131,7 +131,7 @@ class FusedCall {
     }
   }
 
-  // Folds what was stored for every point into the output: sums over rows, or over the axes that the fold names.
+  // Folds the stored points into the output: sums over rows, or over the axes of the fold.
   void fold_output(size_t o) {
     const bool added = f_.kernel.outputs[o].added;
     const auto is_reduced = [&](size_t axis) {
@@ -163,7 +163,7 @@ class FusedCall {
 std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d) {
   const kernel::Kernel stored = without_sums(k);
   const LoadedKernel& loaded = gpu_of(d).recorded(kernel::to_string(stored), [&] { return stored; });
-  return {std::shared_ptr<const void>(), &loaded};  // which stays for ever
+  return {std::shared_ptr<const void>(), &loaded};  // never unloaded
 }
 
 void run_fused(const KernelArgs& args) { FusedCall(args).run(); }

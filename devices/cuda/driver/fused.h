@@ -1,4 +1,4 @@
-// Kernels of several ops, which tracing made (devices/fused.h), on GPUs.
+// Kernels of several fused ops (devices/fused.h), on GPUs.
 #pragma once
 #include <memory>
 

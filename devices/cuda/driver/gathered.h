@@ -1,4 +1,4 @@
-// Launches of maps (recorded kernels that reduce no rows) that are deferred until others of their kind have come, so
+// Launches of maps (recorded kernels that reduce no rows) that are deferred until more of their kind arrive, so
 // that an optimizer's step on hundreds of small parameters is a few launches. Each one's memory accesses are known, and
 // none is launched before those that it depends on. Gpu::gather() says which are deferred, and until when. Start at
 // Gathered::add.
@@ -20,11 +20,11 @@ namespace rill::cuda {
 
 class Gpu;
 
-// A recorded kernel on a GPU. Its address stays valid for ever.
+// A recorded kernel on a GPU. Its address is valid forever.
 struct LoadedKernel {
   Function function = nullptr;
   kernel::Kernel kernel;
-  RowPasses passes;  // where it reduces rows
+  RowPasses passes;  // if it reduces rows
 };
 
 class Gathered {
@@ -34,7 +34,7 @@ class Gathered {
   using Memory = std::vector<Ref<Buffer>>;
 
   bool is_empty() const { return held_.empty(); }
-  // Whether so much is gathered that it should be launched.
+  // Whether so many are gathered that they should be launched.
   bool is_full() const;
   // Defers a launch of the map `k` over `s`. `memory`: the buffers of its operands, which are kept until then.
   void add(const LoadedKernel& k, const Space& s, const Memory& memory);

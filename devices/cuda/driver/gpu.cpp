@@ -92,7 +92,7 @@ void Gpu::open() {
   require_no_fork();
   const std::lock_guard hold(open_mutex_);
   if (is_open()) return;
-  // Where one of these fails, the next call goes on from there.
+  // If one of these fails, the next call continues from there.
   if (!context) RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
   const RestoredContext kept;
   enter();
@@ -178,7 +178,7 @@ void Gpu::gather(const Callback<void()>& work) {
     ~Scope() {
       gathering_on = outer;
       if (!gpu.has_gathered_) return;
-      try {  // `work` has thrown: the maps before that are launched all the same
+      try {  // `work` has thrown: the maps before that are launched nevertheless
         gpu.launch_gathered();
       } catch (...) {
       }
@@ -210,7 +210,7 @@ void Gpu::launch_gathered() {
 }
 
 namespace {
-// A thread's slot, one of `most`, which it has until it ends.
+// A thread's slot, one of `most`, which it keeps until it ends.
 class FaultSlot {
  public:
   explicit FaultSlot(int most) {
@@ -275,7 +275,7 @@ std::string Gpu::collect_faults(Fault* slot) {
   return text;
 }
 
-// Threads that share a slot may collect at once, so that whether there are any is known under the lock alone.
+// Threads that share a slot may collect at once, so whether there are any is only known under the lock.
 void Gpu::throw_faults() {
   const std::string faults = collect_faults(fault_slot());
   if (faults.empty()) return;
@@ -301,20 +301,20 @@ void Gpu::wait() noexcept {
   try {
     launch_gathered();
     wait_for_exchanges(*this);
-  } catch (...) {  // who gathers is told when it waits
+  } catch (...) {  // the gathering thread gets the error when it waits
   }
-  if (Capture::current(*this)) {  // which no thread may disturb: other libraries' streams are not waited for
+  if (Capture::current(*this)) {  // which must not be disturbed: other libraries' streams are not waited for
     api().cuStreamSynchronize(stream_);
   } else {
     const std::lock_guard hold(capturing);
-    // A capture of the program's own forbids the first.
+    // The former is forbidden during a capture by the program itself.
     if (api().cuCtxSynchronize() != 0) api().cuStreamSynchronize(stream_);
   }
   api().cuCtxSetCurrent(now);
 }
 
-// The bytes go to pinned memory at once, and from there by an asynchronous copy on the stream: the host waits only for
-// a free slot, and copies overlap kernels that still run. (When pageable memory has been read, CUDA does not say.) A
+// The bytes are copied to pinned memory at once, and from there by an asynchronous copy on the stream: the host waits
+// only for a free slot, and copies overlap running kernels. (CUDA does not tell when pageable memory has been read.) A
 // slot is free when the copies from it are done.
 void Gpu::upload(void* to, const void* from, size_t bytes) {
   Capture::require_none(*this);
@@ -349,7 +349,7 @@ void Gpu::next_staging() {
 }
 
 int Gpu::fault_code(std::string_view op, std::string_view rule) {
-  constexpr size_t most = 1 << 16;  // a program has few lines, but may invent names of scopes for ever
+  constexpr size_t most = 1 << 16;  // a program has few lines, but may create names of scopes without end
   std::string beginning = StartedFrom::beginning(op);
   const std::lock_guard hold(fault_mutex_);
   if (rules_.size() >= most) beginning = fmt::format("[{}] ", op);

@@ -1,6 +1,6 @@
-// One GPU: its context, its stream, its memory, the kernels that are loaded there. All of rill's work on a GPU goes
-// through its one stream, in the order of the calls, so memory that is freed may be handed out again at once: what
-// reads it next comes later in the stream. Start at Gpu.
+// One GPU: its context, its stream, its memory, its loaded kernels. All of rill's work on a GPU goes
+// through its one stream, in the order of the calls, so memory that is freed may be reused at once: its
+// next user comes later in the stream. Start at Gpu.
 #pragma once
 #include <atomic>
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace rill::cuda {
 
-// What a kernel reports when an element of an operand breaks a rule. Faults lie in pinned host memory that the GPU
+// A kernel's report of an element of an operand that breaks a rule. Faults are in pinned host memory that the GPU
 // writes to, `kept` of them for each host thread (Gpu::fault_slot). Kernels call rill::report() of prelude.cuh, which
 // declares the same struct.
 struct Fault {
@@ -43,10 +43,10 @@ class RestoredContext {
 
 class Gpu {
  public:
-  // gpu:INDEX, which has this number with the driver. It takes no memory there before open().
+  // gpu:INDEX, which has this number in the driver. It allocates no memory there before open().
   Gpu(int index, int number_of_driver);
   Gpu(const Gpu&) = delete;
-  // Makes the context and what is above it, once: gpu_of() does. Throws where the driver cannot.
+  // Creates the context and what depends on it, once: called by gpu_of(). Throws if the driver cannot.
   void open();
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
@@ -56,13 +56,13 @@ class Gpu {
   int processors = 0;    // streaming multiprocessors
   Context context = nullptr;
   std::string name;
-  // Launches what is gathered first.
+  // Launches gathered maps first.
   Stream stream() {
     launch_gathered();
     return stream_;
   }
 
-  // Makes the context this thread's; every call of the driver for this GPU comes after it.
+  // Makes the context current on this thread; every call of the driver for this GPU comes after it.
   void enter() const;
 
   // --- Memory (memory.cpp) ---
@@ -72,23 +72,23 @@ class Gpu {
   MemoryStats stats();
   void reset_peak();
   void release_cached();
-  // At most so many bytes, cached ones included; 0: as many as there are.
+  // At most this many bytes, cached ones included; 0: no limit.
   void set_limit(size_t bytes);
-  // Takes so many bytes from the system ahead of their use.
+  // Allocates this many bytes from the system ahead of their use.
   void reserve(size_t bytes);
 
   // Copies from the host; `from` may be overwritten as soon as this returns.
   void upload(void* to, const void* from, size_t bytes);
 
   // --- Kernels (modules.cpp) ---
-  // The kernel that `key` names. Where it is not loaded yet, `text` gives its CUDA C++, as prelude() has it in front,
-  // in which it is called "k"; machine code is kept on disk. Any thread may call.
+  // The kernel that `key` names. If it is not loaded yet, `text` returns its CUDA C++, to follow prelude(),
+  // in which it is called "k"; machine code is cached on disk. Any thread may call it.
   Function function(const std::string& key, const Callback<std::string()>& text);
-  // The same for what `record` gives.
+  // The same for the kernel that `record` returns.
   const LoadedKernel& recorded(const std::string& key, const Callback<kernel::Kernel()>& record);
   // Addresses in parameters are those of elements of their operands, or of fault_slot(): a Capture finds them there.
   // Launches `count` threads in blocks of 256, but no more than fill the GPU a few times over: kernels are grid-stride
-  // loops. Nothing is launched where `count` is 0.
+  // loops. Nothing is launched if `count` is 0.
   template <class Params>
   void launch(Function f, const Params& params, int64_t count) {
     start(f, &params, sizeof params, blocks_for(count), 256, 0);
@@ -112,13 +112,13 @@ class Gpu {
   // Held shared while a library's call is captured, and exclusively by wait(): CUDA refuses cuCtxSynchronize() while a
   // stream of the context is captured.
   std::shared_mutex capturing;
-  // Returns when all that was begun has ended; throws what of it has failed, and what this thread's kernels report.
+  // Returns when all started work has ended; throws its errors, and those that this thread's kernels report.
   void synchronize();
-  // Returns when nothing in this process works on the GPU any more, other libraries' streams included. Never throws.
+  // Returns when nothing in this process uses the GPU any more, other libraries' streams included. Never throws.
   void wait() noexcept;
-  // For Params of kernels that report faults: where this thread's do, and the code that stands for `rule`, an error of
+  // For Params of kernels that report faults: the address for this thread's faults, and a code for `rule`, an error of
   // `op` that is called from where the thread is now (StartedFrom); {value}, {limit} and {position} in it are replaced
-  // by what the kernel says. The error is thrown when the thread next waits for the GPU.
+  // by the kernel's report. The error is thrown when the thread next waits for the GPU.
   Fault* fault_slot() const;
   int fault_code(std::string_view op, std::string_view rule);
   // Prints the errors of a thread that had this slot and ended without waiting for the GPU: the thread that gets the
@@ -129,13 +129,13 @@ class Gpu {
   std::string collect_faults(Fault* slot);
   void throw_faults();
   void launch_gathered();
-  bool is_gathered(const void* memory, size_t bytes);  // whether a gathered map reads or writes some of it
+  bool is_gathered(const void* memory, size_t bytes);  // whether a gathered map accesses some of it
   void start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads, unsigned shared_bytes);
   void make_pool();
   DevicePointer allocate_from_driver(size_t bytes);
   static void release(Buffer* b);
   void give_back(DevicePointer block, size_t bytes);
-  // With memory_mutex_ held. To the pool, and from there to the system, which waits for the stream.
+  // With memory_mutex_ held. Returns it to the pool, and from there to the system, which waits for the stream.
   void free_cached();
   void free_to_driver(DevicePointer block);
   void trim_pool();
@@ -149,9 +149,9 @@ class Gpu {
   std::map<size_t, std::vector<DevicePointer>> cached_;  // by size
   MemoryStats counts_;
   size_t limit_ = 0;
-  Pool pool_ = nullptr;  // null where the GPU has none
+  Pool pool_ = nullptr;  // null if the GPU has none
 
-  // Pinned memory that uploads go through: a ring of slots, of which the one in use has so many bytes taken.
+  // Pinned memory for uploads: a ring of slots, the current one with this many bytes in use.
   struct StagingSlot {
     char* memory = nullptr;
     Event read = nullptr;  // the copies from it are done
@@ -165,13 +165,13 @@ class Gpu {
 
   std::mutex gather_mutex_;
   Gathered gathered_;
-  std::atomic<bool> has_gathered_ = false;  // whether gathered_ has something
+  std::atomic<bool> has_gathered_ = false;  // whether gathered_ is not empty
 
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
   std::unordered_map<std::string, LoadedKernel> recorded_;
 
-  static constexpr int fault_slots = 64;  // of threads; more than these share slots
+  static constexpr int fault_slots = 64;  // for threads; more threads share slots
   Fault* faults_ = nullptr;
   struct Rule {
     std::string beginning, text;  // of the message
@@ -181,12 +181,12 @@ class Gpu {
   std::unordered_map<std::string, int> codes_;  // by both
 };
 
-// The GPU of a device, open, for what works there. rill_cuda_open() has found them.
+// The GPU of a device, opened, for work there. rill_cuda_open() has found them.
 Gpu& gpu_of(Device d);
-// The same as it is, perhaps not open yet.
+// The same without opening it.
 Gpu& found_gpu(Device d);
 
-// The one T that belongs to a GPU: handles of a library, say, and what was made with them.
+// The one T that belongs to a GPU: for example handles of a library, and objects made with them.
 template <class T>
 T& of_gpu(const Gpu& gpu) {
   static std::mutex mutex;
@@ -195,11 +195,11 @@ T& of_gpu(const Gpu& gpu) {
   return (*all)[gpu.device.index()];
 }
 int gpu_count();
-// Where memory lies that kernels on `d` (the host's, where d is the host) cannot read: "the host", "gpu:1"; or "".
+// The location of memory that kernels on `d` (or the host, if d is the host) cannot read: "the host", "gpu:1"; or "".
 std::string unreadable_place(Device d, const void* memory);
-// How many GPUs the driver has. Throws where it fails.
+// The number of the driver's GPUs. Throws if it fails.
 int count_gpus();
-// Finds the GPUs, all or those with these numbers of the driver's. Throws where the driver fails.
+// Finds the GPUs, all or those with these driver numbers. Throws if the driver fails.
 void find_gpus(const std::vector<int>* wanted);
 
 // RILL_TF32=on: products and convolutions of f32 may round their operands to TF32, for tensor cores.
@@ -209,8 +209,8 @@ bool allows_tf32();
 void require_no_fork();
 bool in_fork();
 
-// Bytes for a library to work in; an undefined tensor where it needs none. `hold` is let go meanwhile: what gives back
-// memory that is out may run any code (set_memory_saver).
+// A workspace for a library; an undefined tensor if it needs none. `hold` is released meanwhile: freeing
+// memory on demand may run any code (set_memory_saver).
 Tensor take_workspace(const Gpu& gpu, size_t bytes, std::unique_lock<std::mutex>& hold);
 
 // The address of a tensor's first element.

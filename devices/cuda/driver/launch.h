@@ -1,5 +1,5 @@
-// Kernels written in CUDA C++ by hand: the functions of a family's text (devices/cuda/families/*.cuh), which templates
-// and parameters make a kernel of.
+// Kernels written in CUDA C++ by hand: the functions of a family's text (devices/cuda/families/*.cuh), instantiated
+// with templates and parameters.
 #pragma once
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace rill::cuda {
 
-// The texts, as the build copies them into the library: the family's header of parameters, then its functions.
+// The texts, which the build copies into the library: the family's header of parameters, then its functions.
 struct Family {
   const char* name;
   const char* text;
@@ -31,13 +31,13 @@ inline Function kernel_of(Gpu& gpu, const Instance& i) {
   });
 }
 
-// The type of the prelude that moves elements of so many bytes: "u32"; of 16, "U64x2", which need no more than the
-// alignment of 8.
+// The type of the prelude for elements of this many bytes: "u32"; for 16, "U64x2", which only requires
+// an alignment of 8.
 inline std::string_view word(size_t bytes) {
   return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : bytes == 8 ? "u64" : "U64x2";
 }
 
-// The type of the prelude that numbers so many points, as its Point and loops take it.
+// The type of the prelude for numbering this many points, for its Point and loops.
 inline std::string_view index_type(int64_t count) { return count < int64_t(1) << 31 ? "u32" : "i64"; }
 
 }  // namespace rill::cuda

@@ -1,4 +1,4 @@
-// The memory of a GPU: CUDA's stream-ordered pool, or where a GPU has none (some virtual ones) cuMemAlloc, and in front
+// The memory of a GPU: CUDA's stream-ordered pool, or if a GPU has none (some virtual ones) cuMemAlloc, and in front
 // of it lists of freed blocks, so that most allocations call no driver. Blocks of up to 1 MiB are multiples of 512
 // bytes, larger ones of 2 MiB.
 #include <algorithm>
@@ -22,7 +22,7 @@ size_t rounded(size_t bytes) {
 }
 }  // namespace
 
-// A pool of our own: the process's default one is for others, with what they set there.
+// A pool of our own: the process's default one is for others, with their settings.
 void Gpu::make_pool() {
   int has = 0;
   RILL_CUDA(cuDeviceGetAttribute, &has, has_memory_pools, device_of_driver_);
@@ -30,7 +30,7 @@ void Gpu::make_pool() {
   const PoolProperties properties{pinned_allocation, 0, {on_device, device_of_driver_}, nullptr, {}};
   Pool pool = nullptr;
   RILL_CUDA(cuMemPoolCreate, &pool, &properties);
-  uint64_t all = ~uint64_t(0);  // the pool gives nothing back by itself: Gpu::release_cached() does
+  uint64_t all = ~uint64_t(0);  // the pool frees nothing by itself: Gpu::release_cached() does
   RILL_CUDA(cuMemPoolSetAttribute, pool, pool_release_threshold, &all);
   pool_ = pool;
   for (int i = 0; i < gpu_count(); ++i) {
@@ -38,7 +38,7 @@ void Gpu::make_pool() {
     int can = 0;
     if (peer == device_of_driver_ || api().cuDeviceCanAccessPeer(&can, peer, device_of_driver_) != 0 || !can) continue;
     const PoolAccess access{{on_device, peer}, read_and_write};
-    // A GPU has so many peers and no more. Copies go without access too, through the host's memory: no kernel reads
+    // A GPU has a limited number of peers. Copies work without access too, through the host's memory: no kernel reads
     // another GPU's.
     static_cast<void>(api().cuMemPoolSetAccess(pool_, &access, 1));
   }
@@ -51,7 +51,7 @@ DevicePointer Gpu::allocate_from_driver(size_t bytes) {
   const auto is_beyond_limit = [&] { return limit_ > 0 && bytes > limit_ - std::min(limit_, counts_.reserved); };
   if (is_beyond_limit()) {
     free_cached();
-    trim_pool();  // else it keeps what it was given, and takes more from the system where that does not fit together
+    trim_pool();  // else it keeps its memory, and requests more from the system if that is fragmented
     if (is_beyond_limit())
       throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
                                                  bytes, limit_, to_string(device), counts_.in_use));
@@ -60,7 +60,7 @@ DevicePointer Gpu::allocate_from_driver(size_t bytes) {
     return pool_ ? api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_) : api().cuMemAlloc(&block, bytes);
   };
   Result result = take();
-  if (result == out_of_memory) {  // what is kept for later, here and in the pool, may be enough
+  if (result == out_of_memory) {  // cached memory, here and in the pool, may be enough
     free_cached();
     trim_pool();
     result = take();
@@ -83,7 +83,7 @@ Ref<Buffer> Gpu::allocate(size_t wanted) {
   } catch (const host_memory::OutOfMemory&) {
     if (!has_gathered_) throw;
   }
-  launch_gathered();  // which gives back what it has held
+  launch_gathered();  // which frees the buffers that it has held
   return allocate_block(wanted);
 }
 
@@ -94,7 +94,7 @@ Ref<Buffer> Gpu::allocate_block(size_t wanted) {
   {
     const std::lock_guard hold(memory_mutex_);
     DevicePointer block = 0;
-    // A kept block serves where at most a fifth of it stays unused.
+    // A cached block is used if at most a fifth of it stays unused.
     auto list = cached_.lower_bound(bytes);
     while (list != cached_.end() && list->second.empty() && list->first - bytes <= list->first / 5) ++list;
     if (list != cached_.end() && !list->second.empty() && list->first - bytes <= list->first / 5) {
@@ -177,7 +177,7 @@ void Gpu::reserve(size_t bytes) {
   const DevicePointer block = allocate_from_driver(whole);
   if (!pool_) return cached_[whole].push_back(block);  // for tensors of about this size
   counts_.reserved -= whole;
-  RILL_CUDA(cuMemFreeAsync, block, stream_);  // to the pool, which keeps it
+  RILL_CUDA(cuMemFreeAsync, block, stream_);  // to the pool, which caches it
 }
 
 std::string unreadable_place(Device d, const void* memory) {

@@ -1,4 +1,4 @@
-// The memory that kernels read and write, and a map from ranges of it to whatever is known of them.
+// The memory that kernels access, and a map from ranges of it to arbitrary information.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -13,17 +13,17 @@ struct MemoryAccess {
   bool writes;
 };
 
-// A Known for each range, where Known::add() joins what is known of two. Ranges that overlap become one.
+// A Known for each range; Known::add() joins those of two. Overlapping ranges become one.
 template <class Known>
 class MemoryRanges {
  public:
-  // What is known of all ranges that overlap this one.
+  // The joined Known of all ranges that overlap this one.
   Known of(const MemoryAccess& t) const {
     Known all;
     for (auto at = first(t); at != ranges_.end() && at->first < t.end; ++at) all.add(at->second.second);
     return all;
   }
-  // Of these ranges and this one, from now on.
+  // Replaces that of these ranges and this one.
   void set(const MemoryAccess& t, Known known) {
     const char *begin = t.begin, *end = t.end;
     auto from = first(t), to = from;
@@ -35,7 +35,7 @@ class MemoryRanges {
   void clear() { ranges_.clear(); }
 
  private:
-  using Ranges = std::map<const char*, std::pair<const char*, Known>>;  // from where they begin: their end
+  using Ranges = std::map<const char*, std::pair<const char*, Known>>;  // from their start: their end
   typename Ranges::const_iterator first(const MemoryAccess& t) const {
     auto at = ranges_.upper_bound(t.begin);
     return at != ranges_.begin() && std::prev(at)->second.first > t.begin ? std::prev(at) : at;

@@ -10,7 +10,7 @@ Function Gpu::function(const std::string& key, const Callback<std::string()>& te
     const std::lock_guard hold(module_mutex_);
     if (const auto known = functions_.find(key); known != functions_.end()) return known->second;
   }
-  // Compiled without the lock, for it may take seconds; two threads may compile the same kernel.
+  // Compiled without the lock, because it may take seconds; two threads may compile the same kernel.
   const std::string program = text();
   Function function = nullptr;
   {
@@ -20,7 +20,7 @@ Function Gpu::function(const std::string& key, const Callback<std::string()>& te
   if (!function) {
     const std::string code = machine_code(program, architecture);
     enter();
-    Module module = nullptr;  // for ever: a program has as many as it has kinds of calls
+    Module module = nullptr;  // never unloaded: a program has as many as it has kinds of calls
     RILL_CUDA(cuModuleLoadData, &module, code.data());
     RILL_CUDA(cuModuleGetFunction, &function, module, "k");
   }

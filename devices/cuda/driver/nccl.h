@@ -14,7 +14,7 @@ using Communicator = struct ncclComm*;
 struct UniqueId {  // ncclUniqueId
   char bytes[128];
 };
-// The beginning of ncclConfig_t, as NCCL 2.14 has it: a library reads as much as `size` says.
+// The beginning of ncclConfig_t, as in NCCL 2.14: a library reads as much as `size` says.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;

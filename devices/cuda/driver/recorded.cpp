@@ -1,4 +1,4 @@
-// Runs ops by the arithmetic that their records give; see recorded.h. Start at recorded_kernel, below.
+// Runs ops by the arithmetic of their records; see recorded.h. Start at recorded_kernel, below.
 #include "rill/devices/cuda/driver/recorded.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ int32_t read(Recorder& r, DType dtype, Input::Kind kind = Input::Kind::dense) {
   return r.convert(r.input({dtype, kind}), widened(dtype));
 }
 
-// Starts what `record` gives, called `key`, over an index space: a map where it has no rows.
+// Starts the kernel of `record`, called `key`, over an index space: a map if it has no rows.
 void start(const std::string& key, const Callback<kernel::Kernel()>& record, const KernelArgs& args, const Ints& sizes,
            const std::vector<StridedOperand>& operands, int row_axes) {
   Gpu& gpu = gpu_of(args.out[0]->device());
@@ -43,7 +43,7 @@ void start(const std::string& key, const Callback<kernel::Kernel()>& record, con
 
 // --- Elementwise -----------------------------------------------------------------------------------------------------
 
-// The first operand's dtype was looked at by recorded_kernel().
+// recorded_kernel() has checked the first operand's dtype.
 void require_known(const KernelArgs& args) {
   const DType last = args.in.back()->dtype(), out = args.out[0]->dtype();
   const DType bad = !can_hold(out) ? out : last;
@@ -73,7 +73,7 @@ void run_map(const KernelArgs& args) {
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
-// The axes of the first operand with those that make a row last, and how many these are.
+// The axes of the first operand with those of a row last, and how many those are.
 struct RowAxes {
   Ints order;
   size_t row = 0;
@@ -82,7 +82,7 @@ RowAxes row_axes(const KernelArgs& args) {
   const Tensor& x = *args.in[0];
   RowAxes r;
   r.row = size_t(args.op->row_rank(x.spec(), args.attrs));
-  int64_t last = -1;  // an axis in the middle: of softmax and its like
+  int64_t last = -1;  // an axis in the middle: of softmax and similar ops
   if (r.row == 0) last = args.attrs.as<SoftmaxParams>().axis, r.row = 1;
   for (int64_t i = 0; i < x.ndim(); ++i)
     if (i != last) r.order.push_back(i);
@@ -123,11 +123,11 @@ class RowCall {
   }
 
  private:
-  // Strides in the order of axes_; 0 along the row's where the operand has one number a row.
+  // Strides in the order of axes_; 0 along the row's axes if the operand has one number for each row.
   StridedOperand operand_of(const Tensor& t, bool per_row) const {
     const size_t axes = sizes_.size(), kept = per_row ? axes - axes_.row : axes;
     StridedOperand p{address(t), Ints(axes, 0)};
-    const size_t first = kept - std::min(kept, size_t(t.ndim()));  // aligned at the back
+    const size_t first = kept - std::min(kept, size_t(t.ndim()));  // aligned at the last axis
     for (size_t i = first; i < kept; ++i) {
       const size_t at = t.ndim() == int64_t(axes) ? size_t(axes_.order[i]) : i - first;
       if (t.shape()[at] != 1) p.stride[i] = t.strides()[at] * int64_t(size_of(t.dtype()));

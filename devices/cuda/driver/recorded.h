@@ -1,5 +1,5 @@
 // Kernels of records whose arithmetic can be recorded (devices/kernel/record.h): elementwise ops and ops on
-// rows, such as softmax. What is recorded is what the CPU computes, so results have its bits.
+// rows, such as softmax. The recorded arithmetic is that of the CPU, so results have its bits.
 #pragma once
 #include <string>
 
@@ -9,10 +9,10 @@
 
 namespace rill::cuda {
 
-// The kernel for a record and its first operand's dtype; nullptr where it cannot be recorded.
+// The kernel for a record and its first operand's dtype; nullptr if it cannot be recorded.
 Kernel recorded_kernel(const Op& op, DType dtype);
 
-// Runs what `record` gives, called `key`: a map of the operands, which broadcast, to the outputs, all of one shape.
+// Runs the kernel of `record`, called `key`: a map of the operands, which broadcast, to the outputs, all of one shape.
 void start_map(const KernelArgs& args, const std::string& key, const Callback<kernel::Kernel()>& record);
 
 }  // namespace rill::cuda

@@ -7,7 +7,7 @@ namespace rill::cuda {
 
 namespace {
 
-constexpr int threads = 256;  // of a block that takes a row or a piece
+constexpr int threads = 256;  // of a block that computes a row or a piece
 
 // Rows in pieces: each step after the one before.
 void start_steps(Gpu& gpu, Function f, const RowPasses& passes, RowSpace s) {

@@ -18,7 +18,7 @@ struct Axis {
   Ints stride;  // by operand
 };
 
-// Axes [begin, end) without those of size 1, neighbours joined where every operand walks them as one.
+// Axes [begin, end) without those of size 1, with neighbours joined if they are one run in every operand.
 std::vector<Axis> joined(const Ints& sizes, const std::vector<StridedOperand>& operands, size_t begin, size_t end) {
   std::vector<Axis> all;
   for (size_t i = begin; i < end; ++i) {
@@ -30,10 +30,11 @@ std::vector<Axis> joined(const Ints& sizes, const std::vector<StridedOperand>& o
   return all;
 }
 
-// Kernels count in 32 bits, since those of 64 divide ten times slower: the rows of those that reduce rows, else points.
+// Kernels count in 32 bits, since divisions in 64 are ten times slower: rows if they reduce rows, else points.
 constexpr int64_t most_counted = int64_t(1) << 30;
 
-// Starts halves of what is too much for one Space, along the outermost axis that has two, else within the one row.
+// Starts halves of a space that is too large for one Space, along the outermost axis of size 2 or more, else within a
+// row.
 void start_halves(const Space& s, size_t operands, bool rows, const Callback<void(const Space&)>& start) {
   if ((rows ? s.rows : s.rows * s.n) <= most_counted) return start(s);
   int64_t a = 0;
@@ -50,7 +51,7 @@ void start_halves(const Space& s, size_t operands, bool rows, const Callback<voi
   }
 }
 
-// Fills what the outer axes decide, and starts; axes that do not fit are walked here.
+// Fills in the outer axes, and starts; a loop here iterates over axes that do not fit.
 void start_outer(Space s, std::span<const Axis> outer, size_t operands, const Callback<void(const Space&)>& start) {
   if (outer.size() > size_t(Space::most_axes)) {
     for (int64_t i = 0; i < outer[0].size; ++i) {

@@ -10,7 +10,7 @@ namespace rill::cuda {
 
 namespace {
 
-// False where the leading axes have more digits than there is room for.
+// False if there are more leading axes than the grid's digits.
 bool grid_of(MatrixGrid& g, const Tensor& t, const MatrixLayout& at) {
   g = MatrixGrid{};
   g.data = address(t) + at.start * int64_t(size_of(t.dtype()));
@@ -29,7 +29,7 @@ bool grid_of(MatrixGrid& g, const Tensor& t, const MatrixLayout& at) {
 
 MatrixLayout by_head(const Tensor& t) { return matrices_by_head(t.shape(), t.strides()); }
 
-// One call: its parameters, and dense copies of operands whose leading axes no grid holds.
+// One call: its parameters, and dense copies of operands whose leading axes do not fit a grid.
 class Call {
  public:
   explicit Call(const KernelArgs& args) : args_(args) {
@@ -45,7 +45,7 @@ class Call {
     copy_elements(t, copies_.back());
     grid_of(g, copies_.back(), layout(copies_.back()));
   }
-  // q, k, v, and the mask where there is such an operand.
+  // q, k, v, and the mask if there is such an operand.
   void separate(size_t mask) {
     const Shape &q = args_.input(0).shape(), &k = args_.input(1).shape();
     const size_t n = q.size();
@@ -77,12 +77,12 @@ class Call {
     grid_of(p.out_sums, args_.output(1), matrices_of(args_.output(1)));
   }
 
-  // A block for each tile of `rows` and each part of `columns`, of each of `heads`.
+  // A block for each tile of `rows` and each part of `columns`, for each of `heads`.
   void start(std::string_view kernel, int64_t heads, int64_t rows, int64_t columns) {
     const DType dtype = args_.input(0).dtype();
     Gpu& gpu = gpu_of(args_.output(0).device());
     if (has_cores(gpu, dtype)) return start_by_cores(gpu, kernel, heads, rows);
-    // f64: tiles that static shared memory (48 KB) holds.
+    // f64: tiles that fit in static shared memory (48 KB).
     const bool is_double = dtype == DType::f64;
     const int64_t r = is_double ? 2 : 4, c = is_double || std::max(p.width, p.value_width) <= 64 ? 4 : 8;
     const auto tiles = [](int64_t n, int64_t of) { return (n + 16 * of - 1) / (16 * of); };
@@ -90,8 +90,8 @@ class Call {
     const std::string call = fmt::format("{}<{}, {}, {}>", kernel, name(dtype), r, c);
     launch(gpu, attention_family, call, blocks, 256);
   }
-  // Tensor cores, which sm_80 is the first to have for both kinds of halves; lanes have whole rows in registers, which
-  // hold 256 columns.
+  // Tensor cores: sm_80 is the first to support both kinds of halves; lanes hold complete rows in registers, at most
+  // 256 columns.
   bool has_cores(const Gpu& gpu, DType dtype) const {
     const int64_t widest = std::max(p.width, p.value_width);
     return is_half(dtype) && gpu.architecture >= 80 && widest > 0 && widest <= 256;

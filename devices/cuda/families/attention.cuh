@@ -1,9 +1,10 @@
 // Attention and its gradient by tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022;
 // the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
-// A block of 16 x 16 threads makes a tile of 16 R x 16 R scores, R x R a thread, and what comes of them, 16 R rows by
-// 16 C columns, R x C a thread: rows ty, ty + 16, ... and columns tx, tx + 16, ... Results with more columns than that
-// take more blocks, each of which makes the scores again. Every number is made by one block, in one order.
+// A block of 16 x 16 threads computes a tile of 16 R x 16 R scores, R x R in each thread, and their products, 16 R rows
+// by
+// 16 C columns, R x C in each thread: rows ty, ty + 16, ... and columns tx, tx + 16, ... Results with more columns than
+// that take more blocks, each of which computes the scores again. Every number is computed by one block, in one order.
 namespace rill::cuda {
 
 template <class T> struct Wide {
@@ -36,7 +37,7 @@ struct Matrix {
 template <class T>
 RILL Matrix<T> matrix(const MatrixGrid& m, i64 b) {
   i64 offset = 0;
-#pragma unroll 1  // it is written out for each operand, with divisions
+#pragma unroll 1  // it is inlined for each operand, with divisions
   for (int d = m.digits - 1; d >= 0; --d) {
     offset += b % m.size[d] * m.stride[d];
     b /= m.size[d];
@@ -121,11 +122,11 @@ RILL void add_product(Tile<T, R, C>& t, const Matrix<T>& m, i64 first, i64 count
         for (int j = 0; j < C; ++j) sum[i][j] = fma(x[i], y[j], sum[i][j]);
     }
   }
-  __syncthreads();  // the scores may be written over
+  __syncthreads();  // the scores may be overwritten
 }
 
-// A head's query i and key j: their score, -inf where the query does not see the key. As on the CPU, the scale is in
-// the queries: a score's last bits are a gradient's middle ones.
+// The score of a head's query i and key j, -inf if masked. As on the CPU, the scale is in
+// the queries: the last bits of a score affect the middle ones of a gradient.
 template <class T>
 struct Scores {
   typedef typename Wide<T>::Type W;
@@ -148,13 +149,13 @@ struct Scores {
     return visible ? y : minus_infinity;
   }
 };
-// How many keys the queries before `end` see.
+// How many keys the queries before `end` may attend to.
 RILL i64 visible_keys_before(const Attention& s, i64 end) {
   if (!s.causal) return s.keys;
   const i64 y = (end < s.queries ? end : s.queries) + s.keys - s.queries;
   return y < 0 ? 0 : y;
 }
-// The first query that sees key j.
+// The first query that may attend to key j.
 RILL i64 first_query_that_sees(const Attention& s, i64 j) {
   const i64 y = j - s.keys + s.queries;
   return !s.causal || y < 0 ? 0 : y;
@@ -228,7 +229,7 @@ RILL void attention(const Attention& s) {
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const i64 row = first + ty + 16 * i;
-      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
+      // A query without visible keys gives 0; one whose scores are all -inf nevertheless, NaN.
       const bool any_visible = reduce_row<Maximum<int>>(sees_any[i]) != 0, is_empty = row_sum[i] == W(0);
       const W empty_result = any_visible ? minus_infinity - minus_infinity : W(0);
       if (row >= s.queries) continue;
@@ -245,7 +246,7 @@ RILL void attention(const Attention& s) {
   }
 }
 
-// What a query's row of the gradient needs.
+// What a row of the gradient of a query needs.
 template <class T>
 struct RowStatistics {
   typename Wide<T>::Type row_max, log_row_sum, delta;

@@ -1,10 +1,10 @@
-// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps goes
-// over tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh is in front, and says
-// what is computed; scores, their sums and results are f32 here too. Weights are rounded to halves before they are
-// multiplied by values. What gradients are made of may be too small for f16: there it keeps the exponent of f32 and 10
-// bits (TF32).
+// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps
+// iterates over tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh precedes this
+// text, and defines the computation; scores, their sums and results are f32 here too. Weights are rounded to halves
+// before they are multiplied by values. Factors of gradients may be too small for f16: those keep the exponent of f32
+// and 10 bits (TF32).
 //
-// Fragments are as PTX has them for mma.m16n8k16: a lane has of a 16 x 8 result the rows lane / 4 and lane / 4 + 8, two
+// Fragments are those of PTX for mma.m16n8k16: a lane has rows lane / 4 and lane / 4 + 8 of a 16 x 8 result, two
 // neighbouring columns of each, 2 (lane % 4) and the next. Two such results side by side are, as halves, a left
 // operand.
 namespace rill::cuda {
@@ -85,13 +85,13 @@ RILL OperandFragment load_matrices(const u16* row) {
 }
 #endif
 
-// Rows of a matrix in shared memory, as many as `count`, each of D halves: what the matrix does not have is 0. Rows are
-// a little longer than D, so that eight of them begin in all banks.
+// Rows of a matrix in shared memory, `count` of them, each of D halves: outside the matrix they are 0. Rows are
+// a little longer than D, so that eight of them start in different banks.
 template <int D>
 struct alignas(16) SharedRow { u16 v[D + 8]; };
 struct alignas(16) EightHalves { u16 v[8]; };
 
-// The rows from `first` on, of `rows` that there are, each `width` long.
+// The rows from `first` on, of `rows` existing ones, each `width` long.
 template <class T, int D>
 RILL void load_rows(SharedRow<D>* to, int count, const Matrix<T>& m, i64 first, i64 rows, i64 width) {
   const bool is_aligned = m.column == 1 && m.row % 8 == 0 && i64(m.data) % 16 == 0;
@@ -124,7 +124,7 @@ RILL void times_rows(const OperandFragment (&a)[D / 16], const SharedRow<D>* b, 
       Cores<T>::multiply(sum[2 * n + 1], a[k], x.v[2], x.v[3]);
     }
 }
-// The same of 16 rows in shared memory.
+// The same for 16 rows in shared memory.
 template <class T, int D, int count>
 RILL void times_rows(const SharedRow<D>* a, const SharedRow<D>* b, ResultFragment (&sum)[count / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
@@ -161,8 +161,8 @@ RILL f32 round_to_tf32(f32 x) {
   const u32 b = same_bits<u32>(x);
   return same_bits<f32>((b & 0x7f800000) == 0x7f800000 ? b : (b + 0x1000) & ~0x1fffu);
 }
-// The same with the numbers rounded to TF32: k counts the even columns of a result and then the odd ones, as the pairs
-// of neighbouring rows of `b` lie in a lane.
+// The same with the numbers rounded to TF32: k counts the even columns of a result and then the odd ones, which are the
+// pairs of neighbouring rows of `b` that a lane has.
 template <class T, int D, int count>
 RILL void times_matrix_wide(const ResultFragment (&a)[count / 8], const SharedRow<D>* b, ResultFragment (&sum)[D / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
@@ -196,7 +196,7 @@ RILL void load_operand_rows(OperandFragment (&to)[D / 16], SharedRow<D>* buffer,
     for (int k = 0; k < D / 16; ++k) to[k] = load_matrices<false>(&buffer[mine + row].v[k * 16 + column]);
   }
 }
-// The rows that a lane has of a result, to a matrix that has so many rows, and columns.
+// Stores the rows of a result that a lane has to a matrix with this many rows and columns.
 template <class T, int D>
 RILL void put_rows(const Matrix<T>& m, const ResultFragment (&x)[D / 8], i64 row, i64 rows, i64 columns) {
   const int lane = threadIdx.x % 32;
@@ -235,9 +235,9 @@ struct Masked {
     return visible ? y : minus_infinity;
   }
 };
-// `n` as an index in a tile; beyond its end any number that is not less than its size.
+// `n` as an index in a tile; beyond its end any number that is not less than the tile's size.
 RILL int index_in_tile(i64 n) { return n < 0 ? 0 : n > 1024 ? 1024 : int(n); }
-// How many keys of the tile that begins at `key` there are, and how many of them a query sees.
+// How many keys the tile that starts at `key` has, and how many of them a query may attend to.
 RILL int keys_in_tile(const Attention& s, i64 row, i64 key) { return row < s.queries ? index_in_tile(s.keys - key) : 0; }
 RILL int visible_in_tile(const Attention& s, i64 row, i64 key) {
   const int present = keys_in_tile(s, row, key), before = index_in_tile(row + s.keys - s.queries + 1 - key);
@@ -342,7 +342,7 @@ RILL void attention_by_cores(const Attention& s) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const i64 row = tile.my_row + 8 * h;
-      // A query that sees no key gives 0; one whose visible scores are all -inf gives NaN.
+      // A query without visible keys gives 0; one whose visible scores are all -inf gives NaN.
       const bool any_visible = reduce_quad<Maximum<int>>(sees_any[h]) != 0, is_empty = row_sum[h] == 0;
       const f32 empty_result = any_visible ? minus_infinity - minus_infinity : 0.0f;
 #pragma unroll
@@ -358,7 +358,7 @@ RILL void attention_by_cores(const Attention& s) {
   }
 }
 
-// --- Gradients, as attention_grad_q and attention_grad_kv have them ---
+// --- Gradients, as in attention_grad_q and attention_grad_kv ---
 
 // The statistics of the two queries that a lane has.
 template <class T>
@@ -444,7 +444,7 @@ RILL void transposed_gradients(const Attention& s, const Scores<T>& scores, i64 
       }
     }
 }
-// A warp has 16 keys, and a block goes over tiles of queries.
+// A warp has 16 keys, and a block iterates over tiles of queries.
 template <class T, int D>
 RILL void attention_grad_kv_by_cores(const Attention& s) {
   enum { side = 64, queries_of_tile = D > 64 ? 16 : 32 };
@@ -481,11 +481,11 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
 // --- Gradients of heads of up to 256 numbers ---
 //
 // The sums of a warp's rows fill half of its registers, so its operands stay in shared memory, where a block of two warps
-// has one buffer for tiles: those that make scores and those that scores multiply go through it one after another. The
-// gradients of keys and of values take a launch each, which computes the weights anew.
+// has one buffer for tiles: those that scores are computed from and those that scores multiply use it one after
+// another. The gradients of keys and of values take a launch each, which computes the weights again.
 enum { wide_side = 32, wide_tile = 16 };
 
-// x = the warp's rows times the rows of a tile, which is left in `buffer`.
+// x = the warp's rows times the rows of a tile, which stays in `buffer`.
 template <class T, int D>
 RILL void times_tile(const SharedRow<D>* rows, SharedRow<D>* buffer, const Matrix<T>& m, i64 first, i64 count, i64 width,
                      ResultFragment (&x)[wide_tile / 8]) {

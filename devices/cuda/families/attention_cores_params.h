@@ -1,2 +1,2 @@
-// The kernels of attention_cores.cuh take what those of attention.cuh take.
+// The kernels of attention_cores.cuh have the parameters of those of attention.cuh.
 #pragma once

@@ -18,7 +18,7 @@ struct Attention {
   long long heads, shared, group;  // matrices of queries; of keys and values; of queries for one of those
   long long queries, keys, width, value_width;
   double scale;
-  int causal, mask_kind;  // 0: none; 1: bool; 2: numbers that are added
+  int causal, mask_kind;  // 0: none; 1: bool; 2: numbers to add
 };
 
 }  // namespace rill::cuda

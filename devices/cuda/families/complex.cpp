@@ -40,7 +40,7 @@ void run_cast(const KernelArgs& a) {
 
 // --- Folds -----------------------------------------------------------------------------------------------------------
 
-// The numbers of a complex tensor as one more axis, the last.
+// The real numbers of a complex tensor with one more axis, the last.
 Tensor as_real(const Tensor& t) {
   const DType real = t.dtype() == DType::c64 ? DType::f32 : DType::f64;
   Tensor first = make_tensor(Spec{Shape{}, real, false, t.device()}, t.rep()->buffer);
@@ -53,7 +53,7 @@ Tensor as_real(const Tensor& t) {
   return make_view(first, std::move(shape), std::move(strides), 0);
 }
 
-// A tensor with other axes, on the same memory.
+// A tensor with permuted axes, on the same memory.
 Tensor with_axes(const Tensor& t, const Ints& order) {
   Shape shape;
   Strides strides;
@@ -64,7 +64,7 @@ Tensor with_axes(const Tensor& t, const Ints& order) {
   return make_view(t, std::move(shape), std::move(strides), 0);
 }
 
-// The axes that stay, `and_one` more behind them, and those that are reduced.
+// The remaining axes, one more after them if `and_one`, and the reduced ones.
 Ints reduced_last(const KernelArgs& a, bool and_one) {
   const Dims& axes = a.attrs.as<ReduceParams>().axes;
   const int64_t ndim = a.in[0]->ndim();
@@ -76,7 +76,7 @@ Ints reduced_last(const KernelArgs& a, bool and_one) {
   return order;
 }
 
-// Real and imaginary parts are summed as numbers of their own, as on the CPU.
+// Real and imaginary parts are summed separately, as on the CPU.
 void run_sum(const KernelArgs& a) {
   if (a.out[0]->size() == 0) return;
   Tensor out = as_real(*a.out[0]);

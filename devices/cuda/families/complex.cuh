@@ -1,6 +1,6 @@
 // Complex numbers: elementwise ops, casts, products over rows. c64 is computed in f64. c128 has no wider format on a
-// GPU: where digits would be lost, as in a product's difference, sums of two f64 (Pair) stand for the long double that
-// the CPU takes. Infinities and NaN come out as C99's Annex G has them, except in products and quotients, which are
+// GPU: where digits would be lost, as in a product's difference, sums of two f64 (Pair) replace the CPU's long
+// double. Infinities and NaN follow C99's Annex G, except in products and quotients, which are
 // numpy's. Start at the ops.
 namespace rill::cuda {
 
@@ -75,13 +75,13 @@ RILL c128 product(c128 x, c128 y) {
   return {sum_of(sum_of_products(small.re, y.re, -small.im, y.im)) * up,
           sum_of(sum_of_products(small.re, y.im, small.im, y.re)) * up};
 }
-// The product as C defines it, which finds infinities where product() has NaN.
+// The product as C defines it, which gives infinities where product() gives NaN.
 template <class T>
 RILL T product_of_c(T x, T y) {
   const T z = product(x, y);
   if (z.re == z.re || z.im == z.im) return z;
   C a = wide(x), b = wide(y);
-  const auto boxed = [](C v) {  // an infinity becomes a corner of the unit square, a NaN beside it a zero
+  const auto boxed = [](C v) {  // an infinity becomes a corner of the unit square, and a NaN in the other part a zero
     return C{::copysign(infinite(v.re) ? 1.0 : 0.0, v.re), ::copysign(infinite(v.im) ? 1.0 : 0.0, v.im)};
   };
   const auto without_nan = [](C v) { return C{v.re == v.re ? v.re : ::copysign(0.0, v.re), v.im == v.im ? v.im : ::copysign(0.0, v.im)}; };
@@ -137,7 +137,7 @@ RILL c128 inverse(c128 x) {
 
 RILL f32 size_of(c64 x) {
   const f64 size = ::sqrt(f64(x.re) * x.re + f64(x.im) * x.im);
-  return size == size ? f32(size) : ::hypotf(x.re, x.im);  // infinite beside a NaN too
+  return size == size ? f32(size) : ::hypotf(x.re, x.im);  // infinite also if the other part is NaN
 }
 RILL f64 size_of(c128 x) {
   if (!finite(x) || is_zero(x)) return ::hypot(x.re, x.im);
@@ -150,7 +150,7 @@ RILL f64 size_of(c128 x) {
 
 // --- Exponentials and logarithms ---
 
-// For a size that overflows where a part of the number does not: of an exponent that is 600 too small.
+// For a magnitude that overflows although the parts of the number do not: for an exponent that is 600 too small.
 RILL C times_large(C x) {
   const f64 e600 = 3.7730203009299397e260;
   return {x.re * e600, x.im * e600};
@@ -175,7 +175,7 @@ RILL C exponential_of_pairs(PairC x) {
   y = {size * y.re, size * y.im};
   return large ? times_large(y) : y;
 }
-// The same to twice the digits, for |a| < 750 and |b| < 4: by Taylor's series of a 1024th of it, squared ten times.
+// The same to twice the digits, for |a| < 750 and |b| < 4: by the Taylor series of a 1024th of it, squared ten times.
 RILL PairC exponential_pairs(PairC x) {
   const f64 shrink = 1.0 / 1024;
   const PairC y = {{x.re.high * shrink, x.re.low * shrink}, {x.im.high * shrink, x.im.low * shrink}};
@@ -202,7 +202,7 @@ RILL C logarithm(C x) {
   const bool usual = finite(x) && !is_zero(x);
   return {usual ? log_of_size(x) : ::log(::hypot(x.re, x.im)), ::atan2(x.im, x.re)};
 }
-// To twice the digits, of x finite and not 0: w + (x e^-w - 1), where w is nearly it.
+// To twice the digits, for finite x other than 0: w + (x e^-w - 1), where w is nearly the logarithm.
 RILL PairC logarithm_pairs(C x) {
   const int e = exponent_of(x);
   const C y = scaled(x, -e), w = logarithm(y);
@@ -295,7 +295,7 @@ RILL C arc_hyperbolic_tangent(C x) {
 
 // --- Powers ---
 
-// x^n for 0 < n < 100. From 1, whose product with an infinity is NaN, as numpy's is.
+// x^n for 0 < n < 100. Starts from 1, whose product with an infinity is NaN, as in numpy.
 RILL C whole_power(C x, int n) {
   if (n == 1) return x;
   PairC result = pairs({1, 0}), square = pairs(x);
@@ -307,7 +307,7 @@ RILL C whole_power(C x, int n) {
   const C y = sum_of(result);
   return finite(y) ? y : plain;
 }
-// x^y as e^(y log x), whose exponent has more digits than an f64: an error of it is one of the result's size.
+// x^y as e^(y log x), whose exponent has more digits than an f64: its absolute error is the result's relative one.
 RILL C power(C x, C y) {
   if (is_zero(y)) return {1, 0};
   if (is_zero(x)) return y.re > 0 ? C{0, 0} : C{not_a_number(), not_a_number()};

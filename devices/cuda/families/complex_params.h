@@ -1,2 +1,2 @@
-// The kernels of complex.cuh take a Space.
+// The parameter of the kernels of complex.cuh is a Space.
 #pragma once

@@ -3,7 +3,7 @@
 //   result [batch p, out]        = input [batch p, w in] weights [w in, out]
 //   gradient of input [batch i, in]  = cotangent [batch i, w out] weights [w out, in]
 //   gradient of weights [w in, out]  = input [w in, batch p] cotangent [batch p, out]
-// cuDNN is asked first; the products then say what its results are where padding has met an infinity.
+// cuDNN is tried first; the products then recompute its results where padding was multiplied by an infinity.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/cudnn_convolution.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t space_axes = 3;
 
-// Digits of space along one operand: by axis a its size, the elements and the steps that it moves.
+// The spatial digits of one operand: for each axis its size, and its steps in elements.
 struct SpaceDigits {
   const int64_t* size;
   int64_t stride[space_axes] = {}, step[space_axes] = {};
@@ -34,7 +34,7 @@ void add_batch_and_space(IndexLayout& w, int64_t batch, int64_t stride, const Sp
   add_digit(w, batch, stride);
   add_space(w, s);
 }
-// [space, channels], or the other way round where these come first in memory.
+// [space, channels], or vice versa if the channels come first in memory.
 void add_window(IndexLayout& w, Layout layout, int64_t channels, int64_t stride, const SpaceDigits& s) {
   if (layout == Layout::nchw) add_digit(w, channels, stride);
   add_space(w, s);
@@ -47,7 +47,7 @@ SpaceDigits along(const int64_t* size, const SpaceStrides& strides) {
   return s;
 }
 
-// What the three have in common.
+// What the three convolutions share.
 struct Conv {
   const ConvParams& params;
   const Sliding s;
@@ -65,7 +65,7 @@ struct Conv {
         window(s.window[0] * s.window[1] * s.window[2]),
         pixels(s.batch * s.out[0] * s.out[1] * s.out[2]) {}
 
-  // The input under the window, by an element of the result and by one of the kernel.
+  // The position in the input, by the index of the result and by that in the kernel.
   SpaceDigits input_by_result() const {
     SpaceDigits x{s.out, {}, {}};
     for (size_t a = 0; a < space_axes; ++a) x.stride[a] = s.stride[a] * input.space[a], x.step[a] = s.stride[a];
@@ -82,13 +82,13 @@ struct Conv {
     p.batch = s.groups;
     return p;
   }
-  // A window of one element that meets every element once makes a plain product.
+  // A window of one element that reads every element once is a plain product.
   LeftRead read() const {
     for (size_t a = 0; a < space_axes; ++a)
       if (s.window[a] != 1 || s.stride[a] != 1 || s.lo[a] != 0 || s.in[a] != s.out[a]) return LeftRead::through_window;
     return LeftRead::plain;
   }
-  // As read(), but plain also where the window stays inside of the input: padding then cannot show.
+  // As read(), but also plain if the window stays inside the input: then there is no padding.
   LeftRead read_outside() const {
     for (size_t a = 0; a < space_axes; ++a)
       if (s.lo[a] > 0 || (s.out[a] - 1) * s.stride[a] + (s.window[a] - 1) * s.dilation[a] >= s.in[a]) return read();

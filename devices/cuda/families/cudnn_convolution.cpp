@@ -17,8 +17,8 @@ namespace {
 struct Described {
   std::vector<int64_t> sizes, strides;
 };
-// The dense tensor whose axes are [outer, inner, space...], or, where the channels are last, [outer, space..., inner],
-// as cuDNN is to see it: [outer, inner, space...], of at least two axes of space.
+// The dense tensor whose axes are [outer, inner, space...], or, if the channels are last, [outer, space..., inner],
+// in cuDNN's order: [outer, inner, space...], with at least two spatial axes.
 Described describe(int64_t outer, int64_t inner, const int64_t* space, size_t axes, bool channels_last) {
   Described s{{outer, inner}, std::vector<int64_t>(axes + 2)};
   s.sizes.insert(s.sizes.end(), space + 3 - axes, space + 3);
@@ -46,13 +46,13 @@ bool is_empty(const Sliding& s) {
   for (size_t a = 0; a < 3; ++a) all *= s.in[a] * s.window[a] * s.out[a];
   return all == 0;
 }
-// Whether as much padding after as before gives the same result, as where a stride skips the last elements.
+// Whether as much padding after as before gives the same result, as when a stride skips the last elements.
 bool is_symmetric(const Sliding& s) {
   for (size_t a = 0; a < 3; ++a)
     if (window_count(s.in[a], s.window[a], s.stride[a], s.lo[a], s.lo[a], s.dilation[a]) != s.out[a]) return false;
   return true;
 }
-// A window of one element that meets every element once, channels last: cuBLASLt multiplies the operands as they are.
+// A window of one element that reads every element once, channels last: cuBLASLt multiplies the operands in place.
 bool is_product(const Sliding& s, const ConvParams& params, DType d) {
   if (params.layout == Layout::nchw || !has_library_product(d)) return false;
   for (size_t a = 0; a < 3; ++a)
@@ -60,7 +60,7 @@ bool is_product(const Sliding& s, const ConvParams& params, DType d) {
   return true;
 }
 
-// A call: its three tensors, in the order x, w, y, as cuDNN is to see them.
+// A call: its three tensors, in the order x, w, y, as cuDNN needs them.
 class Convolution {
  public:
   Convolution(ConvResult wanted, const ConvParams& params, const Sliding& s, const Tensor& x, const Tensor& w,
@@ -89,7 +89,7 @@ class Convolution {
 
  private:
   DType dtype() const { return tensors_[0].dtype(); }
-  // What is copied for cuDNN begins a block of memory.
+  // A copy for cuDNN is at the start of a block of memory.
   int64_t alignment(size_t i) const {
     return tensors_[i].is_contiguous() ? dnn::alignment_of(address(tensors_[i])) : dnn::most_alignment;
   }
@@ -135,7 +135,7 @@ bool convolve_by_cudnn(ConvResult wanted, const ConvParams& params, const Tensor
   if (is_empty(s) || !is_symmetric(s) || is_product(s, params, x.dtype())) return false;
   return Convolution(wanted, params, s, x, w, y).run();
 } catch (const host_memory::OutOfMemory&) {
-  if (Capture::current(gpu_of(x.device()))) throw;  // kernels that serve instead would be captured for good
+  if (Capture::current(gpu_of(x.device()))) throw;  // else the fallback kernels would be captured permanently
   return false;
 }
 

@@ -1,4 +1,4 @@
-// The kernel of exchange.cuh that adds up what members of a group have given.
+// The kernel of exchange.cuh that sums the blocks of a group's members.
 #include "rill/devices/cuda/driver/exchange.h"
 
 #include "rill/devices/cuda/families/exchange_params.h"

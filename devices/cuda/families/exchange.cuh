@@ -5,7 +5,7 @@ namespace rill::cuda {
 using scalar_math::Complex;
 
 template <class A> struct Rule {
-  RILL A identity() { return A(0); }  // of no members, which there never are
+  RILL A identity() { return A(0); }  // of no members, which does not occur
 };
 template <class A> struct SumOf : Rule<A> {
   RILL A of(A a, A b) { return add(a, b); }
@@ -19,7 +19,7 @@ template <class A> struct ProductOf : Rule<A> {
 template <class A> struct ProductOf<Complex<A>> : Rule<Complex<A>> {
   RILL Complex<A> of(Complex<A> a, Complex<A> b) { return a * b; }
 };
-// NaN is larger, and smaller, than all else, and of equal ones the first stays.
+// NaN is larger, and smaller, than all else, and the first of equal ones stays.
 template <class A> struct LargerOf : Rule<A> {
   RILL A of(A a, A b) { return a != a ? a : b > a || b != b ? b : a; }
 };
@@ -40,7 +40,7 @@ template <class To> struct Stands<Complex<To>> {
 template <class T, class A, class F, bool mean>
 RILL void add_up(const AddingUp& s) {
   for (i64 i = first_thread(); i < s.count; i += all_threads()) {
-    PairwiseFold<A, F> blocks;  // joined in pairs, pairs of pairs, ..., and what is left over from the right: the tree
+    PairwiseFold<A, F> blocks;  // joined in pairs, pairs of pairs, ..., and what remains from the right: the tree
     for (int m = 0; m < s.members; ++m) {
       const char* block = m == s.me ? s.own : s.blocks + m * s.stride;
       blocks.push(Stands<A>::of(Stored<T>::load(block + i * i64(sizeof(T)))));

@@ -1,10 +1,10 @@
-// What the kernel of exchange.cuh is told. NVRTC reads this file too.
+// The parameters of the kernel of exchange.cuh. NVRTC reads this file too.
 #pragma once
 
 namespace rill::cuda {
 
-// What `members` have given, `count` numbers each: member i's block lies `i * stride` bytes behind `blocks`, but of `me`
-// it is `own`.
+// The blocks of `members`, `count` numbers each: member i's block is `i * stride` bytes after `blocks`, but that of
+// `me` is `own`.
 struct AddingUp {
   const char *blocks, *own;
   char* to;

@@ -1,9 +1,9 @@
-// Solvers, and factorisations that take a known number of steps: cholesky, solve, triangular_solve, det, slogdet, lu,
+// Solvers, and factorisations with a fixed number of steps: cholesky, solve, triangular_solve, det, slogdet, lu,
 // qr, expm. What matrix.cuh shares with them is in front.
 //
-// A warp takes a matrix, in a workspace where it is column-major and in f64, whatever the operands are. That suits
-// batches of small matrices; a single large one leaves nearly all of a GPU idle, and cuSOLVER would be what to call.
-// complex_number.h stands in front.
+// A warp computes a matrix, in a workspace where it is column-major and in f64, whatever the operands are. That suits
+// batches of small matrices; a single large one leaves nearly all of a GPU idle, and needs cuSOLVER.
+// complex_number.h precedes this text.
 namespace rill::cuda {
 
 using scalar_math::Complex;
@@ -27,7 +27,7 @@ RILL f64 real_of(Complex<f64> x) { return x.re; }
 RILL f64 magnitude_of(f64 x) { return abs_of(x); }
 RILL f64 magnitude_of(Complex<f64> x) { return size(x); }
 RILL f64 pivot_size(f64 x) { return abs_of(x); }
-RILL f64 pivot_size(Complex<f64> x) { return abs_of(x.re) + abs_of(x.im); }  // as LAPACK measures it
+RILL f64 pivot_size(Complex<f64> x) { return abs_of(x.re) + abs_of(x.im); }  // as LAPACK compares pivots
 RILL f64 largest_part(f64 x) { return abs_of(x); }
 RILL f64 largest_part(Complex<f64> x) { return abs_of(x.re) > abs_of(x.im) ? abs_of(x.re) : abs_of(x.im); }
 RILL f64 squared(f64 x) { return x * x; }
@@ -94,7 +94,7 @@ RILL void load_matrix(const char* from, i64 number, Mat<W> to) {
   RILL_LANES(e, 0, size) to(e / to.columns, e % to.columns) = widened(x[e]);
   __syncwarp();
 }
-// value(i, j) of a matrix of so many rows and columns.
+// value(i, j) of a matrix of this many rows and columns.
 template <class T, class F>
 RILL void store_matrix(char* to, i64 number, i64 rows, i64 columns, F value) {
   T* y = RILL_AT((T*)to + number * rows * columns);
@@ -112,7 +112,7 @@ RILL void make_hermitian(Mat<W> x) {
     const i64 i = e % x.rows, j = e / x.rows;
     if (i < j) continue;
     const W a = x(i, j), b = conj_of(x(j, i));
-    const W y = is_zero(a - b) ? a : a * W(0.5) + b * W(0.5);  // their sum may be infinite
+    const W y = is_zero(a - b) ? a : a * W(0.5) + b * W(0.5);  // their sum may overflow
     x(i, j) = y;
     x(j, i) = conj_of(y);
   }
@@ -131,7 +131,7 @@ RILL W dot(const W* x, const W* y, i64 n) {
   RILL_LANES(i, 0, n) total += conj_of(x[i]) * y[i];
   return warp_sum(total);
 }
-// c := a b. Called and not inlined, as what follows: expm multiplies a dozen times, and was 215 KB of code.
+// c := a b. A function call, not inlined, like those below: expm multiplies a dozen times, and was 215 KB of code.
 template <class W>
 __attribute__((noinline)) static void multiply(Mat<W> a, Mat<W> b, Mat<W> c) {
   RILL_LANES(e, 0, c.rows * c.columns) {
@@ -317,7 +317,7 @@ RILL void lu(const MatrixBatch& s) {
 }
 
 // --- Householder's reflections, with LAPACK's choice of signs ---
-// x -= factor v <v, x> over n elements, of which v's first is 1, whatever stands there.
+// x -= factor v <v, x> over n elements, where v's first is 1, whatever is stored there.
 template <class W>
 RILL void reflect(const W* v, W* x, i64 n, W factor) {
   W along = lane() == 0 ? x[0] : W(0.);
@@ -326,7 +326,7 @@ RILL void reflect(const W* v, W* x, i64 n, W factor) {
   RILL_LANES(i, 0, n) x[i] -= i == 0 ? along : along * v[i];
   __syncwarp();
 }
-// q's columns are as many as are wanted.
+// The number of q's columns is a parameter.
 template <class W>
 RILL void factor_qr(Mat<W> a, Mat<W> q, W* factors) {
   const i64 m = a.rows, n = a.columns, steps = m < n ? m : n;
@@ -417,7 +417,7 @@ RILL f64 rest_exponent(Mat<W> x, const Mat<W>* work) {
   }
   return exponent - ::log2(column_norm(x)) - 116.45;
 }
-// Divides x[0] by a power of two, and makes its powers; gives the exponent.
+// Divides x[0] by a power of two, and computes its powers; returns the exponent.
 template <class W>
 RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
   const f64 theta = 4.25;
@@ -464,7 +464,7 @@ RILL void expm(const MatrixBatch& s) {
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, x[0]);
     const f64 norm = column_norm(x[0]);
-    if (!all_finite(x[0]) || norm > 1.7976931348623157e308) {  // of one so large no digit is known
+    if (!all_finite(x[0]) || norm > 1.7976931348623157e308) {  // so large that no digit is known
       store_matrix<T>(s.out[0], m, n, n, [&](i64, i64) { return not_a_number(W(0.)); });
       continue;
     }

@@ -36,7 +36,7 @@ std::span<const NamedKernel> scan_kernels();
 std::span<const NamedKernel> sparse_kernels();
 std::span<const NamedKernel> special_kernels();
 
-// For tables: the same kernel whatever the dtype; strings live on the host.
+// For tables: the same kernel for every dtype; strings are on the host.
 template <Kernel kernel>
 Kernel for_every_dtype(DType d) {
   return d == DType::string ? nullptr : kernel;
@@ -46,13 +46,13 @@ Kernel for_floats(DType d) {
   return is_floating(d) ? kernel : nullptr;
 }
 
-// Labels, dense or not, must lie in [0, classes): else it is an error of `op`, thrown when the host next waits.
+// Labels, dense or not, must be in [0, classes): else it is an error of `op`, thrown when the host next waits.
 void check_labels_on_gpu(const Tensor& labels, int64_t classes, std::string_view op);
 // Copies the elements of `from`, any strides, to `to`, any strides, both on one GPU.
 void copy_on_gpu(const Tensor& from, const Tensor& to);
 // Folds the last `reduced` axes of `x` by `op` (sum, prod, max or min) into `out`, which is dense and has the others.
 void fold_last_axes(const Op& op, const Tensor& x, Tensor& out, size_t reduced);
-// Replaces the numbers of `lines` lines, dense u32, by the sum of those before them in their line.
+// Replaces the numbers of `lines` lines, dense u32, by their exclusive prefix sums.
 void scan_counts(const Tensor& counts, int64_t lines);
 // The outputs 1 and 2 of layer_norm_grad: gradients of scale and offset, which are sums over rows.
 void sum_layer_norm_grad(const KernelArgs& args);

@@ -1,4 +1,4 @@
-// Starts the kernels of fold.cuh: which of them suits a shape, and which rule a record is.
+// Starts the kernels of fold.cuh: chooses one for a shape, and the rule of a record.
 #include "rill/devices/cuda/families/fold.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ bool rows_are_nearer(const Folding& s) {
   return std::abs(s.kept.stride[s.kept.count - 1]) < std::abs(s.reduced.stride[s.reduced.count - 1]);
 }
 
-// Cuts rows into pieces, at least `least` points each, so that there are about `wanted` of all rows together.
+// Cuts rows into pieces, at least `least` points each, so that there are about `wanted` in total.
 void cut(Folding& s, int64_t rows, int64_t least, int64_t wanted) {
   s.piece = least;
   while (s.piece < s.n && rows * ((s.n + s.piece - 1) / s.piece) > wanted) s.piece *= 2;
@@ -110,7 +110,7 @@ void fold_last(const Tensor& x, const Tensor& out, size_t reduced, const Rule& r
   start_fold(gpu_of(x.device()), fold_family, rule.text, rule.accumulator_bytes, s, rows, n);
 }
 
-// The axes that stay, then the others; a view on the same memory.
+// The remaining axes, then the others; a view on the same memory.
 Tensor reduced_last(const Tensor& x, const Dims& axes) {
   Shape shape;
   Strides strides;

@@ -1,5 +1,5 @@
-// Reductions: the tree of devices/kernel/ir.h, cut among threads in the way that suits the shape, with the same bits in
-// each. A rule R says what is folded: R::Acc, load() of a point, identity(), of(a, b) and store_result().
+// Reductions: the tree of devices/kernel/ir.h, divided among threads in a way that suits the shape, with the same bits
+// in each. A rule R defines the fold: R::Acc, load() of a point, identity(), of(a, b) and store_result().
 namespace rill::cuda {
 
 using rill::from_lane;  // accumulators that are structs have their own
@@ -11,7 +11,7 @@ RILL i64 offset_of(const Axes& a, i64 i) {
   if (k == 0) return 0;
   if (i >> 32 == 0)  // 64-bit division is slow
     for (u32 left = u32(i); --k > 0;) {
-      if (a.size[k] >> 32 != 0) return at + i64(left) * a.stride[k];  // i lies within this axis
+      if (a.size[k] >> 32 != 0) return at + i64(left) * a.stride[k];  // i is within this axis
       const u32 size = u32(a.size[k]);
       at += i64(left % size) * a.stride[k];
       i = left /= size;
@@ -47,7 +47,7 @@ struct Truth {
   RILL void store_result(const Folding& s, i64 row, u32 x) { store(s.to + row, x != 0); }
 };
 
-// Of equal numbers the first wins, and of all a NaN.
+// The first of equal numbers wins, and NaN wins over all.
 template <class A>
 struct ValueAndIndex {
   A value;
@@ -86,7 +86,7 @@ struct Extreme {
   RILL void store_result(const Folding& s, i64 row, const Acc& x) { store(s.to + row * 8, x.index); }
 };
 
-// The squares of every dtype but f64 are far within the range of f64.
+// The squares of every dtype but f64 are far inside the range of f64.
 template <class T> RILL f64 square(T x) { return f64(x) * f64(x); }
 template <class T> RILL f64 square(Complex<T> x) { return square(x.re) + square(x.im); }
 template <class T, class Out>
@@ -99,7 +99,7 @@ struct Norm {
 };
 
 // Squares of f64 have three sums, of large, middle and small ones, scaled by powers of two (Blue: A portable Fortran
-// program to find the Euclidean norm of a vector, 1978), as devices/cpu/reduce/reduce.cpp does where it must.
+// program to find the Euclidean norm of a vector, 1978), as in devices/cpu/reduce/reduce.cpp.
 struct Squares {
   f64 large, middle, small;
 };
@@ -171,11 +171,11 @@ RILL typename R::Acc fold_points(const Folding& s, i64 row, i64 begin, i64 end, 
   return blocks.result();
 }
 
-// Rows of up to g points, g <= 32: as many of them a warp as fit.
+// Rows of up to g points, g <= 32: as many in each warp as fit.
 template <class R, int g>
 RILL void fold_groups(const Folding& s) {
   const int lane = threadIdx.x % 32;
-  const i64 all = (s.rows * g + 31) / 32 * 32;  // all lanes of a warp loop equally often
+  const i64 all = (s.rows * g + 31) / 32 * 32;  // all lanes of a warp have the same number of iterations
   for (i64 q = first_thread(); q < all; q += all_threads()) {
     const i64 row = q / g, p = q % g;
     typename R::Acc x = R::identity();
@@ -185,7 +185,7 @@ RILL void fold_groups(const Folding& s) {
   }
 }
 
-// The same where rows lie side by side: a thread takes one.
+// The same if neighbouring rows are contiguous: a thread computes one.
 template <class R, int g>
 RILL void fold_threads(const Folding& s) {
   for (i64 row = first_thread(); row < s.rows; row += all_threads()) {
@@ -201,7 +201,7 @@ RILL void fold_threads(const Folding& s) {
   }
 }
 
-// Takes the lanes' partial results of a piece: joins and stores them where the piece is all of the row, else keeps them
+// Joins the lanes' partial results of a piece and stores them if the piece is the complete row, else keeps them
 // for fold_parts().
 template <class R>
 RILL void finish_piece(const Folding& s, i64 row, i64 piece, typename R::Acc x, int lane) {
@@ -213,7 +213,7 @@ RILL void finish_piece(const Folding& s, i64 row, i64 piece, typename R::Acc x, 
   if (lane == 0) R::store_result(s, row, x);
 }
 
-// Rows of middle length: a warp takes one.
+// Rows of middle length: a warp computes one.
 template <class R>
 RILL void fold_warps(const Folding& s) {
   const int lane = threadIdx.x % 32;
@@ -221,7 +221,7 @@ RILL void fold_warps(const Folding& s) {
     finish_piece<R>(s, row, 0, fold_points<R>(s, row, 0, s.n, lane), lane);
 }
 
-// Long rows: a block takes a piece, each of its 8 warps an eighth, and they are joined in pairs.
+// Long rows: a block computes a piece, each of its 8 warps an eighth, and they are joined in pairs.
 template <class R>
 RILL void fold_blocks(const Folding& s) {
   __shared__ typename R::Acc joined[8][32];
@@ -243,8 +243,8 @@ RILL void fold_blocks(const Folding& s) {
   }
 }
 
-// Rows that lie side by side: a block takes a piece of 8 of them, with 32 threads each, so that reads of 8 neighbours
-// are together.
+// Neighbouring rows that are contiguous: a block computes a piece of 8 of them, with 32 threads each, so that reads of
+// 8 neighbours are coalesced.
 template <class R>
 RILL void fold_columns(const Folding& s) {
   __shared__ typename R::Acc joined[8][33];

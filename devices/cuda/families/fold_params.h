@@ -16,10 +16,10 @@ struct Folding {
   long long rows, n;
   Axes kept, reduced;
   // Long rows are cut into `pieces` of `piece` points, a power of two times 1024, so that each is a subtree of the
-  // row's tree. Of each, `parts` keeps 32 values, one a lane.
+  // row's tree. For each, `parts` stores 32 values, one for each lane.
   long long piece, pieces;
   char* parts;
-  const char* in[3];  // what else rules read and write: neural.cuh
+  const char* in[3];  // other memory that rules access: neural.cuh
   char* out[4];
   double epsilon;
 };

@@ -64,7 +64,7 @@ class Transform {
     s.work = address(a);
     gpu_.launch(kernel("Lines", "write_lines"), s, s.count * s.to_size);
   }
-  // The transforms of lines in `a`; whether they are in `b` then.
+  // Transforms lines in `a`; returns whether they are in `b` then.
   bool passes(int64_t lines, const Tensor& a, const Tensor& b) {
     bool in_b = false;
     for (int done = 0; done < bits_; in_b = !in_b) {

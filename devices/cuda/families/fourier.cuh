@@ -1,6 +1,6 @@
-// Discrete Fourier transforms, by Stockham's passes: DFT of 2^bits points by radix 4, and one of radix 2 where bits is
-// odd. Lines that fit are transformed in a block's shared memory, read and written once; others by a launch a pass.
-// complex_number.h stands in front.
+// Discrete Fourier transforms, by Stockham's passes: DFT of 2^bits points by radix 4, and one of radix 2 if bits is
+// odd. Lines that fit are transformed in a block's shared memory, read and written once; others by a launch for each
+// pass. complex_number.h precedes this text.
 namespace rill::cuda {
 
 using scalar_math::Complex;
@@ -22,7 +22,7 @@ RILL void make_roots(const Roots& s) {
     *RILL_AT((Complex<T>*)s.to + q) = root<T>(k, s.period);
   }
 }
-// The filter of 2^bits points: chirp's conjugates, from 0 on forwards and backwards.
+// The filter of 2^bits points: the chirp's conjugates, from 0 on forwards and backwards.
 template <class T>
 RILL void make_filter(const Lines& s) {
   const i64 m = i64(1) << s.bits;
@@ -102,7 +102,7 @@ RILL int transform(Complex<T> (&buffers)[2][points], int at, int lines, int bits
   return at;
 }
 
-// A block takes per_block lines. Neighbouring threads take neighbours in memory, along the line or across.
+// A block transforms per_block lines. Neighbouring threads access neighbours in memory, along the line or across.
 template <class T>
 RILL void short_lines(const Lines& s) {
   __shared__ Complex<T> buffers[2][16384 / sizeof(Complex<T>)];
@@ -127,7 +127,7 @@ RILL void short_lines(const Lines& s) {
   }
 }
 
-// --- Long lines, which lie dense in `work` ---
+// --- Long lines, which are dense in `work` ---
 template <class T>
 RILL void read_lines(const Lines& s) {
   const i64 m = i64(1) << s.bits;
@@ -153,7 +153,7 @@ RILL void filter_lines(const Lines& s) {
 template <class T, int radix>
 RILL void pass_lines(const Pass& s) {
   const Complex<T>*x = RILL_AT((const Complex<T>*)s.from), *roots = RILL_AT((const Complex<T>*)s.roots);
-  Complex<T>* y = (Complex<T>*)RILL_AT((const Complex<T>*)s.to);  // all blocks have its begin, and write elsewhere
+  Complex<T>* y = (Complex<T>*)RILL_AT((const Complex<T>*)s.to);  // all blocks have its start, and write elsewhere
   const i64 m = i64(1) << s.bits, butterflies_per_line = m / radix;
   for (i64 q = first_thread(); q < s.butterflies; q += all_threads()) {
     const i64 i = q & (butterflies_per_line - 1), line = (q - i) * radix;

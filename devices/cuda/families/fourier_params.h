@@ -10,11 +10,11 @@ struct Roots {
   int squares;
 };
 
-// What the elements of a line are: complex numbers, real ones, or the first n / 2 + 1 of the transform of real ones.
+// The elements of a line: complex numbers, real ones, or the first n / 2 + 1 of the transform of real ones.
 enum LineKind { complex_line, real_line, half_line };
 
-// The transforms of lines along an axis of dense tensors. Those of n points where n is no power of two are taken as a
-// convolution (Bluestein 1970) of 2^bits points: `chirp` and `filter` are not null then.
+// The transforms of lines along an axis of dense tensors. If n is not a power of two, they are computed as a
+// convolution (Bluestein 1970) of 2^bits points: `chirp` and `filter` are then not null.
 struct Lines {
   const char* from;
   char* to;
@@ -24,7 +24,7 @@ struct Lines {
   long long n;
   int bits, per_block, inverse;
   LineKind reads, writes;
-  double factor;  // that results are multiplied by
+  double factor;  // by which results are multiplied
   const char *roots, *chirp, *filter;
   char* work;  // of lines in pieces: 2^bits points each
 };
@@ -34,7 +34,7 @@ struct Pass {
   const char* from;
   char* to;
   long long butterflies;  // of all lines
-  long long done;         // the product of the radices before
+  long long done;         // the product of the earlier radices
   int bits;
   const char* roots;
 };

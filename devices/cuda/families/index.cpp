@@ -16,7 +16,7 @@ namespace {
 
 int64_t bytes_of(DType d) { return int64_t(size_of(d)); }
 
-// The kind of IndexedElements: an integer's bytes, negative where it has a sign.
+// The kind of IndexedElements: an integer's bytes, negative if it is signed.
 int kind_of(DType d) { return is_signed_int(d) ? -int(size_of(d)) : int(size_of(d)); }
 
 // Which axes of gather's result, or of scatter's updates, belong to slices and which to the index tensors.
@@ -33,7 +33,7 @@ struct Axes {
   Ints slice_sizes, index_sizes;
 };
 
-// Strides along the axes of the result; `slice` and `index` give those along an axis of either kind.
+// Strides along the axes of the result; `slice` and `index` return those along an axis of either kind.
 template <class F, class G>
 Ints strides_of(const Axes& axes, F&& slice, G&& index) {
   Ints out(axes.slices + axes.index_axes);
@@ -99,7 +99,7 @@ void run_gather(const KernelArgs& a) {
   for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows, [&](const Space& s) {
     p.space = s;
     const bool slices = std::all_of(s.point + 2, s.point + 2 + p.count, [](int64_t step) { return step == 0; });
-    uintptr_t steps = 0;  // from slice to slice: of a view they may be of any size
+    uintptr_t steps = 0;  // from slice to slice: in a view they may have any size
     for (int j = 0; j < p.count; ++j) steps |= uintptr_t(p.stride[j]);
     const size_t bytes = slices ? widen_points(p.space, 2, size_t(size), steps) : size_t(size);
     const std::string_view type = bytes == 16 && size < 16 ? "AlignedU64x2" : word(bytes);
@@ -111,7 +111,7 @@ void run_gather(const KernelArgs& a) {
 
 // --- Scatter ---------------------------------------------------------------------------------------------------------
 
-// The one Space of an index space. Throws where it takes several.
+// The only Space of an index space. Throws if it needs several.
 Space one_space(const Ints& sizes, const std::vector<StridedOperand>& operands) {
   Space found;
   int spaces = 0;
@@ -125,9 +125,9 @@ Tensor words_on(Device d, int64_t count, DType dtype = DType::u64) {
   return empty_tensor(Spec{Shape{count}, dtype, false, d});
 }
 
-// Sorts by the bits [low, high) of words that are in order by the bits below; all of them differ.
+// Sorts by the bits [low, high) of words that are sorted by the bits below; all of them differ.
 Tensor sorted(Gpu& gpu, Tensor words, int low, int high) {
-  constexpr int64_t few = 4096;  // for which reading all of them for each is faster than three kernels a digit
+  constexpr int64_t few = 4096;  // for which comparing each with all is faster than three kernels for each digit
   const int64_t count = words.size();
   Tensor other = words_on(gpu.device, count);
   if (count <= few) {
@@ -188,7 +188,7 @@ bool adds_in_any_order(DType d, ScatterMode mode) {
   return mode == ScatterMode::add && is_integer(d) && size_of(d) >= 4;
 }
 
-// Makes wider points of an update's elements, where alignment allows.
+// Widens the points of an update's elements, if alignment allows.
 size_t widen_columns(Scatter& p, size_t size) {
   uintptr_t steps = uintptr_t(p.unit) | uintptr_t(p.update.point[0]);
   for (int64_t a = 0; a < p.update.axes; ++a) steps |= uintptr_t(p.update.stride[0][a]);

@@ -1,6 +1,6 @@
 // Gather, scatter and search.
 //
-// scatter applies the updates of an element in their order, as on the CPU, so that sums have the CPU's bits at each
+// scatter applies the updates of an element in their order, as on the CPU, so that sums have the CPU's bits in each
 // run. Atomic additions of floats would not, and a thread for each element that searches all updates would be too slow.
 // So 64-bit words, each made of a target and the number of an update, are sorted, and the thread that has the first
 // word of a target applies all updates there. Sums of integers of 32 and 64 bits do not depend on the order: they are
@@ -21,7 +21,7 @@ RILL i64 index_value(const char* at, int kind) {
   return i64(x < most ? x : most);
 }
 
-// Adds the offsets of a point's indices to `at`; false where an index is out of range.
+// Adds the offsets of a point's indices to `at`; false if an index is out of range.
 template <class I>
 RILL bool add_indices(const IndexedElements& g, const Point<I>& p, i64& at) {
   for (int j = 0; j < g.count; ++j) {
@@ -74,7 +74,7 @@ RILL void sort_by_rank(const SortStep& s) {
   }
 }
 
-// Many: from the lowest digit on, in three kernels a digit, of 256 threads a block.
+// Many: from the lowest digit on, in three kernels for each digit, of 256 threads a block.
 RILL void count_digits(const SortStep& s) {
   __shared__ u32 counts[256];
   const i64 begin = blockIdx.x * s.chunk, end = begin + s.chunk < s.count ? begin + s.chunk : s.count;
@@ -116,7 +116,7 @@ RILL void move_digits(const SortStep& s) {
     const u32 rank = u32(__popc(same & ((1u << lane) - 1)));
     if (i < end && rank == 0) in_warp[warp][digit] = u32(__popc(same));
     __syncthreads();
-    u32 to = next[threadIdx.x];  // thread d: where the warps put digit d
+    u32 to = next[threadIdx.x];  // thread d: the position for the warps' digits d
     for (int w = 0; w < 8; ++w) {
       const u32 here = in_warp[w][threadIdx.x];
       in_warp[w][threadIdx.x] = to;
@@ -131,7 +131,7 @@ RILL void move_digits(const SortStep& s) {
 
 // --- Updates ---
 
-// An update of one element. Halves are kept in f32 until all are in.
+// An update of one element. Halves are computed in f32 until all updates are applied.
 #define RILL_UPDATE(Name, wide)          \
   struct Name {                          \
     template <class T>                   \
@@ -206,7 +206,7 @@ RILL void add_in_any_order(const Scatter& s) {
 RILL f32 in_order(f16 x) { return widen(x); }
 RILL f32 in_order(bf16 x) { return widen(x); }
 template <class T> RILL T in_order(T x) { return x; }
-// NaN stands behind all numbers.
+// NaN is ordered after all numbers.
 template <class T> RILL bool stands_before(T a, T b) { return a < b || (b != b && a == a); }
 
 template <class T>

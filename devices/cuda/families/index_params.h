@@ -3,13 +3,14 @@
 
 namespace rill::cuda {
 
-// Elements that index tensors name. The Space's operand 0 is the indexed tensor without the axes that they index, operand
+// Elements that index tensors select. The Space's operand 0 is the indexed tensor without the axes that they index,
+// operand
 // 1 the result, and the further ones are the index tensors.
 struct IndexedElements {
   static constexpr int most = 12;
   Space space;
   int count, skips;                    // index tensors; whether an index out of range is skipped
-  int kind[most], code[most];          // an integer's bytes, negative where it has a sign; Gpu::fault_code()
+  int kind[most], code[most];          // an integer's bytes, negative if it is signed; Gpu::fault_code()
   long long size[most], stride[most];  // of the axes that they index
   void* fault;                         // Gpu::fault_slot()
   int bits;                            // of find_targets: the width of an update's number, the low bits of a word
@@ -19,7 +20,7 @@ struct IndexedElements {
 struct SortStep {
   const char* from;
   char* to;
-  char* counts;  // u32 [256, blocks]: how many words of a block have the digit, later where the first of them goes
+  char* counts;  // u32 [256, blocks]: how many words of a block have the digit, later the position of the first of them
   long long count, chunk, blocks;
   int shift;
 };
@@ -34,7 +35,7 @@ struct Scatter {
   int bits;
 };
 
-// How many of `n` sorted numbers stand before each of `count` values.
+// How many of `n` sorted numbers are ordered before each of `count` values.
 struct Search {
   const char *sorted, *values;
   char* to;

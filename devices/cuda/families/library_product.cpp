@@ -1,4 +1,4 @@
-// Products of matrices by cuBLASLt. What it chooses for a product is kept, by all that the choice depends on: see Key.
+// Products of matrices by cuBLASLt. Its choice for a product is cached, by all that it depends on: see Key.
 //
 // The library's matrices are stored by columns, ours by rows, so it computes the transposed product: its A is our right
 // operand, its B our left one. f32 is computed as f32 (as TF32 with RILL_TF32=on), halves are summed in f32.
@@ -33,7 +33,7 @@ Types types_of(DType d) {
   }
 }
 
-// One operand as the library sees it, by columns.
+// One operand in the library's column-major order.
 struct ColumnMajor {
   int64_t rows, columns, leading, batch;
   bool transposed;
@@ -52,7 +52,7 @@ uint32_t alignment_of(const char* p) {
 
 using Key = std::array<int64_t, 15>;
 
-// What is made for a Key: the descriptions and the library's choice.
+// What is created for a Key: the descriptions and the library's choice.
 struct Plan {
   lt::Product product = nullptr;
   lt::Layout a = nullptr, b = nullptr, out = nullptr;
@@ -94,7 +94,7 @@ class Plans {
   bool run(const LibraryProduct& p);
 
  private:
-  // False, and a line on stderr, where the library cannot be used: once and for all.
+  // False, after a line on stderr, if the library cannot be used: decided once.
   bool start(const Gpu& gpu);
   std::shared_ptr<Plan> plan_for(const LibraryProduct& p);
   void make(Plan& plan, const LibraryProduct& p, const ColumnMajor& a, const ColumnMajor& b);
@@ -131,7 +131,7 @@ void Plans::make(Plan& plan, const LibraryProduct& p, const ColumnMajor& a, cons
 }
 
 std::shared_ptr<Plan> Plans::plan_for(const LibraryProduct& p) {
-  constexpr size_t most_plans = 4096;  // programs with sizes that never come again
+  constexpr size_t most_plans = 4096;  // programs may have sizes that never recur
   const ColumnMajor a = column_major(p.right, p.k, p.n), b = column_major(p.left, p.m, p.k);
   const Key key{int64_t(p.dtype),
                 p.batch,
@@ -205,7 +205,7 @@ bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
   return dense(columns, m.column, rows, m.row) || dense(rows, m.row, columns, m.column);
 }
 
-// Of many matrices so many at once: the library's kernels number them along an axis of the grid that has no more.
+// At most this many matrices at once: the library's kernels number them along an axis of the grid, which is limited.
 bool run_library_product(const LibraryProduct& p) try {
   constexpr int64_t most_matrices = 65535;
   Plans& plans = of_gpu<Plans>(p.gpu);
@@ -219,8 +219,8 @@ bool run_library_product(const LibraryProduct& p) try {
     if (!plans.run(some)) return false;
   }
   return true;
-} catch (const host_memory::OutOfMemory&) {  // of the workspace: rill's own kernels need none
-  if (Capture::current(p.gpu)) throw;        // those would be captured for good
+} catch (const host_memory::OutOfMemory&) {  // for the workspace: rill's own kernels need none
+  if (Capture::current(p.gpu)) throw;        // those would be captured permanently
   return false;
 }
 

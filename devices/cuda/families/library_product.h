@@ -14,13 +14,13 @@ struct Matrices {
   int64_t batch, row, column;
 };
 
-// Whether cuBLASLt is there and takes products of this dtype.
+// Whether cuBLASLt is there and supports products of this dtype.
 bool has_library_product(DType d);
 // Whether such matrices have a leading dimension: one direction is dense, the other steps over it.
 bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns);
 
-// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j], `out` dense at that address. False where the
-// library has no kernel for that; all of `out` is to be computed otherwise then. Operands have leading dimensions;
+// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j], `out` dense at that address. Returns false if the
+// library has no kernel for that; all of `out` must then be computed otherwise. Operands have leading dimensions;
 // no size is 0.
 struct LibraryProduct {
   Gpu& gpu;

@@ -1,4 +1,4 @@
-// matmul, the record of every product of matrices: operands of any strides become batches of matrices.
+// matmul, the record of all products of matrices: operands of any strides become batches of matrices.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/families.h"
@@ -52,7 +52,7 @@ bool append_axes(IndexLayout& w, const Tensor& t, const Dims& axes) {
 
 // An operand as a batch of matrices: `outer` has the batch's digits, `free` and `contract` those of a matrix.
 struct MatrixOperand {
-  Tensor copy;  // keeps a copy alive
+  Tensor copy;  // owns a copy
   const char* data = nullptr;
   IndexLayout outer{}, free{}, contract{};
 };
@@ -68,7 +68,7 @@ MatrixOperand dense_side(const Tensor& t, const Roles& r) {
   return s;
 }
 
-// Copies the operand where its axes have more digits than an IndexLayout.
+// Copies the operand if its axes have more digits than an IndexLayout.
 MatrixOperand operand_of(const Tensor& t, const Roles& r) {
   MatrixOperand s;
   s.data = address(t);
@@ -79,7 +79,7 @@ MatrixOperand operand_of(const Tensor& t, const Roles& r) {
 
 int64_t stride_of(const IndexLayout& w) { return w.digits == 0 ? 0 : w.stride[0]; }
 
-// Whether cuBLASLt takes the operand as it is: by one stride from matrix to matrix, with a leading dimension.
+// Whether cuBLASLt can read the operand in place: with one stride between matrices, and a leading dimension.
 bool fits_library(const MatrixOperand& s, int64_t free, int64_t contract) {
   return s.outer.digits <= 1 && s.free.digits <= 1 && s.contract.digits <= 1 &&
          has_leading_dimension({s.data, stride_of(s.outer), stride_of(s.free), stride_of(s.contract)}, free, contract);

@@ -15,7 +15,7 @@ std::string_view type_of(DType d) {
   return d == DType::f32 ? "f32" : d == DType::f64 ? "f64" : d == DType::c64 ? "Complex<f32>" : "Complex<f64>";
 }
 
-// The operands, and as many results as there are.
+// The operands, and the results.
 MatrixBatch matrices(const KernelArgs& args) {
   MatrixBatch s{};
   const Shape& shape = args.in[0]->shape();
@@ -27,8 +27,8 @@ MatrixBatch matrices(const KernelArgs& args) {
   return s;
 }
 
-// `numbers` and `integers`: how many of the wide type and of i64 a warp needs as workspace; `message`: what is wrong
-// with a matrix that a kernel reports.
+// `numbers` and `integers`: how many of the wide type and of i64 a warp needs as workspace; `message`: the error for
+// a matrix that a kernel reports.
 struct Call {
   std::string_view op, function;
   int64_t numbers, integers = 0;
@@ -113,7 +113,7 @@ void run_svd(const KernelArgs& args) {
   start_svd(args, s, "svd");
 }
 void run_svdvals(const KernelArgs& args) { start_svd(args, matrices(args), "svd"); }
-// The vectors, and which singular values count.
+// The vectors, and which singular values are nonzero.
 MatrixBatch ranked_matrices(const KernelArgs& args) {
   MatrixBatch s = matrices(args);
   const double rtol = args.attrs.as<PinvParams>().rtol;

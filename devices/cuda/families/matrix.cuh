@@ -1,16 +1,16 @@
-// Decompositions that iterate: svd, pinv, lstsq, eigh, eig and their values alone. factors.cuh stands in front; the
-// methods are those of devices/matrix/plain_routines.cpp: Jacobi's rotations, and the shifted QR iteration on a
+// Iterative decompositions: svd, pinv, lstsq, eigh, eig and their values alone. factors.cuh precedes this text; the
+// methods are those of devices/matrix/plain_routines.cpp: Jacobi rotations, and the shifted QR iteration on a
 // Hessenberg matrix.
 //
-// A matrix with an infinity or a NaN gives NaN. Vectors, which are unique up to a factor of magnitude 1, are given the
-// one that makes their largest element real and positive.
+// A matrix with an infinity or a NaN gives NaN. Vectors, which are unique up to a factor of magnitude 1, are multiplied
+// by the one that makes their largest element real and positive.
 namespace rill::cuda {
 
 const f64 epsilon = 2.220446049250313e-16;
 const int most_sweeps = 80;
 
-// The rotation that makes two columns p and q orthogonal whose Gram matrix is [[a, g], [conj(g), b]], or the unitary
-// similarity that makes this matrix diagonal.
+// The rotation that makes two columns p and q with the Gram matrix [[a, g], [conj(g), b]] orthogonal, or the unitary
+// similarity that diagonalises this matrix.
 template <class W>
 struct Rotation {
   f64 c, s;
@@ -33,8 +33,8 @@ struct Rotation {
   inline void rows(Mat<W> x, i64 p, i64 q) const { turn(x.at + p, x.at + q, x.columns, x.rows, e); }
 };
 
-// Brings the largest element of a finite matrix near 1 by a power of two, so that squares neither overflow nor vanish;
-// gives the factor that takes it back.
+// Scales the largest element of a finite matrix to about 1 by a power of two, so that squares neither overflow nor
+// underflow; returns the inverse factor.
 template <class W>
 RILL f64 scale_down(Mat<W> x) {
   f64 largest = 0;
@@ -51,8 +51,8 @@ RILL f64 scale_down(Mat<W> x) {
   return ::ldexp(1., power);
 }
 
-// order[r] := the number that r others stand before; before(i, j) is a strict order of different i and j. Of numbers
-// that have none, NaNs, it is any list of indices.
+// order[r] := the index that r others are ordered before; before(i, j) is a strict order of different i and j. For
+// NaNs, which have none, it is any list of indices.
 template <class F>
 RILL void make_order(i64 n, i64* order, F before) {
   RILL_LANES(i, 0, n) order[i] = i;
@@ -64,7 +64,7 @@ RILL void make_order(i64 n, i64* order, F before) {
   }
   __syncwarp();
 }
-// Multiplies a column by the factor that makes its largest element real and positive, and gives it.
+// Multiplies a column by the factor that makes its largest element real and positive, and returns it.
 template <class W>
 RILL W make_positive(W* x, i64 n) {
   const i64 at = warp_largest(0, n, [&](i64 i) { return magnitude_of(x[i]); });
@@ -78,7 +78,7 @@ RILL W make_positive(W* x, i64 n) {
 }
 
 // --- Hermitian matrices ---
-// x becomes diagonal; v takes part in each rotation, where it has columns.
+// Diagonalises x; applies each rotation to v too, if it has columns.
 template <class W>
 RILL void diagonalise(Mat<W> x, Mat<W> v) {
   const i64 n = x.rows;
@@ -137,7 +137,7 @@ RILL void eigh(const MatrixBatch& s) {
 }
 
 // --- Singular values: one-sided Jacobi ---
-// The columns of b are made orthogonal, v takes part in each rotation.
+// Makes the columns of b orthogonal, and applies each rotation to v too.
 template <class W>
 RILL void orthogonalise(Mat<W> b, Mat<W> v) {
   bool turned = true;
@@ -157,7 +157,7 @@ RILL void orthogonalise(Mat<W> b, Mat<W> v) {
       }
   }
 }
-// Fills the columns of u from `first` on so that all are orthonormal, from unit vectors.
+// Fills the columns of u from `first` on, starting from unit vectors, so that all are orthonormal.
 template <class W>
 RILL void complete(Mat<W> u, i64 first) {
   i64 next = 0;
@@ -178,8 +178,8 @@ RILL void complete(Mat<W> u, i64 first) {
   __syncwarp();
 }
 
-// Of a matrix with no more columns than rows, or of the adjoint of another: b = u diag(length) adjoint(v), all in
-// `order`, descending. Sorted columns of v are put into `sorted`.
+// For a matrix with at least as many rows as columns, or the adjoint of another: b = u diag(length) adjoint(v), all in
+// `order`, descending. Sorted columns of v are stored in `sorted`.
 template <class W>
 struct Svd {
   Mat<W> b, v, sorted, u;
@@ -196,7 +196,7 @@ struct Svd {
     length = (f64*)u.end();
     order = (i64*)(length + columns);
   }
-  // False where the matrix has an infinity or a NaN.
+  // False if the matrix has an infinity or a NaN.
   template <class T>
   inline bool run(const char* from, i64 m) const {
     const T* x = RILL_AT((const T*)from + m * b.rows * b.columns);
@@ -260,7 +260,7 @@ RILL void svd(const MatrixBatch& s) {
                     [&](i64 i, i64 j) { return good ? conj_of(right(j, i)) : not_a_number(W(0.)); });
   }
 }
-// V diag(1 / s) adjoint(U), of the singular values that count.
+// V diag(1 / s) adjoint(U), for the nonzero singular values.
 template <class T>
 RILL void pinv(const MatrixBatch& s) {
   typedef wide_t<T> W;
@@ -285,7 +285,7 @@ RILL void lstsq(const MatrixBatch& s) {
   typedef part_t<T> Part;
   const Svd<W> d(s);
   const Mat<W> left = d.wide ? d.sorted : d.u, right = d.wide ? d.u : d.sorted;
-  W* const parts = (W*)(d.order + d.b.columns);  // the solution's along V, of one right side
+  W* const parts = (W*)(d.order + d.b.columns);  // coordinates of the solution along V, for one right side
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     const bool good = d.template run<T>(s.a, m);
     store_matrix<Part>(s.out[1], m, d.b.columns, 1, [&](i64 j, i64) { return good ? d.value(j) : not_a_number(0.); });
@@ -345,14 +345,14 @@ struct Schur {
         columns(k + 1, i, c, s);
       }
   }
-  // Wilkinson's shift of the last two rows that are left.
+  // Wilkinson's shift of the last two remaining rows.
   inline W shift(i64 last) const {
     const W a = h(last - 1, last - 1), b = h(last - 1, last), c = h(last, last - 1), d = h(last, last);
     const W half = (a - d) / W(2.), root = square_root(half * half + b * c);
     const W far = magnitude_of(half + root) >= magnitude_of(half - root) ? half + root : half - root;
     return is_zero(far) ? d : d - b * c / far;
   }
-  // Makes h upper triangular. False where that does not converge.
+  // Makes h upper triangular. False if it does not converge.
   inline bool triangulate() const {
     f64 largest = 0;
     RILL_LANES(e, 0, h.rows * h.rows) {
@@ -380,7 +380,7 @@ struct Schur {
       }
     return true;
   }
-  // The eigenvectors of what is triangular now, by back substitution, times z; each of length 1. y: a row.
+  // The eigenvectors of the triangular matrix, by back substitution, times z; normalised. y: a row.
   inline void vectors(Mat<W> v, W* y) const {
     const i64 n = h.rows;
     f64 largest = 0;
@@ -436,7 +436,7 @@ struct Schur {
     __syncwarp();
   }
 };
-// Makes the diagonal's numbers real or conjugates of one another, as they are for a real matrix but for rounding.
+// Makes the diagonal's numbers real or conjugates of one another, as they are for a real matrix up to rounding.
 RILL void pair_conjugates(Mat<Complex<f64>> h, i64* done) {
   const i64 n = h.rows;
   RILL_LANES(i, 0, n) done[i] = 0;

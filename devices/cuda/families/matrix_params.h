@@ -8,10 +8,10 @@ struct MatrixBatch {
   const char *a, *b;
   char* out[3];
   long long count, rows, columns, right;
-  char* work;      // workspace: of each warp, `room` numbers of the wide type
+  char* work;      // workspace: for each warp, `room` numbers of the wide type
   long long room;  // see wide_t
   int lower, adjoint, unit, full, vectors;
-  double cutoff;  // pinv, lstsq: singular values up to this fraction of the largest count as 0
+  double cutoff;  // pinv, lstsq: singular values up to this fraction of the largest are treated as 0
   void* fault;    // Gpu::fault_slot()
   int code;
 };

@@ -14,15 +14,15 @@ namespace rill::cuda {
 
 namespace {
 
-// The type that moves points of a Space: of 16 bytes one that needs their alignment where widen_points() has found it.
+// The type that moves points of a Space: for 16 bytes one that requires their alignment if widen_points() has found it.
 std::string_view point_type(size_t bytes, bool widened) {
   return widened && bytes == 16 ? "AlignedU64x2" : word(bytes);
 }
 
-// Where operand 0's neighbours lie along an outer axis and operand 1's along the rows, or the other way round: makes
+// If operand 0's neighbours are along an outer axis and operand 1's along the rows, or vice versa: makes
 // these the last outer axis and the rows. Returns whether it is so.
 bool transposes(Space& s, int64_t size) {
-  constexpr int64_t worth = 8;  // elements along both axes, for which a tile is filled well enough
+  constexpr int64_t worth = 8;  // elements along both axes, which fill a tile well enough
   for (int k = 0; k < 2; ++k) {
     if (s.point[k] != size || s.point[1 - k] == size || s.n < worth) continue;
     for (int64_t a = 0; a < s.axes; ++a) {
@@ -161,7 +161,7 @@ void run_update_slice(const KernelArgs& a) {
   copy_on_gpu(value, make_view(out, kept, strides, w.offset));
 }
 
-// Of complex numbers; others go through the recorded kernel, as all elementwise ops do.
+// For complex numbers; others go through the recorded kernel, as all elementwise ops do.
 void run_where(const KernelArgs& a) {
   const Tensor& out = *a.out[0];
   if (!is_complex(out.dtype())) return recorded_kernel(*a.op, a.in[0]->dtype())(a);
@@ -180,7 +180,7 @@ void run_copy(const KernelArgs& a) { copy_elements(*a.in[0], *a.out[0]); }
 void run_bitcast(const KernelArgs& a) {
   const Tensor& x = *a.in[0];
   if (x.size() == 0) return;
-  copy_on_gpu(x, *a.out[0]);  // which looks at the size of x's elements alone
+  copy_on_gpu(x, *a.out[0]);  // only uses the size of x's elements
 }
 
 }  // namespace

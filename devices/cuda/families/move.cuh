@@ -15,11 +15,11 @@ RILL void copy_points(const Space& s) {
   }
 }
 
-// The same where operand 0's neighbours lie along the last outer axis and operand 1's along the rows: by tiles of 32 x
-// 32 of the two axes, so that both are walked in the order of memory. Blocks of 256 threads.
+// The same if operand 0's neighbours are along the last outer axis and operand 1's along the rows: by tiles of 32 x
+// 32 of the two axes, so that both are accessed in memory order. Blocks of 256 threads.
 template <class T>
 RILL void transpose_tiles(const Space& s) {
-  __shared__ T tile[32][33];  // a column more, so that columns lie in different banks
+  __shared__ T tile[32][33];  // one more column, so that columns are in different banks
   const i64 last = s.axes - 1, height = s.outer[last], across = (s.n + 31) / 32, tiles = across * ((height + 31) / 32);
   const int x = threadIdx.x % 32, y = threadIdx.x / 32;
   for (i64 t = blockIdx.x; t < s.rows / height * tiles; t += gridDim.x) {
@@ -87,7 +87,7 @@ RILL void pad_points(const Padded& s) {
   }
 }
 
-// Integers in i64, others in f64 and rounded once, as devices/ref/iota.cpp counts.
+// Integers in i64, others in f64 and rounded once, as in devices/ref/iota.cpp.
 template <class T>
 RILL void count(const Count& s) {
   for (i64 q = first_thread(); q < s.count; q += all_threads()) {

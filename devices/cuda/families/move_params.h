@@ -10,7 +10,7 @@ struct Fill {
   unsigned long long low, high;
 };
 
-// An axis of pad's result, of `padded` elements: number i is the operand's (i - lo) / step, where that is an integer and
+// An axis of pad's result, of `padded` elements: number i is the operand's (i - lo) / step, if that is an integer and
 // in [0, size). `stride`: the operand's, in bytes.
 struct PadAxis {
   long long padded, lo, step, size, stride;
@@ -31,7 +31,7 @@ struct Count {
   double real_start, real_step;
 };
 
-// Integers that must lie in [0, limit).
+// Integers that must be in [0, limit).
 struct InRange {
   const char* values;
   long long count, limit;

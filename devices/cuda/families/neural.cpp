@@ -75,7 +75,7 @@ void batch_norm_grad(const KernelArgs& a) {
   gpu.launch(neural_kernel(gpu, "NormedGradient", "normalise_gradient", d), p, p.count);
 }
 
-// A step of Adam as devices/ref/optimizers.cpp has it.
+// A step of Adam as in devices/ref/optimizers.cpp.
 template <class T>
 kernel::Kernel record_adam(const AdamParams& params) {
   using R = kernel::Rec<T>;

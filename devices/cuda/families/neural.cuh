@@ -1,9 +1,9 @@
-// batch_norm, and what is summed over rows in its gradient and layer_norm's. fold.cuh is in front.
+// batch_norm, and the sums over rows in its gradient and layer_norm's. fold.cuh precedes this text.
 namespace rill::cuda {
 
 template <class T>
 RILL T reciprocal_deviation(T variance, T epsilon) { return T(1) / rill::sqrt(variance + epsilon); }
-// T may hold no such number as the variance, which `wide` is, where it holds the deviation.
+// The variance may overflow or underflow T even if the deviation does not; `wide` has more range.
 template <class T>
 RILL T channel_factor(T variance, f64 wide, f64 epsilon) {
   const bool held = variance - variance == T(0) && !(variance < T(1e-30) && epsilon < 1e-23);
@@ -109,8 +109,8 @@ struct ChannelSums {
   }
 };
 
-// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, as the CPU's: r is not squared, which might be too small
-// for T.
+// dx = (g - mean_g - d r mean_gh) factor + d slope + constant, as on the CPU: r is not squared, which might underflow
+// T.
 template <class T>
 RILL void channel_gradients(const ChannelGradients& s) {
   for (i64 c = first_thread(); c < s.channels; c += all_threads()) {
@@ -132,8 +132,8 @@ RILL void normalise_gradient(const NormedGradient& s) {
   }
 }
 
-// Of layer_norm: the sums over rows of g (x - mean) / deviation, and of g, term by term as its gradient's rows have
-// them (devices/cpu/rows/row_programs.h), so that eager and fused calls give the same bits. in: g, mean, variance.
+// For layer_norm: the sums over rows of g (x - mean) / deviation, and of g, term by term as in its gradient's rows
+// (devices/cpu/rows/row_programs.h), so that eager and fused calls give the same bits. in: g, mean, variance.
 template <class T>
 struct LayerSums : PairOfSums<T> {
   typedef SumPair<T> Acc;

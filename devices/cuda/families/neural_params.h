@@ -3,7 +3,7 @@
 
 namespace rill::cuda {
 
-// Numbers around one axis, [outer, channels, inner]: x, and of the gradient g, by element, the rest by channel.
+// Numbers around one axis, [outer, channels, inner]: x, and the gradient g, by element, the others by channel.
 struct Normed {
   long long count, channels, inner;
   const char *x, *mean, *factor, *offset;
@@ -15,7 +15,7 @@ struct NormedGradient {
   char* y;
 };
 
-// By channel: what the gradient of batch_norm needs, of n elements each.
+// By channel: the sums for the gradient of batch_norm, of n elements each.
 struct ChannelGradients {
   long long channels, n;
   const char *scale_gradient, *offset_gradient, *r, *scale, *mean_gradient, *variance_gradient;

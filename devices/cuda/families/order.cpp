@@ -13,7 +13,7 @@ namespace rill::cuda {
 
 namespace {
 
-constexpr int64_t longest_tile = 2048;  // as order.cuh has it
+constexpr int64_t longest_tile = 2048;  // as in order.cuh
 constexpr int64_t most_selected = longest_tile / 8;
 
 std::string type_name(DType d) { return d == DType::boolean ? "bool" : std::string(name(d)); }

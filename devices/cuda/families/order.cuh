@@ -41,7 +41,7 @@ struct Key<bf16> {
   RILL u16 of(bf16 x, bool descending) { return float_key<u16>(x.bits, 0x7f80, descending); }
 };
 
-// Where element i of a line lies, of lines of n.
+// The offset of element i of a line, for lines of n.
 RILL i64 element_offset(const Sorting& s, i64 line, i64 i, i64 n) { return (line / s.inner * n + i) * s.inner + line % s.inner; }
 
 template <class T>
@@ -98,8 +98,8 @@ RILL void sort_tiles(const Sorting& s) {
   }
 }
 
-// Of every 2048 candidates of a line, the indices of the first `kept` in order; ~0 where there are fewer. Candidates of
-// one key stay in the order of their indices.
+// For every 2048 candidates of a line, the indices of the first `kept` in order; ~0 if there are fewer. Candidates with
+// equal keys stay in the order of their indices.
 template <class T, class K>
 RILL void select_tiles(const Sorting& s) {
   __shared__ K keys[2048];
@@ -153,8 +153,8 @@ RILL void count_digits(const Sorting& s) {
   }
 }
 
-// A block moves a piece: `counts` says by now where the first of each digit goes. 256 elements at a time; those of one
-// digit keep their order.
+// A block moves a piece: `counts` now has the position of the first of each digit. 256 elements at a time; those with
+// equal digits keep their order.
 template <class K>
 RILL void move_by_digits(const Sorting& s) {
   __shared__ u32 next[256], of_warp[8][256];

@@ -5,8 +5,7 @@
 
 namespace rill::cuda {
 
-// Sorts the keys, dense u32, of which bits from `bits` on are 0, and the u32 numbers in `order` along with them;
-// stable.
+// Stably sorts the keys, dense u32, whose bits from `bits` on are 0, and the u32 numbers in `order` along with them.
 void sort_keys(Tensor& keys, Tensor& order, int bits);
 
 }  // namespace rill::cuda

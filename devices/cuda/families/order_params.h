@@ -3,8 +3,8 @@
 
 namespace rill::cuda {
 
-// Dense lines: [outer, n, inner] along n, outer * inner of them. Of each the first `kept` elements in order are stored:
-// [outer, kept, inner], the elements at `values` and their indices at `indices`, where these are not null.
+// Dense lines: [outer, n, inner] along n, outer * inner of them. The first `kept` elements of each in order are stored:
+// [outer, kept, inner], the elements at `values` and their indices at `indices`, if these are not null.
 struct Sorting {
   const char* from;
   char *values, *indices;

@@ -39,7 +39,7 @@ struct Pooling {
   }
 };
 
-// What the window slides over is the input, or, for avg_pool_grad, the result.
+// The tensor that the window slides over: the input, or, for avg_pool_grad, the result.
 Pooling pooling_over(const KernelArgs& args, const Tensor& x) {
   const PoolParams& params = args.attrs.as<PoolParams>();
   Pooling call(params, x, sliding(params, x.shape()));

@@ -1,7 +1,7 @@
-// Pooling. A thread makes a number of the result; neighbours in memory are neighbouring threads.
+// Pooling. A thread computes a number of the result; neighbours in memory are neighbouring threads.
 namespace rill::cuda {
 
-// What halves are compared and summed as.
+// The type in which halves are compared and summed.
 template <class T> struct Number {
   typedef T Type;
   RILL T widen(T x) { return x; }
@@ -15,7 +15,7 @@ template <class T> struct HalfNumber {
 template <> struct Number<f16> : HalfNumber<f16> {};
 template <> struct Number<bf16> : HalfNumber<bf16> {};
 
-// A sum of many numbers that rounds as if once: by Kahan's compensation (1965).
+// A sum of many numbers that is rounded almost as if once: by Kahan's compensation (1965).
 template <class W>
 struct LongSum {
   W sum, compensation;
@@ -52,7 +52,7 @@ RILL PlaneElement<I> plane_element(const Windows& s, const long long* size, i64 
 }
 RILL i64 count_of(const Windows& s, const long long* size) { return s.batch * s.channels * size[0] * size[1] * size[2]; }
 
-// A plane's first number, and the distance between its numbers, in a tensor of these sizes of space.
+// A plane's first number, and the distance between its numbers, in a tensor with these spatial sizes.
 struct Plane { i64 first, step; };
 template <class I>
 RILL Plane plane(const Windows& s, const long long* size, const PlaneElement<I>& p) {
@@ -64,7 +64,7 @@ RILL Plane plane(const Windows& s, const long long* size, const PlaneElement<I>&
 }
 
 template <class I> struct Range { I from[3], to[3]; };
-// The part of a window that is no padding.
+// The part of a window that is not padding.
 template <class I>
 RILL Range<I> inside(const Windows& s, const I* window) {
   Range<I> r;
@@ -75,7 +75,7 @@ RILL Range<I> inside(const Windows& s, const I* window) {
   }
   return r;
 }
-// The windows that see an element.
+// The windows that contain an element.
 template <class I>
 RILL Range<I> windows_over(const Windows& s, const I* at) {
   Range<I> r;
@@ -126,8 +126,8 @@ RILL void max_pool(const Windows& s) { take_largest<T, I>(s, s.x); }
 template <class T, class I>
 RILL void max_pool_pick(const Windows& s) { take_largest<T, I>(s, s.other); }
 
-// The gradient of max_pool takes two kernels: each window says which element is its largest one, then each element adds
-// up what its windows have sent it, in their order, so that no two threads add to one number.
+// The gradient of max_pool takes two kernels: each window stores which element is its largest one, then each element
+// sums the cotangents of its windows, in their order, so that no two threads add to one number.
 template <class T, class I>
 RILL void choose_largest(const Windows& s) {
   for (i64 q = first_thread(), n = count_of(s, s.out_size); q < n; q += all_threads())

@@ -1,4 +1,4 @@
-// Computes products: by cuBLASLt where it takes them, else by the kernels of products.cuh: which, and in how many
+// Computes products: by cuBLASLt if it supports them, else by the kernels of products.cuh: which, and in how many
 // parts. matmul is in matmul.cpp, convolutions are in convolutions.cpp.
 #include "rill/devices/cuda/families/products.h"
 
@@ -32,7 +32,7 @@ bool fits_32_bits(const Product& p, LeftRead read) {
   constexpr int64_t most = (int64_t(1) << 31) - 1;
   if (p.batch > most || p.m > most || p.n > most || p.k > most) return false;
   if (read == LeftRead::plain) return true;
-  int64_t reach = 1;  // between the first and the last index along an axis of space
+  int64_t reach = 1;  // between the first and the last index along a spatial axis
   for (size_t a = 0; a < 3; ++a) {
     reach = std::max<int64_t>(reach, std::abs(p.start[a]) + p.limit[a]);
     for (const IndexLayout* w : {&p.left_m, &p.left_k})
@@ -50,7 +50,7 @@ namespace {
 
 int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// What products.cuh keeps sums of a dtype in: a dtype of its size.
+// The dtype in which products.cuh keeps sums of a dtype: of the same size.
 DType sums_dtype(DType d) {
   switch (d) {
     case DType::f64: return DType::f64;
@@ -68,8 +68,8 @@ std::string element_name(DType d) {
   return std::string(name(d));
 }
 
-// How many elements along the innermost digit are neighbours in memory; `space`: what a step along each of its axes
-// moves.
+// How many elements along the innermost digit are neighbours in memory; `space`: the offset of a step along each
+// spatial axis.
 int64_t dense_run(const IndexLayout& w, const long long* space = nullptr) {
   if (w.digits == 0) return 1;
   const int last = w.digits - 1;
@@ -78,7 +78,7 @@ int64_t dense_run(const IndexLayout& w, const long long* space = nullptr) {
   return moves == 1 || moves == -1 ? w.size[last] : 1;
 }
 
-// The layout of an operand without a window: digits that differ in their steps alone are joined.
+// The layout of an operand without a window: digits that differ only in their steps are joined.
 IndexLayout without_window_steps(const IndexLayout& w) {
   IndexLayout out{};
   for (int d = 0; d < w.digits; ++d) add_digit(out, w.size[d], w.stride[d]);
@@ -87,7 +87,7 @@ IndexLayout without_window_steps(const IndexLayout& w) {
 
 enum class Algorithm { tiles, direct, dots };
 
-// Threads or warps make a result each where tiles of 64 x 64 would be nearly empty.
+// Threads or warps compute a result each if tiles of 64 x 64 would be nearly empty.
 Algorithm choose_algorithm(const Product& p) {
   constexpr int64_t few = 4, long_sum = 128;
   if (std::min(p.m, p.n) > few) return Algorithm::tiles;
@@ -103,7 +103,7 @@ void divide_sums(Product& p, int64_t pieces_of_work, int64_t wanted, int64_t lea
   p.parts = std::max<int64_t>(1, p.part == 0 ? 1 : ceil_divide(p.k, p.part));
 }
 
-// In which order the result's elements lie, for kernels that walk them all.
+// The order of the result's elements, for kernels that iterate over all of them.
 void find_dense_axis(Product& p) {
   p.m_is_dense = dense_run(p.out_m) > 1;
   p.batch_is_dense = dense_run(p.out_batch) > 1;

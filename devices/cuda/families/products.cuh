@@ -1,11 +1,11 @@
-// Products of matrices, and convolutions as such products: the matrix that a window makes of its input is never stored,
-// its elements are found as tiles of it are read.
+// Products of matrices, and convolutions as such products: the matrix of a convolution's windows is never stored,
+// its elements are located as tiles of it are read.
 namespace rill::cuda {
 
 template <class R>
 struct Parts { R real, imag; };  // a complex number
 
-// --- What sums are kept in, and how they are summed ---
+// --- The types of sums, and how they are computed ---
 template <class T>
 struct Sums {  // integers: modulo 2^32 or 2^64, which gives the bits of their own width
   typedef u32 Type;
@@ -63,7 +63,7 @@ struct Sums<Parts<R>> {
 };
 
 // --- Elements ---
-// I, u32 or u64, holds every index, also along an axis of space.
+// I, u32 or u64, holds every index, also along a spatial axis.
 template <class I> struct Signed { typedef int Type; };
 template <> struct Signed<u64> { typedef i64 Type; };
 
@@ -137,7 +137,7 @@ template <class W>
 RILL bool is_nan(W x) { return x != x; }
 template <class R>
 RILL bool is_nan(Parts<R> x) { return x.real != x.real && x.imag != x.imag; }
-// The indices of result q, in an order in which neighbours lie side by side in memory.
+// The indices of result q, in an order in which neighbours are contiguous in memory.
 RILL void find_result(const Product& s, i64 q, i64& b, i64& i, i64& j) {
   if (s.batch_is_dense) j = q / s.batch % s.n, i = q / s.batch / s.n, b = q % s.batch;
   else if (s.m_is_dense) i = q % s.m, j = q / s.m % s.n, b = q / s.m / s.n;
@@ -160,7 +160,7 @@ RILL typename Sums<T>::Type sum_of_terms(const Product& s, i64 b, i64 i, i64 j, 
   return sum;
 }
 
-// --- By tiles: a block of 16 x 16 threads makes 16 R x 16 R results, R x R a thread ---
+// --- By tiles: a block of 16 x 16 threads computes 16 R x 16 R results, R x R in each thread ---
 // One operand's tile of `depth` numbers along k: each thread loads four ahead and stores them when the tile is free.
 template <class T, class I, int kind, int tile, int depth>
 class TileReader {
@@ -337,10 +337,10 @@ RILL void join(const Join& s) {
   }
 }
 
-// --- Operands and results as cuBLASLt takes them ---
+// --- Operands and results in cuBLASLt's layout ---
 struct U64x2 { u64 low, high; };
 
-// The left operand's rows from first_m on, stored: [batch, m, k], or [batch, k, m] where neighbours along m are
+// The left operand's rows from first_m on, stored: [batch, m, k], or [batch, k, m] if neighbours along m are
 // neighbours in memory. Word may be several elements: then sizes and strides count in words.
 template <class Word, class I, int kind>
 RILL void unfold(const Product& s) {
@@ -389,7 +389,7 @@ RILL void find_nans(const NanSearch& s) {
   const bool any = any_of_block(mine);
   if (threadIdx.x == 0) *RILL_AT((u32*)s.found + blockIdx.x) = any;
 }
-// Results that are NaN, once more: padding times an infinity is NaN, and the definition has no padding.
+// Recomputes results that are NaN: padding times an infinity is NaN, and the definition has no padding.
 template <class T, class I, int kind>
 RILL void without_padding(const NanCorrection& s) {
   bool mine = s.finders == 0;

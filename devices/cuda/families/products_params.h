@@ -4,18 +4,18 @@
 namespace rill::cuda {
 
 // An index in mixed radix, the outermost digit first: each digit's stride in an operand, in elements, and its step along
-// the three axes of space that a window slides over.
+// the three spatial axes that a window slides over.
 struct IndexLayout {
   static constexpr int most_digits = 6;
   int digits;
   long long size[most_digits], stride[most_digits], step[most_digits][3];
 };
 
-// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j]. An element's offset is the sum of those that its layouts give.
+// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j]. An element's offset is the sum of those of its layouts.
 // The left operand may be read through a window: then elements outside of it count as 0.
 struct Product {
   const char *left, *right;
-  char* out;  // where parts > 1, sums: `parts` times `out_count` of them
+  char* out;  // if parts > 1, sums: `parts` times `out_count` of them
   long long batch, m, n, k;
   long long parts, part;  // ranges of k, each of `part` products, that are summed by different blocks (split-K)
   long long out_count;
@@ -26,15 +26,15 @@ struct Product {
 
   long long first_m;  // of unfold(): the first row that is stored
 
-  // An element's index along an axis of space is start + the layouts' steps, divided by `divide`; where that is no
+  // An element's index along a spatial axis is start + the layouts' steps, divided by `divide`; if that is not an
   // integer, or not in [0, limit), there is no element and 0 is read.
   long long start[3], limit[3], divide[3], space[3];
 };
 
-// A product whose NaNs are computed once more if find_nans() has found any: `found` has a number from each of its blocks.
+// A product whose NaNs are recomputed if find_nans() has found any: `found` has a number from each of its blocks.
 struct NanCorrection : Product {
   const char* found;
-  long long finders;  // blocks; 0: it is not known
+  long long finders;  // blocks; 0: unknown
 };
 struct NanSearch {
   const char* from;  // `count` elements, dense

@@ -6,7 +6,7 @@ namespace rill::cuda {
 
 namespace {
 
-// `count`: elements, or rows, that have words of their own; a thread takes `each` of them.
+// `count`: elements, or rows, that have their own words; a thread draws `each` of them.
 void start(const KernelArgs& a, const std::string& call, int64_t count, int64_t each, int64_t classes) {
   Draws p{address(*a.in[0]), a.in[0]->strides()[0] * 8, count, {}, {}, classes};
   for (size_t i = 1; i < a.in.size(); ++i) p.in[i - 1] = address(*a.in[i]);

@@ -1,9 +1,9 @@
-// Random bits, and draws from distributions: the CPU's words.
+// Random bits, and draws from distributions: from the same words as on the CPU.
 namespace rill::cuda {
 
 RILL u64 key_word(const Draws& s, int i) { return *RILL_AT((const u64*)(s.key + i * s.key_step)); }
 
-// A thread makes a block of four words.
+// A thread computes a block of four words.
 RILL void random_bits(const Draws& s) {
   const u64 seed = key_word(s, 0), draw = key_word(s, 1);
   for (i64 q = first_thread(); q < (s.count + 3) / 4; q += all_threads()) {

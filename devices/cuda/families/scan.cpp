@@ -1,4 +1,4 @@
-// Starts the kernels of scan.cuh: which of them suits the lines, and which rule a record is.
+// Starts the kernels of scan.cuh: chooses one for the lines, and the rule of a record.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/families.h"

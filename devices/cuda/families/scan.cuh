@@ -1,8 +1,8 @@
-// Cumulative ops along lines. A rule R says what is accumulated: R::Acc, R::Item, load() of an element, identity(),
-// step(acc, item), which takes in the next element, combine(a, b), where a stands before b, and out(), which stores.
+// Cumulative ops along lines. A rule R defines the accumulation: R::Acc, R::Item, load() of an element, identity(),
+// step(acc, item), which adds the next element, combine(a, b), where a comes before b, and out(), which stores.
 //
 // Sums, extremes and products of integers are combined in any grouping: a block scans a line, or pieces of it. Products
-// of floats and recurrences go step by step, for a group's product may overflow where the line's does not.
+// of floats and recurrences go step by step, because a group's product may overflow where the line's does not.
 namespace rill::cuda {
 
 using rill::from_lane;
@@ -59,9 +59,9 @@ struct Numbers {
 };
 template <class T, class A, class Out>
 struct Sums : Numbers<T, A, Out> {
-  RILL A identity() { return minus_zero(A()); }  // to which -0 adds up to -0
+  RILL A identity() { return minus_zero(A()); }  // -0 + -0 is -0
   RILL void out(const Scanning& s, i64 at, A x) {
-    Numbers<T, A, Out>::out(s, at, s.exclusive ? plus(x, from_int(A(), 0)) : x);  // the sum of nothing is 0
+    Numbers<T, A, Out>::out(s, at, s.exclusive ? plus(x, from_int(A(), 0)) : x);  // the sum of no elements is 0
   }
   RILL A combine(A a, A b) { return plus(a, b); }
   RILL A step(A a, A b) { return plus(a, b); }
@@ -72,7 +72,7 @@ struct Products : Numbers<T, A, Out> {
   RILL A combine(A a, A b) { return times(a, b); }
   RILL A step(A a, A b) { return times(a, b); }
 };
-// Of equal numbers the first stays, and the first NaN does.
+// The first of equal numbers stays, and so does the first NaN.
 template <class T, class A, class Out, bool largest>
 struct Extremes : Numbers<T, A, Out> {
   RILL A identity() { return largest ? lowest(A()) : highest(A()); }
@@ -97,14 +97,14 @@ struct Recurrence : Numbers<T, A, Out> {
   RILL A identity() { return from_int(A(), 0); }
   RILL A step(A last, const Item& x) { return plus(is_zero(last) ? identity() : times(x.a, last), x.b); }
 };
-// Where element i of a line lies, in elements.
+// The offset of element i of a line, in elements.
 RILL i64 element_offset(const Scanning& s, i64 line, i64 i) {
   return (line / s.inner * s.n + (s.reverse ? s.n - 1 - i : i)) * s.inner + line % s.inner;
 }
 
 // --- Step by step ---
 
-// A thread takes a line; those of neighbours lie side by side.
+// A thread computes a line; neighbouring lines are contiguous.
 template <class R>
 RILL void step_threads(const Scanning& s) {
   for (i64 line = first_thread(); line < s.lines; line += all_threads()) {
@@ -126,7 +126,7 @@ RILL void step_threads(const Scanning& s) {
   }
 }
 
-// A warp takes a line, whose elements lie side by side: it reads 32 at once, and all of its lanes take the same steps.
+// A warp computes a line, whose elements are contiguous: it reads 32 at once, and all of its lanes do the same steps.
 template <class R>
 RILL void step_warps(const Scanning& s) {
   const int lane = threadIdx.x % 32;
@@ -179,8 +179,8 @@ RILL typename R::Acc exclusive_prefix(typename R::Acc mine, typename R::Acc& all
   return before;
 }
 
-// A group of `warps` warps takes a piece of a line, 4 elements a thread at once. `only_totals`: it stores what the
-// piece combines to; else it goes on from what the pieces before do, which `totals` has.
+// A group of `warps` warps scans a piece of a line, 4 elements for each thread at once. `only_totals`: it stores the
+// piece's total; else it continues from the totals of the pieces before, which are in `totals`.
 template <class R, int warps, bool only_totals>
 RILL void scan(const Scanning& s) {
   typedef typename R::Acc A;
@@ -217,7 +217,7 @@ RILL void scan(const Scanning& s) {
   }
 }
 
-// Replaces the pieces' totals of each line by what stands before them.
+// Replaces the pieces' totals of each line by their exclusive prefixes.
 template <class R>
 RILL void scan_totals(const Scanning& s) {
   typedef typename R::Acc A;

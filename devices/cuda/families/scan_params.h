@@ -8,7 +8,7 @@ struct Scanning {
   const char *from, *factors;  // factors: of recurrences
   char* to;
   long long lines, n, inner;
-  // Long lines are cut into pieces of `piece` elements: `totals` has room for what each combines to.
+  // Long lines are cut into pieces of `piece` elements: `totals` stores the total of each.
   long long piece, pieces;
   char* totals;
   int reverse, exclusive;

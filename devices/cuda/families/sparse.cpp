@@ -10,7 +10,7 @@ namespace rill::cuda {
 
 namespace {
 
-// "f32, f64": of the elements, and of their sums, as halves and integers add up in wider types.
+// "f32, f64": the types of the elements and of their sums, as halves and integers are summed in wider types.
 std::string types(DType d) {
   if (is_complex(d)) return fmt::format("Complex<{0}>, Complex<{0}>", name(real_of(d)));
   return fmt::format("{}, {}", name(d), is_half(d) ? "f32" : is_floating(d) ? name(d) : "i64");

@@ -1,10 +1,10 @@
-// Products with a sparse matrix. Entries are ordered by their rows first, so that each element of the product is added
-// up by one thread, entry after entry, and comes out the same at each run. scan.cuh, in front, has the numbers.
+// Products with a sparse matrix. Entries are sorted by their rows first, so that each element of the product is
+// summed by one thread, entry after entry, and has the same bits in each run. scan.cuh, in front, has the numbers.
 namespace rill::cuda {
 
 RILL i64 index_of(const char* p, i64 e) { return *RILL_AT((const i64*)p + e); }
 
-// Bad indices are reported: bad rows become one behind the last.
+// Bad indices are reported: bad rows become one past the last.
 RILL void make_row_keys(const Entries& s) {
   for (i64 e = first_thread(); e < s.count; e += all_threads()) {
     const i64 row = index_of(s.row, e), column = index_of(s.column, e);
@@ -19,7 +19,7 @@ RILL void make_row_keys(const Entries& s) {
 template <class T>
 RILL T element(const char* p, i64 i) { return Stored<T>::load(p + i * i64(sizeof(T))); }
 
-// The numbers T add up as A.
+// Numbers T are summed as A.
 template <class T, class A>
 RILL void sparse_times_dense(const Entries& s) {
   for (i64 q = first_thread(); q < s.rows * s.n; q += all_threads()) {
@@ -40,7 +40,7 @@ RILL void sparse_times_dense(const Entries& s) {
   }
 }
 
-// A warp takes an entry: the product of a row of each operand.
+// A warp computes an entry: the product of a row of each operand.
 template <class T, class A>
 RILL void products_at_entries(const Entries& s) {
   const int lane = threadIdx.x % 32;

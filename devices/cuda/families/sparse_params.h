@@ -7,9 +7,9 @@ namespace rill::cuda {
 struct Entries {
   const char *values, *row, *column;  // of each entry
   long long count, rows, columns, n;
-  const char *left, *right;  // dense; `left` for sampled_matmul alone
+  const char *left, *right;  // dense; `left` only for sampled_matmul
   char* to;
-  char *keys, *order;  // the entries' rows, or `rows` where there is none, and the entries, sorted by them
+  char *keys, *order;  // the entries' rows (for bad ones `rows`), and the entries, sorted by them
   void* fault;         // Gpu::fault_slot(), and the codes of a bad row and a bad column
   int bad_row, bad_column;
 };

@@ -1,9 +1,9 @@
-// Functions of numbers that no kernel of the IR holds: long ones (series, continued fractions, integrals), of which
-// devices/kernel/math has the one definition for both compilers, and division with an integer quotient. The headers of
-// that room stand in front.
+// Functions of numbers that kernels of the IR cannot contain: long ones (series, continued fractions, integrals), for
+// which devices/kernel/math has the one definition for both compilers, and division with an integer quotient. The
+// headers of that room precede this text.
 //
-// All are computed in f64. For f32 and the halves that is what the CPU does; f64 it computes in long double, which a
-// GPU has not: there f64 is as exact as the functions are in their own type (docs/cuda.md).
+// All are computed in f64. For f32 and the halves the CPU does the same; f64 it computes in long double, which GPUs
+// do not have: there f64 is as exact as the functions are in their own type (docs/cuda.md).
 namespace rill::cuda {
 
 template <int operands>
@@ -84,7 +84,7 @@ struct NextAfter {
   }
 };
 
-// Of the magnitudes, which also the least number of a signed dtype has; what does not fit wraps.
+// Of the magnitudes, as that of the least signed number does not fit; results wrap around.
 template <class T>
 RILL u64 magnitude(T x) { return x < T(0) ? 0 - u64(i64(x)) : u64(x); }
 struct Divisor {

@@ -3,7 +3,7 @@
 
 namespace rill::cuda {
 
-// The operands, the results behind them, all of one dtype.
+// The operands, followed by the results, all of one dtype.
 struct Points {
   Space space;
   int dtype;  // of floats: 0 f16, 1 bf16, 2 f32, 3 f64

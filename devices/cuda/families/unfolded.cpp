@@ -1,6 +1,6 @@
-// Products by cuBLASLt, also of operands whose strides it does not take: these are copied first (for a convolution that
-// is im2col, in pieces), and the result is copied to where it belongs. That costs memory bandwidth, and pays where rows
-// are long, above all for halves, which the library multiplies on tensor cores.
+// Products by cuBLASLt, also of operands whose strides it does not support: these are copied first (for a convolution
+// that is im2col, in pieces), and the result is copied to its tensor. That costs memory bandwidth, and is worth it if
+// rows are long, above all for halves, which the library multiplies on tensor cores.
 #include <algorithm>
 
 #include "rill/devices/cuda/families/families.h"
@@ -19,7 +19,7 @@ bool has_strides(const IndexLayout& batch, const IndexLayout& rows, const IndexL
   return batch.digits <= 1 && rows.digits <= 1 && columns.digits <= 1;
 }
 
-// Whether the result's elements lie in the order [batch, m, n].
+// Whether the result's elements are in the order [batch, m, n].
 bool is_dense_result(const Product& p) {
   if (!has_strides(p.out_batch, p.out_m, p.out_n)) return false;
   return (p.n == 1 || stride_of(p.out_n) == 1) && (p.m == 1 || stride_of(p.out_m) == p.n) &&
@@ -43,7 +43,7 @@ bool all_multiples(const IndexLayout& w, int64_t of, int first_digits) {
   return true;
 }
 
-// How many elements unfold() may move as one word of at most 16 bytes: neighbours of one run, all runs aligned.
+// How many elements unfold() can move as one word of at most 16 bytes: neighbours in one run, with all runs aligned.
 int64_t elements_of_a_word(const Product& p, int64_t size) {
   const IndexLayout &fast = p.left_by_k ? p.left_k : p.left_m, &slow = p.left_by_k ? p.left_m : p.left_k;
   if (fast.digits == 0) return 1;
@@ -70,7 +70,7 @@ void count_in_words(Product& p, int64_t n) {
   if (!p.left_by_k) p.first_m /= n;
 }
 
-// What holds every index, and the number of every one of so many elements.
+// The type that holds every index, and the number of every one of this many elements.
 std::string_view index_type(const Product& p, LeftRead read, int64_t elements) {
   return fits_32_bits(p, read) && elements < int64_t(1) << 31 ? "u32" : "u64";
 }
@@ -110,7 +110,7 @@ void fold_back(Gpu& gpu, DType dtype, Product p, const Tensor& result) {
   gpu.launch(kernel_of(gpu, {products_family, "Product", call}), p, p.batch * p.m * p.n);
 }
 
-// So long rows that the library's speed outweighs a copy of the operand.
+// Whether rows are so long that the library's speed outweighs a copy of the operand.
 bool is_worth_storing(const Product& p, DType dtype) {
   const int64_t least_n = is_half(dtype) ? 32 : 64;
   return p.n >= least_n && p.m >= 64 && p.k >= 32 && double(p.m) * double(p.n) * double(p.k) >= 1 << 18;

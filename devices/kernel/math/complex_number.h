@@ -1,21 +1,21 @@
-// A complex number for code that NVRTC compiles too, where there is no std::complex. It lies in memory as one. There
-// are no rules for infinities here: what C++ has of them, callers have no use for.
+// A complex number for code that NVRTC compiles too, which has no std::complex; with the same layout in memory. It has
+// no rules for infinities, unlike C++: its callers do not need them.
 #pragma once
 #include <cmath>
 
 namespace rill::scalar_math {
 
 template <class T>
-struct alignas(2 * sizeof(T)) Complex {  // so that GPUs move it in one piece
+struct alignas(2 * sizeof(T)) Complex {  // so that GPUs load and store it at once
   T re, im;
-  Complex() = default;  // as it may be in shared memory
+  Complex() = default;  // uninitialised, as shared memory requires
   Complex(T real, T imaginary = 0) : re(real), im(imaginary) {}
 
   friend Complex operator+(Complex x, Complex y) { return {x.re + y.re, x.im + y.im}; }
   friend Complex operator-(Complex x, Complex y) { return {x.re - y.re, x.im - y.im}; }
   friend Complex operator-(Complex x) { return {-x.re, -x.im}; }
   friend Complex operator*(Complex x, Complex y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
-  // Smith (1962): no square that would overflow.
+  // Smith (1962): without squares, which would overflow.
   friend Complex operator/(Complex x, Complex y) {
     if (std::fabs(y.re) >= std::fabs(y.im)) {
       const T ratio = y.im / y.re, by = y.re + y.im * ratio;

@@ -1,5 +1,5 @@
 // A number with its derivative by one variable, for scalar functions whose derivative has no closed form: the same
-// series or continued fraction, computed on these, gives both. Templates over a real type take either.
+// series or continued fraction, computed on duals, gives both. Templates over a real type accept either.
 #pragma once
 #include <cmath>
 
@@ -40,7 +40,7 @@ template <class T>
 T value(Dual<T> x) {
   return x.v;
 }
-// The magnitude of the value and the derivative, for series to see whether a term still counts.
+// The magnitude of the value and the derivative, by which series decide whether a term still matters.
 template <class T>
 T size(T x) {
   return std::fabs(x);

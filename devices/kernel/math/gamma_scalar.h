@@ -39,7 +39,7 @@ Dual<T> log_gamma(Dual<T> x) {
   return {log_gamma(x.v), digamma_of(x.v) * x.d};
 }
 
-// log Gamma(1 + a), also where a is tiny: -log(1 + a) + (1 - euler) a + sum over k >= 2 of (-1)^k (zeta(k) - 1) a^k /
+// log Gamma(1 + a), also for tiny a: -log(1 + a) + (1 - euler) a + sum over k >= 2 of (-1)^k (zeta(k) - 1) a^k /
 // k.
 template <class T>
 T log_gamma_1p(T a) {
@@ -64,7 +64,7 @@ Dual<T> log_gamma_1p(Dual<T> a) {
   return {log_gamma_1p(a.v), digamma_of(1 + a.v) * a.d};
 }
 
-// What Stirling's formula lacks: log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10 (DLMF 5.11.1).
+// The error of Stirling's formula: log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10 (DLMF 5.11.1).
 template <class R>
 R stirling_rest(R x) {
   using T = real_t<R>;
@@ -115,7 +115,7 @@ R log_beta(R a, R b) {
 
 // --- The incomplete Gamma functions ----------------------------------------------------------------------------------
 
-// P(a, x), or Q(a, x) = 1 - P(a, x) where `is_upper`, as exp(log_prefix) factor; `log_density` is the logarithm of
+// P(a, x), or Q(a, x) = 1 - P(a, x) if `is_upper`, as exp(log_prefix) factor; `log_density` is the logarithm of
 // x^a e^-x / Gamma(a + 1), which is x / a times the derivative by x.
 template <class R>
 struct IncompleteGamma {
@@ -137,7 +137,7 @@ Dual<T> scaled_erfc(Dual<T> z) {
   return {y, (2 * z.v * y - T(1.12837916709551257389615890312L)) * z.d};
 }
 
-// eta with eta^2 / 2 = u - log(1 + u), of u's sign (DLMF 8.12.1); its derivative is u / ((1 + u) eta).
+// eta with eta^2 / 2 = u - log(1 + u), with u's sign (DLMF 8.12.1); its derivative is u / ((1 + u) eta).
 template <class T>
 T gamma_eta(T u) {
   return std::copysign(std::sqrt(-2 * log1p_less(u)), u);
@@ -163,7 +163,7 @@ R uniform_series(R a, R eta) {
   return sum;
 }
 
-// For a > 0 and 0 < x < infinity; `log_x` is log x, which may say more than x where that has underflowed.
+// For a > 0 and 0 < x < infinity; `log_x` is log x, which is more accurate than x if x has underflowed.
 template <class R>
 IncompleteGamma<R> incomplete_gamma(R a, real_t<R> x, real_t<R> log_x) {
   using T = real_t<R>;
@@ -213,7 +213,7 @@ IncompleteGamma<R> incomplete_gamma(R a, real_t<R> x, real_t<R> log_x) {
   return y;
 }
 
-// Q for x <= 1.1 where P is near 1: 1 - x^a / Gamma(a + 1) - x^a / Gamma(a) times the sum over k >= 1 of
+// Q for x <= 1.1 if P is near 1: 1 - x^a / Gamma(a + 1) - x^a / Gamma(a) times the sum over k >= 1 of
 // (-x)^k / (k! (a + k)) (DLMF 8.7.3).
 template <class R>
 R upper_gamma_of_small(R a, real_t<R> x) {
@@ -239,12 +239,12 @@ T log_gamma_density(T a, T x, T log_x) {
          stirling_rest(a);
 }
 
-// P(a, x), or Q(a, x) with `upper`. NaN where a or x is negative.
+// P(a, x), or Q(a, x) with `upper`. NaN if a or x is negative.
 template <class R>
 R regularized_gamma(R a, real_t<R> x, bool upper) {
   using T = real_t<R>;
   const T v = value(a);
-  const R zero = upper ? T(1) : T(0), one = upper ? T(0) : T(1);  // where P is 0 and 1
+  const R zero = upper ? T(1) : T(0), one = upper ? T(0) : T(1);  // the results where P is 0 and 1
   if (!(v >= 0) || !(x >= 0) || (v == 0 && x == 0) || (std::isinf(v) && std::isinf(x)))
     return std::numeric_limits<T>::quiet_NaN();
   if (x == 0 || std::isinf(v)) return zero;
@@ -256,8 +256,8 @@ R regularized_gamma(R a, real_t<R> x, bool upper) {
   return y.is_upper == upper ? part : R(T(1)) - part;
 }
 
-// The derivative by a of log x where x is drawn from the Gamma distribution of shape a by inverting P(a, x) = u with u
-// held fixed: -(dP/da) / (x dP/dx) (Figurnov, Mohamed and Mnih 2018, "Implicit reparameterization gradients").
+// The derivative by a of log x where x is drawn from the Gamma distribution of shape a by inverting P(a, x) = u, for a
+// fixed u: -(dP/da) / (x dP/dx) (Figurnov, Mohamed and Mnih 2018, "Implicit reparameterization gradients").
 template <class T>
 T log_gamma_sample_slope(T a, T x, T log_x) {
   if (!(a > 0) || std::isnan(x) || std::isinf(x)) return std::numeric_limits<T>::quiet_NaN();
@@ -278,7 +278,7 @@ Dual<T> inverse_power(T x, Dual<T> s) {
   return exp(-s * Dual<T>(std::log(x)));
 }
 
-// The sum over k >= 0 of (q + k)^-s for s > 1 and q > 0: some terms, and the rest by Euler and Maclaurin
+// The sum over k >= 0 of (q + k)^-s for s > 1 and q > 0: some terms, and the rest by Euler-Maclaurin
 // (DLMF 25.11.5).
 template <class R>
 R positive_zeta(R s, real_t<R> q) {
@@ -304,11 +304,11 @@ R positive_zeta(R s, real_t<R> q) {
   for (; at < start; at += 1) {
     const R term = inverse_power(at, s);
     sum = sum + term;
-    // What follows is less than this term's integral.
+    // The rest is less than this term's integral.
     if (value(s) > 3 && size(term) * (1 + at / (value(s) - 1)) <= epsilon * value(sum)) return sum;
   }
   const R power = inverse_power(at, s);
-  const bool vanishes = size(power) < std::numeric_limits<T>::min();  // as at^(1 - s) may not
+  const bool vanishes = size(power) < std::numeric_limits<T>::min();  // as at^(1 - s) might not
   sum = sum + (vanishes ? inverse_power(at, s - one) : power * R(at)) / (s - one) + power * R(T(0.5L));
   R factor = power * s / R(at);
   for (int k = 0; k < int(std::size(bernoulli)); ++k) {
@@ -320,7 +320,7 @@ R positive_zeta(R s, real_t<R> q) {
   return sum;
 }
 
-// zeta(s, q). Infinite where s is 1 or q is 0, -1, -2, ...; NaN where s < 1, and where q < 0 unless s is whole.
+// zeta(s, q). Infinite if s is 1 or q is 0, -1, -2, ...; NaN if s < 1, and if q < 0 unless s is an integer.
 template <class R>
 R hurwitz_zeta(R s, real_t<R> q) {
   using T = real_t<R>;
@@ -331,8 +331,9 @@ R hurwitz_zeta(R s, real_t<R> q) {
   if (q > 0) return std::isinf(v) ? (q < 1 ? infinity : q > 1 ? T(0) : T(1)) : positive_zeta(s, q);
   if (q == std::floor(q)) return infinity;
   if (std::isinf(v) || v != std::floor(v)) return nan;
-  // The terms above 0, and those below: where these are negative, the largest of both cancel first.
-  const T part = q - std::floor(q), before = std::ceil(q) - q;  // 1 - part, which would lose digits
+  // The terms with positive bases, and those with negative ones: if the latter are negative, the largest of both cancel
+  // first.
+  const T part = q - std::floor(q), before = std::ceil(q) - q;  // 1 - part would lose digits
   const R above = positive_zeta(s, part), below = positive_zeta(s, before), rest = positive_zeta(s, 1 - q);
   return std::fmod(v, T(2)) == 0 ? above + (below - rest) : (above - below) + rest;
 }
@@ -344,7 +345,7 @@ T polygamma_of(T n, T x) {
   if (n == 0) return x == 0 ? std::copysign(std::numeric_limits<T>::infinity(), -x) : T(digamma_of((long double)x));
   if (std::isinf(n)) return std::numeric_limits<T>::quiet_NaN();
   const T zeta = hurwitz_zeta(n + 1, x);
-  // n! may overflow where the product does not.
+  // n! may overflow even if the product does not.
   const T size = n < 150 || zeta == 0 ? std::tgamma(n + 1) * zeta
                                       : std::copysign(std::exp(log_gamma(n + 1) + std::log(std::fabs(zeta))), zeta);
   return std::fmod(n, T(2)) == 0 ? -size : size;

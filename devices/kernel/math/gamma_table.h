@@ -1,6 +1,6 @@
 // The Taylor coefficients of the c_k(eta) of Temme's uniform expansion of the incomplete Gamma functions, a row for
-// each k: what uniform_series() in gamma_scalar.h adds up. Made from DLMF 8.12.10 and 8.12.11 with sixty digits; as
-// many as count in long double where a >= 50 and |eta| <= 0.36.
+// each k: the terms of uniform_series() in gamma_scalar.h. Computed from DLMF 8.12.10 and 8.12.11 with sixty digits; as
+// many as matter in long double for a >= 50 and |eta| <= 0.36.
 #pragma once
 
 namespace rill::scalar_math {

@@ -4,7 +4,7 @@
 
 namespace rill::scalar_math {
 
-// log(x^a y^b / (a B(a, b))), y = 1 - x. For large a and b from what x a and y b differ by, which does not cancel.
+// log(x^a y^b / (a B(a, b))), y = 1 - x. For large a and b from the difference of x b and y a, which does not cancel.
 template <class R>
 R log_beta_prefix(R a, R b, real_t<R> x, real_t<R> y) {
   using T = real_t<R>;
@@ -41,7 +41,7 @@ R beta_fraction(R a, R b, real_t<R> x) {
   return h;
 }
 
-// I_x(a, b) for x in [0, 1]. NaN where a or b is negative or both are 0.
+// I_x(a, b) for x in [0, 1]. NaN if a or b is negative or both are 0.
 template <class R>
 R regularized_beta(R a, R b, real_t<R> x) {
   using T = real_t<R>;
@@ -51,7 +51,8 @@ R regularized_beta(R a, R b, real_t<R> x) {
   if (x == 0 || x == 1) return x;
   if (p == 0 || std::isinf(q)) return one;
   if (q == 0 || std::isinf(p)) return zero;
-  // Below x, or one less what is above, whichever converges. One call of each function, which are long, in a loop.
+  // The lower tail, or 1 minus the upper one, whichever converges. A loop, so that each long function is called in one
+  // place.
   const T y = 1 - x;
   for (bool above = x * (p + q + 2) > p + 1;; above = false) {
     const R n = above ? b : a, m = above ? a : b;

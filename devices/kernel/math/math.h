@@ -2,8 +2,8 @@
 // on the lanes, with the same bits on every instruction set and width. Start at lanes.h for the rules.
 //
 // Special values are those of C99 and numpy: NaN gives NaN, domain errors give NaN, signs of zero are kept, results
-// that overflow are infinite, denormal arguments and results are right and not flushed. docs/math.md holds the measured
-// error of every function in ulp; tests/ops/test_math.cpp measures it and fails above the bounds given there.
+// that overflow are infinite, denormal arguments and results are exact rather than flushed to zero. docs/math.md has
+// the error of every function in ulp; tests/ops/test_math.cpp measures it and fails above the bounds given there.
 #include "rill/devices/kernel/math/math_arc.h"
 #include "rill/devices/kernel/math/math_exp.h"
 #include "rill/devices/kernel/math/math_log.h"

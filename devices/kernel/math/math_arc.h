@@ -51,7 +51,7 @@ HWY_INLINE ArcParts<V> arc_parts(V x) {
   return {small, t, tail};
 }
 
-// Arc sine. NaN where |x| > 1.
+// Arc sine. NaN if |x| > 1.
 template <Floating V>
 HWY_INLINE V asin(V x) {
   using C = FloatFormat<V>;
@@ -60,13 +60,13 @@ HWY_INLINE V asin(V x) {
   return copysign(select(p.small, p.t + p.tail, big), x);
 }
 
-// Arc cosine. NaN where |x| > 1.
+// Arc cosine. NaN if |x| > 1.
 template <Floating V>
 HWY_INLINE V acos(V x) {
   using C = FloatFormat<V>;
   const auto p = arc_parts(x);
   const V t = copysign(p.t, x);
-  const V tail = copysign(p.tail, x);  // of the same sign as t where small, and otherwise far below it
+  const V tail = copysign(p.tail, x);  // of the same sign as t if small, and otherwise far below it
   const V small = V(C::kHalfPi) - (t - (V(C::kHalfPiLow) - tail));
   const V twice = V(2) * (p.t + p.tail);
   const V other = V(2 * C::kHalfPi) - (V(2) * p.t - (V(2 * C::kHalfPiLow) - V(2) * p.tail));

@@ -1,4 +1,4 @@
-// What the parts of math.h share: the numbers of the two formats, polynomials, extra precision.
+// What the parts of math.h share: the constants of the two formats, polynomials, extra precision.
 
 #if defined(RILL_DEVICES_KERNEL_MATH_COMMON_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_KERNEL_MATH_COMMON_H_
@@ -21,24 +21,24 @@ template <>
 struct FormatOf<float> {
   static constexpr int kMantissaBits = 23, kBias = 127;
   static constexpr float kShifter = 12582912.0f;               // 1.5 * 2^23: adding it rounds to an integer
-  static constexpr float kExponentShifter = kShifter + kBias;  // the same with the bits of an exponent at the low end
+  static constexpr float kExponentShifter = kShifter + kBias;  // the same, with the biased exponent in the low bits
   static constexpr float kShiftOne = 8388608.0f;               // 2^23
   static constexpr float kMinNormal = 1.17549435e-38f;
   static constexpr float kDenormalScale = 33554432.0f;  // 2^25
   static constexpr float kDenormalExponent = 25.0f;
-  static constexpr float kScaleStep = 64.0f;  // scale() goes through so many powers of two less, or more
+  static constexpr float kScaleStep = 64.0f;  // scale() uses a power this much smaller or larger in between
   static constexpr float kScaleUp = 0x1p64f, kScaleDown = 0x1p-64f;
   static constexpr int32_t kSqrtHalfBits = 0x3f3504f3;
   static constexpr float kLn2 = 6.93147182e-1f, kLn2Low = -1.90465421e-9f;
-  // ln2 again, the first with so few bits that its products with exponents are exact.
+  // ln2 as another pair, whose first number has so few bits that its products with exponents are exact.
   static constexpr float kLn2Short = 6.93145752e-1f, kLn2ShortLow = 1.42860677e-6f;
   static constexpr float kLog2e = 1.44269502f, kLog2eLow = 1.92596303e-8f;
   static constexpr float kLog10e = 4.34294492e-1f, kLog10eLow = -1.010305e-8f;
   static constexpr float kLog10Of2 = 3.0103001e-1f, kLog10Of2Low = -1.43209888e-8f;
   static constexpr float kHalfPi = 1.57079637f, kHalfPiLow = -4.37113883e-8f, kHalfPiLower = -1.71512451e-15f;
   static constexpr float kHuge = 8.507059173023462e37f;           // 2^126
-  static constexpr float kInverseHyperbolicBig = 16384.0f;        // sqrt(x^2 + 1) is x well above
-  static constexpr float kTrigMax = 1e5f;                         // sin, cos, tan of more go to the C library
+  static constexpr float kInverseHyperbolicBig = 16384.0f;        // above it, sqrt(x^2 + 1) is x
+  static constexpr float kTrigMax = 1e5f;                         // beyond it, sin, cos, tan call the C library
   static constexpr float kExpLow = -104.0f, kExpHigh = 89.0f;     // e^x is 0 and infinity beyond
   static constexpr float kExp2Low = -151.0f, kExp2High = 129.0f;  // 2^x likewise
   static constexpr float kSigmoidOne = 18.0f;                     // the sigmoid is 1 above
@@ -99,22 +99,23 @@ HWY_INLINE V polynomial(V x, double c, More... more) {
   return horner(x, V(static_cast<scalar_t<V>>(c)), more...);
 }
 
-// 2^(n + offset), where that is a normal number.
+// 2^(n + offset), if that is a normal number.
 template <class V>
 HWY_INLINE V power_of_two(int_t<V> n, int offset) {
   using C = FloatFormat<V>;
-  // Unsigned, because n is anything where the argument was NaN, and plain signed integers must not wrap.
+  // Unsigned, because n is arbitrary if the argument was NaN, and plain signed integers must not overflow.
   return from_bits(as_signed(shl<C::kMantissaBits>(as_unsigned(n) + as_unsigned(int_t<V>(C::kBias + offset)))));
 }
 
 template <class V>
-HWY_INLINE V power_of_two(V n) {  // of a whole number n
+HWY_INLINE V power_of_two(V n) {  // for an integer n
   using C = FloatFormat<V>;
   return from_bits(shl<C::kMantissaBits>(bits(n + V(C::kExponentShifter))));
 }
 
-// y 2^n for a normal y near 1, or any where n is small, and a whole number n of at most three times kScaleStep less 2.
-// Without an instruction for it, in two steps of which only the second may round: the other one stops a step short of n.
+// y 2^n for a normal y near 1, or any y if n is small, and an integer n of at most three times kScaleStep less 2.
+// Without an instruction for it, in two steps of which only the second may round: the first one stops a step short of
+// n.
 template <class V>
 HWY_INLINE V scale(V y, V n) {
   if constexpr (requires { scale_once(y, n); }) {
@@ -129,7 +130,7 @@ HWY_INLINE V scale(V y, V n) {
   }
 }
 
-// The same where n is below kScaleStep - 1, which spares the choice.
+// The same if n is below kScaleStep - 1, without the case distinction.
 template <class V>
 HWY_INLINE V scale_small(V y, V n) {
   if constexpr (requires { scale_small_once(y, n); }) {
@@ -155,7 +156,7 @@ HWY_INLINE V exp2_kernel(V r) {
   }
 }
 
-// 2^-r - 1 on |r| <= 1/2: -r P(-r), of which the last step alone rounds anything of the result's size.
+// 2^-r - 1 on |r| <= 1/2: -r P(-r); only its last step has a rounding error relative to the result.
 template <class V>
 HWY_INLINE V exp2m1_of_negative(V r) {
   using C = FloatFormat<V>;
@@ -176,7 +177,7 @@ struct Pair {
   V high, low;
 };
 
-// Exact sum where |a| >= |b| or a = 0 (Dekker 1971), exact product (through fma).
+// Exact sum if |a| >= |b| or a = 0 (Dekker 1971), exact product (through fma).
 template <class V>
 HWY_INLINE Pair<V> fast_two_sum(V a, V b) {
   const V s = a + b;

@@ -1,9 +1,9 @@
-// Exponentials and what is made of them: exp exp2 expm1, sigmoid, softplus, sinh cosh tanh. Part of math.h.
+// Exponentials and functions based on them: exp exp2 expm1, sigmoid, softplus, sinh cosh tanh. Part of math.h.
 //
 // All share one reduction (Cody & Waite, "Software Manual for the Elementary Functions", 1980, with fma):
 //   x = n ln2 + r, |r| <= ln2/2,   e^x = 2^n (1 + p),   p = expm1(r) = r + r^2 Q(r)
 // with Q a minimax polynomial (Remez; relative error of p 2^-26 or 2^-31 for float32, 2^-61 for float64).
-// Keeping 1 and p apart is what makes expm1, sinh and tanh accurate near 0.
+// Keeping 1 and p separate is what makes expm1, sinh and tanh accurate near 0.
 
 #if defined(RILL_DEVICES_KERNEL_MATH_EXP_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_KERNEL_MATH_EXP_H_
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// e^x = 2^n (1 + p); n as a number of either kind.
+// e^x = 2^n (1 + p); n as an integer or a float.
 template <class V>
 struct ExpParts {
   V whole;
@@ -26,8 +26,8 @@ struct ExpParts {
   V p;
 };
 
-// The polynomial Q(r) above, with s = r^2; `fine` takes one more term, for where p itself is the result. Even and odd
-// powers apart: as many steps as Horner's rule has for all, and half as many that wait for one another.
+// The polynomial Q(r) above, with s = r^2; `fine` adds one more term, for results that are p itself. Even and odd
+// powers are summed separately: as many operations as in Horner's rule, but half the latency.
 template <bool fine, class V>
 HWY_INLINE V expm1_tail(V r, V s) {
   V even, odd;
@@ -53,7 +53,7 @@ HWY_INLINE V expm1_kernel(V r) {
   return fma(s, expm1_tail<fine>(r, s), r);
 }
 
-// n and r, for |x| < 2000; n sits in the low bits of t as well, as an exponent has it. The first step is exact.
+// n and r, for |x| < 2000; n is also in the low bits of t, as a biased exponent. The first step is exact.
 template <class V>
 struct ExpReduction {
   V t, n, r;
@@ -66,14 +66,14 @@ HWY_INLINE ExpReduction<V> exp_reduction(V x) {
   return {t, n, fma(n, V(-C::kLn2Low), fma(n, V(-C::kLn2), x))};
 }
 
-// For |x| < 2000. n may lie outside of what an exponent holds: the caller clamps x or scales in two steps.
+// For |x| < 2000. n may exceed the range of exponents: the caller clamps x or scales in two steps.
 template <bool fine, class V>
 HWY_INLINE ExpParts<V> exp_parts(V x) {
   const auto e = exp_reduction(x);
   return {e.n, bits(e.t) - bits(V(FloatFormat<V>::kExponentShifter)), expm1_kernel<fine>(e.r)};
 }
 
-// e^r of a reduced x. As 1 + r (1 + r Q), whose last step alone rounds anything of the result's size.
+// e^r of a reduced x, as 1 + r (1 + r Q); only the last step has a rounding error relative to the result.
 template <class V>
 HWY_INLINE V exp_of_rest(V r) {
   return fma(fma(expm1_tail<false>(r, r * r), r, V(1)), r, V(1));
@@ -87,14 +87,14 @@ HWY_INLINE V exp(V x) {
   return scale(exp_of_rest(e.r), e.n);
 }
 
-// The same for x <= 0, in fewer steps. NaN gives NaN, other x any value.
+// The same for x <= 0, in fewer operations. NaN gives NaN, positive x any value.
 template <Floating V>
 HWY_INLINE V exp_of_negative(V x) {
   const auto e = exp_reduction(clamp(x, V(FloatFormat<V>::kExpLow), V(0)));
   return scale_small(exp_of_rest(e.r), e.n);
 }
 
-// 2^x. All x; exact where x is an integer. 2^x - 1 = r P(r) on |r| <= 1/2, minimax.
+// 2^x. All x; exact if x is an integer. 2^x - 1 = r P(r) on |r| <= 1/2, minimax.
 template <Floating V>
 HWY_INLINE V exp2(V x) {
   using C = FloatFormat<V>;
@@ -108,18 +108,18 @@ template <Floating V>
 HWY_INLINE V expm1(V x) {
   using C = FloatFormat<V>;
   const auto e = exp_parts<true>(clamp(x, V(C::kExpm1Low), V(C::kExpHigh)));
-  const V half = power_of_two<V>(e.n, -1);  // half of 2^n, which may be one past the largest exponent
+  const V half = power_of_two<V>(e.n, -1);  // half of 2^n, as n may be one past the largest exponent
   const V y = fma(half, e.p, half - V(0.5));
   return copysign(select(half == V(0.5), e.p, y + y), x);
 }
 
 // a / (1 + 2^-n (1 + p)) of a reduced x whose n is below kScaleStep, as a 2^n / (2^n + 1 + p): the denominator is rounded
-// once, for 1 + 2^n is exact or, with its low part, a pair, and small results are rounded at the end alone.
+// once, because 1 + 2^n is exact or, with its low part, a pair, and small results are only rounded at the end.
 template <class V>
 HWY_INLINE V over_one_plus_power(V a, ExpReduction<V> x, V p) {
   using C = FloatFormat<V>;
   const auto n = max(bits(x.t), bits(V(C::kShifter + 1)));
-  const V t = from_bits(shl<C::kMantissaBits>(n));  // 2^n, or what is not felt either
+  const V t = from_bits(shl<C::kMantissaBits>(n));  // 2^n, or something as negligible
   const V sum = t + V(1), t_low = t - (sum - V(1));
   return scale_small(a / (sum + (p + t_low)), x.n);
 }
@@ -134,8 +134,7 @@ HWY_INLINE V sigmoid(V x) {
 }
 
 // tanh x. All x. For |x| < 0.89 or 0.85, x (1 - x^2 R(x^2)), R rational (minimax, relative error 2^-31, 2^-60); above,
-// 1 - 2 / (e^(2 |x|) + 1). One division serves both. The reduction does without the low part of ln2, which is not felt
-// above 1.
+// 1 - 2 / (e^(2 |x|) + 1). Both use one division. The reduction omits the low part of ln2, which is negligible above 1.
 template <Floating V>
 HWY_INLINE V tanh(V x) {
   using C = FloatFormat<V>;

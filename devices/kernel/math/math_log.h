@@ -1,4 +1,4 @@
-// Logarithms and what is made of them: log log2 log10 log1p, asinh acosh atanh, pow. Part of math.h.
+// Logarithms and functions based on them: log log2 log10 log1p, asinh acosh atanh, pow. Part of math.h.
 //
 // All share one reduction: x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), f exact. float32 then takes
 // log(1 + f) = f - f^2/2 + f^3 P(f) as Cephes' logf does; float64 s = f / (2 + f) and 2 atanh(s), as fdlibm's
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// x = 2^e m, sqrt(1/2) <= m < sqrt(2), or from another least m (its bits), for finite x > 0.
+// x = 2^e m, sqrt(1/2) <= m < sqrt(2), or from another least m (given as bits), for finite x > 0.
 template <class V>
 struct LogParts {
   V e, m;
@@ -31,7 +31,7 @@ HWY_INLINE LogParts<V> log_parts(V x, scalar_t<int_t<V>> least = FloatFormat<V>:
   const auto denormal = x < V(C::kMinNormal);
   const auto i = as_unsigned(bits(select(denormal, x * V(C::kDenormalScale), x)));
   const I one = I(scalar_t<I>(C::kBias) << C::kMantissaBits);
-  // The biased exponent, as an integer and (placed in the low bits of 2^23 or 2^52) as a number.
+  // The biased exponent, as an integer and (in the low bits of 2^23 or 2^52) as a float.
   const auto k = shr<C::kMantissaBits>(i + as_unsigned(one - I(least)));
   const V e = from_bits(as_signed(k) | bits(V(C::kShiftOne))) - V(C::kShiftOne + C::kBias);
   const V m = from_bits(as_signed(i - shl<C::kMantissaBits>(k) + as_unsigned(one)));
@@ -103,9 +103,9 @@ HWY_INLINE V log10(V x) {
   return log_base(x, V(C::kLog10e), V(C::kLog10eLow), V(C::kLog10Of2), V(C::kLog10Of2Low));
 }
 
-// log(1 + x + low), for |low| of no more than an ulp or two of x, but for the edges. The exponent e is that of the
-// rounded u = 1 + x, and f = 2^-e x + (2^-e - 1) has no error that matters: for e = 0 it is x, and in float32, whose m
-// begins at 3/4, it is exact. What `low` adds is divided by 1 + f by a series.
+// log(1 + x + low), for |low| of at most an ulp or two of x, except for special values. The exponent e is that of the
+// rounded u = 1 + x, and f = 2^-e x + (2^-e - 1) has a negligible error: for e = 0 it is x, and in float32, whose m
+// starts at 3/4, it is exact. The contribution of `low` is divided by 1 + f by a series.
 template <class V>
 HWY_INLINE LogParts<V> log1p_parts(V u) {
   if constexpr (F64<V>) return log_parts(u);
@@ -172,7 +172,7 @@ HWY_INLINE V acosh(V x) {
   return select(x < V(1), V(kNaN<V>), y);
 }
 
-// atanh x = log1p(2 |x| + 2 |x| |x| / (1 - |x|)) / 2. NaN where |x| > 1.
+// atanh x = log1p(2 |x| + 2 |x| |x| / (1 - |x|)) / 2. NaN if |x| > 1.
 template <Floating V>
 HWY_INLINE V atanh(V x) {
   const V a = abs(x);

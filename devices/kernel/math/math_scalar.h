@@ -1,6 +1,6 @@
-// Functions of one number that patch() calls for a lane at a time: arguments too rare, or functions too long, to be
+// Functions of one number that patch() calls lane by lane: for arguments too rare, or functions too long, to be
 // worth vector code. They are the same for every instruction set, so they are compiled once and without any of its
-// flags. Each is a struct with `call` for float and for double, which is how lanes.h names such code; float goes
+// flags. Each is a struct with `call` for float and for double, as lanes.h requires; float goes
 // through double.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Lgamma {
   static double call(double x) {
 #if defined(__GLIBC__) || defined(__APPLE__)
     int sign;
-    return ::lgamma_r(x, &sign);  // std::lgamma writes a global
+    return ::lgamma_r(x, &sign);  // std::lgamma writes a global variable
 #else
     return std::lgamma(x);
 #endif
@@ -53,7 +53,7 @@ struct Digamma {
   }
 
   // Recurrence up to `far`, then the asymptotic series (Abramowitz & Stegun 6.3.18); near its root, where the two
-  // cancel, the Taylor series there.
+  // cancel, the Taylor series about the root.
   template <class Real, int far>
   static Real positive(Real x) {
     const Real d = (x - Real(0x1.762d86356be3fp+0L)) - Real(9.549995429965697715184199e-17L);  // the root: their sum

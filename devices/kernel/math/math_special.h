@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// erfc(a) for a >= 0.8 or NaN. The quotient is a pair, y + y_low, so that its factor alone rounds.
+// erfc(a) for a >= 0.8 or NaN. The quotient is a pair, y + y_low, so that only its factor rounds.
 template <class V>
 HWY_INLINE V erfc_kernel(V a) {
   a = clamp(a, V(0), V(F64<V> ? 28 : 10.6));  // 0 above
@@ -55,13 +55,13 @@ HWY_INLINE V erfc_kernel(V a) {
   return scale_small(y + fma(y, e.r, fma(y, tail, low)), e.n);
 }
 
-// v log2(e), v = 2 sqrt(2/pi) (x + 0.044715 x^3), as a whole number and a rest, for 2^v log2(e) = e^v. x times a pair, as
-// v may be large, and what it loses the exponential multiplies. For |x| < 22 (f64) and 11.
+// v log2(e), v = 2 sqrt(2/pi) (x + 0.044715 x^3), as an integer and a rest, for 2^(v log2(e)) = e^v. x is multiplied by
+// a pair, because v may be large and the exponential amplifies its error. For |x| < 22 (f64) and 11.
 template <class V>
 HWY_INLINE ExpReduction<V> gelu_exponent(V x) {
   using C = FloatFormat<V>;
   constexpr bool wide = F64<V>;
-  const V linear(wide ? 2.302208198144328 : 2.30220795f);  // of so few bits that its difference to `high` is exact
+  const V linear(wide ? 2.302208198144328 : 2.30220795f);  // of so few bits that its difference from `high` is exact
   const V linear_low(wide ? -2.977296208542741e-15 : 2.5136697e-7f);
   const V cubic(wide ? 1.029432395800235e-1 : 1.02943242e-1f);
   const V cubic_low(wide ? -5.978177400718744e-18 : -2.01619854e-9f);
@@ -72,18 +72,19 @@ HWY_INLINE ExpReduction<V> gelu_exponent(V x) {
   return {t, n, fma(x, low, fma(x, high, -n))};
 }
 
-// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v as above: fewer steps, and none of the cancellation in 1 + tanh. All x.
+// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v as above: fewer operations, and without the cancellation in 1 + tanh. All
+// x.
 template <Floating V>
 HWY_INLINE V gelu(V x) {
   constexpr bool wide = F64<V>;
-  const V one(wide ? 8 : 6);  // above it is x itself
+  const V one(wide ? 8 : 6);  // above it, the result is x
   const V a = clamp(x, V(wide ? -22 : -11), one);
   const auto v = gelu_exponent(a);
   return select(x > one, x, over_one_plus_power(a, v, exp2m1_of_negative(v.r)));
 }
 
-// The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; beyond the bounds
-// it is 0 or 1, and e is finite within them.
+// The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; outside the bounds
+// it is 0 or 1, and inside them e is finite.
 template <Floating V>
 HWY_INLINE V gelu_slope(V x) {
   constexpr auto linear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
@@ -129,7 +130,7 @@ HWY_INLINE V erf(V x) {
   return copysign(select(a < V(1), fma(a, erf_tail(a), a), V(1) - erfc_kernel(a)), x);
 }
 
-// 1 - erf x. All x. Near 0, where erfc_kernel is at its worst, that is how it is computed.
+// 1 - erf x. All x. Near 0, where erfc_kernel is least accurate, it is computed as that difference.
 template <Floating V>
 HWY_INLINE V erfc(V x) {
   const V a = abs(x);
@@ -140,7 +141,7 @@ HWY_INLINE V erfc(V x) {
 }
 
 // Inverse of erf. Infinity at +-1, NaN beyond. x P(w), w = -log(1 - x^2), with a polynomial in w near 0 and in its
-// square root towards +-1: M. Giles, "Approximating the erfinv function" (2012), whose coefficients float64 has; those
+// square root towards +-1: M. Giles, "Approximating the erfinv function" (2012), whose coefficients float64 uses; those
 // of float32 are minimax (2^-26).
 template <F32 V>
 HWY_INLINE V erfinv_by_log(V x, V w) {
@@ -185,7 +186,7 @@ HWY_INLINE V erfinv(V x) {
   return select(abs(x) == V(1), copysign(V(kInfinity<V>), x), y);
 }
 
-// sin(pi x) / (pi x), 1 at 0 and 0 at other whole numbers. With d = x less its nearest whole number, which is exact,
+// sin(pi x) / (pi x), 1 at 0 and 0 at other integers. With d = x minus the nearest integer, which is exact,
 // sin(pi d) / pi = d + d d^2 P(d^2), minimax, relative error 2^-35 and 2^-70.
 template <Floating V>
 HWY_INLINE V sinc(V x) {

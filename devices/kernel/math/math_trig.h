@@ -2,8 +2,8 @@
 //
 // x = n pi/2 + r, |r| <= pi/4, by Cody & Waite's reduction with pi/2 as a sum of three numbers and fma, good for |x| <=
 // 1e5 (float32) and 1e9 (float64). Larger arguments are rare: they go lane by lane to the C library, which reduces by
-// as many bits of 2/pi as it takes (Payne & Hanek). r is a pair, high + low, good to its last bit; its rounding alone
-// would be half an ulp of the sine. The polynomials on |r| <= pi/4 have the form of fdlibm's k_sin.c and k_cos.c with
+// as many bits of 2/pi as necessary (Payne & Hanek). r is a pair, high + low, accurate to its last bit; rounding it
+// would cost half an ulp of the sine. The polynomials on |r| <= pi/4 have the form of fdlibm's k_sin.c and k_cos.c with
 // minimax coefficients (Remez): relative error 2^-28 and 2^-33 (float32), 2^-58 and 2^-64 (float64).
 
 #if defined(RILL_DEVICES_KERNEL_MATH_TRIG_H_) == defined(HWY_TARGET_TOGGLE)
@@ -40,7 +40,7 @@ HWY_INLINE ReducedAngle<V> reduced_angle(V x) {
   const V n = t - V(C::kShifter);
   const V a = fma(n, V(-C::kHalfPi), x);  // exact
   const auto p = two_product(n, V(-C::kHalfPiLow));
-  const auto r = fast_two_sum(a, p.high);  // a, even where it is small, is a multiple of p.high's last bit
+  const auto r = fast_two_sum(a, p.high);  // even a small a is a multiple of p.high's last bit
   return {bits(t), r.high, r.low + fma(n, V(-C::kHalfPiLower), p.low)};
 }
 
@@ -66,7 +66,7 @@ HWY_INLINE SinCosParts<V> sin_cos_parts(V x) {
   return {a.n, a.r + fma(z * a.r, s, a.low), w + (((V(1) - w) - h) + fma(z * z, c, -a.r * a.low))};
 }
 
-// The bit of n that says whether sin and cos change places, and a sign for bit 1 of n.
+// The bit of n that says whether sin and cos are exchanged, and a sign for bit 1 of n.
 template <class V>
 HWY_INLINE auto odd_quadrant(int_t<V> n) {
   using I = int_t<V>;
@@ -96,7 +96,7 @@ HWY_INLINE V cos(V x) {
 }
 
 // Tangent. NaN at infinity. tan r = r + r^3 P(r^2) / Q(r^2) = A / Q on |r| <= pi/4, minimax, relative error 2^-35 and
-// 2^-65; in odd quadrants -Q / A. Both are a quotient, and in even ones r is added.
+// 2^-65; in odd quadrants -Q / A. Both need one quotient, and in even quadrants r is added.
 template <Floating V>
 HWY_INLINE V tan(V x) {
   const auto p = reduced_angle(x);

@@ -2,10 +2,10 @@
 //
 // Gamma: Marsaglia and Tsang 2000, "A simple method for generating gamma variables". Counts: Hoermann 1993, "The
 // transformed rejection method for generating Poisson random variables" and "The generation of binomial random
-// variates", where their means are 10 or more; below, by adding up waiting times (Devroye 1986, "Non-uniform random
+// variates", if their means are 10 or more; below, by summing waiting times (Devroye 1986, "Non-uniform random
 // variate generation", X.3.3 and X.4.3).
 //
-// A GPU draws the same words; where its logarithms differ in the last bit, so may a draw.
+// A GPU draws the same words; if its logarithms differ in the last bit, so may a draw.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace rill::variates {
 constexpr double pi = 3.14159265358979323846;
 
 struct Key {
-  static constexpr uint64_t tag = uint64_t(1) << 61;  // keeps these words apart from those of random_bits
+  static constexpr uint64_t tag = uint64_t(1) << 61;  // distinguishes these words from those of random_bits
   Key(uint64_t seed, uint64_t draw) : seed(seed), draw(draw ^ tag) {}
   uint64_t seed, draw;
 };
 
-// The random numbers of one element: the blocks {place, attempt}.
+// The random numbers of one element: from the blocks {element, attempt}.
 class Stream {
  public:
   Stream(const Key& key, int64_t place) : key_(key), place_(uint64_t(place)) {}
@@ -35,7 +35,7 @@ class Stream {
     const uint64_t bits = uint64_t(block_[i]) << 32 | block_[i + 1];
     return (double(bits >> 12) + 0.5) * 0x1p-52;
   }
-  // Box and Muller's method, one of the two.
+  // The Box-Muller method, of which one result is used.
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * pi * uniform());
@@ -55,7 +55,7 @@ struct GammaDraw {
 inline GammaDraw draw_gamma(Stream& s, double a) {
   if (!(a > 0)) return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
   if (std::isinf(a)) return {a, a};
-  const bool small = a < 1;  // then that of a + 1 times u^(1/a)
+  const bool small = a < 1;  // computed as a draw for a + 1 times u^(1/a)
   const double d = (small ? a + 1 : a) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
     const double z = s.normal(), root = 1 + c * z;
@@ -67,7 +67,7 @@ inline GammaDraw draw_gamma(Stream& s, double a) {
   }
 }
 
-// log(rate^k e^-rate / k!), for large k without its cancellation (Loader 2000, "Fast and accurate computation of
+// log(rate^k e^-rate / k!), for large k without cancellation (Loader 2000, "Fast and accurate computation of
 // binomial probabilities").
 inline double log_poisson(double k, double rate) {
   if (k < 10) return k * std::log(rate) - rate - scalar_math::log_gamma(k + 1);
@@ -123,7 +123,7 @@ inline double draw_binomial(Stream& s, double n, double p) {
   }
 }
 
-// One class after another, of the trials that are left. `put` takes a class and its count.
+// One class after another, from the remaining trials. `put` receives a class and its count.
 template <class Weight, class Put>
 void draw_multinomial(Stream& s, double n, int64_t classes, Weight weight, Put put) {
   double total = 0, left = n;
@@ -131,7 +131,7 @@ void draw_multinomial(Stream& s, double n, int64_t classes, Weight weight, Put p
   for (int64_t k = 0; k < classes; ++k)
     if (weight(k) > 0) total += weight(k), last = k;
   for (int64_t k = 0; k < classes; ++k) {
-    // The last class that can be drawn takes what is left, whatever the rounding of `total`.
+    // The last class of positive weight gets all remaining trials, whatever the rounding of `total`.
     const double p = weight(k) / total;
     const double count = k == last ? left : k > last ? 0 : draw_binomial(s, left, p < 1 ? p : 1);
     put(k, int64_t(count));

@@ -27,11 +27,11 @@ const DimTable::Guard* first_unproved(const DimTable& dims, size_t traced) {
     const DimTable::Guard& g = dims.guards()[i];
     if (g.costs || of_all.always(g)) continue;
     if (i < traced && g.place.empty()) return &g;
-    if (of_several.always_of_as_many(g)) continue;
+    if (of_several.always_if_large(g)) continue;
     const bool agree = g.test == Dim::Test::equal && g.outcome && dims.knows(g.a) && dims.knows(g.b);
     if (!agree) return &g;
-    of_all.take_for_equal(g.a, g.b);
-    of_several.take_for_equal(g.a, g.b);
+    of_all.assume_equal(g.a, g.b);
+    of_several.assume_equal(g.a, g.b);
   }
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// What cuDNN looks up in the driver besides what rill calls. None of it is needed to make a plan.
+// Functions of the driver that cuDNN looks up besides those that rill calls. Making a plan needs none of them.
 constexpr int not_supported = 801;
 
 #define RILL_CALL(name) \

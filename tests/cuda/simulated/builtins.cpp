@@ -1,1 +1,1 @@
-// The simulated libnvrtc-builtins, which is there to be found: nvrtc.cpp opens it as the true one does.
+// The simulated libnvrtc-builtins, which only has to exist: nvrtc.cpp opens it as the real one does.

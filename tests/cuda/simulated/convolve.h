@@ -1,4 +1,5 @@
-// What the simulated cuDNN computes: convolutions and their gradients, by plain loops over tensors of any strides.
+// The computations of the simulated cuDNN: convolutions and their gradients, by plain loops over tensors of any
+// strides.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -71,7 +72,7 @@ inline void store(int type, char* base, int64_t index, double x) {
   }
 }
 
-// Three axes of space, the missing ones first.
+// Three spatial axes, the missing ones first.
 struct Sizes {
   int64_t outer, inner, space[3], outer_stride, inner_stride, stride[3];
   explicit Sizes(const Tensor& t)
@@ -95,9 +96,9 @@ struct Sizes {
   }
 };
 
-// --- Convolutions: sums of products of two of three tensors, asked for the third ---
+// --- Convolutions: sums of products of two of three tensors, which give the third ---
 
-// A tensor's numbers, by their places in memory.
+// A tensor's numbers, by their offsets in memory.
 inline std::vector<double> numbers_of(const Tensor& t, const char* base) {
   std::vector<double> all(t.bytes() / t.element());
   for (size_t i = 0; i < all.size(); ++i) all[i] = load(t.type, base, int64_t(i));
@@ -117,8 +118,7 @@ struct Convolved {
       step[a] = o.how.strides[a - first], dilation[a] = o.how.dilations[a - first], pad[a] = o.how.before[a - first];
   }
 
-  // Calls f(nw, nx, ny) for each product, with the places of its factors and of what it is added to; nx is -1 for
-  // those that the padding takes part in.
+  // Calls f(nw, nx, ny) for each product, with the offsets of its factors and of its sum; nx is -1 for padding.
   template <class F>
   void each_product(F&& f) const {
     for (int64_t n = 0; n < y.outer; ++n)
@@ -140,7 +140,7 @@ struct Convolved {
       });
   }
 
-  // The padding is multiplied too, as the true library may do, which shows where it meets an infinity.
+  // The padding is multiplied too, as the real library may do, which shows where it is multiplied by an infinity.
   void run(const char* pw, const char* px, const char* py, char* out) const {
     const Tensor& made = o.kind == k_forward ? o.y : o.kind == k_data_gradient ? o.x : o.w;
     const std::vector<double> vw = made.id == o.w.id ? std::vector<double>() : numbers_of(o.w, pw),
@@ -160,7 +160,7 @@ struct Convolved {
         if (nx >= 0) sums[size_t(nx)] += vy[size_t(ny)] * vw[size_t(nw)];
       });
     if (o.kind == k_data_gradient && !std::isfinite(std::accumulate(vw.begin(), vw.end(), 0.0)))
-      sums.assign(sums.size(), std::nan(""));  // every place is at an edge of the cotangent for some element of w
+      sums.assign(sums.size(), std::nan(""));  // every position is at an edge of the cotangent for some element of w
     for (size_t i = 0; i < sums.size(); ++i) store(made.type, out, int64_t(i), sums[i]);
   }
 };

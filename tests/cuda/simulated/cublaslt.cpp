@@ -1,7 +1,7 @@
-// A libcublasLt.so.13 that computes by plain loops, on the simulated driver's streams and memory, and takes nothing
-// that the true one would not: types that do not go together, leading dimensions that are too small, pointers that are
+// A libcublasLt.so.13 that computes by plain loops, on the simulated driver's streams and memory, and rejects what
+// the real one would: types that do not match, leading dimensions that are too small, pointers that are
 // less aligned than was said when the algorithm was chosen, a workspace that is too small. It has no algorithm for
-// batches of 7 matrices: programs must do without it there.
+// batches of 7 matrices: programs must do without it then.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -45,7 +45,7 @@ struct Heuristic {
   int reserved[4];
 };
 
-// What a wrong call says; the true library says less.
+// Reports a wrong call; the real library says less.
 int wrong(const char* what) {
   std::fprintf(stderr, "simulated cuBLASLt: %s\n", what);
   return invalid_value;
@@ -80,7 +80,7 @@ Number rounded(int compute, Number x) {
 
 int check_layout(const Layout& l) {
   REQUIRE(l.rows > 0 && l.columns > 0 && l.batch > 0);
-  REQUIRE(l.batch <= 65535);  // the true one takes more with some of its kernels alone
+  REQUIRE(l.batch <= 65535);  // the real one supports more only in some of its kernels
   REQUIRE(l.rows < INT32_MAX && l.columns < INT32_MAX);
   REQUIRE(l.leading >= l.rows);
   REQUIRE(l.stride >= 0);
@@ -207,7 +207,7 @@ int cublasLtMatmulPreferenceDestroy(Preference* p) {
   return success;
 }
 
-// The algorithm says for which product it was chosen.
+// The algorithm records the product for which it was chosen.
 int cublasLtMatmulAlgoGetHeuristic(void* handle, Product* p, Layout* a, Layout* b, Layout* c, Layout* d,
                                    Preference* wanted, int most, Heuristic* results, int* found) {
   *found = 0;

@@ -1,21 +1,23 @@
-// A libcuda.so.1 that has no GPU: rill's GPU code runs whole on a machine without one, against a driver that is
+// A libcuda.so.1 without a GPU: rill's GPU code runs completely on a machine without one, with a driver that is
 // stricter than NVIDIA's.
 //
-// * Device memory lies in address space of its own, which nothing may touch: an address that the driver gives faults
-//   where host code reads it. The bytes are `shift` further on, where kernels look (RILL_AT) and copies go. What is
-//   freed is unmapped, blocks have unmapped pages around them, and fresh memory holds noise.
-// * A stream is a thread, which sleeps now and then: what does not wait for it meets memory that is not written yet.
+// * Device memory has an address range of its own, which is inaccessible: host code that reads a device address
+//   faults. The bytes are `shift` further on, where kernels (RILL_AT) and copies access them. Freed memory
+//   is unmapped, blocks have unmapped pages around them, and fresh memory holds noise.
+// * A stream is a thread, which sleeps now and then: code that does not wait for it sees memory that is not written
+// yet.
 // * A kernel is its own text, compiled for the host (nvrtc.cpp).
-// * A stream that is captured runs nothing, and what waits for it fails; so do allocations there. A launched graph runs
+// * A stream that is being captured runs nothing, and waiting for it fails; so do allocations there. A launched graph
+// runs
 //   on the stream that it is launched on, with the parameters that its nodes have at that time.
 // * Tests say which call is to fail next (rill_simulated_fail), and count kernels (rill_simulated_launches) and graphs.
 // * RILL_SIMULATED_MEMORY: the bytes of a device. RILL_SIMULATED_CUDA: the CUDA version of the driver, 12040 for 12.4;
-//   13.0 where it is not set. RILL_SIMULATED_POOLS=none: GPUs have no memory pools. RILL_SIMULATED_PROCESSORS:
-//   multiprocessors of a GPU, 2 where it is not set. RILL_SIMULATED_RACES=on: see state.h.
+//   13.0 by default. RILL_SIMULATED_POOLS=none: GPUs have no memory pools. RILL_SIMULATED_PROCESSORS:
+//   multiprocessors of a GPU, 2 by default. RILL_SIMULATED_RACES=on: see state.h.
 // * A kernel that fails (rill_simulated_fail("kernel", 1)), as by an illegal address, ends its context: every later call
-//   gives that error. Calls that CUDA has for a current context fail without one.
+//   returns that error. Calls that CUDA defines for a current context fail without one.
 //
-// What each call does is said in the CUDA Driver API's documentation. state.h has what there is; here are the calls of
+// The CUDA Driver API's documentation says what each call does. state.h has the data; here are the calls of
 // devices, memory, streams and events, in kernels.cpp those of kernels and graphs.
 #include <cstdlib>
 #include <cstring>
@@ -73,7 +75,7 @@ std::atomic<int> accesses = 0;
 
 std::mutex streams_mutex;
 std::vector<CUstream*> streams;
-// With streams_mutex held, under which none goes.
+// With streams_mutex held, so that none is destroyed.
 std::vector<CUstream*> all_streams(int device) {
   std::vector<CUstream*> here;
   for (CUstream* s : streams)
@@ -100,20 +102,20 @@ void rill_simulated_fail(const char* name, int nth) {
   calls_until_failure = nth;
 }
 long rill_simulated_launches() { return launches; }  // those of graphs, too
-// The most blocks that a kernel ran with, since this was last asked.
+// The largest number of blocks of a kernel since the last call.
 unsigned rill_simulated_most_blocks() { return most_blocks.exchange(0); }
 long rill_simulated_waits() { return waits; }  // of the host, for streams
-// How many graphs were made executable, and launched; how many there are, executable ones counted apart.
+// How many graphs were instantiated, and launched; how many exist, executable ones counted separately.
 long rill_simulated_graphs() { return graphs; }
 long rill_simulated_graph_launches() { return graph_launches; }
-// The most kernels of a graph that could have run at once, since this was last asked.
+// The largest number of kernels of a graph that could have run concurrently since the last call.
 size_t rill_simulated_branches() { return most_branches.exchange(0); }
 long rill_simulated_living_graphs() { return living_graphs; }
-// How many times the primary context of a device was taken.
+// How many times the primary context of a device was retained.
 int rill_simulated_contexts(int device) { return contexts[device].retained; }
-// How many pools were opened to another device.
+// How often pools were made accessible to another device.
 int rill_simulated_accesses() { return accesses; }
-// The most bytes that a device's pools had of the system at once, since this was last asked.
+// The most bytes of the system that a device's pools had at once since the last call.
 size_t rill_simulated_most_taken(int device) {
   const std::lock_guard hold(memory().mutex);
   return std::exchange(memory().most_taken[device], memory().taken[device]);
@@ -165,7 +167,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   }
   return ok;
 }
-// Of no two processes of a job the same; RILL_SIMULATED_SHARED: one for all.
+// Different for each process of a job; RILL_SIMULATED_SHARED: the same for all.
 int cuDeviceGetUuid_v2(char* uuid, int device) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (!rank) rank = std::getenv("PMI_RANK");
@@ -266,7 +268,7 @@ int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
   return *p ? ok : out_of_memory;
 }
 
-// The host's memory is read when the stream gets there, which the driver may do.
+// The host's memory is read when the stream gets there, as the real driver may do.
 int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void* stream) {
   NEEDS_CONTEXT;
   FAIL_ON_DEMAND(invalid_value);

@@ -1,13 +1,13 @@
-// A libcudnn.so.9 that computes by plain loops, on the simulated driver's streams and memory, and takes nothing that
-// the true one would not: attributes that a descriptor does not have, or of another type or number, descriptors that
-// are not finalised, tensors that do not fit each other, operands that are missing, less aligned than their tensors say
+// A libcudnn.so.9 that computes by plain loops, on the simulated driver's streams and memory, and rejects what
+// the real one would: attributes that a descriptor does not have, or of another type or number, descriptors that
+// are not finalised, tensors that do not match, operands that are missing, less aligned than their tensors say
 // or too small, a workspace that is missing.
 //
-// Its engines are a list of traps: the first ones are fast, but not deterministic, or of fewer digits, or want more
-// workspace than there is, and a program that promises exact results must pass over them. It supports nothing where
-// the batch is 7, where channels are neither first nor last in memory, and where a test says so.
+// Its engines are a list of traps: the first ones are fast, but not deterministic, or have fewer digits, or need more
+// workspace than there is, and a program that promises exact results must skip them. It supports nothing if
+// the batch is 7, if channels are neither first nor last in memory, and if a test says so.
 //
-// Every graph is written to RILL_SIMULATED_TEXTS as a .cudnn file: the true cuDNN makes plans of them
+// Every graph is written to RILL_SIMULATED_TEXTS as a .cudnn file: the real cuDNN makes plans of them
 // (test_cudnn_graphs.cpp).
 #include <algorithm>
 #include <atomic>
@@ -85,7 +85,7 @@ struct Descriptor {
   int kind;
   bool finalised = false;
   std::map<int, Attribute> attributes;
-  // Where a finalised one stands for it:
+  // The finalised objects:
   std::shared_ptr<Operation> operation;
   std::string text;  // of graphs
   int engine = -1;
@@ -105,7 +105,7 @@ Rules operation_rules(int first) {
   for (int i = 2; i < 6; ++i) r[first + i] = {t_descriptor, 1, 1};
   return r;
 }
-// The attributes that may be set, all of which must be but for those that `optional` has.
+// The attributes that may be set; all must be, except for those in `optional`.
 const Rules* rules_of(int kind) {
   static const std::map<int, Rules> all{
       {k_convolution,
@@ -207,7 +207,7 @@ int finalise_operation(Descriptor& d) {
   return success;
 }
 
-// --- Graphs as texts: a line a descriptor, as Graph::text() of rill has them ---
+// --- Graphs as texts: a line for each descriptor, as in Graph::text() of rill ---
 
 void describe(Descriptor* d, std::vector<Descriptor*>& seen, std::string& text) {
   if (std::find(seen.begin(), seen.end(), d) != seen.end()) return;
@@ -246,7 +246,7 @@ int finalise_graph(Descriptor& d) {
 // --- Engines ---
 
 struct Engine {
-  int mode;  // of the heuristics that name it
+  int mode;  // of the heuristics that return it
   std::vector<int> notes;
   int64_t workspace;
   bool may_finalise;
@@ -260,9 +260,9 @@ const Engine engines[] = {
     {3, {3}, 0, true},                // Fourier
     {3, {}, int64_t(1) << 40, true},  // wants all memory
     {3, {}, 0, true, {0}},            // compiled at run time
-    {3, {}, 0, false},                // has limits of its own
+    {3, {}, 0, false},                // has its own limits
     {3, {0}, 1024, true},             // tensor cores
-    {2, {}, 0, true},                 // the one that always serves
+    {2, {}, 0, true},                 // the one that always works
 };
 constexpr int engine_count = int(sizeof engines / sizeof *engines);
 
@@ -362,7 +362,7 @@ int finalise_operands(const Descriptor& d) {
 
 extern "C" {
 
-// For tests: whether everything is refused from now on; what has been counted since the last call.
+// For tests: whether everything is refused from now on; the counts since the last call.
 void rill_simulated_cudnn_refuse(bool all) { refuses = all; }
 long rill_simulated_cudnn_count(const char* what) {
   const std::string name = what;

@@ -1,4 +1,4 @@
-// The simulated driver's kernels, which are libraries of the host, captures of streams, and graphs. See cuda.cpp.
+// The simulated driver's kernels, which are host libraries, stream captures, and graphs. See cuda.cpp.
 #include <dlfcn.h>
 #include <elf.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned most_threads = 1024;
 
-// Whether two lists of ranges, each sorted by where they begin, share a byte that one of them writes.
+// Whether two lists of ranges, each sorted by their start, share a byte that one of them writes.
 bool overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
   for (const Range& x : a)
     for (const Range& y : b) {
@@ -36,7 +36,7 @@ bool overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 void simulated::require_no_race(const std::vector<CUgraphnode>& nodes, const std::vector<std::vector<Range>>& ranges) {
   std::vector<std::vector<bool>> after(nodes.size(), std::vector<bool>(nodes.size()));
-  for (size_t i = 0; i < nodes.size(); ++i)  // a node's number is higher than those that it comes after
+  for (size_t i = 0; i < nodes.size(); ++i)  // a node's number is higher than those that it depends on
     for (const size_t a : nodes[i].after) {
       after[i][a] = true;
       for (size_t b = 0; b < a; ++b)
@@ -63,8 +63,8 @@ int cuModuleLoadData(void** module, const void* image) {
     image = machine_code.data();
   }
   const auto* header = static_cast<const Elf64_Ehdr*>(image);
-  const size_t bytes = header->e_shoff + size_t(header->e_shnum) * header->e_shentsize;  // sections' headers come last
-  char path[] = "/tmp/rill-kernel-XXXXXX";  // a name of its own: the loader takes files of one name for one
+  const size_t bytes = header->e_shoff + size_t(header->e_shnum) * header->e_shentsize;  // section headers come last
+  char path[] = "/tmp/rill-kernel-XXXXXX";  // a unique name: the loader treats files of one name as one
   const int file = mkstemp(path);
   const auto* data = static_cast<const char*>(image);
   bool whole = file >= 0;
@@ -78,7 +78,7 @@ int cuModuleLoadData(void** module, const void* image) {
   close(file);
   unlink(path);
   if (!*module) return 200;
-  if (void* at = dlsym(*module, "rill_shift"))  // the same for all, of a library that kernels share
+  if (void* at = dlsym(*module, "rill_shift"))  // the same for all, in a library that kernels share
     __atomic_store_n(static_cast<long long*>(at), shift, __ATOMIC_RELAXED);
   return ok;
 }

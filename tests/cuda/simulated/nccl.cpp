@@ -1,16 +1,16 @@
 // A libnccl.so.2 between simulated GPUs of several processes, stricter than NVIDIA's.
 //
-// * What is called moves nothing: it becomes work of the stream that it is given, which a thread does when the stream gets
-//   there, with what lies in the GPU's memory then. Groups (ncclGroupStart, ncclGroupEnd) move at once; in a communicator
-//   that does not block, a stream has none of it before ncclCommGetAsyncError has said so.
-// * Processes meet in shared memory, in which each has a ring of bytes for each other. In front of all that moves stands
-//   what it is: where another expects something else (call, count, type, operation, root), both communicators fail.
-// * What has failed never ends, as NVIDIA's would not, until ncclCommAbort().
-// * Sums are formed from the last member to the first, so that it shows who has added.
-// * Two members with one GPU are refused.
+// * A call transfers nothing itself: it becomes work of its stream, which a thread does when the stream gets
+//   there, with the contents of the GPU's memory at that time. Groups (ncclGroupStart, ncclGroupEnd) start together; a
+//   stream has none of a nonblocking communicator's work before ncclCommGetAsyncError has said so.
+// * Processes meet in shared memory, in which each has a ring of bytes for each other. A header precedes each
+//   transfer: if another process expects something else (call, count, type, operation, root), both communicators fail.
+// * What has failed never ends, as with NVIDIA's, until ncclCommAbort().
+// * Sums are computed from the last member to the first, so that they differ from sums by rill.
+// * Two members with one GPU are rejected.
 // * Tests say which group is to fail (rill_simulated_nccl_fail), and count calls.
 //
-// What each call does is said in NCCL's documentation. Start at Work::run.
+// NCCL's documentation says what each call does. Start at Work::run.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ struct Ring {
     return now;
   }
 };
-struct Meeting {  // begins as zeros
+struct Meeting {  // initially zeros
   std::atomic<int> came, failed;
   char uuids[most_members][16];
   Ring rings[most_members][most_members];  // from, to
@@ -78,7 +78,7 @@ struct Config {
   int blocking;
 };
 
-// What stands in front of what moves.
+// The header of a transfer.
 struct Head {
   Kind kind;
   int type, operation, root;
@@ -124,7 +124,7 @@ void count(const char* name) {
   const std::lock_guard hold(counts_mutex);
   ++counts[name];
 }
-// What the next group is to fail with; -1: it shall not. 0: it never ends, and nobody says why.
+// The error of the next group; -1: none. 0: it never ends, and reports nothing.
 int next_failure() {
   const std::lock_guard hold(counts_mutex);
   return groups_until_failure > 0 && --groups_until_failure == 0 ? failure : -1;
@@ -176,7 +176,7 @@ void combine(char* sum, const char* more, uint64_t n, int type, int operation, i
   }
 }
 
-// --- What a stream does ---
+// --- Work of a stream ---
 
 struct Call {
   Comm comm;
@@ -187,7 +187,7 @@ struct Call {
   bool sends, receives;
 };
 
-// Bytes on their way to a member, or from it.
+// Bytes that are being sent to a member, or received from it.
 struct Way {
   Head head;
   char* at;
@@ -362,7 +362,7 @@ int add_call(const char* name, void* stream, const Call& call) {
   return depth > 0 ? ok : end_group();
 }
 
-// Whether all have come; two of them may have one GPU.
+// Whether all have joined; two of them may have one GPU.
 int look_for_all(Comm c) {
   if (c->is_ready) return ok;
   if (c->meeting->came < c->members) return in_progress;
@@ -436,7 +436,7 @@ int ncclCommDestroy(Comm c) {
 }
 int ncclCommAbort(Comm c) {
   count("ncclCommAbort");
-  c->aborted = true;  // streams may still look at it: it stays
+  c->aborted = true;  // streams may still use it, so it is not freed
   if (!c->is_ready) shm_unlink(c->name.c_str());
   return ok;
 }

@@ -1,4 +1,4 @@
-// Numbers in the simulated GPU's memory, as the simulated libraries read and write them.
+// Numbers in the simulated GPU's memory, for the simulated libraries.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-// A libnvrtc.so.13 for machines without one, or without the minutes that the true one takes: it compiles CUDA C++ for
-// the host (../host_cuda.h). What it gives for a "cubin" is a shared library, which the simulated driver loads. It is
-// of the version that its file is named for, needs its builtins (an empty library), and knows the architectures that
+// A libnvrtc.so.13 for machines without one, or without the minutes that the real one takes: it compiles CUDA C++ for
+// the host (../host_cuda.h). Its "cubin" is a shared library, which the simulated driver loads. Its version is
+// that in its file's name, it needs its builtins (an empty library), and supports the architectures that
 // RILL_SIMULATED_ARCHITECTURES lists.
 #include <dlfcn.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ std::string contents(const std::string& path) {
 
 constexpr int compilation_error = 6;  // NVRTC_ERROR_COMPILATION
 
-// What the true one opens by its name alone, when it first compiles.
+// The file that the real one opens by its name, when it first compiles.
 std::string builtins() {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);

@@ -1,4 +1,4 @@
-// What a simulated driver has: contexts, memory, streams that are threads, events, launches and graphs. Start at
+// The state of a simulated driver: contexts, memory, streams that are threads, events, launches and graphs. Start at
 // cuda.cpp.
 #pragma once
 #include <sys/mman.h>
@@ -34,10 +34,10 @@ enum Error {
   too_many_peers = 711
 };
 
-constexpr int illegal_address = 700;  // which streams end with, as an int
+constexpr int illegal_address = 700;  // the error of streams, as an int
 constexpr int devices = 2;
 #ifdef __SANITIZE_THREAD__
-constexpr long long shift = 1ll << 36;  // of the addresses it leaves to programs
+constexpr long long shift = 1ll << 36;  // distance of the bytes from the addresses that programs get
 #else
 constexpr long long shift = 1ll << 40;
 #endif
@@ -66,12 +66,12 @@ inline bool fails(const char* name) {
 struct CUctx {
   int device;
   std::atomic<int> retained{0};
-  std::atomic<int> lost{ok};  // what has ended it for good: a kernel's fault, say; every later call gives it
+  std::atomic<int> lost{ok};  // what has ended it permanently: a kernel's fault, say; every later call returns it
   explicit CUctx(int d) : device(d) {}
 };
 inline CUctx contexts[devices] = {CUctx(0), CUctx(1)};
 inline thread_local CUctx* current = nullptr;
-// What a call gives that needs a context, before it looks at anything else.
+// The result of a call that needs a context, before any other check.
 inline int context_error() { return current ? current->lost.load() : int(invalid_context); }
 #define NEEDS_CONTEXT \
   if (const int error = context_error(); error != ok) return error
@@ -81,12 +81,12 @@ inline std::atomic<bool> initialised = false;
 
 struct Memory {
   std::mutex mutex;
-  char* begin = nullptr;  // of the addresses that are given out
+  char* begin = nullptr;  // of the addresses that are handed out
   size_t used = 0;
   std::map<Pointer, std::pair<size_t, int>> live;  // bytes, device
   size_t in_use[devices] = {};
   size_t limit = 4ull << 30;
-  // What the pools have of the system: blocks that were freed stay, for others of their size, until a pool is trimmed.
+  // The system memory of the pools: freed blocks stay, for others of their size, until a pool is trimmed.
   std::map<size_t, int> kept[devices];  // by size
   size_t taken[devices] = {}, most_taken[devices] = {};
 
@@ -101,7 +101,7 @@ struct Memory {
     const std::lock_guard hold(mutex);
     if (in_use[device] + bytes > limit || used + whole(bytes) + page > size_t(shift)) return 0;
     char* at = begin + used;
-    used += whole(bytes) + page;  // addresses are not given out twice
+    used += whole(bytes) + page;  // addresses are never reused
     char* real = at + shift;
     if (mprotect(real, whole(bytes), PROT_READ | PROT_WRITE) != 0) return 0;
     std::memset(real, 0xa5, std::min<size_t>(bytes, 1 << 16));
@@ -112,7 +112,7 @@ struct Memory {
     live[Pointer(at)] = {bytes, device};
     return Pointer(at);
   }
-  // Takes the pages away, where the stream has come so far.
+  // Unmaps the pages, when the stream gets there.
   bool give(Pointer p) {
     const std::lock_guard hold(mutex);
     const auto block = live.find(p);
@@ -129,7 +129,7 @@ struct Memory {
     for (const auto& [bytes, count] : kept[device]) taken[device] -= bytes * size_t(count);
     kept[device].clear();
   }
-  // The host's address of device memory that holds `bytes` from there on, or nullptr.
+  // The host's address of device memory with at least `bytes` from there on, or nullptr.
   char* real(Pointer p, size_t bytes) {
     const std::lock_guard hold(mutex);
     auto block = live.upper_bound(p);
@@ -163,8 +163,8 @@ struct CUfunc {
   void (*recorded)(void (*)(void*, Pointer, Pointer, bool), void*);
 };
 
-// RILL_SIMULATED_RACES=on: kernels that access the same memory without order end the program, two blocks of a launch as well
-// as two nodes of a graph.
+// RILL_SIMULATED_RACES=on: kernels that access the same memory without order abort the program, both two blocks of a
+// launch and two nodes of a graph.
 inline bool looks_for_races() {
   static const char* const wanted = std::getenv("RILL_SIMULATED_RACES");
   return wanted && std::string(wanted) == "on";
@@ -192,15 +192,15 @@ struct Launch {
 };
 
 struct CUgraphnode {
-  std::function<int()> work;  // of a library, or a graph's; or else
+  std::function<int()> work;  // of a library, or a graph; or else
   Launch kernel;
   std::vector<size_t> after;  // numbers of nodes
   int run(std::vector<Range>* ranges = nullptr) const { return work ? work() : kernel(ranges); }
 };
-inline std::atomic<size_t> most_branches = 0;  // nodes that could have run at once
-// Ends the program where two of these access the same memory, one of them to write it, and neither comes after the other.
+inline std::atomic<size_t> most_branches = 0;  // nodes that could have run concurrently
+// Aborts the program if two of these access the same memory, one of them writing, and neither depends on the other.
 void require_no_race(const std::vector<CUgraphnode>& nodes, const std::vector<std::vector<Range>>& ranges);
-// Each after those that it names, else in any order: what was added last comes first, as far as it can, or by chance.
+// Each after its dependencies, else in any order: the last added first, as far as possible, or at random.
 inline int run_all(const std::vector<CUgraphnode>& nodes) {
   static std::atomic<unsigned> calls = 0;
   unsigned noise = calls++;
@@ -229,7 +229,7 @@ struct CUgraph {
     nodes.push_back(std::make_unique<CUgraphnode>(std::move(node)));
     return nodes.back().get();
   }
-  // The numbers of the nodes that a new one is to come after; false where one is none of them, or stands there twice.
+  // The numbers of a new node's dependencies; false if one is unknown, or is listed twice.
   bool find(void* const* after, size_t count, std::vector<size_t>& numbers) const {
     for (size_t a = 0; a < count; ++a) {
       const auto at = std::find_if(nodes.begin(), nodes.end(), [&](auto& n) { return n.get() == after[a]; });
@@ -248,14 +248,14 @@ struct CUgraphexec {
 
 struct CUstream {
   int device;
-  std::unique_ptr<CUgraph> captured;  // while it is
-  bool invalid = false;               // what is captured
+  std::unique_ptr<CUgraph> captured;  // while it is being captured
+  bool invalid = false;               // the captured graph is invalid
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<int()>> work;
   bool ends = false;
   long added = 0, done = 0;
-  int error = 0;  // stays
+  int error = 0;  // permanent
   unsigned noise = 12345;
 
   explicit CUstream(int d) : device(d) {
@@ -312,7 +312,7 @@ struct CUstream {
       invalid = true;
       return capture_unsupported;
     }
-    const long begun = added;  // what comes later is not waited for
+    const long begun = added;  // later work is not waited for
     changed.wait(hold, [&] { return done >= begun; });
     return error;
   }

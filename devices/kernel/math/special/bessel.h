@@ -4,13 +4,13 @@
 
 namespace rill::special {
 
-// On a GPU. CUDA's own are exact to some units in the last place where |x| < 8, and beyond that to 5e-12, which is as good
-// as f32. So there they are computed here, to some units in the last place of sqrt(2 / (pi x)).
+// On a GPU. CUDA's own are accurate to some ulp for |x| < 8, and beyond that only to 5e-12, which is no better than
+// f32. So beyond 8 they are computed here, to some ulp of sqrt(2 / (pi x)).
 #if defined(RILL_KERNEL)
 struct BesselPair {
   double j, y;  // of the order 0 or 1
 };
-// From 8 to 25: J of all orders by the recurrence downwards, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1, and Y by
+// From 8 to 25: J of all orders by downward recurrence, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1, and Y by
 // Neumann's series of them (DLMF 10.23.17; Y_1 is the derivative of -Y_0).
 inline BesselPair recurrent_bessel(int order, double x) {
   constexpr int highest = 60;
@@ -66,7 +66,7 @@ RILL_DEVICE_BESSEL(Y0, y0, y0_beyond_8)
 RILL_DEVICE_BESSEL(Y1, y1, y1_beyond_8)
 #undef RILL_DEVICE_BESSEL
 #else
-// glibc alone has them for long double.
+// Only glibc has them for long double.
 #if defined(__GLIBC__)
 #define RILL_C_BESSEL(Name, fn)                                   \
   struct Name {                                                   \
@@ -94,9 +94,9 @@ RILL_C_BESSEL(Y1, y1)
 #endif
 
 // e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
-// rule, which converges exponentially: the step is a fraction of the narrower of the strip where the integrand is analytic
-// and the Gaussian that it is for large x.
-// Its d-th derivative by x has a factor (-2 sinh(t/2)^2)^d more.
+// rule, which converges exponentially: the step is a fraction of the strip where the integrand is analytic, or of the
+// Gaussian that it resembles for large x, whichever is narrower.
+// Its d-th derivative by x has an extra factor (-2 sinh(t/2)^2)^d.
 template <class T>
 T scaled_k_integral(int n, T x, int d = 0) {
   const T step = std::min(T(0.19L), T(0.6L) / std::sqrt(x));
@@ -131,7 +131,7 @@ T scaled_k_far(int n, T x) {
   }
   return std::sqrt(T(pi) / (2 * x)) * sum;
 }
-// e^x K_n(x) from 1 on.
+// e^x K_n(x) for x >= 1.
 template <class T>
 T scaled_k(int n, T x) {
   return x < 25 ? scaled_k_integral(n, x) : scaled_k_far(n, x);

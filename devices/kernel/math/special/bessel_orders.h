@@ -1,9 +1,9 @@
-// Bessel functions of any order, the spherical ones, and Airy's.
+// Bessel functions of any order, the spherical ones, and Airy functions.
 //
-// J by its power series, downwards by recurrence, normalised by Neumann's series (DLMF 10.23.15), and far out by
-// Hankel's expansion (DLMF 10.17.3); I by its power series; K by its integral (DLMF 10.32.9). Airy's functions by power
-// series about 0 and, below, about one place after another (their equation is y'' = x y); above by K of the orders 1/3
-// and 2/3, and far out by their expansions (DLMF 9.7).
+// J by its power series, by downward recurrence, normalised by Neumann's series (DLMF 10.23.15), and for large x by
+// Hankel's expansion (DLMF 10.17.3); I by its power series; K by its integral (DLMF 10.32.9). Airy functions by power
+// series about 0 and, for negative x, about one point after another (their equation is y'' = x y); for positive x by K
+// of the orders 1/3 and 2/3, and for large |x| by their expansions (DLMF 9.7).
 #pragma once
 #include "rill/devices/kernel/math/special/special_numbers.h"
 
@@ -56,10 +56,9 @@ struct Kv {
     if (x == 0) return infinity<T>;
     if (std::isinf(x)) return 0;
     if (std::isinf(v)) return infinity<T>;
-    // In long double, which holds both factors where their product is a number.
+    // In long double, which can represent both factors if their product is a number.
     const long double wide = x, order = std::abs(v);
-    // The logarithm but for a factor of at most 1e154 either way (DLMF 10.41.4): no sum where the result is 0 or
-    // infinite.
+    // The logarithm of the result up to a factor of at most 1e154 (DLMF 10.41.4): no sum if it is 0 or infinite.
     const long double exponent = order * std::asinh(order / wide) - std::hypot(order, wide);
     if (std::abs(exponent) > 2000) return exponent > 0 ? infinity<T> : 0;
     return T(std::exp(-wide) * scaled_k_of<long double>(order, wide));
@@ -87,7 +86,7 @@ struct Iv {
 
 // --- J ---------------------------------------------------------------------------------------------------------------
 
-// Where x is well beyond v^2: sqrt(2 / pi x) (P cos(w) - Q sin(w)), w = x - (v / 2 + 1/4) pi.
+// For x well beyond v^2: sqrt(2 / pi x) (P cos(w) - Q sin(w)), w = x - (v / 2 + 1/4) pi.
 template <class T>
 T hankel_j(T v, T x) {
   T p = 0, q = 0, term = 1;
@@ -105,7 +104,7 @@ T hankel_j(T v, T x) {
 }
 
 // J_(v + n), n = 2 m, ..., 1, 0, up to a factor, from 2 (v + n) / x J_(v + n) = J_(v + n - 1) + J_(v + n + 1); and the
-// factor from (x/2)^v = the sum over k of (v + 2 k) Gamma(v + k) / k! J_(v + 2 k). Of 0 <= v < 1.
+// factor from (x/2)^v = the sum over k of (v + 2 k) Gamma(v + k) / k! J_(v + 2 k). For 0 <= v < 1.
 template <class T>
 T recurrent_j(T fraction, long long whole, T x) {
   long long m = (long long)(x) / 2 + whole / 2 + 20 + (long long)(6 * std::cbrt(x));
@@ -164,12 +163,12 @@ struct SphericalJ {
 
 // --- Airy ------------------------------------------------------------------------------------------------------------
 
-// Values and slopes of a solution of y'' = x y.
+// The value and slope of a solution of y'' = x y.
 template <class T>
 struct Wave {
   T y, slope;
 };
-// The solution with these at x, at x + h: by Taylor's series.
+// The solution with this value and slope at x, at x + h: by its Taylor series.
 template <class T>
 Wave<T> moved(Wave<T> w, T x, T h) {
   T before = 0, c = w.y, next = w.slope;  // coefficients times h^k, of k - 1, k and k + 1
@@ -195,7 +194,7 @@ Wave<T> at_zero(bool second) {
   return second ? Wave<T>{y * root, -slope * root} : Wave<T>{y, slope};
 }
 
-// The sums of u_k and v_k (+-1/z)^k (DLMF 9.7.2), of all k or of even and odd ones with alternating signs.
+// The sums of u_k and v_k (+-1/z)^k (DLMF 9.7.2), over all k, or over even and odd ones with alternating signs.
 template <class T>
 struct AirySums {
   T u[2] = {0, 0}, v[2] = {0, 0};
@@ -250,7 +249,7 @@ struct Airy {
   template <class T>
   static T call(T x) {
     const Wave<long double> w =
-        airy_wave<long double>(x, second);  // for f32 too: far below 0 the angle takes all digits
+        airy_wave<long double>(x, second);  // for f32 too: for large -x the angle needs all digits
     return T(slope ? w.slope : w.y);
   }
 };

@@ -1,5 +1,5 @@
-// Derivatives of any order n of functions whose own formulas for them cancel far out: those of e^-|x| I, e^x K, Dawson's
-// integral and erfcx are differences of nearly equal numbers there, and lose a factor of about x for each order.
+// Derivatives of any order n of functions whose own formulas for them cancel for large x: those of e^-|x| I, e^x K,
+// Dawson's integral and erfcx are differences of nearly equal numbers, and lose a factor of about x for each order.
 #pragma once
 #include "rill/devices/kernel/math/gamma_scalar.h"
 #include "rill/devices/kernel/math/special/bessel.h"
@@ -23,9 +23,9 @@ T hankel_derivative(int n, int order, int sign, T x) {
   return sum;
 }
 
-// Of e^-|x| I_order(x), order 0 or 1. For x >= 0 that is the mean of e^(-2 x s^2) cos(order t) over t in (0, pi), s =
-// sin(t / 2) (DLMF 10.32.3): the trapezoidal rule converges exponentially, and no two terms of a derivative cancel. At
-// 0, where odd orders of an even function jump, they are 0.
+// The derivatives of e^-|x| I_order(x), order 0 or 1. For x >= 0 it is the mean of e^(-2 x s^2) cos(order t) over t in
+// (0, pi), s = sin(t / 2) (DLMF 10.32.3): the trapezoidal rule converges exponentially, and no two terms of a
+// derivative cancel. At 0, where odd derivatives of an even function jump, they are 0.
 template <class T>
 T scaled_i_derivative(int n, int order, T x) {
   if (std::isnan(x)) return x;
@@ -51,7 +51,7 @@ T scaled_i_derivative(int n, int order, T x) {
   return x < 0 && !is_even ? -mean : mean;
 }
 
-// Of e^x K_order(x), order 0 or 1: of both, each term has one sign.
+// The derivatives of e^x K_order(x), order 0 or 1: for both, all terms have one sign.
 template <class T>
 T scaled_k_derivative(int n, int order, T x) {
   if (!(x >= 0)) return nan<T>;
@@ -60,9 +60,9 @@ T scaled_k_derivative(int n, int order, T x) {
   return x < 25 ? scaled_k_integral(order, x, n) : std::sqrt(T(pi) / 2) * hankel_derivative(n, order, 1, x);
 }
 
-// Of Dawson's integral F, by F' = 1 - 2 x F and F^(k + 1) = -2 x F^(k) - 2 k F^(k - 1) where that cancels little; by
-// dawson_sum() beyond, for orders up to 14, whose weights are small enough; far out by the expansion of F, the sum of
-// (2 k - 1)!! / (2^(k + 1) x^(2 k + 1)), whose least term is e^-(x^2) of the first.
+// The derivatives of Dawson's integral F, by F' = 1 - 2 x F and F^(k + 1) = -2 x F^(k) - 2 k F^(k - 1) where that cancels
+// little; by dawson_sum() beyond, for orders up to 14, whose weights are small enough; far out by the expansion of F, the
+// sum of (2 k - 1)!! / (2^(k + 1) x^(2 k + 1)), whose least term is e^-(x^2) of the first.
 template <class T>
 T dawson_derivative(int n, T x) {
   if (n == 0 || std::isnan(x)) return Dawson::call(x);
@@ -90,9 +90,9 @@ T dawson_derivative(int n, T x) {
   return x < 0 && n % 2 == 0 ? -y : y;
 }
 
-// Of y = erfcx(x), by y' = 2 x y - 2 / sqrt(pi) and y^(k + 1) = 2 x y^(k) + 2 k y^(k - 1), which cancel for large x: from
-// 2 on (where T has no digits to spare, from 1 on) by the ratios of neighbours i^k erfc(x), a continued fraction (DLMF
-// 7.18.4 and 7.18.7).
+// The derivatives of y = erfcx(x), by y' = 2 x y - 2 / sqrt(pi) and y^(k + 1) = 2 x y^(k) + 2 k y^(k - 1), which cancel
+// for large x: from 2 on (if T has no extra digits, from 1 on) by the ratios of consecutive i^k erfc(x), a continued
+// fraction (DLMF 7.18.4 and 7.18.7).
 template <class T>
 T scaled_erfc_derivative(int n, T x) {
   const T two_over_root = T(1.12837916709551257389615890312154517L);
@@ -141,11 +141,11 @@ struct J1Slope {
   }
 };
 
-// sin and cos of pi x^2 / 2: x^2 with what its rounding loses, less whole turns.
+// sin and cos of pi x^2 / 2: x^2 with its rounding error, reduced by full periods.
 template <class T>
 T quarter_turns(T x) {
   if (!(std::abs(x) < std::numeric_limits<T>::infinity())) return nan<T>;
-  // Whole and even, and so is the square a multiple of 4.
+  // x is an even integer, so its square is a multiple of 4.
   if (std::abs(x) >= 2 / std::numeric_limits<T>::epsilon()) return 0;
   const T square = x * x, low = std::fma(x, x, -square);
   return std::remainder(std::remainder(square, T(4)) + low, T(4));

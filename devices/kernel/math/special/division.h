@@ -1,5 +1,5 @@
-// Division of floats that keeps whole numbers, as Python and numpy have it, in the operands' own type: what a quotient
-// rounds to depends on it.
+// Division of floats with integer quotients, as in Python and numpy, in the operands' own type: the rounding of a
+// quotient depends on it.
 #pragma once
 #include <cmath>
 

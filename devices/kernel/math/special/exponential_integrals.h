@@ -1,7 +1,7 @@
 // Integrals of exponentials and waves: E1, Ei, the sine and cosine integrals, Dawson's and Fresnel's.
 //
 // Small arguments by their power series, large ones by the continued fraction of E1 (DLMF 6.9.1) at real or imaginary
-// arguments, or an asymptotic series. Series that lose digits are taken no further than where T still has more than the
+// arguments, or an asymptotic series. Series that lose digits are only used while T still has more than the
 // result needs: f64 is computed in long double.
 #pragma once
 #include "rill/devices/kernel/math/complex_number.h"
@@ -67,7 +67,7 @@ struct Ei {
   }
 };
 
-// The sums of (-1)^k x^n / (n n!) over odd and over positive even n: Si(x), and Ci(x) but for gamma + log(x).
+// The sums of (-1)^k x^n / (n n!) over odd and over positive even n: Si(x), and Ci(x) without gamma + log(x).
 template <class T>
 T wave_series(T x, int first) {
   T term = first == 1 ? x : -x * x / 2, sum = 0;
@@ -137,8 +137,8 @@ struct Dawson {
   }
 };
 
-// The integrals of sin and cos of pi t^2 / 2: power series, and beyond the error function of a complex argument by its
-// continued fraction, C + i S = (1 + i)/2 erf(z), z = sqrt(pi)/2 (1 - i) x.
+// The integrals of sin and cos of pi t^2 / 2: by power series, and for large x by the error function of a complex
+// argument and its continued fraction, C + i S = (1 + i)/2 erf(z), z = sqrt(pi)/2 (1 - i) x.
 template <class T>
 Complex<T> fresnel_integrals(T x) {
   const T a = std::abs(x);

@@ -18,9 +18,9 @@ struct Gamma {
     return std::tgamma(x);
   }
 };
-// Where a or b is a pole of Gamma, B(a, b) is infinite, unless a + b is one too: B(a, b) = (-1)^b B(1 - a - b, b) for a
-// whole a <= 0 and a whole b > 0. Makes a and b those of the right side; gives the sign, times infinity where it is
-// that.
+// If a or b is a pole of Gamma, B(a, b) is infinite, unless a + b is one too: B(a, b) = (-1)^b B(1 - a - b, b) for
+// integers a <= 0 and b > 0. Replaces a and b by those of the right side; returns the sign, or an infinity if B(a, b)
+// is infinite.
 template <class T>
 T reflect_beta(T& a, T& b) {
   const auto is_pole = [](T x) { return x <= 0 && is_whole(x) && !std::isinf(x); };
@@ -59,7 +59,7 @@ struct Binomial {
         if (k > n) return 0;
         k = std::min(k, n - k);
       }
-      if (k <= 64) {  // n / 1 (n - 1) / 2 ..., each step of which is whole where n is
+      if (k <= 64) {  // n / 1 (n - 1) / 2 ..., each partial product of which is an integer if n is
         T y = 1;
         for (int i = 1; T(i) <= k; ++i) y = y * (n - T(i - 1)) / T(i);
         return y;

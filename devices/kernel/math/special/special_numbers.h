@@ -1,5 +1,5 @@
 // What the functions of special/ share. Like all of this room's plain code they are compiled by NVRTC too, as text
-// (devices/cuda/families/special.cuh), and so need no more than <cmath> and its like, and C++17.
+// (devices/cuda/families/special.cuh), and so only use <cmath> and similar headers, and C++17.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@ namespace rill::special {
 
 template <class T>
 constexpr T nan = std::numeric_limits<T>::quiet_NaN();
-// An operand that says how often something is differentiated: a whole number from 0 to 170, beyond which n! is no f64; else -1.
+// An operand that is an order of derivation: an integer from 0 to 170, beyond which n! overflows f64; else -1.
 template <class T>
 int order_of(T n) {
   const int order = n >= 0 && n <= T(170) ? int(n) : -1;

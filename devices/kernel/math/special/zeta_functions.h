@@ -24,13 +24,13 @@ struct Polygamma {
     return scalar_math::polygamma_of(n, x);
   }
 };
-// polygamma(n, x) - polygamma(n, x + h), which cancel for large x. Both are taken up by their recurrence to where their
-// asymptotic series (DLMF 5.15.8, 5.11.2) are exact, and subtracted term by term: with X = 1/x and Y = 1/(x + h), X^m -
+// polygamma(n, x) - polygamma(n, x + h), which cancel for large x. Recurrence moves both to where their asymptotic
+// series (DLMF 5.15.8, 5.11.2) are exact, and these are subtracted term by term: with X = 1/x and Y = 1/(x + h), X^m -
 // Y^m = (X - Y) (X^(m - 1) + X^(m - 2) Y + ... + Y^(m - 1)), where X - Y = h X Y.
 template <class T>
 T polygamma_difference(int n, T x, T h) {
   if (!(x > 0 && x + h > 0)) return scalar_math::polygamma_of(T(n), x) - scalar_math::polygamma_of(T(n), x + h);
-  T factorial = 1;  // of n
+  T factorial = 1;  // n!
   for (int j = 2; j <= n; ++j) factorial *= T(j);
   T near = 0;
   for (; std::min(x, x + h) < 20; x += 1) {
