@@ -1,5 +1,5 @@
 // Activations that are composed of public functions, those with slopes that are learnt or drawn, and softmax's
-// relatives. (Those without such a parameter are formulas, in elementwise/formulas.cpp.)
+// relatives. (Those without such a parameter are in elementwise/formulas.cpp and formula_records.cpp.)
 #include <fmt/format.h>
 
 #include <algorithm>

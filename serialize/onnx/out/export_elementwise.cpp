@@ -397,6 +397,14 @@ Tensor sigmoid_slope(const Tensor& x) {
   return s * (1 - s);
 }
 
+// maximum() and minimum() keep NaN, as the kernels do.
+Tensor bounded(const Tensor& x, double low, double high) { return minimum(maximum(x, low), high); }
+Tensor scaled_length(const Tensor& x, const Tensor& y) {
+  const Tensor size = maximum(abs(x), abs(y)), nowhere = (size == 0) | isinf(size), scale = where(nowhere, 1, size);
+  const Tensor a = x / scale, b = y / scale;
+  return where(isinf(x) | isinf(y), infinity, scale * sqrt(a * a + b * b));
+}
+
 #define COMPOSITE(op, expression) {op, nullptr, [](In in, AttrsView) -> Tensors { return expression; }}
 // `x`, and `y` where there are two, in f64.
 #define PRECISE(op, expression)                                \
@@ -469,6 +477,14 @@ std::span<const Rule> elementwise_rules() {
       COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
       COMPOSITE("tanh_derivative", (Tensors{where(in[1] == 0, 0, 4 * sigmoid_slope(2 * in[0]) * in[1])})),
       COMPOSITE("sigmoid_derivative", (Tensors{where(in[1] == 0, 0, sigmoid_slope(in[0]) * in[1])})),
+      COMPOSITE("relu6", (Tensors{where(in[0] >= 6, 6, maximum(in[0], 0))})),
+      COMPOSITE("hard_tanh", (Tensors{bounded(in[0], -1, 1)})),
+      COMPOSITE("hard_sigmoid", (Tensors{bounded(in[0] + 3, 0, 6) / 6})),
+      COMPOSITE("hard_swish", (Tensors{in[0] * (bounded(in[0] + 3, 0, 6) / 6)})),
+      COMPOSITE("silu", (Tensors{in[0] * sigmoid(in[0])})),
+      COMPOSITE("leaky_relu", (Tensors{where(in[0] > 0, in[0], in[1] * in[0])})),
+      COMPOSITE("softsign", (Tensors{where(isinf(in[0]), sign(in[0]), in[0] / (1 + abs(in[0])))})),
+      COMPOSITE("hypot", (Tensors{scaled_length(in[0], in[1])})),
       COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
       COMPOSITE("atan2", (Tensors{angle_of(in[0], in[1])})),
       PRECISE("exp2", power(full({}, 2.0, {.dtype = f64}), x)),
@@ -480,6 +496,8 @@ std::span<const Rule> elementwise_rules() {
       PRECISE("logaddexp2", log_add(x, y, std::numbers::ln2)),
       PRECISE("softplus", maximum(x, 0.0) + precise_log1p(exp(-abs(x)))),
       PRECISE("xlogy", where((x == 0.0) & ~isnan(y), 0.0, x * log(y))),
+      PRECISE("selu", 1.0507009873554804934 * where(x > 0.0, x, 1.6732632423543772848 * precise_expm1(minimum(x, 0.0)))),
+      PRECISE("celu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0) / y))),
       PRECISE("elu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0)))),
       PRECISE("cbrt", where((x == 0.0) | isinf(x), x, with_sign(power(abs(x), 1.0 / 3), x))),
       PRECISE("sinc", where(x == 0.0, 1.0, sin_pi(x) / (where(x == 0.0, 1.0, x) * std::numbers::pi))),
