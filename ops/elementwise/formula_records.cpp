@@ -120,6 +120,46 @@ HWY_INLINE X soft_sign_slope(const X& x) {
 }
 RILL_FORMULA2(softsign_slope, cheap_floats, chained(soft_sign_slope(x), y))
 
+// x Phi(x), by erfc, which keeps its digits far to the left, where 1 + erf has none.
+constexpr double root_half = 0.70710678118654752440, root_two_pi = 2.50662827463100050242;
+template <class V>
+HWY_INLINE V left_share(V x) {
+  return V(0.5) * erfc(x * V(scalar_t<V>(-root_half)));
+}
+[[maybe_unused]] inline Tensor left_share(const Tensor& x) { return 0.5 * rill::erfc(x * -root_half); }
+[[maybe_unused]] inline Tensor gauss(const Tensor& x) { return apply1(gauss_op, {&x}, {}, Where::current()); }
+RILL_SCALAR(erf_gelu, floats, select(x == V(-kInfinity<V>), V(-0.0f), x* left_share(x)))
+template <class X>
+HWY_INLINE X erf_gelu_slope(const X& x) {
+  return left_share(x) + chained(x, X(gauss(X(x * number<X>(root_half))) * number<X>(1 / root_two_pi)));
+}
+RILL_FORMULA2(erf_gelu_slope, floats, chained(erf_gelu_slope(x), y))
+
+// Below 1 by (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2 k + 1) 2 k / (2 k + 1)!.
+template <class V>
+HWY_INLINE V tanh_shrink(V operand) {
+  const auto small = abs(operand) < V(1);
+  const V x = select(small, operand, V(0)), q = x * x;
+  constexpr int terms = 10;
+  double factorial = 1, c[terms];  // of 2 k + 1
+  for (int k = 1; k <= terms; ++k) factorial *= 2 * k * (2 * k + 1), c[k - 1] = 2 * k / factorial;
+  V sum = number<V>(c[terms - 1]);
+  for (int k = terms - 1; k-- > 0;) sum = sum * q + number<V>(c[k]);
+  return select(small, x * q * sum / cosh(x), operand - tanh(operand));
+}
+RILL_SCALAR(tanh_shrink, floats, tanh_shrink(x))
+template <class V>
+HWY_INLINE V tanh_of(V x) {
+  return tanh(x);
+}
+[[maybe_unused]] inline Tensor tanh_of(const Tensor& x) { return rill::tanh(x); }
+template <class X>
+HWY_INLINE X squared_tanh(const X& x) {
+  const X t = tanh_of(x);
+  return t * t;
+}
+RILL_FORMULA2(tanh_shrink_slope, floats, chained(squared_tanh(x), y))
+
 // --- Lines on the right, bent on the left ----------------------------------------------------------------------------
 
 constexpr double selu_scale = 1.0507009873554804934, selu_alpha = 1.6732632423543772848;
@@ -157,6 +197,9 @@ RILL_FORMULA3(celu_slope, floats, celu_cotangent(x, y, z))
 
 RILL_SCALAR2(leaky_relu, floats, select(x > V(0), x, y* x))
 RILL_FORMULA3(leaky_relu_slope, cheap_floats, choose(x > number<X>(0), z, chained(y, z)))
+
+RILL_SCALAR2(soft_shrink, floats, select(abs(x) <= y, V(0), x - copysign(y, x)))
+RILL_FORMULA3(soft_shrink_slope, cheap_floats, choose(abs(x) <= y, number<X>(0), z))
 
 // --- Of two ----------------------------------------------------------------------------------------------------------
 
@@ -198,6 +241,7 @@ HWY_AFTER_NAMESPACE();
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/formula_runs.h"
 #include "rill/ops/elementwise/unary_records.h"
+#include "rill/ops/option_checks.h"
 
 namespace rill {
 
@@ -223,7 +267,7 @@ Tensor below_zero(const Tensor& x) { return where(x > 0, 0, x); }
 // --- Of one operand --------------------------------------------------------------------------------------------------
 
 // `floating`: whether integers become f32.
-#define RILL_ACTIVATION(fn, doc_text, set, kinds, reference, floating, gradient, sample_fn, ulp)                    \
+#define RILL_ACTIVATION_RECORD(fn, doc_text, set, kinds, reference, gradient, sample_fn, ulp)                       \
   extern const Op fn##_op;                                                                                          \
   const Op fn##_op(spec_of(Unary{.name = #fn,                                                                       \
                                  .doc = doc_text,                                                                   \
@@ -237,7 +281,9 @@ Tensor below_zero(const Tensor& x) { return where(x > 0, 0, x); }
                                      },                                                                             \
                                  .saves_in = save(0),                                                               \
                                  .samples = sample_fn,                                                              \
-                                 .max_ulp = ulp}));                                                                 \
+                                 .max_ulp = ulp}));
+#define RILL_ACTIVATION(fn, doc_text, set, kinds, reference, floating, ...) \
+  RILL_ACTIVATION_RECORD(fn, doc_text, set, kinds, reference, __VA_ARGS__)  \
   Tensor fn(const Tensor& x, Where where) { return unary(fn##_op, x, floating, where); }
 
 namespace {
@@ -250,6 +296,12 @@ long double selu_reference(long double x) {
 }
 long double softsign_reference(long double x) {
   return std::isinf(x) ? std::copysign(1.0L, x) : x / (1 + std::fabs(x));
+}
+long double tanh_shrink_reference(long double x) {
+  if (std::fabs(x) > 1) return x - std::tanh(x);
+  long double sum = -0.0L;
+  for (int k = 15; k >= 1; --k) sum += 2 * k * std::pow(x, 2.0L * k + 1) / std::tgamma(2.0L * k + 2);
+  return sum / std::cosh(x);
 }
 }  // namespace
 RILL_ACTIVATION(relu6, "min(max(x, 0), 6); NaN stays", real_set, ref::reals, clamped(x, 0, 6), false,
@@ -267,7 +319,13 @@ RILL_ACTIVATION(softsign, "x / (1 + |x|)", float_set, ref::floats, softsign_refe
                 RILL_SLOPE(softsign, x, g), SAMPLES(-300, 300), 2)
 RILL_ACTIVATION(selu, "1.0507 x where it is positive, else 1.0507 1.6733 (e^x - 1)", float_set, ref::floats,
                 selu_reference(x), true, RILL_SLOPE(selu, x, g), SAMPLES(-300, 300), 5)
+RILL_ACTIVATION(tanh_shrink, "x - tanh(x)", float_set, ref::floats, tanh_shrink_reference(x), true,
+                RILL_SLOPE(tanh_shrink, x, g), SAMPLES(-300, 300), 5)
+RILL_ACTIVATION_RECORD(erf_gelu, "x Phi(x), with Phi(x) = erfc(-x / sqrt(2)) / 2", float_set, ref::floats,
+                       (std::isinf(x) ? (x > 0 ? x : -0.0L) : x * std::erfc(-x / std::sqrt(2.0L)) / 2),
+                       RILL_SLOPE(erf_gelu, x, g), SAMPLES(-150, 300), 10)
 #undef RILL_ACTIVATION
+#undef RILL_ACTIVATION_RECORD
 
 // --- Of an operand and a number --------------------------------------------------------------------------------------
 
@@ -278,7 +336,7 @@ RILL_ACTIVATION(selu, "1.0507 x where it is positive, else 1.0507 1.6733 (e^x - 
                                   .doc = doc_text,                                                \
                                   .dtypes = float_set,                                            \
                                   .cpu = cpu::scalar_kernel<#fn>,                                 \
-                                  .ref = REF2(ref::floats, (x > 0 ? x : reference)),              \
+                                  .ref = REF2(ref::floats, (reference)),                          \
                                   .vjp = VJP2(RILL_SLOPE(fn, x, y, g), multiply_no_nan(by_y, g)), \
                                   .saves_in = save_both,                                          \
                                   .samples = (binary_samples<-300, 300, 50, 200>),                \
@@ -293,12 +351,12 @@ RILL_ACTIVATION(selu, "1.0507 x where it is positive, else 1.0507 1.6733 (e^x - 
         },                                                                                        \
         x);                                                                                       \
   }
-RILL_BENT(leaky_relu, "x where it is positive, else y x", y* x, below_zero(x), 1)
+RILL_BENT(leaky_relu, "x where it is positive, else y x", x > 0 ? x : y * x, below_zero(x), 1)
 // At 0 the gradient is that of the exponential, as in torch and JAX.
-RILL_BENT(elu, "x where it is positive, else y (e^x - 1)", y* std::expm1(x), expm1(below_zero(x)), 4)
+RILL_BENT(elu, "x where it is positive, else y (e^x - 1)", x > 0 ? x : y * std::expm1(x), expm1(below_zero(x)), 4)
 namespace {
 long double celu_reference(long double x, long double y) {
-  return std::isinf(y) && !std::isinf(x) ? x : y * std::expm1(x / y);
+  return x > 0 || (std::isinf(y) && !std::isinf(x)) ? x : y * std::expm1(x / y);
 }
 Tensor celu_by_y(const Tensor& x, const Tensor& y) {
   const Tensor u = below_zero(x) / y;
@@ -306,6 +364,8 @@ Tensor celu_by_y(const Tensor& x, const Tensor& y) {
 }
 }  // namespace
 RILL_BENT(celu, "x where it is positive, else y (e^(x / y) - 1)", celu_reference(x, y), celu_by_y(x, y), 6)
+RILL_BENT(soft_shrink, "0 where |x| <= lambda, which is y, else x nearer to 0 by it",
+          std::fabs(x) <= y ? 0 : x - std::copysign(y, x), where(abs(x) <= y, 0, -sign(x)), 1)
 #undef RILL_BENT
 
 Tensor leaky_relu(const Tensor& x, double slope, Where where) {
@@ -320,6 +380,12 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
   return alpha == 1 ? elu_by(x, alpha, where) : celu_by(x, alpha, where);
+}
+
+Tensor soft_shrink(const Tensor& x, double lambda, Where where) {
+  CallerScope caller(where);
+  require_not_negative("soft_shrink", "lambda", lambda, where);
+  return soft_shrink_by(x, lambda, where);
 }
 
 // --- Of two ----------------------------------------------------------------------------------------------------------

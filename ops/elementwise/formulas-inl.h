@@ -1,5 +1,5 @@
 // What a formula over X is written in: the same words for tensors and for lanes (devices/kernel/lanes.h). formulas.cpp
-// says what formulas are. For it and formula_records.cpp.
+// says what formulas are.
 #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
@@ -86,6 +86,14 @@ HWY_INLINE X times_tail(const X& x, F f) {
   const auto low = x < number<X>(least_logarithm(x));
   const X y = x * f(X(choose(low, X(x + number<X>(37)), x)));
   return choose(low, X(y * number<X>(8.533047625744066e-17)), y);  // e^-37
+}
+
+// e^(-x^2), with what the square was rounded by.
+template <class V>
+HWY_INLINE V gauss(V x) {
+  const V a = clamp(abs(x), V(0), V(scalar_t<V>(40)));
+  const V s = a * a, e = exp(-s);
+  return fma(e, -fma(a, a, -s), e);
 }
 
 // A formula of tensors, for callers that are not compiled for a target and can inline nothing that is.
