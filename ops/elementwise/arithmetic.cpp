@@ -58,7 +58,6 @@ RILL_SCALAR2(tanh_derivative, floats, select(y == V(0), V(0), tanh_slope(x) * y)
 RILL_SCALAR2(sigmoid_derivative, floats, select(y == V(0), V(0), sigmoid_slope(x) * y))
 // For large -x the slope is 0, whatever the cotangent; gelu_slope() is below the smallest normal number there.
 RILL_SCALAR2(gelu_grad, floats, select((y == V(0)) | (x < V(-40)), V(0), gelu_slope(x) * y))
-RILL_SCALAR2(elu, cheap_floats, elu(x, y))
 RILL_SCALAR2(relu_grad, cheap_floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
 RILL_SCALAR2(copysign, cheap_floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
@@ -246,23 +245,6 @@ RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
           run_derivative(gelu_grad_op, x, g), 0, "", "", .norm_tolerance = 2)
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), 0, "",
           "ReluGrad")
-
-// The exponent is never a positive x, for which it would overflow. At 0 the gradient is that of the exponential, as in
-// torch and JAX.
-namespace {
-Tensor below_zero(const Tensor& x) { return where(x > 0, 0, x); }
-}  // namespace
-extern const Op elu_op;
-const Op elu_op(spec_of({.name = "elu",
-                         .doc = "x where it is positive, else y (e^x - 1)",
-                         .dtypes = float_set,
-                         .cpu = cpu::scalar_kernel<"elu">,
-                         .ref = REF2(ref::floats, (x > 0 ? x : y * std::expm1(x))),
-                         .vjp = VJP2(multiply_no_nan(where(x > 0, 1, y* exp(below_zero(x))), g),
-                                     multiply_no_nan(expm1(below_zero(x)), g)),
-                         .saves_in = save_both,
-                         .samples = (binary_samples<-300, 300, 50, 200>),
-                         .max_ulp = 4}));
 
 // Multiplies a derivative by a cotangent: if the cotangent is 0, an infinite derivative does not matter. So the
 // dead branch of a where() cannot make a gradient NaN.

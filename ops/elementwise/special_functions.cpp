@@ -4,18 +4,10 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/special_functions.cpp"
 #include <hwy/foreach_target.h>
-#include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
+#include "rill/ops/elementwise/formulas-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
-
-// e^(-x^2), corrected for the rounding error of the square.
-template <class V>
-HWY_INLINE V gauss(V x) {
-  const V a = clamp(abs(x), V(0), V(scalar_t<V>(40)));
-  const V s = a * a, e = exp(-s);
-  return fma(e, -fma(a, a, -s), e);
-}
 
 RILL_SCALAR(sigmoid, floats, sigmoid(x))
 RILL_SCALAR(gelu, floats, gelu(x))

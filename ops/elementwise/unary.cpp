@@ -40,14 +40,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "rill/devices/ref/complex_math.h"
-#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/unary_records.h"
 
 namespace rill {
 
 using namespace elementwise;
 
-extern const Op relu_grad_op;  // arithmetic.cpp
+extern const Op relu_grad_op, erf_gelu_op;  // arithmetic.cpp, formula_records.cpp
 
 // --- Ops that keep the dtype -----------------------------------------------------------------------------------------
 
@@ -288,11 +287,7 @@ Tensor rad2deg(const Tensor& x, Where where) {
   return x * 57.295779513082320877;
 }
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
-  CallerScope caller(where);
-  if (approximate) return gelu(x, where);
-  // erfc keeps its digits for large -x, where 1 + erf has none.
-  return in_float_blocks([](const Tensor& f) { return multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)); },
-                         x);
+  return approximate ? gelu(x, where) : unary(erf_gelu_op, x, true, where);
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   return nan_to_num(x, NanToNumOptions{.nan = nan}, where);

@@ -1,5 +1,5 @@
 // Activations that are composed of public functions, those with slopes that are learnt or drawn, and functions related
-// to softmax. (Those without such a parameter are formulas, in elementwise/formulas.cpp.)
+// to softmax. (Those without such a parameter are in elementwise/formulas.cpp and formula_records.cpp.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,36 +73,6 @@ Tensor hard_shrink(const Tensor& x, double lambda, Where where) {
   CallerScope caller(where);
   require_not_negative("hard_shrink", "lambda", lambda, where);
   return in_float_blocks([&](const Tensor& t) { return rill::where(abs(t) <= lambda, 0, t); }, x);
-}
-
-Tensor soft_shrink(const Tensor& x, double lambda, Where where) {
-  CallerScope caller(where);
-  require_not_negative("soft_shrink", "lambda", lambda, where);
-  return in_float_blocks([&](const Tensor& t) { return rill::where(abs(t) <= lambda, 0, t - lambda * sign(t)); }, x);
-}
-
-namespace {
-// (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2 k + 1) 2 k / (2 k + 1)!: for |x| <= 1.
-Tensor small_shrink(const Tensor& x) {
-  constexpr int terms = 10;
-  const Tensor q = square(x);
-  double factorial = 1;  // (2 k + 1)!
-  double c[terms];
-  for (int k = 1; k <= terms; ++k) factorial *= 2 * k * (2 * k + 1), c[k - 1] = 2 * k / factorial;
-  Tensor sum = c[terms - 1];
-  for (int k = terms - 1; k-- > 0;) sum = sum * q + c[k];
-  return x * q * sum / cosh(x);
-}
-}  // namespace
-
-Tensor tanh_shrink(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks(
-      [](const Tensor& t) {
-        const Tensor is_small = abs(t) < 1;
-        return rill::where(is_small, small_shrink(rill::where(is_small, t, 0)), t - tanh(t));
-      },
-      x);
 }
 
 Tensor threshold(const Tensor& x, double bound, double value, Where where) {

@@ -130,12 +130,12 @@ const std::vector<Case>& cases() {
 // Elementwise records of floats that are judged elsewhere, and where.
 const std::map<std::string, std::set<std::string>> elsewhere = {
     {"exact, held to the reference bit by bit by test_ops.cpp",
-     {"abs",         "cast",         "bitcast", "ceil",     "complex",   "copy",      "copysign", "equal",
-      "floor",       "floor_divide", "fmod",    "isfinite", "isinf",     "isnan",     "less",     "less_equal",
-      "logical_not", "maximum",      "minimum", "negative", "nextafter", "not_equal", "relu",     "relu_grad",
-      "remainder",   "round",        "sign",    "signbit",  "trunc",     "where"}},
+     {"abs",        "bitcast",      "cast",      "ceil",      "complex",  "copy",      "copysign",  "equal",
+      "floor",      "floor_divide", "fmod",      "hard_tanh", "isfinite", "isinf",     "isnan",     "less",
+      "less_equal", "logical_not",  "maximum",   "minimum",   "negative", "nextafter", "not_equal", "relu",
+      "relu6",      "relu_grad",    "remainder", "round",     "sign",     "signbit",   "trunc",     "where"}},
     {"one rounding, held to the reference by test_ops.cpp",
-     {"add", "multiply", "multiply_no_nan", "multiply_nonzero", "square", "subtract"}},
+     {"add", "leaky_relu", "multiply", "multiply_no_nan", "multiply_nonzero", "square", "subtract", "soft_shrink"}},
     {"long functions, held to scipy and mpmath by tests/oracle and test_special.cpp",
      {"airy_ai",
       "airy_ai_slope",
@@ -199,7 +199,8 @@ const std::map<std::string, std::set<std::string>> elsewhere = {
       "zeta",
       "zeta_by_s"}},
     {"made of those above, held to the reference by test_ops.cpp",
-     {"elu", "gelu_grad", "logaddexp2", "sigmoid_derivative", "sigmoid_grad", "tanh_derivative", "tanh_grad",
+     {"celu", "elu", "erf_gelu", "gelu_grad", "hard_sigmoid", "hard_swish", "hypot", "logaddexp2", "selu",
+      "sigmoid_derivative", "sigmoid_grad", "silu", "softsign", "tanh_derivative", "tanh_grad", "tanh_shrink",
       "xlogy"}}};
 
 // --- Errors ----------------------------------------------------------------------------------------------------------

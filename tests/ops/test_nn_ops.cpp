@@ -277,6 +277,68 @@ TEST_CASE("the number of threads changes no bit") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(array_equal(one[i], three[i]));
 }
 
+namespace {
+struct Activation {
+  std::string_view name;
+  Tensor (*f)(const Tensor&);
+  // The derivative at -inf, -3, -0, 0, 3, 6 and inf.
+  std::vector<double> slopes;
+};
+#define ACTIVATION(name, ...) {#name, [](const Tensor& x) { return name(x); }, __VA_ARGS__}
+const std::vector<Activation>& activations() {
+  static const std::vector<Activation> all = {
+      ACTIVATION(silu, {0, -0.0881041060, 0.5, 0.5, 1.0881041060, 1.0123264326, 1}),
+      ACTIVATION(softsign, {0, 0.0625, 1, 1, 0.0625, 0.0204081633, 0}),
+      ACTIVATION(selu, {0, 0.0875306121, 1.7580993408, 1.7580993408, 1.0507009874, 1.0507009874, 1.0507009874}),
+      ACTIVATION(elu, {0, 0.0497870684, 1, 1, 1, 1, 1}),
+      {"celu", [](const Tensor& x) { return celu(x, 2); }, {0, 0.2231301601, 1, 1, 1, 1, 1}},
+      {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.25); }, {0.25, 0.25, 0.25, 0.25, 1, 1, 1}},
+      {"gelu",
+       [](const Tensor& x) { return gelu(x, false); },
+       {0, -0.011945647204, 0.5, 0.5, 1.011945647204, 1.000000035469, 1}},
+      ACTIVATION(tanh_shrink, {1, 0.990133962835, 0, 0, 0.990133962835, 0.999975423453, 1}),
+      {"soft_shrink", [](const Tensor& x) { return soft_shrink(x, 3); }, {1, 0, 0, 0, 0, 1, 1}},
+      ACTIVATION(relu6, {0, 0, 0, 0, 1, 0, 0}),
+      ACTIVATION(hard_tanh, {0, 0, 1, 1, 0, 0, 0}),
+      ACTIVATION(hard_sigmoid, {0, 0, 0.1666666667, 0.1666666667, 0, 0, 0}),
+      ACTIVATION(hard_swish, {0, 0, 0.5, 0.5, 1, 1, 1}),
+  };
+  return all;
+}
+#undef ACTIVATION
+}  // namespace
+
+TEST_CASE("derivatives of activations at their bounds and infinitely far out") {
+  for (const Activation& a : activations())
+    for (DType d : {f32, f64, bf16, f16}) {
+      INFO(a.name << " " << name(d));
+      const Tensor x = tensor({-infinity, -3., -0., 0., 3., 6., infinity}).astype(d);
+      const auto slope = [&](const Tensor& t) { return grad([&](const Tensor& u) { return sum(a.f(u)); })(t); };
+      const double digits = d == bf16 ? 4e-3 : d == f16 ? 5e-4 : d == f32 ? 1e-6 : 1e-9;
+      CHECK(near(slope(x).astype(f64), a.slopes, digits));
+      CHECK(slope(x).dtype() == d);
+      // Under a second tape the derivative is made of ops.
+      GradientTape tape;
+      tape.watch(x);
+      CHECK(array_equal(slope(x), slope(stop_gradient(x))));
+    }
+}
+
+TEST_CASE("a tape keeps the operand of an activation alone") {
+  const Tensor x = random::normal({128, 128}), z = random::normal({128, 128});
+  for (const Activation& a : activations()) {
+    INFO(a.name);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = a.f(x);
+    CHECK(tape.summary().find("total                           1          65") != std::string::npos);
+  }
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = hypot(x, z);
+  CHECK(tape.summary().find("total                           1         131072") != std::string::npos);
+}
+
 TEST_CASE("gradients by scales and weights are 0 over a batch of nothing") {
   const auto slopes = [](const std::function<Tensor(const Tensor&, const Tensor&)>& f, const Shape& x,
                          const Shape& by) {

@@ -397,6 +397,25 @@ Tensor sigmoid_slope(const Tensor& x) {
   return s * (1 - s);
 }
 
+// maximum() and minimum() keep NaN, as the kernels do.
+Tensor bounded(const Tensor& x, double low, double high) { return minimum(maximum(x, low), high); }
+Tensor scaled_length(const Tensor& x, const Tensor& y) {
+  const Tensor size = maximum(abs(x), abs(y)), nowhere = (size == 0) | isinf(size), scale = where(nowhere, 1, size);
+  const Tensor a = x / scale, b = y / scale;
+  return where(isinf(x) | isinf(y), infinity, scale * sqrt(a * a + b * b));
+}
+
+// Below 1 by (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2 k + 1) 2 k / (2 k + 1)!.
+Tensor shrunk(const Tensor& operand) {
+  const Tensor small = abs(operand) < 1.0, x = where(small, operand, 0.0), q = x * x;
+  constexpr int terms = 10;
+  double factorial = 1, c[terms];  // of 2 k + 1
+  for (int k = 1; k <= terms; ++k) factorial *= 2 * k * (2 * k + 1), c[k - 1] = 2 * k / factorial;
+  Tensor sum = c[terms - 1] + 0.0 * q;
+  for (int k = terms - 1; k-- > 0;) sum = sum * q + c[k];
+  return where(small, x * q * sum / cosh(x), operand - tanh(operand));
+}
+
 #define COMPOSITE(op, expression) {op, nullptr, [](In in, AttrsView) -> Tensors { return expression; }}
 // `x`, and `y` where there are two, in f64.
 #define PRECISE(op, expression)                                \
@@ -469,6 +488,16 @@ std::span<const Rule> elementwise_rules() {
       COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
       COMPOSITE("tanh_derivative", (Tensors{where(in[1] == 0, 0, 4 * sigmoid_slope(2 * in[0]) * in[1])})),
       COMPOSITE("sigmoid_derivative", (Tensors{where(in[1] == 0, 0, sigmoid_slope(in[0]) * in[1])})),
+      COMPOSITE("relu6", (Tensors{where(in[0] >= 6, 6, maximum(in[0], 0))})),
+      COMPOSITE("hard_tanh", (Tensors{bounded(in[0], -1, 1)})),
+      COMPOSITE("hard_sigmoid", (Tensors{bounded(in[0] + 3, 0, 6) / 6})),
+      COMPOSITE("hard_swish", (Tensors{in[0] * (bounded(in[0] + 3, 0, 6) / 6)})),
+      COMPOSITE("silu", (Tensors{in[0] * sigmoid(in[0])})),
+      COMPOSITE("leaky_relu", (Tensors{where(in[0] > 0, in[0], in[1] * in[0])})),
+      COMPOSITE("softsign", (Tensors{where(isinf(in[0]), sign(in[0]), in[0] / (1 + abs(in[0])))})),
+      COMPOSITE("hypot", (Tensors{scaled_length(in[0], in[1])})),
+      COMPOSITE("erf_gelu", (Tensors{multiply_no_nan(in[0], 0.5 * erfc(in[0] * -std::numbers::sqrt2 / 2))})),
+      COMPOSITE("soft_shrink", (Tensors{where(abs(in[0]) <= in[1], 0, in[0] - with_sign(in[1], in[0]))})),
       COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
       COMPOSITE("atan2", (Tensors{angle_of(in[0], in[1])})),
       PRECISE("exp2", power(full({}, 2.0, {.dtype = f64}), x)),
@@ -480,6 +509,9 @@ std::span<const Rule> elementwise_rules() {
       PRECISE("logaddexp2", log_add(x, y, std::numbers::ln2)),
       PRECISE("softplus", maximum(x, 0.0) + precise_log1p(exp(-abs(x)))),
       PRECISE("xlogy", where((x == 0.0) & ~isnan(y), 0.0, x * log(y))),
+      PRECISE("tanh_shrink", shrunk(x)),
+      PRECISE("selu", 1.0507009873554804934 * where(x > 0.0, x, 1.6732632423543772848 * precise_expm1(minimum(x, 0.0)))),
+      PRECISE("celu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0) / y))),
       PRECISE("elu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0)))),
       PRECISE("cbrt", where((x == 0.0) | isinf(x), x, with_sign(power(abs(x), 1.0 / 3), x))),
       PRECISE("sinc", where(x == 0.0, 1.0, sin_pi(x) / (where(x == 0.0, 1.0, x) * std::numbers::pi))),
