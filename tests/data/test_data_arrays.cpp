@@ -291,3 +291,54 @@ TEST_CASE("data files: FLAC, Ogg, MP3 and packed WAV, by libsndfile") {
     CHECK(has(message_of([&] { read_audio(own / "cut.flac"); }), "cut.flac"));
   }
 }
+
+namespace {
+// The checksum of a page of Ogg: https://www.rfc-editor.org/rfc/rfc3533, section 6.
+uint32_t ogg_checksum(const std::string& page) {
+  uint32_t sum = 0;
+  for (const char c : page) {
+    sum ^= uint32_t(uint8_t(c)) << 24;
+    for (int k = 0; k < 8; ++k) sum = sum << 1 ^ (sum >> 31 ? 0x04C11DB7u : 0u);
+  }
+  return sum;
+}
+std::string ogg_page(uint32_t number, const std::string& packet) {
+  std::string page = "OggS" + std::string(1, '\0') + char(number == 0 ? 2 : 0) + std::string(12, '\0');
+  for (int k = 0; k < 4; ++k) page += char(number >> 8 * k);
+  page += std::string(4, '\0') + char(packet.size() / 255 + 1) + std::string(packet.size() / 255, '\xFF') +
+          char(packet.size() % 255) + packet;
+  const uint32_t sum = ogg_checksum(page);
+  for (size_t k = 0; k < 4; ++k) page[22 + k] = char(sum >> 8 * k);
+  return page;
+}
+}  // namespace
+
+TEST_CASE("data files: an Ogg file that is damaged is refused with the byte, and one that would fill the memory") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string whole = contents((root ? root : ".") + std::string("/tests/fixtures/formats/tone.ogg"));
+  if (has(message_of([&] { decode_audio(tensor(whole)); }), "feature audio"))
+    return skip_case("a build without libsndfile");
+  const auto refusal = [](const std::string& bytes) { return message_of([&] { decode_audio(tensor(bytes)); }); };
+  for (size_t n = 5; n < whole.size(); n += 50) CHECK(has(refusal(whole.substr(0, n)), "the file is cut"));
+  for (size_t n = 5; n < whole.size(); n += 50) {
+    std::string bad = whole;
+    bad[n] = char(bad[n] ^ 1);
+    CHECK(has(refusal(bad), "at byte "));
+  }
+  const size_t second = whole.find("OggS", 1), third = whole.find("OggS", second + 1);
+  CHECK(has(refusal(whole.substr(0, second) + "junk" + whole.substr(second)),
+            "at byte " + std::to_string(second) + ": 4 bytes between two pages of Ogg"));
+  CHECK(has(refusal(whole.substr(0, second) + whole.substr(third)), "page 2 of a stream where page 1 belongs"));
+  CHECK(has(refusal(whole.substr(0, second)), "ends within the headers of Vorbis"));
+  CHECK(refusal(whole + "TAG of another program").empty());
+
+  // One codebook of a few bytes with 2^23 entries of one value, in the order of their lengths, which begin at 23.
+  std::string book = "\x05vorbis" + std::string(1, '\0') + "BCV";
+  const uint64_t bits = 1 | uint64_t(1) << 39 | uint64_t(1) << 40 | uint64_t(22) << 41;
+  for (int k = 0; k < 8; ++k) book += char(bits >> 8 * k);
+  book += std::string(8, '\x7F');
+  const std::string huge = ogg_page(0, whole.substr(28, 30)) +
+                           ogg_page(1, "\x03vorbis" + std::string(8, '\0') + "\x01") +
+                           ogg_page(2, book + std::string(64, '\0'));
+  CHECK(has(refusal(huge), "the codebooks of Vorbis make 16777216 numbers"));
+}

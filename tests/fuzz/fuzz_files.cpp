@@ -344,14 +344,34 @@ void repair_table(std::string& bytes) {
   for (const std::string& handle : repair_block(bytes, index)) repair_block(bytes, handle);
 }
 
+// TFRecord: a length of 8 bytes and the record, each with its checksum; unpacked files alone.
+void repair_records(std::string& bytes) {
+  const auto put = [&](size_t at, size_t from, size_t n) {
+    const uint32_t sum = masked_crc32c(std::string_view(bytes).substr(from, n));
+    std::memcpy(&bytes[at], &sum, 4);
+  };
+  for (size_t at = 0; bytes.size() - at >= 16;) {
+    uint64_t length = 0;
+    std::memcpy(&length, &bytes[at], 8);
+    if (length > bytes.size() - at - 16) return;
+    put(at + 8, at, 8);
+    put(at + 12 + length, at + 12, length);
+    at += 16 + length;
+  }
+}
+
 void repair(const std::string& name, std::string& bytes) {
   if (name.ends_with(".index")) repair_table(bytes);
+  if (name.ends_with(".ogg")) repair_pages(bytes);
+  if (name.ends_with(".png")) repair_chunks(bytes);
+  if (name.ends_with(".tfrecord")) repair_records(bytes);
 }
 
 struct Reader {
   const char* ending;  // of the names of its files
   void (*read)(const std::string& path);
   bool messages = false;  // of protobuf
+  bool leaks = false;     // a library's fault, for which children are short-lived
 };
 constexpr Reader readers[] = {{".npy", read_tensors},
                               {".npz", read_tensors},
@@ -365,7 +385,7 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".zst", read_lines},
                               {".wav", read_sound},
                               {".flac", read_sound},
-                              {".ogg", read_sound},
+                              {".ogg", read_sound, false, true},  // libsndfile 1.2 loses 6 KB with a bad header
                               {".mp3", read_sound},
                               {".idx", read_idx_file},
                               {".arrow", read_columns},
@@ -480,7 +500,8 @@ std::string read_one(const Reader& reader, const std::vector<GoodFile>& good, ui
 void read_all(const Reader& reader, const std::vector<GoodFile>& good, uint64_t seed, uint64_t count,
               const fs::path& folder) {
   limit_memory();
-  for (; progress->next < count; ++progress->next) {
+  const uint64_t end = reader.leaks ? std::min(count, progress->next + 2048) : count;
+  for (; progress->next < end; ++progress->next) {
     const std::string fault = read_one(reader, good, seed + progress->next, folder);
     if (fault.empty()) continue;
     std::fprintf(stderr, "%s\n", fault.c_str());
@@ -502,7 +523,7 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
   *progress = {};
   int faults = 0;
   long peak = 0;
-  for (bool done = false; !done && faults < 20; ++progress->next, progress->calling = false) {
+  for (bool done = false; !done && faults < 20; progress->calling = false) {
     const pid_t child = fork();
     if (child == 0) {
       read_all(reader, good, seed, count, folder);
@@ -514,11 +535,11 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
     peak = std::max(peak, use.ru_maxrss / 1024);
     done = progress->next >= count;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    const uint64_t bad = seed + progress->next++;
     const bool endless = WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM;
     if (endless && progress->calling) {
       ++progress->endless;
-      std::printf("%s: a call takes long. RILL_FUZZ_SEED=%llu\n", reader.ending,
-                  static_cast<unsigned long long>(seed + progress->next));
+      std::printf("%s: a call takes long. RILL_FUZZ_SEED=%llu\n", reader.ending, static_cast<unsigned long long>(bad));
       std::fflush(stdout);  // before the next fork
       continue;
     }
@@ -527,8 +548,8 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
                  endless               ? "takes too long, signal"
                  : WIFSIGNALED(status) ? "signal"
                                        : "exit status",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-                 static_cast<unsigned long long>(seed + progress->next), reader.ending);
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), static_cast<unsigned long long>(bad),
+                 reader.ending);
   }
   std::printf("%s: %llu damaged files, of which %llu could be read", reader.ending,
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(progress->read));
