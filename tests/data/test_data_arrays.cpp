@@ -171,6 +171,63 @@ TEST_CASE("data files: Arrow files and streams, batch by batch") {
   }
 }
 
+namespace {
+// Of lists.arrow and lists.parquet.
+void check_lists(const data::Dataset<Table>& ds) {
+  const std::vector<Table> rows = ds.collect();
+  REQUIRE(rows.size() == 4);
+  using Numbers = std::vector<int64_t>;
+  const std::vector<Numbers> tokens = {{1, 2, 3}, {}, {}, {7}};
+  const std::vector<Texts> words = {{"a", "bb"}, {"c"}, {}, {"d", "e", "f"}};
+  const std::vector<int64_t> points = {1, 0, 2, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(rows[i].at("tokens").dtype() == i32);
+    CHECK(rows[i].at("tokens").to_vector<int64_t>() == tokens[i]);
+    CHECK(rows[i].at("tokens.valid").item<bool>() == (i != 2));
+    CHECK(rows[i].at("words").to_vector<std::string>() == words[i]);
+    CHECK(rows[i].at("points").shape() == Shape{points[i], 2});
+    CHECK(rows[i].at("id.valid").item<bool>() == (i != 1));
+  }
+  CHECK(array_equal(rows[2].at("points"), tensor({3.f, 4.f, 5.f, 6.f}).reshape({2, 2})));
+  CHECK(has(message_of([&] { ds.batch(4).first(); }), "batch"));
+  check_resumes(ds, [](const Table& a, const Table& b) { return array_equal(a.at("tokens"), b.at("tokens")); });
+}
+}  // namespace
+
+TEST_CASE("data files: lists of any length are rows of their own lengths, which padded_batch() takes") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/arrow/");
+  if (has(message_of([&] { data::arrow(folder + "kinds.arrow").first(); }), "feature"))
+    return skip_case("a build without arrow");
+  check_lists(data::arrow(folder + "lists.arrow", {.masks = true}));
+  check_lists(data::arrow(folder + "lists.arrows", {.masks = true}));
+  const auto words = data::arrow<Tensor>(folder + "lists.arrow", {.columns = {"words"}});
+  CHECK(words.padded_batch(4).first().shape() == Shape{4, 3});
+  CHECK(has(message_of([&] { data::arrow<int32_t>(folder + "lists.arrow", {.columns = {"tokens"}}).first(); }),
+            "the column 'tokens' has lists of i32, and the field that takes its rows is i32: make it a Tensor"));
+  CHECK(has(message_of([&] { data::arrow(folder + "lists.arrow").skip(2).first(); }), "no value in row 2"));
+  CHECK(has(message_of([&] { data::arrow(folder + "hole.arrow").first(); }), "a list in which a value is missing"));
+  CHECK(has(message_of([&] { read_arrow(folder + "lists.arrow"); }), "data::arrow() reads them row by row"));
+}
+
+TEST_CASE("data files: where some batches of an Arrow file miss values, all have the mask") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/arrow/");
+  if (has(message_of([&] { data::arrow(folder + "kinds.arrow").first(); }), "feature"))
+    return skip_case("a build without arrow");
+  const auto ds = data::arrow(folder + "late.arrow", {.masks = true});
+  for (const Table& row : ds) CHECK(row.names == Texts{"n", "n.valid", "s", "s.valid"});
+  const Table all = ds.batch(5).first();
+  CHECK(all.at("n").to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0, 4, 5});
+  CHECK(all.at("n.valid").to_vector<bool>() == std::vector<bool>{true, true, false, true, true});
+  CHECK(all.at("s").to_vector<std::string>() == Texts{"a", "b", "c", "d", "e"});
+  // Files with other columns are no rows of one batch.
+  CHECK(has(message_of([&] {
+              data::arrow({folder + "late.arrow", folder + "times.arrow"}, {.masks = true}).batch(8).count();
+            }),
+            "cannot be stacked"));
+}
+
 TEST_CASE("data files: Parquet files, row group by row group") {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
   const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/parquet/");
@@ -196,6 +253,7 @@ TEST_CASE("data files: Parquet files, row group by row group") {
             "no value in row 1"));
   const Table t = data::parquet(folder + "groups.parquet", {.columns = {"x", "i"}}).skip(999).first();
   CHECK(t.at("i").item<int64_t>() == 999);
+  check_lists(data::parquet(folder + "lists.parquet", {.masks = true}));
   const Folder own;
   const std::string bytes = contents(folder + "zstd.parquet");
   for (size_t n = 0; n < bytes.size(); n += 101) {
