@@ -215,6 +215,13 @@ void each_table(const rill::data::Dataset<rill::Table>& tables, const std::strin
     note(fmt::format("{} row{} not fit. the first: {}", count_text(wrong), wrong == 1 ? " does" : "s do", first_wrong));
 }
 
+// Of an Arrow or Parquet file.
+rill::data::Dataset<rill::Table> rows_of(const std::string& path, bool skip_others) {
+  const rill::data::ArrowRowOptions options = {.masks = true, .skip_others = skip_others};
+  return is_parquet(path) ? rill::data::parquet(path, options, rill::Where())
+                          : rill::data::arrow(path, options, rill::Where());
+}
+
 // All rows of an Arrow or Parquet file. Lists of any length are no batches: such a file is read row by row.
 void add_rows(TableReport& report, const rill::data::Dataset<rill::Table>& rows, const std::string& path) {
   try {
@@ -265,9 +272,15 @@ bool is_picture(const std::string& path) { return ends_in(path, {".png", ".jpg",
 void show_table(const std::string& path, const DataSettings& s) {
   const bool arrow = is_arrow(path) || is_parquet(path);
   TableReport report(arrow);
-  rill::data::Dataset<rill::Table> rows = is_parquet(path) ? rill::data::parquet(path, {.masks = true}, rill::Where())
-                                                           : rill::data::arrow(path, {.masks = true}, rill::Where());
+  rill::data::Dataset<rill::Table> rows = rows_of(path, !arrow);
   if (arrow) {
+    try {
+      rows.iterator().next(rill::Where());
+    } catch (const rill::Error& e) {  // of a column's type, say, which the others do not suffer from
+      rows = rows_of(path, true);
+      rows.iterator().next(rill::Where());
+      note(e.what());
+    }
     add_rows(report, rows, path);
   } else {
     const CsvColumns columns(path);
@@ -279,7 +292,9 @@ void show_table(const std::string& path, const DataSettings& s) {
     finish_csv(report, columns);
     rows = rill::data::csv(path, csv_options(path), rill::Where());
   }
-  if (report.rows == 0 && !is_parquet(path)) report.begin(read_table(path));
+  if (report.rows == 0 && is_arrow(path))
+    report.begin(rill::read_arrow(path, {.masks = true, .skip_others = true}, rill::Where()));
+  if (report.rows == 0 && !arrow) report.begin(read_table(path));
   print_statistics(report.names, report.all, s.stats);
   print("{} rows\n", count_text(report.rows));
   if (s.head > 0) print_first(rows, s.head, arrow);

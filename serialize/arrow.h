@@ -19,6 +19,7 @@ struct ArrowOptions {
   // What becomes of missing values. false: a column that has some is an error. true: they are 0, NaN or "", and another
   // column, "NAME.valid" of dtype bool, says which rows of NAME have a value.
   bool masks = false;
+  bool skip_others = false;  // leaves out columns of types that rill does not read, which are errors otherwise
 };
 
 // Reads a file or a stream, which may be a pipe. Integers, floats (but no bf16) and bools keep their dtype; string,

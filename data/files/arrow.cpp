@@ -71,6 +71,7 @@ namespace detail {
 ArrowRows::ArrowRows(const char* op, const ArrowRowOptions& options, const RowMaker& maker, const Where& where)
     : op_(op), maker_(maker), where_(where) {
   wanted_.columns = options.columns;
+  wanted_.skip_others = options.skip_others;
   wanted_.masks = options.masks || !maker.all;
   if (!maker.all && wanted_.columns.empty() && !maker.fields[0].name.empty())
     for (const FieldType& f : maker.fields) wanted_.columns.push_back(f.name);

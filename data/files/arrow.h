@@ -18,6 +18,7 @@ struct ArrowRowOptions {
   // have some (its field is nullable) another one, NAME.valid, says which rows have a value. In other rows, a
   // std::optional is empty, a float NaN, and anything else an error.
   bool masks = false;
+  bool skip_others = false;  // leaves out columns of types that rill does not read, which are errors otherwise
 };
 
 namespace detail {

@@ -97,7 +97,7 @@ std::string described(const format::Field& f) {
   source.reject(described(f) +
                 ", is none that rill reads: integers, floats, bools, texts, dates and times, lists of these, "
                 "dictionaries. leave "
-                "it out by ArrowOptions::columns, or cast it in the program that writes it");
+                "it out by {.skip_others = true}, or cast it in the program that writes it");
 }
 
 const format::Field& child_of(const format::Field& f, const Source& source) {

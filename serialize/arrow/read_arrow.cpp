@@ -86,13 +86,8 @@ class Reader {
       const bool requested = options_.columns.empty() || std::ranges::count(options_.columns, name_of(*f));
       columns_.emplace_back();
       if (!requested) continue;
-      columns_.back() = empty_column(*f, source_);
-      if (whole_ && columns_.back()->lists)
-        source_.reject(
-            "the column '" + name_of(*f) + "', of Arrow's type " + format::EnumNameType(f->type_type()) +
-            ", has lists of any length, which are no column of a Table. data::arrow() reads them row by row, and "
-            "ArrowOptions::columns leaves it out");
-      if (f->dictionary()) add_dictionary(*f);
+      columns_.back() = column_of(*f);
+      if (columns_.back() && f->dictionary()) add_dictionary(*f);
     }
   }
   void take(const Message& m) {
@@ -115,6 +110,7 @@ class Reader {
       for (const format::Field* f : *schema_->fields()) order.push_back(name_of(*f));
     for (uint32_t k = 0; k < order.size(); ++k) {
       const uint32_t i = options_.columns.empty() ? k : require(order[k]);
+      if (!columns_[i]) continue;
       add(t, *schema_->fields()->Get(i), *columns_[i]);
     }
     return t;
@@ -129,6 +125,21 @@ class Reader {
       known += (i ? ", '" : "'") + own + "'";
     }
     source_.reject(fmt::format("has no column '{}'. it has {}", name, known.empty() ? "none" : known));
+  }
+  // Without rows; nothing where the column is left out for its type.
+  std::optional<Array> column_of(const format::Field& f) const {
+    std::optional<Array> column;
+    try {
+      column = empty_column(f, source_);
+    } catch (const Error&) {
+      if (!options_.skip_others) throw;
+    }
+    if (!column || !column->lists || !whole_) return column;
+    if (options_.skip_others) return {};
+    source_.reject(
+        fmt::format("the column '{}', of Arrow's type {}, has lists of any length, which are no column of a "
+                    "Table. data::arrow() reads them row by row, and ArrowOptions::columns leaves it out",
+                    name_of(f), format::EnumNameType(f.type_type())));
   }
   // Columns may share a dictionary.
   void add_dictionary(const format::Field& f) {

@@ -127,6 +127,9 @@ TEST_CASE("inspect") {
   CHECK(has(at.rill("inspect " + fixtures + "arrow/lists.arrow --stats --head 2").out, lists));
   const Done parquet = at.rill("inspect " + fixtures + "parquet/lists.parquet --stats --head 2");
   CHECK((has(parquet.out, lists) || has(parquet.err, "librill_parquet")));
+  const Done others = at.rill("inspect " + fixtures + "arrow/others.arrow --head 1");
+  CHECK(has(others.out, "any     i64[1 to 2]\nnone    f64\nnumber  i64\n2 rows\nany  none  number\n[1]  -     10\n"));
+  CHECK(has(others.err, "the column 'when', of Arrow's type Decimal, is none that rill reads"));
   CHECK(has(at.rill("inspect " + fixtures + "arrow/late.arrow --head 4").out, "5 rows\nn  s\n1  a\n2  b\n-  c\n4  d"));
   CHECK(at.rill("convert t.arrow t.npz").code == 0);
   CHECK(same_bits(load(at / "t.npz").at("b"), zeros({4, 3}, i16)));

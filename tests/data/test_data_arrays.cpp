@@ -208,6 +208,12 @@ TEST_CASE("data files: lists of any length are rows of their own lengths, which 
   CHECK(has(message_of([&] { data::arrow(folder + "lists.arrow").skip(2).first(); }), "no value in row 2"));
   CHECK(has(message_of([&] { data::arrow(folder + "hole.arrow").first(); }), "a list in which a value is missing"));
   CHECK(has(message_of([&] { read_arrow(folder + "lists.arrow"); }), "data::arrow() reads them row by row"));
+  CHECK(read_arrow(folder + "lists.arrow", {.masks = true, .skip_others = true}).names == Texts{"id", "id.valid"});
+  CHECK(
+      data::arrow(folder + "others.arrow", {.masks = true, .skip_others = true}).first().at("number").item<int64_t>() ==
+      10);
+  CHECK(read_arrow(folder + "others.arrow", {.columns = {"when", "number"}, .skip_others = true}).names ==
+        Texts{"number"});
 }
 
 TEST_CASE("data files: where some batches of an Arrow file miss values, all have the mask") {
