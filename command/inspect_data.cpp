@@ -32,6 +32,7 @@ struct Statistics {
   DType dtype = DType::string;
   rill::Shape row;
   int64_t finite = 0, missing = 0, nans = 0, infinite = 0, longest = 0;
+  int64_t shortest = INT64_MAX, longest_list = 0;  // of lists, whose lengths differ
   double least = INFINITY, most = -INFINITY, sum = 0;
   bool whole = true;
 
@@ -54,6 +55,11 @@ struct Statistics {
       whole = whole && v == std::floor(v);
     }
   }
+  // `x`: some rows.
+  void add_length(const Tensor& x) {
+    if (x.ndim() < 2) return;
+    shortest = std::min(shortest, int64_t(x.dim(1))), longest_list = std::max(longest_list, int64_t(x.dim(1)));
+  }
   // min, max, mean, and the number of missing values.
   std::vector<std::string> cells() const {
     const std::string lacks = missing ? red(fmt::format("{} missing", count_text(missing))) : "";
@@ -67,14 +73,19 @@ struct Statistics {
   }
 };
 
-std::string row_text(DType dtype, const rill::Shape& row) {
+std::string row_text(DType dtype, const rill::Shape& row, int64_t shortest = 0, int64_t longest = 0) {
+  if (shortest < longest) {  // "i32[0 to 7,2]"
+    std::string sizes = fmt::format("{} to {}", shortest, longest);
+    for (size_t k = 1; k < row.size(); ++k) sizes += fmt::format(",{}", int64_t(row[k]));
+    return fmt::format("{}[{}]", rill::name(dtype), sizes);
+  }
   return row.empty() ? std::string(rill::name(dtype)) : rill::to_string(rill::Spec{row, dtype, false, {}});
 }
 
 // An element on a line.
 std::string element_text(const Tensor& x) {
   constexpr size_t longest = 60;
-  std::string text = x.dtype() == DType::string && x.size() == 1 ? x.to_vector<std::string>()[0] : rill::to_string(x);
+  std::string text = x.dtype() == DType::string && x.ndim() == 0 ? x.to_vector<std::string>()[0] : rill::to_string(x);
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.size() > longest) text = text.substr(0, longest) + "...";
   return text;
@@ -84,7 +95,8 @@ void print_statistics(const std::vector<std::string>& names, const std::vector<S
   Table table(stats ? "<<>>><" : "<<");
   if (stats) table.add({dim("name"), "", dim("min"), dim("max"), dim("mean"), ""});
   for (size_t i = 0; i < names.size(); ++i) {
-    std::vector<std::string> row = {green(names[i]), row_text(all[i].dtype, all[i].row)};
+    std::vector<std::string> row = {green(names[i]),
+                                    row_text(all[i].dtype, all[i].row, all[i].shortest, all[i].longest_list)};
     if (stats)
       for (std::string& cell : all[i].cells()) row.push_back(std::move(cell));
     table.add(std::move(row));
@@ -118,6 +130,11 @@ struct CsvColumns {
   std::map<std::string, DType> dtypes;
 };
 
+// Whether column c says which rows of the one before it have a value.
+bool is_mask_of_column(const rill::Table& t, size_t c) {
+  return c > 0 && c < t.names.size() && t.names[c] == t.names[c - 1] + ".valid";
+}
+
 // The rows of tables, batch by batch. For Arrow a column NAME.valid says which rows of NAME have a value.
 class TableReport {
  public:
@@ -129,6 +146,7 @@ class TableReport {
   }
   void add(const rill::Table& t) {
     begin(t);
+    for (size_t k = 0; k < columns_.size(); ++k) all[k].add_length(t.columns[columns_[k]]);
     rows += t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0));
     for (size_t k = 0; k < columns_.size(); ++k) {
       const size_t c = columns_[k];
@@ -149,9 +167,7 @@ class TableReport {
   int64_t rows = 0;
 
  private:
-  bool is_mask(const rill::Table& t, size_t c) const {
-    return has_masks_ && c > 0 && c < t.names.size() && t.names[c] == t.names[c - 1] + ".valid";
-  }
+  bool is_mask(const rill::Table& t, size_t c) const { return has_masks_ && is_mask_of_column(t, c); }
   void start(const rill::Table& t) {
     for (size_t i = 0; i < t.names.size(); ++i) {
       if (is_mask(t, i)) continue;
@@ -178,10 +194,10 @@ void finish_csv(TableReport& report, const CsvColumns& columns) {
   }
 }
 
-// Batches of rows; invalid rows are counted.
+// Rows, or batches of rows, whose number `take` returns; invalid ones are counted.
 template <class Take>
-void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string& path, Take&& take) {
-  auto it = rows.batch(rows_at_once).iterator();
+void each_table(const rill::data::Dataset<rill::Table>& tables, const std::string& path, Take&& take) {
+  auto it = tables.iterator();
   Progress progress("rows of " + std::filesystem::path(path).filename().string(), 0);
   int64_t wrong = 0, done = 0;
   std::string first_wrong;
@@ -189,8 +205,7 @@ void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string&
       const std::optional<rill::Table> t = it.next(rill::Where());
       more = bool(t);
       if (!t || t->columns.empty()) continue;
-      take(*t);
-      progress.show(done += int64_t(t->columns[0].dim(0)));
+      progress.show(done += take(*t));
     } catch (const rill::Error& e) {
       if (wrong++ == 0) first_wrong = e.what();
       if (done == 0 && wrong > 1000) throw;
@@ -200,12 +215,40 @@ void each_batch(const rill::data::Dataset<rill::Table>& rows, const std::string&
     note(fmt::format("{} row{} not fit. the first: {}", count_text(wrong), wrong == 1 ? " does" : "s do", first_wrong));
 }
 
-void print_first(const rill::data::Dataset<rill::Table>& rows, int64_t head) {
+// Of an Arrow or Parquet file.
+rill::data::Dataset<rill::Table> rows_of(const std::string& path, bool skip_others) {
+  const rill::data::ArrowRowOptions options = {.masks = true, .skip_others = skip_others};
+  return is_parquet(path) ? rill::data::parquet(path, options, rill::Where())
+                          : rill::data::arrow(path, options, rill::Where());
+}
+
+// All rows of an Arrow or Parquet file. Lists of any length are no batches: such a file is read row by row.
+void add_rows(TableReport& report, const rill::data::Dataset<rill::Table>& rows, const std::string& path) {
+  try {
+    Progress progress("rows of " + std::filesystem::path(path).filename().string(), 0);
+    for (const rill::Table& t : rows.batch(rows_at_once)) report.add(t), progress.show(report.rows);
+    return;
+  } catch (const rill::Error&) {
+    report = TableReport(true);
+  }
+  each_table(rows, path, [&](rill::Table row) {
+    for (Tensor& x : row.columns) x = rill::expand_dims(x, 0);
+    report.add(row);
+    return int64_t(1);
+  });
+}
+
+void print_first(const rill::data::Dataset<rill::Table>& rows, int64_t head, bool has_masks) {
   Table table("");
   for (const rill::Table& row : rows.ignore_errors({.log = false}).take(head)) {
     std::vector<std::string> names, cells;
-    for (size_t i = 0; i < row.names.size(); ++i)
+    for (size_t i = 0; i < row.names.size(); ++i) {
+      if (has_masks && is_mask_of_column(row, i)) {
+        if (!row.columns[i].item<bool>()) cells.back() = dim("-");
+        continue;
+      }
       names.push_back(dim(row.names[i])), cells.push_back(element_text(row.columns[i]));
+    }
     if (table.empty()) table = Table(std::string(names.size(), '<')), table.add(names);
     table.add(cells);
   }
@@ -229,21 +272,32 @@ bool is_picture(const std::string& path) { return ends_in(path, {".png", ".jpg",
 void show_table(const std::string& path, const DataSettings& s) {
   const bool arrow = is_arrow(path) || is_parquet(path);
   TableReport report(arrow);
-  const auto take = [&](const rill::Table& t) { report.add(t); };
-  rill::data::Dataset<rill::Table> rows = is_parquet(path) ? rill::data::parquet(path, {.masks = true}, rill::Where())
-                                                           : rill::data::arrow(path, {.masks = true}, rill::Where());
+  rill::data::Dataset<rill::Table> rows = rows_of(path, !arrow);
   if (arrow) {
-    each_batch(rows, path, take);
+    try {
+      rows.iterator().next(rill::Where());
+    } catch (const rill::Error& e) {  // of a column's type, say, which the others do not suffer from
+      rows = rows_of(path, true);
+      rows.iterator().next(rill::Where());
+      note(e.what());
+    }
+    add_rows(report, rows, path);
   } else {
     const CsvColumns columns(path);
-    each_batch(rill::data::csv(path, columns.options, rill::Where()), path, take);
+    each_table(rill::data::csv(path, columns.options, rill::Where()).batch(rows_at_once), path,
+               [&](const rill::Table& t) {
+                 report.add(t);
+                 return int64_t(t.columns[0].dim(0));
+               });
     finish_csv(report, columns);
     rows = rill::data::csv(path, csv_options(path), rill::Where());
   }
-  if (report.rows == 0 && !is_parquet(path)) report.begin(read_table(path));
+  if (report.rows == 0 && is_arrow(path))
+    report.begin(rill::read_arrow(path, {.masks = true, .skip_others = true}, rill::Where()));
+  if (report.rows == 0 && !arrow) report.begin(read_table(path));
   print_statistics(report.names, report.all, s.stats);
   print("{} rows\n", count_text(report.rows));
-  if (s.head > 0) print_first(rows, s.head);
+  if (s.head > 0) print_first(rows, s.head, arrow);
 }
 
 void show_records(const std::string& path, const DataSettings& s) {

@@ -71,12 +71,14 @@ namespace detail {
 ArrowRows::ArrowRows(const char* op, const ArrowRowOptions& options, const RowMaker& maker, const Where& where)
     : op_(op), maker_(maker), where_(where) {
   wanted_.columns = options.columns;
+  wanted_.skip_others = options.skip_others;
   wanted_.masks = options.masks || !maker.all;
   if (!maker.all && wanted_.columns.empty() && !maker.fields[0].name.empty())
     for (const FieldType& f : maker.fields) wanted_.columns.push_back(f.name);
 }
 
-Block ArrowRows::block_of(Table table, int64_t rows) const {
+Block ArrowRows::block_of(rill::arrow::Columns columns, int64_t rows) const {
+  const Table& table = columns.table;
   Block b;
   std::vector<std::string> names;
   for (size_t i = 0; i < table.names.size(); ++i) {
@@ -84,6 +86,7 @@ Block ArrowRows::block_of(Table table, int64_t rows) const {
     const bool has_mask = !maker_.all && i + 1 < table.names.size() && table.names[i + 1] == table.names[i] + ".valid";
     b.columns.push_back(table.columns[i].to(Device()));
     names.push_back(table.names[i]);
+    b.splits.push_back(columns.splits[i]);
     if (has_mask) {
       const Tensor mask = table.columns[++i].to(Device());
       const auto* bits = reinterpret_cast<const uint8_t*>(mask.rep()->data);
@@ -103,6 +106,9 @@ void ArrowRows::check_fields(const Block& b, const std::vector<std::string>& nam
   for (size_t k = 0; k < b.columns.size(); ++k) {
     const FieldType& f = maker_.fields[k];
     const Tensor& c = b.columns[k];
+    if (f.dtype && b.has_lists(k))
+      reject(fmt::format("the column '{}' has lists of {}, and the field that takes its rows is {}: make it a Tensor",
+                         names[k], rill::name(c.dtype()), rill::name(*f.dtype)));
     if (f.dtype && (*f.dtype != c.dtype() || c.ndim() != 1))
       reject(
           fmt::format("the column '{}' is {}, and the field that takes its rows is {}: make it a Tensor, or of "

@@ -14,7 +14,7 @@ class ArrowRows {
   ArrowRows(const char* op, const ArrowRowOptions& options, const RowMaker& maker, const Where& where);
   const ArrowOptions& wanted() const { return wanted_; }  // of the file
   void set_path(const std::string& path) { path_ = path; }
-  Block block_of(Table table, int64_t rows) const;
+  Block block_of(rill::arrow::Columns columns, int64_t rows) const;
   [[noreturn]] void reject(const std::string& what) const;
 
  private:

@@ -1,6 +1,8 @@
 // See blocks.h.
 #include "rill/data/files/blocks.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +27,23 @@ Tensor on_default_device(const Tensor& t) {
 }
 }  // namespace
 
-Tensor row_tensor(const Tensor& column, int64_t i) {
+namespace {
+// Values of a column of lists, and where the lists `from` to `to` begin among them.
+Tensor values_of(const Block& block, size_t column, int64_t from, int64_t to) {
+  const auto* at = reinterpret_cast<const int64_t*>(block.splits[column].rep()->data);
+  return slice_axis(block.columns[column], 0, at[from], at[to]).contiguous();
+}
+Tensor splits_of(const Block& block, size_t column, int64_t from, int64_t to) {
+  const auto* at = reinterpret_cast<const int64_t*>(block.splits[column].rep()->data);
+  std::vector<int64_t> own(at + from, at + to + 1);
+  for (int64_t& split : own) split -= at[from];
+  return tensor(own, {.device = Device()});
+}
+}  // namespace
+
+Tensor row_tensor(const Block& block, size_t c, int64_t i) {
+  if (block.has_lists(c)) return on_default_device(values_of(block, c, i, i + 1));
+  const Tensor& column = block.columns[c];
   if (column.ndim() == 1) {  // a copy, which keeps nothing else in memory
     if (column.dtype() == DType::string)
       return tensor(*static_cast<const std::string*>(element_at(column, i)), {.device = Device()});
@@ -47,13 +65,27 @@ Tensor string_column(std::vector<std::string>&& texts) {
 Block rows_of_block(const Block& block, int64_t from, int64_t to) {
   if (from == 0 && to == block.rows) return block;
   Block out{block.names, {}, {}, to - from};
-  for (const Tensor& c : block.columns) out.columns.push_back(slice_axis(c, 0, from, to).contiguous());
+  out.splits.resize(block.splits.size());
+  for (size_t c = 0; c < block.columns.size(); ++c) {
+    const bool lists = block.has_lists(c);
+    out.columns.push_back(lists ? values_of(block, c, from, to)
+                                : slice_axis(block.columns[c], 0, from, to).contiguous());
+    if (lists) out.splits[c] = splits_of(block, c, from, to);
+  }
   for (const auto& v : block.valid)
     out.valid.push_back(v.empty() ? v : std::vector<uint8_t>(v.begin() + from, v.begin() + to));
   return out;
 }
 
 namespace {
+// Of a later file, which may have others.
+void require_same_columns(const Block& a, const Block& b) {
+  const auto names = [](const Block& x) { return x.names ? *x.names : std::vector<std::string>(); };
+  if (names(a) == names(b) && a.columns.size() == b.columns.size() && !b.has_lists()) return;
+  throw Error(fmt::format("batch(): rows of the columns {} cannot be stacked upon rows of {}",
+                          fmt::join(names(b), ", "), fmt::join(names(a), ", ")));
+}
+
 Block joined(const std::vector<Block>& parts) {
   Block out{parts[0].names, {}, {}, 0};
   for (const Block& p : parts) out.rows += p.rows;
@@ -170,6 +202,7 @@ class BlockStage final : public Stage {
     Item next_stacked(int64_t n, int64_t& count) override {
       if (!stage_.maker_.stacked || failed_) return {};
       if (at_ == block_.rows && !read(n)) return {};
+      if (block_.has_lists()) return {};
       if (block_.rows - at_ < n) extend(n);
       const int64_t have = std::min(n, block_.rows - at_);
       if (have < n && failed_) return {};
@@ -239,6 +272,7 @@ class BlockStage final : public Stage {
           Block more;
           failed_ = reader_->read(n - have, more);
           if (more.rows == 0) break;
+          require_same_columns(parts[0], more);
           have += more.rows;
           parts.push_back(std::move(more));
         } catch (...) {

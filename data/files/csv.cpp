@@ -263,7 +263,7 @@ bool CsvReader::refill() {
     ended_ = true;
     reject(line_, fmt::format("a row of more than {} bytes: are there quotes that do not end?", longest_row));
   }
-  const size_t old = bytes_.size(), piece = std::max(csv_piece, old - at_);
+  const size_t old = bytes_.size(), piece = std::max(in_->piece(csv_piece), old - at_);
   bytes_.resize(old + piece);
   size_t n = 0;
   try {

@@ -82,11 +82,11 @@ class LineReader final : public detail::BlockReader {
   bool refill() {
     bytes_.erase(0, at_);
     begin_ += int64_t(std::exchange(at_, 0));
-    const size_t old = bytes_.size();
-    bytes_.resize(old + line_piece);
+    const size_t old = bytes_.size(), piece = in_->piece(line_piece);
+    bytes_.resize(old + piece);
     size_t n = 0;
     try {
-      n = in_->some(bytes_.data() + old, line_piece, where());
+      n = in_->some(bytes_.data() + old, piece, where());
     } catch (...) {
       bytes_.resize(old);
       throw;

@@ -27,6 +27,15 @@ struct Block {
   std::vector<Tensor> columns;              // on the host, dense: [rows, ...]
   std::vector<std::vector<uint8_t>> valid;  // of each column; empty where every row has a value
   int64_t rows = 0;
+  // Of a column of lists, whose `columns` has the values of all: where each begins, and the number of values. Undefined
+  // for other columns, or empty.
+  std::vector<Tensor> splits = {};
+  bool has_lists(size_t column) const { return column < splits.size() && splits[column].defined(); }
+  bool has_lists() const {
+    for (const Tensor& s : splits)
+      if (s.defined()) return true;
+    return false;
+  }
 };
 
 // The type of a field.
@@ -46,7 +55,7 @@ struct RowMaker {
 
 const void* element_at(const Tensor& column, int64_t i);
 // A row of a column, and a column, on the default device.
-Tensor row_tensor(const Tensor& column, int64_t i);
+Tensor row_tensor(const Block& block, size_t column, int64_t i);
 Tensor column_tensor(const Tensor& column);
 
 template <class F>
@@ -72,7 +81,7 @@ void read_field(F& field, const Block& block, size_t column, int64_t i) {
     if (!valid.empty() && !valid[size_t(i)]) return field.reset();
     read_field(field.emplace(), block, column, i);
   } else if constexpr (std::is_same_v<F, Tensor>) {
-    field = row_tensor(block.columns[column], i);
+    field = row_tensor(block, column, i);
   } else {
     field = *static_cast<const F*>(element_at(block.columns[column], i));
   }
@@ -107,7 +116,7 @@ RowMaker row_maker() {
     m.row = [](const Block& b, int64_t i) {
       Table row{*b.names, {}};
       row.columns.reserve(b.columns.size());
-      for (const Tensor& c : b.columns) row.columns.push_back(row_tensor(c, i));
+      for (size_t c = 0; c < b.columns.size(); ++c) row.columns.push_back(row_tensor(b, c, i));
       return Item::of(std::move(row));
     };
     m.stacked = [](const Block& b) {

@@ -43,6 +43,7 @@ SF_VIRTUAL_IO memory_calls() {
 }  // namespace
 
 Sound read_by_library(std::string_view bytes, const SoundFile& file) {
+  check_ogg(bytes, file);
   Memory memory{bytes};
   SF_VIRTUAL_IO io = memory_calls();
   SF_INFO info = {};

@@ -23,6 +23,8 @@ struct SoundFile {
 
 // Nothing where the bytes are no WAV file, or one of a format that libsndfile may know.
 std::optional<Sound> read_wav(std::string_view bytes, const SoundFile& file);
+// Throws if the bytes are an Ogg file that is damaged, or whose codebooks would fill the memory.
+void check_ogg(std::string_view bytes, const SoundFile& file);
 // By libsndfile.
 Sound read_by_library(std::string_view bytes, const SoundFile& file);
 

@@ -12,6 +12,13 @@
 
 namespace rill::arrow {
 
+// The columns of a batch. Those that may miss values have their masks behind them, whether or not this batch misses any,
+// where masks are asked for: so that all batches have the same columns.
+struct Columns {
+  Table table;
+  std::vector<Tensor> splits;  // of each column of lists, whose values `table` has: i64[rows + 1]; else undefined
+};
+
 class Batches {
  public:
   // `op` outlives this.
@@ -26,7 +33,7 @@ class Batches {
   // Skips it.
   void pass();
   // Its columns. A damaged batch is skipped.
-  Table next();
+  Columns next();
 
  private:
   struct Impl;

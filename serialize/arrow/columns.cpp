@@ -27,6 +27,8 @@ struct Layout {
     views,
     fixed_texts,
     list,
+    short_lists,
+    long_lists,
     nothing,
     other
   };
@@ -74,6 +76,8 @@ Layout layout_of(const format::Field& f) {
     case format::Type_BinaryView: return {Kind::views, DType::string, 0};
     case format::Type_FixedSizeBinary: return {Kind::fixed_texts, DType::string, f.type_as_FixedSizeBinary()->width()};
     case format::Type_FixedSizeList: return {Kind::list, DType::f32, f.type_as_FixedSizeList()->size()};
+    case format::Type_List: return {Kind::short_lists, DType::f32, 0};
+    case format::Type_LargeList: return {Kind::long_lists, DType::f32, 0};
     // Times count units since 1970 or midnight, as numpy's datetime64 and timedelta64 do, in 64 bits or in 32.
     case format::Type_Timestamp:
     case format::Type_Duration: return {Kind::numbers, DType::i64, 0};
@@ -91,9 +95,9 @@ std::string described(const format::Field& f) {
 
 [[noreturn]] void refuse_type(const format::Field& f, const Source& source) {
   source.reject(described(f) +
-                ", is none that rill reads: integers, floats, bools, texts, dates and times, FixedSizeLists of these, "
+                ", is none that rill reads: integers, floats, bools, texts, dates and times, lists of these, "
                 "dictionaries. leave "
-                "it out by ArrowOptions::columns, or cast it in the program that writes it");
+                "it out by {.skip_others = true}, or cast it in the program that writes it");
 }
 
 const format::Field& child_of(const format::Field& f, const Source& source) {
@@ -183,7 +187,7 @@ void read_views(Array& out, std::string_view views, Batch& batch, const format::
 
 // Rows without a value keep whatever the writer left there; sets them to 0, NaN or "".
 void blank(Array& a) {
-  if (a.valid.empty()) return;
+  if (a.valid.empty() || a.lists) return;
   const size_t each = a.bytes_of_row(), texts = a.texts_of_row(), width = size_of(a.dtype);
   const uint64_t nan = a.dtype == DType::f64 ? 0x7FF8000000000000 : a.dtype == DType::f32 ? 0x7FC00000 : 0x7E00;
   const uint64_t value = is_floating(a.dtype) ? nan : 0;
@@ -219,6 +223,39 @@ Array read_list(const format::Field& f, const Layout& layout, const format::Fiel
   return out;
 }
 
+// Lists of any length, between offsets of type T. A list that is missing has no values.
+template <class T>
+Array read_lists(const format::Field& f, const format::FieldNode& node, Batch& batch, int depth) {
+  const Source& source = batch.source();
+  if (depth > 0) refuse_type(f, source);
+  const std::string valid = read_valid(batch.next_buffer(), node, f, source);
+  const std::string_view offsets = batch.next_buffer();
+  const Array all = read_values(child_of(f, source), batch, depth + 1);
+  Array out;
+  out.dtype = all.dtype, out.row = all.row, out.lists = true, out.rows = node.length(), out.valid = valid;
+  if (out.rows == 0) return out;
+  need(offsets, out.rows, sizeof(T), f, source);
+  need(offsets.substr(sizeof(T)), out.rows, sizeof(T), f, source);
+  const auto at = [&](int64_t i) { return int64_t(little_endian<T>(offsets.data() + size_t(i) * sizeof(T))); };
+  const size_t bytes = all.bytes_of_row(), texts = all.texts_of_row();
+  out.splits.push_back(0);
+  for (int64_t i = 0, before = 0; i < out.rows; ++i) {
+    const int64_t from = at(i), to = at(i + 1);
+    if (from < before || to < from || to > all.rows)
+      source.reject(fmt::format("{}, row {}: the list from value {} to {} of {}", described(f), i, from, to, all.rows));
+    before = to;
+    const bool there = valid.empty() || valid[size_t(i)];
+    out.splits.push_back(out.splits.back() + (there ? to - from : 0));
+    if (!there) continue;
+    if (!all.valid.empty() && all.valid.find('\0', size_t(from)) < size_t(to))
+      source.reject(fmt::format("{}, row {}: a list in which a value is missing", described(f), i));
+    out.bytes.append(all.bytes, size_t(from) * bytes, size_t(to - from) * bytes);
+    out.texts.insert(out.texts.end(), all.texts.begin() + int64_t(texts) * from,
+                     all.texts.begin() + int64_t(texts) * to);
+  }
+  return out;
+}
+
 // Rows without a value, of which the file has no bytes.
 Array read_nothing(const format::Field& f, int64_t rows, const Source& source) {
   if (uint64_t(rows) > most_bytes(source) / sizeof(double))
@@ -239,6 +276,8 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
   if (sized && layout.size < 1) source.reject(fmt::format("{}: elements of size {}", described(f), layout.size));
   const format::FieldNode node = batch.next_node();
   if (layout.kind == Kind::list) return read_list(f, layout, node, batch, depth);
+  if (layout.kind == Kind::short_lists) return read_lists<int32_t>(f, node, batch, depth);
+  if (layout.kind == Kind::long_lists) return read_lists<int64_t>(f, node, batch, depth);
   if (layout.kind == Kind::nothing) return read_nothing(f, node.length(), source);
   Array out;
   out.dtype = layout.dtype, out.rows = node.length();
@@ -341,6 +380,10 @@ void Array::append(Array&& more) {
     if (more.valid.empty()) more.valid.assign(size_t(more.rows), 1);
     valid += more.valid;
   }
+  if (splits.empty()) splits = std::move(more.splits);
+  else
+    for (size_t i = 1, last = splits.size() - 1; i < more.splits.size(); ++i)
+      splits.push_back(splits[last] + more.splits[i]);
   rows += more.rows;
   bytes.empty() ? void(bytes = std::move(more.bytes)) : void(bytes += more.bytes);
   if (texts.empty()) texts = std::move(more.texts);
@@ -444,13 +487,23 @@ Array read_dictionary(const format::Field& field, Batch& batch) { return read_va
 Array empty_column(const format::Field& field, const Source& source) {
   const format::Field* f = &field;
   Array out;
+  if (const auto kind = layout_of(*f).kind; kind == Layout::Kind::short_lists || kind == Layout::Kind::long_lists) {
+    if (field.dictionary()) refuse_type(field, source);
+    out.lists = true;
+    f = &child_of(*f, source);
+  }
   for (int depth = 0; layout_of(*f).kind == Layout::Kind::list; ++depth) {
     const int64_t size = layout_of(*f).size;
     if (size < 1 || depth > 16) refuse_type(field, source);
     out.row.push_back(size);
     f = &child_of(*f, source);
   }
-  if (layout_of(*f).kind == Layout::Kind::other) refuse_type(field, source);
+  switch (layout_of(*f).kind) {
+    case Layout::Kind::other:
+    case Layout::Kind::short_lists:
+    case Layout::Kind::long_lists: refuse_type(field, source);
+    default: break;
+  }
   out.dtype = layout_of(*f).dtype;
   const Spec one{out.row, out.dtype, false, {}};
   if (!has_sound_size(one)) source.reject(described(field) + ": " + describe_size(one));

@@ -35,10 +35,12 @@ struct Source {
   [[noreturn]] void reject(const std::string& what) const;
 };
 
-// Rows of a column: numbers as bytes, or texts.
+// Rows of a column: numbers as bytes, or texts. A column of lists of any length has the values of all of them.
 struct Array {
   DType dtype = DType::f32;
-  Shape row = {};  // the sizes of one row: {} for a single element
+  Shape row = {};  // the sizes of one row, or of one value of a list: {} for a single element
+  bool lists = false;
+  std::vector<int64_t> splits = {};  // of lists: where each begins, and the number of values; empty where `rows` is 0
   int64_t rows = 0;
   std::string bytes = {};
   std::vector<std::string> texts = {};
@@ -49,7 +51,9 @@ struct Array {
   size_t bytes_of_row() const {
     return dtype == DType::string ? 0 : size_t(multiply_sizes(elements_of_row(), int64_t(size_of(dtype))));
   }
-  bool has_type_of(const Array& other) const { return dtype == other.dtype && row == other.row; }
+  bool has_type_of(const Array& other) const {
+    return dtype == other.dtype && row == other.row && lists == other.lists;
+  }
   // Appends rows of the same type.
   void append(Array&& more);
 

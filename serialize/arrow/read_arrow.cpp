@@ -72,7 +72,9 @@ std::optional<Message> next_message(std::string_view bytes, size_t& at, const So
 // The requested columns of a schema, and the rows so far.
 class Reader {
  public:
-  Reader(const ArrowOptions& options, const Source& source) : options_(options), source_(source) {}
+  // `whole`: of an entire file, whose masks are those that it needs, and which has no lists.
+  Reader(const ArrowOptions& options, const Source& source, bool whole)
+      : options_(options), source_(source), whole_(whole) {}
 
   void set(const format::Schema* schema) {
     if (!schema || !schema->fields()) source_.reject("has no schema");
@@ -84,8 +86,8 @@ class Reader {
       const bool requested = options_.columns.empty() || std::ranges::count(options_.columns, name_of(*f));
       columns_.emplace_back();
       if (!requested) continue;
-      columns_.back() = empty_column(*f, source_);
-      if (f->dictionary()) add_dictionary(*f);
+      columns_.back() = column_of(*f);
+      if (columns_.back() && f->dictionary()) add_dictionary(*f);
     }
   }
   void take(const Message& m) {
@@ -95,20 +97,21 @@ class Reader {
   }
 
   // Only the rows of this batch; earlier ones are dropped.
-  Table table_of(const format::RecordBatch& meta, std::string_view body) {
+  Columns columns_of(const format::RecordBatch& meta, std::string_view body) {
     for (auto& column : columns_)
-      if (column) column = Array{column->dtype, column->row};
+      if (column) column = Array{column->dtype, column->row, column->lists};
     take_rows(meta, body);
-    return table();
+    return columns();
   }
-  Table table() {
-    Table t;
+  Columns columns() {
+    Columns t;
     std::vector<std::string> order = options_.columns;
     if (order.empty())
       for (const format::Field* f : *schema_->fields()) order.push_back(name_of(*f));
     for (uint32_t k = 0; k < order.size(); ++k) {
       const uint32_t i = options_.columns.empty() ? k : require(order[k]);
-      add(t, order[k], *columns_[i]);
+      if (!columns_[i]) continue;
+      add(t, *schema_->fields()->Get(i), *columns_[i]);
     }
     return t;
   }
@@ -122,6 +125,21 @@ class Reader {
       known += (i ? ", '" : "'") + own + "'";
     }
     source_.reject(fmt::format("has no column '{}'. it has {}", name, known.empty() ? "none" : known));
+  }
+  // Without rows; nothing where the column is left out for its type.
+  std::optional<Array> column_of(const format::Field& f) const {
+    std::optional<Array> column;
+    try {
+      column = empty_column(f, source_);
+    } catch (const Error&) {
+      if (!options_.skip_others) throw;
+    }
+    if (!column || !column->lists || !whole_) return column;
+    if (options_.skip_others) return {};
+    source_.reject(
+        fmt::format("the column '{}', of Arrow's type {}, has lists of any length, which are no column of a "
+                    "Table. data::arrow() reads them row by row, and ArrowOptions::columns leaves it out",
+                    name_of(f), format::EnumNameType(f.type_type())));
   }
   // Columns may share a dictionary.
   void add_dictionary(const format::Field& f) {
@@ -148,8 +166,10 @@ class Reader {
     if (d.is_delta() && dictionaries_.contains(d.id())) dictionaries_[d.id()].append(std::move(rows));
     else dictionaries_[d.id()] = std::move(rows);
   }
-  void add(Table& t, const std::string& name, const Array& a) {
-    Shape shape{a.rows};
+  void add(Columns& to, const format::Field& field, const Array& a) {
+    Table& t = to.table;
+    const std::string name = name_of(field);
+    Shape shape{a.lists && !a.splits.empty() ? a.splits.back() : a.lists ? 0 : a.rows};
     for (const Dim d : a.row) shape.push_back(d);
     const Spec spec{shape, a.dtype, false, {}};
     if (!has_sound_size(spec)) source_.reject("the column '" + name + "': " + describe_size(spec));
@@ -161,9 +181,17 @@ class Reader {
     t.names.push_back(name);
     t.columns.push_back(a.dtype == DType::string ? tensor(a.texts, shape, TensorOptions{}, source_.where)
                                                  : of_bytes(a.bytes, spec));
-    if (a.valid.empty()) return;
+    std::vector<int64_t> splits = a.splits.empty() ? std::vector<int64_t>{0} : a.splits;
+    to.splits.push_back(a.lists ? tensor(splits, {.device = Device()}) : Tensor());
+    if (!whole_ && !a.valid.empty() && !field.nullable())
+      source_.reject(fmt::format("the column '{}' says that it misses no value, and has none in row {}", name,
+                                 a.valid.find('\0')));
+    const bool masked = whole_ ? !a.valid.empty() : options_.masks && field.nullable();
+    if (!masked) return;
     t.names.push_back(name + ".valid");
-    t.columns.push_back(of_bytes(a.valid, {Shape{a.rows}, DType::boolean, false, {}}));
+    t.columns.push_back(of_bytes(a.valid.empty() ? std::string(size_t(a.rows), 1) : a.valid,
+                                 {Shape{a.rows}, DType::boolean, false, {}}));
+    to.splits.emplace_back();
   }
   static Tensor of_bytes(const std::string& bytes, const Spec& spec) {
     Tensor t = empty(spec.shape, {.dtype = spec.dtype, .device = Device()});
@@ -173,6 +201,7 @@ class Reader {
 
   const ArrowOptions& options_;
   const Source& source_;
+  bool whole_;
   const format::Schema* schema_ = nullptr;
   std::vector<std::optional<Array>> columns_;       // empty for columns that were not requested
   std::map<int64_t, const format::Field*> fields_;  // of dictionaries, by id
@@ -184,7 +213,7 @@ Table read_stream(std::string_view bytes, size_t at, Reader& reader, const Sourc
   if (!schema) source.reject("has no schema");
   reader.set(schema->meta->header_as_Schema());
   while (const std::optional<Message> m = next_message(bytes, at, source)) reader.take(*m);
-  return reader.table();
+  return reader.columns().table;
 }
 
 // A file ends with the offsets of its messages.
@@ -208,7 +237,7 @@ Table read_file_format(std::string_view bytes, Reader& reader, const Source& sou
       if (total > bytes.size()) source.reject("its record batches overlap");
       reader.take(*m);
     }
-  return reader.table();
+  return reader.columns().table;
 }
 
 }  // namespace
@@ -217,7 +246,7 @@ Table read_file_format(std::string_view bytes, Reader& reader, const Source& sou
 
 struct Batches::Impl {
   Impl(const std::string& file, ArrowOptions o, std::string_view name, const Where& place)
-      : path(file), op(name), where(place), options(std::move(o)), reader(options, source) {}
+      : path(file), op(name), where(place), options(std::move(o)), reader(options, source, false) {}
 
   void open() {
     in = std::make_unique<ByteStream>(path, op, where);
@@ -354,12 +383,12 @@ std::optional<int64_t> Batches::rows() {
 void Batches::pass() {
   if (impl_->find()) impl_->ahead.reset();
 }
-Table Batches::next() {
+Columns Batches::next() {
   const EagerScope eager;
   if (!impl_->find()) return {};
   const Message m = std::move(*impl_->ahead);
   impl_->ahead.reset();
-  return impl_->reader.table_of(*m.meta->header_as_RecordBatch(), m.body);
+  return impl_->reader.columns_of(*m.meta->header_as_RecordBatch(), m.body);
 }
 
 }  // namespace arrow
@@ -371,7 +400,7 @@ Table read_arrow(const std::string& path, ArrowOptions options, Where where) {
   const arrow::Source source{path, where, bytes.size()};
   if (bytes.starts_with(arrow::old_feather))
     source.reject("is a Feather file of version 1, which rill does not read. write it anew as version 2");
-  arrow::Reader reader(options, source);
+  arrow::Reader reader(options, source, true);
   if (bytes.starts_with(arrow::magic)) return arrow::read_file_format(bytes, reader, source);
   return arrow::read_stream(bytes, 0, reader, source);
 }

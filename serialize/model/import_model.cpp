@@ -52,9 +52,7 @@ void require_no_tags(const std::string& path, const ImportOptions& options, cons
     fail("import_model", fmt::format("'{}': tags are what a SavedModel's graphs are chosen by", path), where);
 }
 
-}  // namespace
-
-Model import_model(const std::string& path, const ImportOptions& options, Where where) {
+Model import_file(const std::string& path, const ImportOptions& options, const Where& where) {
   const Format format = format_of(path, "import_model", where);
   if (format == Format::saved_model) return import_saved_model(folder_of(path), options, where);
   require_no_tags(path, options, where);
@@ -63,6 +61,21 @@ Model import_model(const std::string& path, const ImportOptions& options, Where 
   const std::string bytes = read_file(path, "import_model", where);
   return format == Format::onnx ? import_onnx(bytes, path, options, where)
                                 : import_frozen_graph(bytes, path, options, where);
+}
+
+}  // namespace
+
+// Readers of nodes do not know whose they are: their errors are told of the file here.
+Model import_model(const std::string& path, const ImportOptions& options, Where where) {
+  try {
+    return import_file(path, options, where);
+  } catch (const Error& e) {
+    std::string_view text = e.what();
+    if (text.find(path) != text.npos) throw;
+    constexpr std::string_view op = "[import_model] ";  // and the caller's line before it
+    if (const size_t at = text.find(op); at != text.npos) text.remove_prefix(at + op.size());
+    fail("import_model", fmt::format("'{}': {}", path, text), where);
+  }
 }
 
 std::vector<FunctionInfo> model_functions(const std::string& path, Where where) {

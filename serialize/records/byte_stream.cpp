@@ -68,8 +68,9 @@ bool ByteStream::may_have(uint64_t bytes) {
 bool ByteStream::refill() {
   packed_.erase(0, std::exchange(at_, 0));
   const size_t old = packed_.size();
-  packed_.resize(old + block);
-  const size_t n = file_.next(packed_.data() + old, block);
+  packed_.resize(old + next_piece_);
+  const size_t n = file_.next(packed_.data() + old, next_piece_);
+  next_piece_ = std::min(2 * next_piece_, block);
   packed_.resize(old + n);
   ended_ = n == 0;
   return !ended_;

@@ -3,6 +3,7 @@
 #pragma once
 #include <zlib.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ class ByteStream {
   void unread(std::string bytes);
   // Bytes that read() gave.
   int64_t offset() const { return offset_; }
+  // How many to ask for at once, `most` at most: few at the start, for most files are short and room is filled with zeros.
+  size_t piece(size_t most) const { return std::min(std::max(first_piece, size_t(offset_)), most); }
   // Goes on at that byte: at once in a plain file; a packed one is unpacked up to there, from its start where that is
   // behind. Throws where there are fewer, and where a pipe would have to go back.
   void seek(int64_t offset, const Where& where);
@@ -85,6 +88,8 @@ class ByteStream {
   std::string packed_;  // read from the file and not yet given out, from at_
   size_t at_ = 0;
   std::string returned_;  // by unread()
+  static constexpr size_t first_piece = 1 << 14;
+  size_t next_piece_ = first_piece;  // of the file
   int64_t offset_ = 0, size_ = 0;
   Packing packing_ = Packing::none;
   bool ended_ = false;

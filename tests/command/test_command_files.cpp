@@ -118,6 +118,19 @@ TEST_CASE("inspect") {
   CHECK(has(at.rill("inspect t.arrow").out, "a  f32\nb  i16[3]\n4 rows"));
   write_arrow(at / "none.arrow", {{"a", "b"}, {ones({0}), zeros({0, 3}, i16)}});
   CHECK(has(at.rill("inspect none.arrow").out, "a  f32\nb  i16[3]\n0 rows"));
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string fixtures = std::string(root ? root : ".") + "/tests/fixtures/";
+  const std::string lists =
+      "tokens  i32[0 to 3]       1    7       3.25  1 missing\nwords   string[0 to 3]            up to 2 B\n"
+      "points  f32[0 to 2,2]     1    8        4.5\nid      i64              10   40      26.67  1 missing\n4 rows\n"
+      "tokens   words       points     id\n[1 2 3]  ['a' 'bb']  [[1. 2.]]  10\n[]       ['c']       []         -\n";
+  CHECK(has(at.rill("inspect " + fixtures + "arrow/lists.arrow --stats --head 2").out, lists));
+  const Done parquet = at.rill("inspect " + fixtures + "parquet/lists.parquet --stats --head 2");
+  CHECK((has(parquet.out, lists) || has(parquet.err, "librill_parquet")));
+  const Done others = at.rill("inspect " + fixtures + "arrow/others.arrow --head 1");
+  CHECK(has(others.out, "any     i64[1 to 2]\nnone    f64\nnumber  i64\n2 rows\nany  none  number\n[1]  -     10\n"));
+  CHECK(has(others.err, "the column 'when', of Arrow's type Decimal, is none that rill reads"));
+  CHECK(has(at.rill("inspect " + fixtures + "arrow/late.arrow --head 4").out, "5 rows\nn  s\n1  a\n2  b\n-  c\n4  d"));
   CHECK(at.rill("convert t.arrow t.npz").code == 0);
   CHECK(same_bits(load(at / "t.npz").at("b"), zeros({4, 3}, i16)));
 }

@@ -171,6 +171,69 @@ TEST_CASE("data files: Arrow files and streams, batch by batch") {
   }
 }
 
+namespace {
+// Of lists.arrow and lists.parquet.
+void check_lists(const data::Dataset<Table>& ds) {
+  const std::vector<Table> rows = ds.collect();
+  REQUIRE(rows.size() == 4);
+  using Numbers = std::vector<int64_t>;
+  const std::vector<Numbers> tokens = {{1, 2, 3}, {}, {}, {7}};
+  const std::vector<Texts> words = {{"a", "bb"}, {"c"}, {}, {"d", "e", "f"}};
+  const std::vector<int64_t> points = {1, 0, 2, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(rows[i].at("tokens").dtype() == i32);
+    CHECK(rows[i].at("tokens").to_vector<int64_t>() == tokens[i]);
+    CHECK(rows[i].at("tokens.valid").item<bool>() == (i != 2));
+    CHECK(rows[i].at("words").to_vector<std::string>() == words[i]);
+    CHECK(rows[i].at("points").shape() == Shape{points[i], 2});
+    CHECK(rows[i].at("id.valid").item<bool>() == (i != 1));
+  }
+  CHECK(array_equal(rows[2].at("points"), tensor({3.f, 4.f, 5.f, 6.f}).reshape({2, 2})));
+  CHECK(has(message_of([&] { ds.batch(4).first(); }), "batch"));
+  check_resumes(ds, [](const Table& a, const Table& b) { return array_equal(a.at("tokens"), b.at("tokens")); });
+}
+}  // namespace
+
+TEST_CASE("data files: lists of any length are rows of their own lengths, which padded_batch() takes") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/arrow/");
+  if (has(message_of([&] { data::arrow(folder + "kinds.arrow").first(); }), "feature"))
+    return skip_case("a build without arrow");
+  check_lists(data::arrow(folder + "lists.arrow", {.masks = true}));
+  check_lists(data::arrow(folder + "lists.arrows", {.masks = true}));
+  const auto words = data::arrow<Tensor>(folder + "lists.arrow", {.columns = {"words"}});
+  CHECK(words.padded_batch(4).first().shape() == Shape{4, 3});
+  CHECK(has(message_of([&] { data::arrow<int32_t>(folder + "lists.arrow", {.columns = {"tokens"}}).first(); }),
+            "the column 'tokens' has lists of i32, and the field that takes its rows is i32: make it a Tensor"));
+  CHECK(has(message_of([&] { data::arrow(folder + "lists.arrow").skip(2).first(); }), "no value in row 2"));
+  CHECK(has(message_of([&] { data::arrow(folder + "hole.arrow").first(); }), "a list in which a value is missing"));
+  CHECK(has(message_of([&] { read_arrow(folder + "lists.arrow"); }), "data::arrow() reads them row by row"));
+  CHECK(read_arrow(folder + "lists.arrow", {.masks = true, .skip_others = true}).names == Texts{"id", "id.valid"});
+  CHECK(
+      data::arrow(folder + "others.arrow", {.masks = true, .skip_others = true}).first().at("number").item<int64_t>() ==
+      10);
+  CHECK(read_arrow(folder + "others.arrow", {.columns = {"when", "number"}, .skip_others = true}).names ==
+        Texts{"number"});
+}
+
+TEST_CASE("data files: where some batches of an Arrow file miss values, all have the mask") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/arrow/");
+  if (has(message_of([&] { data::arrow(folder + "kinds.arrow").first(); }), "feature"))
+    return skip_case("a build without arrow");
+  const auto ds = data::arrow(folder + "late.arrow", {.masks = true});
+  for (const Table& row : ds) CHECK(row.names == Texts{"n", "n.valid", "s", "s.valid"});
+  const Table all = ds.batch(5).first();
+  CHECK(all.at("n").to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0, 4, 5});
+  CHECK(all.at("n.valid").to_vector<bool>() == std::vector<bool>{true, true, false, true, true});
+  CHECK(all.at("s").to_vector<std::string>() == Texts{"a", "b", "c", "d", "e"});
+  // Files with other columns are no rows of one batch.
+  CHECK(has(message_of([&] {
+              data::arrow({folder + "late.arrow", folder + "times.arrow"}, {.masks = true}).batch(8).count();
+            }),
+            "cannot be stacked"));
+}
+
 TEST_CASE("data files: Parquet files, row group by row group") {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
   const std::string folder = (root ? root : ".") + std::string("/tests/fixtures/parquet/");
@@ -196,6 +259,7 @@ TEST_CASE("data files: Parquet files, row group by row group") {
             "no value in row 1"));
   const Table t = data::parquet(folder + "groups.parquet", {.columns = {"x", "i"}}).skip(999).first();
   CHECK(t.at("i").item<int64_t>() == 999);
+  check_lists(data::parquet(folder + "lists.parquet", {.masks = true}));
   const Folder own;
   const std::string bytes = contents(folder + "zstd.parquet");
   for (size_t n = 0; n < bytes.size(); n += 101) {
@@ -290,4 +354,55 @@ TEST_CASE("data files: FLAC, Ogg, MP3 and packed WAV, by libsndfile") {
     put_file(own / "cut.flac", flac.substr(0, n));
     CHECK(has(message_of([&] { read_audio(own / "cut.flac"); }), "cut.flac"));
   }
+}
+
+namespace {
+// The checksum of a page of Ogg: https://www.rfc-editor.org/rfc/rfc3533, section 6.
+uint32_t ogg_checksum(const std::string& page) {
+  uint32_t sum = 0;
+  for (const char c : page) {
+    sum ^= uint32_t(uint8_t(c)) << 24;
+    for (int k = 0; k < 8; ++k) sum = sum << 1 ^ (sum >> 31 ? 0x04C11DB7u : 0u);
+  }
+  return sum;
+}
+std::string ogg_page(uint32_t number, const std::string& packet) {
+  std::string page = "OggS" + std::string(1, '\0') + char(number == 0 ? 2 : 0) + std::string(12, '\0');
+  for (int k = 0; k < 4; ++k) page += char(number >> 8 * k);
+  page += std::string(4, '\0') + char(packet.size() / 255 + 1) + std::string(packet.size() / 255, '\xFF') +
+          char(packet.size() % 255) + packet;
+  const uint32_t sum = ogg_checksum(page);
+  for (size_t k = 0; k < 4; ++k) page[22 + k] = char(sum >> 8 * k);
+  return page;
+}
+}  // namespace
+
+TEST_CASE("data files: an Ogg file that is damaged is refused with the byte, and one that would fill the memory") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string whole = contents((root ? root : ".") + std::string("/tests/fixtures/formats/tone.ogg"));
+  if (has(message_of([&] { decode_audio(tensor(whole)); }), "feature audio"))
+    return skip_case("a build without libsndfile");
+  const auto refusal = [](const std::string& bytes) { return message_of([&] { decode_audio(tensor(bytes)); }); };
+  for (size_t n = 5; n < whole.size(); n += 50) CHECK(has(refusal(whole.substr(0, n)), "the file is cut"));
+  for (size_t n = 5; n < whole.size(); n += 50) {
+    std::string bad = whole;
+    bad[n] = char(bad[n] ^ 1);
+    CHECK(has(refusal(bad), "at byte "));
+  }
+  const size_t second = whole.find("OggS", 1), third = whole.find("OggS", second + 1);
+  CHECK(has(refusal(whole.substr(0, second) + "junk" + whole.substr(second)),
+            "at byte " + std::to_string(second) + ": 4 bytes between two pages of Ogg"));
+  CHECK(has(refusal(whole.substr(0, second) + whole.substr(third)), "page 2 of a stream where page 1 belongs"));
+  CHECK(has(refusal(whole.substr(0, second)), "ends within the headers of Vorbis"));
+  CHECK(refusal(whole + "TAG of another program").empty());
+
+  // One codebook of a few bytes with 2^23 entries of one value, in the order of their lengths, which begin at 23.
+  std::string book = "\x05vorbis" + std::string(1, '\0') + "BCV";
+  const uint64_t bits = 1 | uint64_t(1) << 39 | uint64_t(1) << 40 | uint64_t(22) << 41;
+  for (int k = 0; k < 8; ++k) book += char(bits >> 8 * k);
+  book += std::string(8, '\x7F');
+  const std::string huge = ogg_page(0, whole.substr(28, 30)) +
+                           ogg_page(1, "\x03vorbis" + std::string(8, '\0') + "\x01") +
+                           ogg_page(2, book + std::string(64, '\0'));
+  CHECK(has(refusal(huge), "the codebooks of Vorbis make 16777216 numbers"));
 }

@@ -192,7 +192,7 @@ TEST_CASE("graphs that are not sound are errors") {
   CHECK(has(message(node("a", "Neg", {"b"}), {"a"}), "has no node 'b'"));
   CHECK(has(message(node("a", "Neg", {}), {"a"}), "operand 0 is missing"));
   CHECK(has(message(node("a", "Neg", {}) + node("a", "Abs", {}), {"a"}), "two nodes of the graph are called 'a'"));
-  CHECK(has(message(node("a", "Const", {}), {"a"}), "has no value"));
+  CHECK(has(message(node("a", "Const", {}), {"a"}), "g.pb': node 'a' (Const) has no value"));
   CHECK(has(message(node("a", "Neg", {"b:x"}) + node("b", "Neg", {}), {"a"}), "names no result"));
   const std::string unknown = message(node("a", "Frob", {}) + node("b", "Nicate", {"a"}), {"b"});
   CHECK(has(unknown, "Frob: 1 node, 'a'"));
