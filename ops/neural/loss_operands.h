@@ -26,6 +26,21 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
   return w;
 }
 
+// Of predictions [n, 1] and labels [n], or the other way round: they broadcast to [n, n], where each was to be compared
+// with its own.
+inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, const Where& where) {
+  const bool wider = a.ndim() > b.ndim();
+  const Tensor &column = wider ? a : b, &flat = wider ? b : a;
+  if (flat.ndim() == 0 || column.ndim() != flat.ndim() + 1) return;
+  const Dim one = column.dim(-1), many = flat.dim(-1);
+  if (one.is_open() || one != 1 || (!many.is_open() && many == 1)) return;
+  fail(op,
+       fmt::format("a column beside a vector would compare each with all. bring both to one shape, say by "
+                   "expand_dims(labels, -1). operands: {}, {}",
+                   to_string(a.spec()), to_string(b.spec())),
+       where);
+}
+
 // Of `scores` [..., classes] and integers `labels` [...]: throws where they are something else.
 inline void require_labels(std::string_view op, const Tensor& scores, const Tensor& labels, bool one_each,
                            const Where& where) {

@@ -222,6 +222,27 @@ TEST_CASE("a model of two inputs") {
                  {.rtol = 1e-5, .atol = 1e-6}));
 }
 
+TEST_CASE("weights are one for each example, also as a column") {
+  const auto [x, y] = clouds();
+  const Tensor w = random::uniform({60});
+  std::vector<double> seen;
+  for (const Tensor& weights : {w, expand_dims(w, -1)}) {
+    random::seed(1);
+    nn::Dense model(3);
+    train::Loop loop(model, with(nn::Adam()));
+    const auto ds = data::from_tensors(std::tuple(x, y, weights)).batch(25);
+    const train::History h = loop.fit(ds, {.epochs = 2, .progress = false});
+    seen.push_back(h.back().at("loss"));
+    seen.push_back(h.back().at("accuracy"));
+  }
+  CHECK(seen[0] == seen[2]);
+  CHECK(seen[1] == seen[3]);
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const auto wide = data::from_tensors(std::tuple(x, y, ones({60, 2}))).batch(60);
+  CHECK(has(message_of([&] { loop.fit(wide, {.progress = false}); }), "a weight for each example"));
+}
+
 TEST_CASE("elements with weights are validated by such without") {
   const auto [x, y] = clouds();
   const auto weighted = data::from_tensors(std::tuple(x, y, random::uniform({60}))).batch(16);
