@@ -48,7 +48,8 @@ class Metric {
   void update(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
   void update(const Tensor& prediction, const Tensor& labels, const Tensor& weights,
               Where where = Where::current()) const;
-  // Over all batches since the last reset(): f64. NaN if there were none.
+  // Over all batches since the last reset(): f64. Of no examples means, r2() and explained_variance() are NaN, and counts
+  // and what is made of them are 0.
   Tensor result(Where where = Where::current()) const;
   // For one batch, without the state: result() as it would be after it.
   Tensor operator()(const Tensor& prediction, const Tensor& labels, Where where = Where::current()) const;
@@ -87,7 +88,7 @@ class Metric {
 Metric accuracy();
 struct ThresholdOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double threshold = 0.5;    // what counts as a yes: a prediction above it
+  double threshold = 0.5;    // what counts as a yes: a prediction above it, as its dtype has it
   bool from_logits = false;  // predictions are logits: the threshold is for their sigmoid
 };
 // For labels 0 or 1 (or booleans), element by element.
@@ -150,7 +151,8 @@ Metric mean_absolute_error();
 // 1 - sum (y - p)^2 / sum (y - mean y)^2; and the same with the mean of y - p subtracted. Over all elements.
 Metric r2();
 Metric explained_variance();
-// The mean of a loss: f(prediction, labels) returns a number, or one for each example.
+// The mean of a loss: f(prediction, labels) returns a number, or one for each example. With weights it must be one for
+// each.
 Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tensor&)> f, Where where = Where::current());
 
 // --- Sequences -------------------------------------------------------------------------------------------------------

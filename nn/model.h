@@ -55,11 +55,19 @@ class Cloner final : public ModelVisitor {
 
 template <class T, class>
 using First = T;
-// The graph of model(x) or, of a struct of several inputs, of model(x, y).
+// The graph of model(x) or, of a struct of several inputs, of model(x, y). `begins` is called ahead of each call of the
+// model, of which a trace may make several, the last of which counts.
+template <class Model, class Begins, class... X>
+Graph trace_model(const Model& model, const Begins& begins, const Where& where, X... specs) {
+  const auto call = [&](First<const Tensor&, X>... x) {
+    begins();
+    return model(x...);
+  };
+  return function("build", call, {}, where).graph(std::move(specs)..., where);
+}
 template <class Model, class... X>
 Graph trace_model(const Model& model, const Where& where, X... specs) {
-  const auto call = [&model](First<const Tensor&, X>... x) { return model(x...); };
-  return function("build", call, {}, where).graph(std::move(specs)..., where);
+  return trace_model(model, [] {}, where, std::move(specs)...);
 }
 // For each argument a tensor like it, or its spec.
 using Input = rill::detail::TensorOrSpec;
@@ -171,6 +179,8 @@ class CallNotes final : public LayerObserver {
   };
   std::string began(const void* layer, const char* function) override;
   void gave(const void* layer, const Tensor& y) override;
+  // Forgets the calls so far: the model is traced again.
+  void restart() { notes.clear(), open_.clear(); }
   std::vector<Note> notes;
 
  private:
@@ -189,7 +199,7 @@ Summary summary_of(Model& model, const Where& where, const X&... x) {
   rill::detail::visit_inside(model, visitor);
   visitor.leave();
   CallNotes calls;
-  const Graph graph = trace_model(model, where, x...);
+  const Graph graph = trace_model(model, [&] { calls.restart(); }, where, x...);
   return summarize(visitor, rill::variables(model), calls, graph);
 }
 }  // namespace impl

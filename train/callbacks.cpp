@@ -256,7 +256,10 @@ struct Plateau {
   Best best;
   int64_t waited = 0, resting = 0;
   void on_begin(Run& run) {
-    if (!run.optimizer()) fail("reduce_on_plateau", "the step is your own, and this knows no optimizer of it");
+    if (!run.optimizer())
+      fail("reduce_on_plateau",
+           "the step is your own, and this knows no optimizer of it. update an nn::Plateau of it in "
+           "train::each_epoch(f)");
     VariablePaths rate;
     run.optimizer()->learning_rate.name_variables(rate);
     if (rate.finish().empty())

@@ -157,6 +157,14 @@ Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tenso
          where_);
   Tensor w = weights.astype(each.dtype());
   while (w.ndim() < each.ndim()) w = expand_dims(w, -1);
+  if (w.ndim() == each.ndim() + 1 && !w.dim(-1).is_open() && w.dim(-1) == 1) w = squeeze(w, -1);  // a column of a table
+  Shape both = each.shape();
+  if (!broadcast_into(both, w.shape()) || both != each.shape())
+    fail("Loop",
+         fmt::format(
+             "the loss gives {}, and the weights are {}: a weight for each example, or for each number of the loss",
+             to_string(each.spec()), to_string(weights.spec())),
+         where_);
   return mean(each * w);
 }
 

@@ -6,9 +6,9 @@
 //   std::cout << h;
 //
 // Elements are batches: pairs {x, y}, tuples {x, y, weights}, or x alone for predict(). x is passed to the model
-// unchanged; for a model of several inputs x is a pair, tuple or struct of them. If training is more than a loss of the
-// model's result, give a step of your own: train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss;
-// }).
+// unchanged; for a model of several inputs x is a pair, tuple or struct of them. Of elements with weights, those to
+// validate on may have none. If training is more than a loss of the model's result, give a step of your own:
+// train::Loop(model, [&](const Tensor& x, const Tensor& y) { ...; return loss; }).
 #pragma once
 #include <deque>
 #include <memory>
@@ -145,10 +145,11 @@ class Steps {
   }
   Tensor predict(const T& element) {
     require_batch(element);
-    if (!core_.options().traced) return predict_body(input_of(element));
-    return predict_.of(input_of(element), [&](std::vector<ArgSpec> specs) {
-      return function("predict_step", [this](const X& x) { return predict_body(x); }, {.signature = std::move(specs)});
-    })(input_of(element));
+    if (!core_.options().traced) return predict_body(inputs_of(element));
+    return predict_.of(inputs_of(element), [&](std::vector<ArgSpec> specs) {
+      return function("predict_step", [this](const Inputs& x) { return predict_body(x); },
+                      {.signature = std::move(specs)});
+    })(inputs_of(element));
   }
   // Traces again if the model has changed since, or the class weights.
   void prepare(const std::map<int64_t, double>* class_weights) {
@@ -164,6 +165,18 @@ class Steps {
  private:
   using X = typename Parts<T>::X;
 
+ public:
+  // predict() needs no target: where a model takes the whole of a pair or a tuple of three, and not its first part, these
+  // are its inputs.
+  static constexpr bool inputs_alone = takes_input<Model, T> && !takes_input<Model, X>;
+
+ private:
+  using Inputs = std::conditional_t<inputs_alone, T, X>;
+  static const Inputs& inputs_of(const T& element) {
+    if constexpr (inputs_alone) return element;
+    else return input_of(element);
+  }
+
   // A target is one of the tensors that tell: x of an example that is not in a batch may look like one.
   static void require_batch(const T& element) {
     if constexpr (std::is_same_v<Step, NoStep> && Parts<T>::count >= 2)
@@ -172,8 +185,9 @@ class Steps {
           fail("Loop", "the dataset's elements are single examples, and are to be batches: dataset.batch(32)");
   }
   nn::Call call(nn::Mode mode) const { return {.mode = mode, .compute = core_.options().compute}; }
-  Tensor predict_body(const X& x) const {
-    if constexpr (takes_input<Model, X>) {
+  template <class In>
+  Tensor predict_body(const In& x) const {
+    if constexpr (takes_input<Model, In>) {
       return call_model(model_, x, call(nn::Mode::inference));
     } else {
       static_assert(
@@ -213,6 +227,8 @@ class Steps {
   Tensor train_body(const T& element) {
     if constexpr (!std::is_same_v<Step, NoStep>) {
       return own_step(element);
+    } else if constexpr (inputs_alone) {
+      return Tensor();  // fit() of such elements does not compile
     } else {
       GradientTape tape;
       const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
@@ -251,7 +267,7 @@ class Steps {
   void evaluate_body(const T& element) {
     if constexpr (!std::is_same_v<Step, NoStep>) {
       fail("Loop", "a loop with a step of your own does not know how to evaluate. predict, and compare");
-    } else {
+    } else if constexpr (!inputs_alone) {
       const Tensor prediction = predict_body(input_of(element));
       const Tensor target = target_of(element), weights = weights_of(element);
       core_.count(core_.loss_of(prediction, target, weights), prediction, target, weights);
@@ -265,7 +281,7 @@ class Steps {
   std::string fingerprint_;
   ByShape<Function<Tensor(const T&)>> train_;
   ByShape<Function<void(const T&)>> evaluate_;
-  ByShape<Function<Tensor(const X&)>> predict_;
+  ByShape<Function<Tensor(const Inputs&)>> predict_;
 };
 
 template <class StepsOf, class T>
@@ -338,13 +354,7 @@ class Loop {
   History fit(const data::Dataset<T>& dataset, const FitOptions& options = {}, Where where = Where::current()) {
     steps<T>().prepare(&options.class_weights);
     impl::FitData data{source(dataset, where), {}};
-    if (options.validation) {
-      const auto* validation = options.validation.get<data::Dataset<T>>();
-      if (!validation)
-        rill::fail("Loop.fit", "the validation's elements are of another type than those to train on. map() them alike",
-                   where);
-      data.validation = source(*validation, where);
-    }
+    if (options.validation) data.validation = validation_of<T>(options.validation, where);
     return impl::run_fit(*core_, data, options, where);
   }
   // The loss and the metrics over a dataset, or its first `steps` batches.
@@ -409,9 +419,27 @@ class Loop {
   }
   template <class T>
   impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
+    static_assert(
+        !StepsOf<T>::inputs_alone || !std::is_same_v<Step, impl::NoStep>,
+        "the elements are the model's inputs alone, which predict() takes. to train and to evaluate they need "
+        "a target: {{a, b}, y}");
     impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where);
     s.stages = dataset.describe();
     return s;
+  }
+  // Of elements like those to train on or, where these have weights, of such without.
+  template <class T>
+  impl::Source validation_of(const Validation& validation, const Where& where) {
+    if (const auto* alike = validation.get<data::Dataset<T>>()) return source(*alike, where);
+    if constexpr (impl::Parts<T>::count == 3) {
+      using Plain = std::pair<std::tuple_element_t<0, T>, std::tuple_element_t<1, T>>;
+      if (const auto* plain = validation.get<data::Dataset<Plain>>()) {
+        steps<Plain>().prepare(nullptr);
+        return source(*plain, where);
+      }
+    }
+    rill::fail("Loop.fit", "the validation's elements are of another type than those to train on. map() them alike",
+               where);
   }
   // This rank's rows of each batch.
   template <class T>

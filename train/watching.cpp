@@ -75,7 +75,10 @@ struct Profiler {
 struct Averages {
   void on_epoch(Run& run) const {
     nn::Optimizer* optimizer = run.optimizer();
-    if (!optimizer) fail("evaluate_averages", "the step is your own, and this knows no optimizer of it");
+    if (!optimizer)
+      fail("evaluate_averages",
+           "the step is your own, and this knows no optimizer of it. call its swap_averages() in "
+           "train::each_epoch(f)");
     // Before the first step of the optimizer, which may take several batches, the averages are the weights.
     const bool any = optimizer->iterations().value().item<int64_t>() > 0;
     if (any) optimizer->swap_averages();

@@ -154,9 +154,11 @@ Axes all_but(int64_t axis, int ndim) {
   return axes;
 }
 
-void move_towards(const nn::Param& statistic, const Tensor& now, double momentum) {
+// Where no rank has examples there is no statistic to move towards.
+void move_towards(const nn::Param& statistic, const Tensor& now, double momentum, const Tensor& count) {
   Variable v = statistic;
-  v.assign_add((1 - momentum) * (stop_gradient(now).astype(v.dtype()).reshape(v.shape()) - v));
+  const Tensor change = (1 - momentum) * (stop_gradient(now).astype(v.dtype()).reshape(v.shape()) - v);
+  v.assign_add(rill::where(count > 0, change, 0));
 }
 
 }  // namespace
@@ -176,10 +178,16 @@ Tensor SyncBatchNorm::operator()(const Tensor& x, const nn::Call& call, Where wh
   const DType wide = in.dtype() == f64 ? f64 : f32;
   const Tensor v = in.astype(wide);
   const Axes axes = all_but(axis, in.ndim());
-  const Tensor center = distribute::mean(rill::mean(v, axes, true), group, where);
-  const Tensor spread = distribute::mean(rill::mean(square(v - center), axes, true), group, where);
-  move_towards(mean, center, options.momentum);
-  move_towards(variance, spread, options.momentum);
+  // Sums and counts, for a rank may have fewer examples than others, or none.
+  Shape each = in.shape();
+  each.erase(size_t(axis));
+  const Tensor own = sum(ones(each, wide)), total = all_reduce(own, Reduce::sum, group, where);
+  const auto mean_of = [&](const Tensor& t) {
+    return all_reduce(sum(t, axes, true), Reduce::sum, group, where) / maximum(total, 1);
+  };
+  const Tensor center = mean_of(v), spread = mean_of(square(v - center));
+  move_towards(mean, center, options.momentum, total);
+  move_towards(variance, spread, options.momentum, total);
   Tensor y = (v - center) * rsqrt(spread + options.epsilon);
   const auto along = [&](const nn::Param& p) { return p(channels, {}).astype(wide).reshape(center.shape()); };
   if (scale) y = y * along(scale);

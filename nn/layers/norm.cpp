@@ -54,10 +54,13 @@ Tensor offset_for(const Param& p, const Shape& shape, const Tensor& x, const Cal
   return p ? p(shape, call) : zeros(shape, {x.dtype(), x.device()});
 }
 
-// Moves a statistic towards that of a batch.
-void move_towards(const Param& statistic, const Tensor& now, double momentum) {
+// Moves a statistic towards that of the batch x. An empty batch has none, and leaves it as it is.
+void move_towards(const Param& statistic, const Tensor& now, double momentum, const Tensor& x) {
+  const Dim count = x.size();
+  if (!count.is_open() && count == 0) return;
   Variable v = statistic;
-  v.assign_add((1 - momentum) * (stop_gradient(now).astype(v.dtype()) - v));
+  const Tensor change = (1 - momentum) * (stop_gradient(now).astype(v.dtype()) - v);
+  v.assign_add(count.is_open() ? rill::where(zeros({}, i64) < count, change, 0) : change);
 }
 void check_momentum(std::string_view op, double momentum, const Where& where) {
   require_option(momentum >= 0 && momentum <= 1, op, "momentum", momentum, "in [0, 1]", where);
@@ -94,8 +97,8 @@ Tensor BatchNorm::operator()(const Tensor& x, const Call& call, Where where) con
   if (!call.training() || whole.state().frozen)
     return run.give(batch_norm_inference(in, by, plus, mean, variance, how));
   const BatchNormResult batch = batch_norm(in, by, plus, how);
-  move_towards(mean, batch.mean, options.momentum);
-  move_towards(variance, batch.variance, options.momentum);
+  move_towards(mean, batch.mean, options.momentum, in);
+  move_towards(variance, batch.variance, options.momentum, in);
   return run.give(batch.y);
 }
 
@@ -204,8 +207,8 @@ Tensor InstanceNorm::operator()(const Tensor& x, const Call& call, Where where) 
     for (int64_t i = 1; i + 1 < in.ndim(); ++i) space.push_back(i);
     const Tensor wide = stop_gradient(in).astype(promote(in.dtype(), f32));  // halves would round the statistics
     const Moments each = moments(wide, space);
-    move_towards(mean, rill::mean(each.mean, {0}), options.momentum);
-    move_towards(variance, rill::mean(each.variance, {0}), options.momentum);
+    move_towards(mean, rill::mean(each.mean, {0}), options.momentum, in);
+    move_towards(variance, rill::mean(each.variance, {0}), options.momentum, in);
   }
   return run.give(instance_norm(in, by, plus, {.epsilon = options.epsilon}));
 }

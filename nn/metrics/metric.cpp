@@ -115,7 +115,8 @@ Classes classes_of(const Tensor& prediction, const Tensor& labels, int64_t class
       fail("classes", fmt::format("the prediction is {}, and must be [..., classes]", to_string(p.spec())));
     if (classes > 0 && p.dim(-1) != classes)
       fail("classes",
-           fmt::format("the prediction is {}, and its last axis must be the {} classes", to_string(p.spec()), classes));
+           fmt::format("the prediction is {}, and its last axis must be the {} classes{}", to_string(p.spec()), classes,
+                       classes == 2 ? ". of probabilities p of a yes give stack({1 - p, p}, -1)" : ""));
     p = argmax(p, -1);
   }
   if (y.ndim() == p.ndim() + 1) y = y.dim(-1) == 1 ? squeeze(y, -1) : argmax(y, -1);
@@ -134,7 +135,8 @@ Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double thresho
                                   to_string(prediction.spec()), to_string(labels.spec())));
   const bool decided = is_integer(p.dtype()) || is_bool(p.dtype());
   const Tensor probability = from_logits && !decided ? sigmoid(p) : p;
-  return {(decided ? probability.astype(i64) != 0 : probability.astype(f64) > threshold).astype(i64),
+  // In the prediction's dtype, as curves do it: 0.4f is at the threshold 0.4, and not above it.
+  return {(decided ? probability.astype(i64) != 0 : probability > threshold).astype(i64),
           (y.astype(f64) > 0.5).astype(i64)};
 }
 

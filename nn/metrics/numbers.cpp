@@ -1,6 +1,8 @@
 // Metrics of numbers: errors, and how much of the labels' variance a model explains.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "rill/nn/metrics.h"
 #include "rill/nn/metrics/inputs.h"
 
@@ -62,9 +64,10 @@ std::vector<Tensor> joined_moments(const std::vector<Tensor>& a, const std::vect
   both.push_back(a[5] + b[5]);
   return both;
 }
-// 1 - unexplained / all; if all is 0, 1 if nothing is unexplained and else 0, as in scikit-learn.
-Tensor explained(const Tensor& unexplained, const Tensor& all) {
-  return rill::where(all == 0, (unexplained == 0).astype(f64), 1 - ratio(unexplained, all));
+// 1 - unexplained / all; if all is 0, 1 if nothing is unexplained and else 0, as in scikit-learn. NaN of no examples.
+Tensor explained(const Tensor& unexplained, const Tensor& all, const Tensor& weight) {
+  const Tensor part = rill::where(all == 0, (unexplained == 0).astype(f64), 1 - ratio(unexplained, all));
+  return rill::where(weight == 0, std::numeric_limits<double>::quiet_NaN(), part);
 }
 
 }  // namespace
@@ -75,13 +78,13 @@ Metric mean_absolute_error() { return mean_error("mean_absolute_error", absolute
 
 Metric r2() {
   return Metric(
-      "r2", std::vector<Shape>(6), moments, [](const std::vector<Tensor>& s) { return explained(s[5], s[2]); },
+      "r2", std::vector<Shape>(6), moments, [](const std::vector<Tensor>& s) { return explained(s[5], s[2], s[0]); },
       joined_moments);
 }
 Metric explained_variance() {
   return Metric(
       "explained_variance", std::vector<Shape>(6), moments,
-      [](const std::vector<Tensor>& s) { return explained(s[4], s[2]); }, joined_moments);
+      [](const std::vector<Tensor>& s) { return explained(s[4], s[2], s[0]); }, joined_moments);
 }
 
 Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tensor&)> f, Where where) {
@@ -91,9 +94,14 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
       [f = std::move(f)](const Tensor& p, const Tensor& y, const Tensor& weights) {
         const Tensor each = f(p, y).astype(f64);
         // A loss that returns one number is the same for every example of the batch.
-        if (each.ndim() == 0) {
-          const Tensor n = p.ndim() == 0 ? tensor(1.) : sum(ones(Shape{p.dim(0)}, {.dtype = f64}));
-          return std::vector{each * n, n};
+        if (each.ndim() == 0 && p.ndim() > 0) {
+          if (weights.defined())
+            fail("mean_of",
+                 "examples have weights, and the function gives one number for all of them. take one that gives a "
+                 "number "
+                 "for each example");
+          const Tensor n = sum(ones(Shape{p.dim(0)}, {.dtype = f64}));
+          return std::vector{weighted_sum(each, n), n};  // the mean over an empty batch is NaN, and weighs nothing
         }
         const Tensor w = weights_like(weights, each);
         return std::vector{weighted_sum(each, w), sum(w)};

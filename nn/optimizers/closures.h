@@ -24,6 +24,19 @@ LookaheadOptions checked_lookahead(const LookaheadOptions& options, const Where&
 using FastAndSlow = std::vector<std::pair<Variable, Variable>>;
 void begin_lookahead(const FastAndSlow& weights, const Tensor& step);
 void end_lookahead(const FastAndSlow& weights, const Tensor& step, const LookaheadOptions& options);
+// The options of a rule; of one of the user's that does not name them, a type that nothing converts to.
+struct Unnamed {
+  Unnamed() = delete;
+};
+template <class Rule>
+struct OptionsOf {
+  using Type = Unnamed;
+};
+template <class Rule>
+  requires requires { typename Rule::Options; }
+struct OptionsOf<Rule> {
+  using Type = typename Rule::Options;
+};
 }  // namespace impl
 
 // A rule whose parameters go back, every few steps, to slow weights that have followed them (Zhang et al.: Lookahead
@@ -31,7 +44,12 @@ void end_lookahead(const FastAndSlow& weights, const Tensor& step, const Lookahe
 template <class Rule>
 class Lookahead : public Rule {
  public:
+  explicit Lookahead(const impl::OptionsOf<Rule>::Type& rule, const LookaheadOptions& options = {},
+                     Where where = Where::current())
+      : Rule(rule, where), lookahead_(impl::checked_lookahead(options, where)) {}
+  // Of a rule of yours: what it is made of.
   template <class Options>
+    requires(!std::convertible_to<Options, typename impl::OptionsOf<Rule>::Type>)
   explicit Lookahead(const Options& rule, const LookaheadOptions& options = {}, Where where = Where::current())
       : Rule(rule, where), lookahead_(impl::checked_lookahead(options, where)) {}
   explicit Lookahead(const LookaheadOptions& options = {}, Where where = Where::current())

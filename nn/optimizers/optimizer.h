@@ -287,8 +287,10 @@ class Optimizer {
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };
 
-// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both name the counterpart.
+// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both name the counterpart. What wraps a rule
+// takes its options in braces by the name that all have.
 #define RILL_OPTIONS_ARE_NAMED(name)                                                                            \
+  using Options = name##Options;                                                                                \
   template <class T, class... More>                                                                             \
     requires(std::is_arithmetic_v<T> || std::same_as<T, std::vector<Variable>>)                                 \
   explicit name(const T&, const More&...) : name() {                                                            \

@@ -26,6 +26,21 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
   return w;
 }
 
+// Throws for predictions [n, 1] and labels [n], or the other way round: they would broadcast to [n, n], although each
+// prediction is meant to be compared with its own label.
+inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, const Where& where) {
+  const bool wider = a.ndim() > b.ndim();
+  const Tensor &column = wider ? a : b, &flat = wider ? b : a;
+  if (flat.ndim() == 0 || column.ndim() != flat.ndim() + 1) return;
+  const Dim one = column.dim(-1), many = flat.dim(-1);
+  if (one.is_open() || one != 1 || (!many.is_open() && many == 1)) return;
+  fail(op,
+       fmt::format("a column and a vector would be compared each with all. bring both to one shape, say by "
+                   "expand_dims(labels, -1). operands: {}, {}",
+                   to_string(a.spec()), to_string(b.spec())),
+       where);
+}
+
 // For `scores` [..., classes] and integers `labels` [...]: throws unless the operands are such.
 inline void require_labels(std::string_view op, const Tensor& scores, const Tensor& labels, bool one_each,
                            const Where& where) {

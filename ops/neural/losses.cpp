@@ -8,6 +8,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
+#include "rill/ops/neural/loss_operands.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -257,6 +258,7 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   require_operand("sigmoid_cross_entropy", logits, where);
   require_operand("sigmoid_cross_entropy", labels, where);
   for (const Tensor* t : {&logits, &labels}) reject_float8("sigmoid_cross_entropy", *t, where);
+  reject_pairs("sigmoid_cross_entropy", logits, labels, where);
   const auto [result, work] = floating_dtypes(logits);
   const Tensor x = astype(logits, work), y = astype(labels, work);
   const Tensor positive = x > 0, magnitude = rill::where(positive, x, -x);
@@ -287,6 +289,7 @@ Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
   require_operand("hinge_loss", prediction, where);
   require_operand("hinge_loss", labels, where);
+  reject_pairs("hinge_loss", prediction, labels, where);
   const auto [result, work] = floating_dtypes(prediction, labels);
   return rounded(relu(1 - astype(labels, work) * astype(prediction, work)), result);
 }

@@ -42,6 +42,7 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
                          const GaussianNllOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("gaussian_nll_loss", {&prediction, &target, &variance}, where);
+  reject_pairs("gaussian_nll_loss", prediction, target, where);
   require_not_negative("gaussian_nll_loss", "epsilon", o.epsilon, where);
   const Tensor v = rill::where(w.in[2] < o.epsilon, o.epsilon, w.in[2]);
   const Tensor error = w.in[0] - w.in[1], loss = 0.5 * (log(v) + error * (error / v));
@@ -51,6 +52,7 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
 Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("poisson_nll_loss", {&prediction, &target}, where);
+  reject_pairs("poisson_nll_loss", prediction, target, where);
   require_not_negative("poisson_nll_loss", "epsilon", o.epsilon, where);
   const Tensor &x = w.in[0], &t = w.in[1];
   Tensor loss = o.log_input ? exp(x) - t * x : x - t * log(x + o.epsilon);
@@ -66,6 +68,7 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("binary_cross_entropy", {&p, &labels}, where);
+  reject_pairs("binary_cross_entropy", p, labels, where);
   const Tensor &x = w.in[0], &y = w.in[1];
   // Below 1e-12 the slope is constant, as in torch: a wrong prediction with certainty must still be able to learn.
   const auto bounded = [](const Tensor& q, const Tensor& logarithm) {
@@ -93,6 +96,7 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, 
 Tensor soft_margin_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("soft_margin_loss", {&prediction, &labels}, where);
+  reject_pairs("soft_margin_loss", prediction, labels, where);
   return astype(softplus(-w.in[1] * w.in[0]), w.result);
 }
 
@@ -140,6 +144,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);
   const Worked w = worked("hinge_embedding_loss", {&x, &labels}, where);
+  reject_pairs("hinge_embedding_loss", x, labels, where);
   require_finite("hinge_embedding_loss", "margin", margin, where);
   return astype(by_label(labels, w.in[0], relu(margin - w.in[0])), w.result);
 }

@@ -259,6 +259,30 @@ void batch_norm() {
   EXPECT(allclose(b, a(slice(4 * me, 4 * me + 4)), {.rtol = 1e-2, .atol = 1e-3}));
 }
 
+// Parts of different lengths, and of none: the statistics are those of all examples, not means of the ranks' means.
+void uneven_batch_norm() {
+  const nn::BatchNorm whole;
+  const distribute::SyncBatchNorm sync;
+  const auto near = [](const Tensor& u, const Tensor& v) { return allclose(u, v, {.rtol = 1e-4, .atol = 1e-4}); };
+  const auto step = function("step", [&](const Tensor& x) { return sync(x, nn::Mode::training); },
+                             {.signature = {spec(f32, {any, 3, 2})}});
+  const Tensor all = own({3 * n * (n + 1) / 2, 3, 2}, 1, f32) + iota({3 * n * (n + 1) / 2, 1, 1}, 0).astype(f32);
+  const int64_t from = 3 * me * (me + 1) / 2, to = from + 3 * (me + 1);  // rank 0 has three rows, rank 1 six
+  const auto mine = slice(from, to);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor y = whole(all, nn::Mode::training)(mine), x = all(mine);
+    EXPECT(near(i == 0 ? sync(x, nn::Mode::training) : step(x), y));
+    EXPECT(near(sync.mean, whole.mean) && near(sync.variance, whole.variance) && distribute::is_same(sync));
+  }
+  const Tensor some = me == 0 ? all(slice(0, 0)) : all(mine), rest = all(slice(3, none));
+  const Tensor y = whole(rest, nn::Mode::training);
+  EXPECT(near(step(some), me == 0 ? some : y(slice(from - 3, to - 3))));
+  EXPECT(near(sync.mean, whole.mean) && near(sync.variance, whole.variance));
+  const Tensor before = sync.mean;
+  step(all(slice(0, 0)));
+  EXPECT(same(sync.mean, before));
+}
+
 void sharded() {
   random::seed(1);
   Net one, other;
@@ -581,6 +605,7 @@ const Cases all_here = {
     {"layers", layers},
     {"vocabulary", vocabulary},
     {"batch_norm", batch_norm},
+    {"uneven_batch_norm", uneven_batch_norm},
     {"sharded", sharded},
     {"loop_of_some", loop_of_some},
     {"loop_mistakes", loop_mistakes},

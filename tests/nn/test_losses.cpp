@@ -162,6 +162,32 @@ TEST_CASE("losses say what does not fit") {
   refused([&] { contrastive_loss(x, x, -1); }, "margin");
 }
 
+TEST_CASE("a column beside a vector is no pair of predictions and labels") {
+  const Tensor x = tensor({{0.1f}, {0.2f}, {0.3f}}), y = tensor({1.f, 0.f, 1.f});
+  using Loss = std::function<Tensor(const Tensor&, const Tensor&)>;
+  const std::map<std::string, Loss> losses = {
+      {"sigmoid_cross_entropy", [](auto& a, auto& b) { return sigmoid_cross_entropy(a, b); }},
+      {"binary_cross_entropy", [](auto& a, auto& b) { return binary_cross_entropy(a, b); }},
+      {"sigmoid_focal_loss", [](auto& a, auto& b) { return sigmoid_focal_loss(a, b); }},
+      {"hinge_loss", [](auto& a, auto& b) { return hinge_loss(a, b); }},
+      {"squared_hinge_loss", [](auto& a, auto& b) { return squared_hinge_loss(a, b); }},
+      {"soft_margin_loss", [](auto& a, auto& b) { return soft_margin_loss(a, b); }},
+      {"hinge_embedding_loss", [](auto& a, auto& b) { return hinge_embedding_loss(a, b); }},
+      {"poisson_nll_loss", [](auto& a, auto& b) { return poisson_nll_loss(a, b); }},
+      {"gaussian_nll_loss", [](auto& a, auto& b) { return gaussian_nll_loss(a, b, tensor(1.f)); }},
+  };
+  for (const auto& [name, loss] : losses) {
+    INFO(name);
+    const auto open = function(name, loss, {.signature = {spec(f32, {any, 1}), spec(f32, {any})}});
+    for (const auto& wrong :
+         {std::function([&] { loss(x, y); }), std::function([&] { loss(y, x); }), std::function([&] { open(x, y); })})
+      CHECK(has(message_of(wrong), "would compare each with all"));
+    CHECK(loss(x, tensor(1.f)).shape() == Shape{3, 1});
+    CHECK(loss(x, expand_dims(y, -1)).shape() == Shape{3, 1});
+    CHECK(loss(x, expand_dims(y, 0)).shape() == Shape{3, 3});  // meant so
+  }
+}
+
 TEST_CASE("losses are traced once for batches of all sizes") {
   using Two = std::function<Tensor(const Tensor& x, const Tensor& labels)>;  // [n, 4] and [n], of classes
   const auto ones_and_zeros = [](const Tensor& x, const Tensor& l) { return one_hot(l, 4).astype(x.dtype()); };

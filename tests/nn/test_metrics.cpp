@@ -201,6 +201,32 @@ TEST_CASE("what weighs nothing is not counted, whatever it is") {
   CHECK(weighing.result().item<double>() == Approx(2));
 }
 
+TEST_CASE("a prediction at the threshold is not above it, in any dtype") {
+  const Tensor at = tensor({0.4, 0.7, 0.1}), labels = tensor({0, 1, 0});
+  for (DType d : {f64, f32, f16, bf16}) {
+    INFO(name(d));
+    CHECK(metrics::binary_accuracy({.threshold = 0.4})(at.astype(d), labels).item<double>() == 1);
+    CHECK(metrics::precision({.threshold = 0.4})(at.astype(d), labels).item<double>() == 1);
+    CHECK(metrics::recall({.threshold = 0.7})(at.astype(d), labels).item<double>() == 0);
+  }
+}
+
+TEST_CASE("batches of no examples change nothing, and alone they say nothing") {
+  const auto mse = [](const Tensor& u, const Tensor& v) { return mean_squared_error(u, v); };
+  const Tensor none = zeros({0}, f64);
+  for (const Metric& metric : {metrics::mean_of("mse", mse), metrics::r2(), metrics::explained_variance(),
+                               metrics::mean_squared_error(), metrics::binary_accuracy()}) {
+    INFO(metric.name());
+    CHECK(std::isnan(metric.result().item<double>()));
+    metric.update(none, none);
+    CHECK(std::isnan(metric.result().item<double>()));
+    metric.update(a, b);
+    const double alone = metric.result().item<double>();
+    metric.update(none, none);
+    CHECK(metric.result().item<double>() == alone);
+  }
+}
+
 TEST_CASE("a score that is no number is no hit") {
   const double nan = std::nan("");
   const Tensor scores = tensor({{nan, nan, nan}, {nan, 2., 1.}, {3., 2., nan}, {0., 2., 1.}});
@@ -233,6 +259,10 @@ TEST_CASE("sequences") {
 }
 
 TEST_CASE("metrics say what does not fit, and hold no gradients") {
+  const auto mean_error = metrics::mean_of("error", [](const Tensor& u, const Tensor& v) { return mean(u - v); });
+  CHECK(has(message_of([&] { mean_error.update(a, b, w); }), "one number for all of them"));
+  CHECK(has(message_of([] { metrics::matthews().update(chance, yes); }), "stack({1 - p, p}, -1)"));
+  CHECK(std::isfinite(metrics::matthews()(stack({1 - chance, chance}, -1), yes).item<double>()));
   const std::string message = message_of([] { metrics::accuracy().update(ones({3, 4}), zeros({2}, i32)); });
   CHECK(has(message, "accuracy"));
   CHECK(has(message, "test_metrics.cpp:"));

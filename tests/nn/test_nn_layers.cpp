@@ -163,6 +163,29 @@ TEST_CASE("BatchNorm keeps statistics of f64 in f64, and takes a batch of one") 
   CHECK(array_equal(y, zeros({1, 2}, f64)));  // the offset: there is no variance
 }
 
+TEST_CASE("an empty batch leaves moving statistics as they are") {
+  const Tensor x = random::normal({4, 3, 2}), none = zeros({0, 3, 2});
+  const nn::BatchNorm norm;
+  const nn::InstanceNorm instance({.statistics = true});
+  const auto all_of = [&](const Tensor& t) { return norm(t, nn::Mode::training) + instance(t, nn::Mode::training); };
+  auto open = function("open", all_of, {.signature = {spec(f32, {any, 3, 2})}});
+  auto fixed = function("fixed", all_of);
+  all_of(x);
+  const std::vector<Tensor> before = {norm.mean, norm.variance, instance.mean, instance.variance};
+  for (const auto& f : {std::function(all_of), std::function<Tensor(const Tensor&)>(open),
+                        std::function<Tensor(const Tensor&)>(fixed)}) {
+    CHECK(f(none).shape() == Shape{0, 3, 2});
+    CHECK(array_equal(norm.mean, before[0]));
+    CHECK(array_equal(norm.variance, before[1]));
+    CHECK(array_equal(instance.mean, before[2]));
+    CHECK(array_equal(instance.variance, before[3]));
+  }
+  CHECK(open.verify(x));
+  CHECK(open.verify(none));
+  CHECK(open.trace_count() == 1);
+  CHECK(!array_equal(norm.mean, before[0]));
+}
+
 TEST_CASE("halves are normalised by statistics that halves do not hold") {
   // A variance of 90000 is beyond f16's range, and a mean of 1000.25 beyond bf16's digits.
   const Tensor x = tensor({{-300.f, 1000.f}, {300.f, 1000.5f}, {-300.f, 1000.f}, {300.f, 1000.5f}});

@@ -427,6 +427,9 @@ TEST_CASE("summary lists layers with shapes, parameters and work") {
   CHECK(has(to_string(shared), "as dense"));
   TwoInputs both;
   CHECK(nn::summary(both, ones({2, 3}), ones({2, 5})).parameters == 4 * 4 + 6 * 4);
+  // Two open sizes that turn out to be one: the model is traced again, and each layer is still called once.
+  for (const nn::SummaryRow& row : nn::summary(both, spec(f32, {any, 3}), spec(f32, {any, 5})).rows)
+    CHECK(row.calls == 1);
 }
 
 TEST_CASE("errors of layers name the user's line and the layer") {

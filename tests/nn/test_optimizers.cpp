@@ -91,6 +91,23 @@ double loss_of(const Tensor& x) { return x.item<double>(); }
 
 }  // namespace
 
+TEST_CASE("what wraps a rule takes the rule's options in braces, and a rule of yours") {
+  class Plain : public nn::Optimizer {
+   public:
+    explicit Plain(nn::LearningRate rate, Where = Where::current()) : Optimizer("plain", rate) {}
+
+   protected:
+    void update_rows(const Rows& rows, const Tensor& g) override { rows.subtract(rows.rate() * g); }
+  };
+  nn::Lookahead<nn::SGD> braced({.learning_rate = 1}, {.steps = 2}), slow({.steps = 3});
+  nn::Lookahead<Plain> own(1.0, {.steps = 2});
+  Variable a(zeros({2})), b(zeros({2}));
+  for (int i = 0; i < 2; ++i) braced.apply_gradients({ones({2})}, {a}), own.apply_gradients({ones({2})}, {b});
+  CHECK(array_equal(a, full({2}, -1.f)));  // half of the way of two steps
+  CHECK(array_equal(b, a));
+  CHECK(slow.learning_rate.at(tensor(0.)).item<double>() == 0.01);
+}
+
 TEST_CASE("rules follow torch's, optax's and Keras's, step by step") {
   REQUIRE(rules().size() == optimizer_paths.size());
   for (const Rule& rule : rules()) {

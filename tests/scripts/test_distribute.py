@@ -33,7 +33,7 @@ CASES = ["values", "long_sums", "many_ranks", "dtypes", "texts", "groups", "fork
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
          "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
          "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
-         "loop_of_some", "loop_on_mesh", "loop_clipped", "loop_mistakes", "estimator",
+         "uneven_batch_norm", "loop_of_some", "loop_on_mesh", "loop_clipped", "loop_mistakes", "estimator",
          "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",
          "server_sums", "server_staleness", "server_training", "server_mistakes"]
 # Each rank with a simulated GPU: by NCCL, and on_a_gpu without it too. The others are those above with the GPU for default.

@@ -206,6 +206,51 @@ TEST_CASE("a model of two inputs") {
   auto ds = data::from_tensors(std::pair(std::pair(ones({8, 3}), ones({8, 5})), zeros({8, 2}))).batch(4);
   CHECK(loop.fit(ds, {.epochs = 2, .progress = false}).size() == 2);
   CHECK(loop.predict(ds).shape() == Shape{8, 2});
+  // The inputs alone, which are a pair themselves.
+  const Tensor a = random::normal({8, 3}), b = random::normal({8, 5});
+  CHECK(
+      allclose(loop.predict(data::from_tensors(std::pair(a, b)).batch(3)), model(a, b), {.rtol = 1e-5, .atol = 1e-6}));
+  struct Three {
+    nn::Dense out{2};
+    Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c, const nn::Call& call = {}) const {
+      return out(concat({a, b, c}, -1), call);
+    }
+  } three;
+  nn::build(three.out, spec(f32, {any, 11}));
+  train::Loop eager(three, {.loss = mean_squared_error, .optimizer = nn::Adam(), .traced = false});
+  CHECK(allclose(eager.predict(data::from_tensors(std::tuple(a, b, a)).batch(3)), three(a, b, a),
+                 {.rtol = 1e-5, .atol = 1e-6}));
+}
+
+TEST_CASE("weights are one for each example, also as a column") {
+  const auto [x, y] = clouds();
+  const Tensor w = random::uniform({60});
+  std::vector<double> seen;
+  for (const Tensor& weights : {w, expand_dims(w, -1)}) {
+    random::seed(1);
+    nn::Dense model(3);
+    train::Loop loop(model, with(nn::Adam()));
+    const auto ds = data::from_tensors(std::tuple(x, y, weights)).batch(25);
+    const train::History h = loop.fit(ds, {.epochs = 2, .progress = false});
+    seen.push_back(h.back().at("loss"));
+    seen.push_back(h.back().at("accuracy"));
+  }
+  CHECK(seen[0] == seen[2]);
+  CHECK(seen[1] == seen[3]);
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const auto wide = data::from_tensors(std::tuple(x, y, ones({60, 2}))).batch(60);
+  CHECK(has(message_of([&] { loop.fit(wide, {.progress = false}); }), "a weight for each example"));
+}
+
+TEST_CASE("elements with weights are validated by such without") {
+  const auto [x, y] = clouds();
+  const auto weighted = data::from_tensors(std::tuple(x, y, random::uniform({60}))).batch(16);
+  Net net;
+  train::Loop loop(net, with(nn::Adam()));
+  const train::History h = loop.fit(weighted, {.epochs = 2, .validation = batches(), .progress = false});
+  CHECK(loop.evaluate(batches()).at("loss") == h.back().at("val_loss"));
+  CHECK(has(message_of([&] { loop.fit(batches(), {.validation = weighted, .progress = false}); }), "another type"));
 }
 
 TEST_CASE("an endless dataset has epochs of so many steps") {

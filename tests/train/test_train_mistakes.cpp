@@ -193,3 +193,19 @@ TEST_CASE("mistakes of steps, rates and averages that would go unseen") {
   fit(batches(), 2);
   CHECK(has(message_of([&] { fit(data::from_tensors(clouds()).batch(16), 9); }), "in the midst of other data"));
 }
+
+TEST_CASE("callbacks that know no optimizer say what does it for a step of your own") {
+  nn::Dense model(2, 3);
+  nn::Adam adam;
+  train::Loop loop(model, [&](const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor loss = mean(sparse_softmax_cross_entropy(model(x), y));
+    adam.minimize(loss, tape, model.variables());
+    return loss;
+  });
+  const auto with_callback = [&](const train::Callback& callback) {
+    return message_of([&] { loop.fit(batches(), {.progress = false, .callbacks = {callback}}); });
+  };
+  CHECK(has(with_callback(train::reduce_on_plateau({.monitor = "loss"})), "update an nn::Plateau of it in"));
+  CHECK(has(with_callback(train::evaluate_averages()), "call its swap_averages() in"));
+}
