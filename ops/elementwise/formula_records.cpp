@@ -207,7 +207,7 @@ RILL_FORMULA3(soft_shrink_slope, cheap_floats, choose(abs(x) <= y, number<X>(0),
 // scale is a constant to gradients, which it does not change.
 template <class X>
 struct ScaledLength {
-  X scale, x, root;
+  X scale, x, y, root;
 };
 template <class X>
 HWY_INLINE ScaledLength<X> scaled_length(const X& x, const X& y) {
@@ -215,8 +215,8 @@ HWY_INLINE ScaledLength<X> scaled_length(const X& x, const X& y) {
   const auto nowhere = (size == number<X>(0)) | isinf(size);
   const X scale = choose(nowhere, X(number<X>(1)), larger(size, X(number<X>(least(x)))));
   const X a = x / scale, b = y / scale, sum = a * a + b * b;
-  const auto positive = sum > number<X>(0);
-  return {scale, a, choose(positive, X(sqrt(X(choose(positive, sum, X(number<X>(1)))))), X(number<X>(0)))};
+  const auto positive = number<X>(0) < sum;  // tensors know no `>`: kernels that hold the record too share this
+  return {scale, a, b, choose(positive, X(sqrt(X(choose(positive, sum, X(number<X>(1)))))), X(number<X>(0)))};
 }
 template <class V>
 HWY_INLINE V length(V x, V y) {
@@ -224,14 +224,15 @@ HWY_INLINE V length(V x, V y) {
   return select(isinf(x) | isinf(y), V(std::numeric_limits<scalar_t<V>>::infinity()), s.scale * s.root);
 }
 RILL_SCALAR2(hypot, cheap_floats, length(x, y))
-// x / hypot(x, y); at the origin, and infinitely far from it, 0.
+// `part`, of x or y, of the direction of the point (x, y); at the origin, and infinitely far from it, 0.
 template <class X>
-HWY_INLINE X direction(const X& x, const X& y) {
+HWY_INLINE X direction(const X& x, const X& y, X ScaledLength<X>::* part) {
   const auto s = scaled_length(x, y);
   const auto nowhere = (s.root == number<X>(0)) | isinf(x) | isinf(y);
-  return choose(nowhere, X(number<X>(0)), X(s.x / choose(nowhere, X(number<X>(1)), s.root)));
+  return choose(nowhere, X(number<X>(0)), X(s.*part / choose(nowhere, X(number<X>(1)), s.root)));
 }
-RILL_FORMULA3(hypot_slope, cheap_floats, chained(direction(x, y), z))
+RILL_FORMULA3(hypot_slope, cheap_floats, chained(direction(x, y, &ScaledLength<X>::x), z))
+RILL_FORMULA3(hypot_by_y_slope, cheap_floats, chained(direction(x, y, &ScaledLength<X>::y), z))
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -396,7 +397,7 @@ const Op hypot_op(spec_of(Binary{.name = "hypot",
                                  .dtypes = float_set,
                                  .cpu = cpu::scalar_kernel<"hypot">,
                                  .ref = REF2(ref::floats, std::hypot(x, y)),
-                                 .vjp = VJP2(RILL_SLOPE(hypot, x, y, g), RILL_SLOPE(hypot, y, x, g)),
+                                 .vjp = VJP2(RILL_SLOPE(hypot, x, y, g), RILL_SLOPE(hypot_by_y, x, y, g)),
                                  .saves_in = save_both,
                                  .samples = REAL_SAMPLES,
                                  .max_ulp = 3}));
