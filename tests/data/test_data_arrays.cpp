@@ -203,6 +203,7 @@ TEST_CASE("data files: lists of any length are rows of their own lengths, which 
   check_lists(data::arrow(folder + "lists.arrows", {.masks = true}));
   const auto words = data::arrow<Tensor>(folder + "lists.arrow", {.columns = {"words"}});
   CHECK(words.padded_batch(4).first().shape() == Shape{4, 3});
+  CHECK(words.ragged_batch(4).first().row_splits[0].to_vector<int64_t>() == std::vector<int64_t>{0, 2, 3, 3, 6});
   CHECK(has(message_of([&] { data::arrow<int32_t>(folder + "lists.arrow", {.columns = {"tokens"}}).first(); }),
             "the column 'tokens' has lists of i32, and the field that takes its rows is i32: make it a Tensor"));
   CHECK(has(message_of([&] { data::arrow(folder + "lists.arrow").skip(2).first(); }), "no value in row 2"));

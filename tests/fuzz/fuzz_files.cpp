@@ -579,7 +579,7 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
   std::printf("; %ld MB at most\n", peak);
   std::fflush(stdout);
 #ifndef RILL_SANITIZED
-  if (!progress->calls && peak > 512) return false;  // libraries take memory past operator new
+  if (!progress->calls && peak > 192) return false;  // libraries take memory past operator new
 #endif
   return faults == 0;
 }
