@@ -9,6 +9,7 @@
 // Order and values are the same for any number of threads, and with a seed on every machine. An Iterator is one pass,
 // whose position can be saved and restored in another process. The code that runs the recipe is in stage.h.
 #pragma once
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -107,6 +108,22 @@ class Dataset {
           stage_, [f = std::move(f)](Item& x) mutable { return Item::of<R>(detail::call_with(f, x.as<T>())); }, options,
           where));
     else return *this;
+  }
+  // Options that were given by their places: none of these compiles, and each says how it is written.
+  template <class F, std::integral N>
+  Dataset map(F, N) const {
+    static_assert(!sizeof(N), "on how many threads is an option: map(f, {.threads = 4})");
+    return *this;
+  }
+  template <std::same_as<bool> B>
+  Dataset batch(int64_t, B) const {
+    static_assert(!sizeof(B), "whether the last batch may be smaller is an option: batch(32, {.partial = false})");
+    return *this;
+  }
+  template <std::integral N>
+  Dataset shuffle(int64_t, N) const {
+    static_assert(!sizeof(N), "a seed is an option: shuffle(1000, {.seed = 42})");
+    return *this;
   }
   // The elements for which f(element) is true: a bool, or a bool tensor of one element.
   template <class F>

@@ -39,6 +39,13 @@ Dataset<T> from_tensors(T value, Where where = Where::current()) {
   return Dataset<T>(stages::indexed("from_tensors", rows, std::move(at), where, std::move(stacked)));
 }
 
+// from_tensors(x, y) does not compile, and says how it is written.
+template <class T, std::convertible_to<Tensor> U, class... More>
+Dataset<T> from_tensors(const T&, const U&, const More&...) {
+  static_assert(!sizeof(T), "tensors whose rows belong together are one value: from_tensors(std::pair(x, y))");
+  return Dataset<T>({});
+}
+
 // 0, 1, ..., stop - 1; from `start`, in steps, up to before `stop`.
 Dataset<int64_t> range(int64_t stop, Where where = Where::current());
 Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step = 1, Where where = Where::current());

@@ -107,7 +107,8 @@ Metric top_k(int64_t k, Where where) {
         // with a smaller index.
         const Tensor earlier = arange(p.dim(-1)) < own;
         const Tensor before = logical_or(logical_not(p <= score), logical_and(p == score, earlier));
-        return hits(sum(before.astype(i64), -1) < k, w);
+        // A label below 0 is of no class, and not of the last one.
+        return hits(logical_and(sum(before.astype(i64), -1) < k, label >= 0), w);
       },
       mean_of_sums, where);
 }

@@ -6,6 +6,7 @@
 // changes each parameter, or the f32 master of one of 16 bits; then averages follow. A rule of your own is a class that
 // overrides begin_step() and update_rows(), ten lines: see sgd.cpp.
 #pragma once
+#include <concepts>
 #include <deque>
 #include <optional>
 #include <string>
@@ -149,6 +150,25 @@ class Optimizer {
   template <int n = 0>
   void zero_grad() {
     static_assert(n, "nothing stands for zero_grad(): gradients are what a tape gives, and are not accumulated");
+  }
+  // Without its tape it does not compile, and says where that stands.
+  template <class Variables>
+    requires std::same_as<Variables, std::vector<Variable>> || std::same_as<Variables, NamedVariables>
+  void minimize(const Tensor&, const Variables&) {
+    static_assert(!sizeof(Variables),
+                  "the tape that has seen the loss stands between: minimize(loss, tape, variables)");
+  }
+  // In the other order it does not compile, and says so.
+  template <class Variables, class Gradients>
+    requires std::same_as<Variables, std::vector<Variable>> || std::same_as<Variables, NamedVariables>
+  void apply_gradients(const Variables&, const Gradients&) {
+    static_assert(!sizeof(Variables), "gradients come first: apply_gradients(gradients, variables)");
+  }
+  // torch's and Keras's optimizers know their parameters: this does not compile, and says that ours do not.
+  template <class G>
+    requires std::same_as<G, Tensor> || std::same_as<G, Gradient>
+  void apply_gradients(const std::vector<G>&) {
+    static_assert(!sizeof(G), "an optimizer holds no parameters: apply_gradients(gradients, variables)");
   }
   // How many steps were made: i64.
   const Variable& iterations() const& { return iterations_; }

@@ -201,6 +201,14 @@ TEST_CASE("what weighs nothing is not counted, whatever it is") {
   CHECK(weighing.result().item<double>() == Approx(2));
 }
 
+TEST_CASE("a label of no class is no hit") {
+  const Tensor scores = tensor({{0.1, 0.2, 0.7}, {0.7, 0.2, 0.1}});
+  for (const Metric& metric : {metrics::top_k(1), metrics::top_k(2), metrics::accuracy()}) {
+    INFO(metric.name());
+    CHECK(metric(scores, tensor({-1, 0})).item<double>() == 0.5);
+  }
+}
+
 TEST_CASE("a prediction at the threshold is not above it, in any dtype") {
   const Tensor at = tensor({0.4, 0.7, 0.1}), labels = tensor({0, 1, 0});
   for (DType d : {f64, f32, f16, bf16}) {

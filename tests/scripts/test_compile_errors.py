@@ -55,6 +55,16 @@ MISTAKES = [
     ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.predict(x);", r"of one tensor call the model"),
     ("train::InputFunction f(data::from_tensors(x));", "an input is a function that makes the dataset"),
     ("struct S { double rate = 1; }; train::random_search(S(), 3, [](const train::Trial&) { return 0.; });", "a space is a struct of ranges"),
+    ("struct M { nn::Dense d{1}; Tensor operator()(const Tensor& a, const Tensor& b, const nn::Call& c = {}) const { return d(a + b, c); } "
+     "}; M m; train::Loop l(m, train::LoopOptions()); l.fit(pairs.batch(2));", "the elements are the model's inputs alone"),
+    # Options and arguments by their places.
+    ("numbers.map([](int64_t i) { return i; }, 4);", r"map\(f, \{.threads = 4\}\)"),
+    ("numbers.batch(2, true);", r"batch\(32, \{.partial = false\}\)"),
+    ("numbers.shuffle(100, 42);", r"shuffle\(1000, \{.seed = 42\}\)"),
+    ("data::from_tensors(x, y);", r"from_tensors\(std::pair\(x, y\)\)"),
+    ("nn::SGD o; o.minimize(x, std::vector<Variable>{w});", r"minimize\(loss, tape, variables\)"),
+    ("nn::SGD o; o.apply_gradients(std::vector<Variable>{w}, std::vector<Tensor>{x});", "gradients come first"),
+    ("nn::SGD o; o.apply_gradients(std::vector<Tensor>{x});", "an optimizer holds no parameters"),
     # Functions of a dataset's elements.
     ("pairs.map([](const Tensor& a) { return a; });", r"map\(f\): f does not take this dataset's elements"),
     ("numbers.batch(2).filter([](int64_t i) { return i > 0; }).map([](std::string s) { return s; });",
