@@ -35,7 +35,7 @@ inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, 
   const Dim one = column.dim(-1), many = flat.dim(-1);
   if (one.is_open() || one != 1 || (!many.is_open() && many == 1)) return;
   fail(op,
-       fmt::format("a column and a vector would be compared each with all. bring both to one shape, say by "
+       fmt::format("a column beside a vector would compare each with all. bring both to one shape, say by "
                    "expand_dims(labels, -1). operands: {}, {}",
                    to_string(a.spec()), to_string(b.spec())),
        where);
