@@ -6,8 +6,8 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 
 #include "rill/autodiff/transforms.h"
@@ -129,7 +129,7 @@ struct Shards::State {
     bool is_back;
     Pending pending;
   };
-  std::optional<Ahead> ahead;
+  std::unique_ptr<Ahead> ahead;
 
   ~State() { forget(); }
   void forget() {
@@ -145,12 +145,13 @@ struct Shards::State {
   Tensor take(size_t unit, bool is_back) {
     // A rule is traced separately, amid the forward pass, and nothing else could wait for what it begins.
     if (is_back && !executing_eagerly()) return start(unit).wait();
-    if (!ahead || ahead->unit != unit || ahead->is_back != is_back) forget(), ahead = Ahead{unit, is_back, start(unit)};
-    const Tensor gathered = std::exchange(ahead, std::nullopt)->pending.wait();
+    if (!ahead || ahead->unit != unit || ahead->is_back != is_back)
+      forget(), ahead = std::make_unique<Ahead>(Ahead{unit, is_back, start(unit)});
+    const Tensor gathered = std::exchange(ahead, nullptr)->pending.wait();
     const bool has_next = is_back ? unit > 0 : unit + 1 < units.size();
     if (has_next) {
       const size_t next = is_back ? unit - 1 : unit + 1;
-      ahead = Ahead{next, is_back, start(next)};
+      ahead = std::make_unique<Ahead>(Ahead{next, is_back, start(next)});
     }
     return gathered;
   }
