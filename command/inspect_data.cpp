@@ -303,7 +303,6 @@ void show_table(const std::string& path, const DataSettings& s) {
 void show_records(const std::string& path, const DataSettings& s) {
   int64_t count = 0, bytes = 0, longest = 0, others = 0;
   std::map<std::string, Feature> features;
-  std::string first;
   each_record(path, [&](const std::string& record) {
     bytes += int64_t(record.size());
     longest = std::max(longest, int64_t(record.size()));

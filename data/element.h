@@ -251,7 +251,7 @@ void read_value(T& value, StateReader& r) {
   else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     const std::string_view bytes = r.text();
     if (bytes.size() != sizeof(value)) fail_damaged();
-    std::memcpy(&value, bytes.data(), sizeof(value));
+    std::memcpy(&value, bytes.data(), bytes.size());
   } else if constexpr (std::is_same_v<T, std::string>) value = r.text();
   else if constexpr (is_a<T, std::vector>) {
     value.resize(size_t(r.count(1 << 30)));

@@ -37,9 +37,9 @@ struct ImageFolderOptions {
 // Pairs of an image [height, width, channels] and the number of its class.
 class ImageFolder : public Dataset<std::pair<Tensor, int64_t>> {
  public:
-  ImageFolder(Dataset<std::pair<Tensor, int64_t>> images, std::vector<std::string> classes,
+  ImageFolder(const Dataset<std::pair<Tensor, int64_t>>& images, std::vector<std::string> classes,
               std::vector<std::string> paths)
-      : Dataset(std::move(images)), classes_(std::move(classes)), paths_(std::move(paths)) {}
+      : Dataset(images), classes_(std::move(classes)), paths_(std::move(paths)) {}
   // As of a Dataset, a move is a copy.
   ImageFolder(const ImageFolder&) = default;
   ImageFolder& operator=(const ImageFolder&) = default;

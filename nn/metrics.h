@@ -64,7 +64,7 @@ class Metric {
     name_ = std::move(name);
     return *this;
   }
-  Metric named(std::string name) && { return std::move(this->named(std::move(name))); }
+  Metric named(std::string name) && { return this->named(std::move(name)); }
   const std::string& name_of_scope() const& { return name_; }
   std::string name_of_scope() const&& { return name_; }
   std::vector<Variable> variables() const { return sums_; }

@@ -276,7 +276,7 @@ inline constexpr bool holds<T, Leaf> = holds<typename T::mapped_type, Leaf>;
 template <class... T, class Leaf>
 inline constexpr bool holds<std::tuple<T...>, Leaf> = (holds<std::remove_cvref_t<T>, Leaf> || ...);
 template <class T, class U, class Leaf>
-inline constexpr bool holds<std::pair<T, U>, Leaf> = holds<T, Leaf> || holds<U, Leaf>;
+inline constexpr bool holds<std::pair<T, U>, Leaf> = holds<std::tuple<T, U>, Leaf>;
 template <class T, size_t n, class Leaf>
 inline constexpr bool holds<std::array<T, n>, Leaf> = holds<T, Leaf>;
 

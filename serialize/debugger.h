@@ -118,7 +118,7 @@ class DumpScope {
 template <class F>
 class Dumped {
  public:
-  Dumped(F f, Dumper dumper, Where where) : f_(std::move(f)), dumper_(std::move(dumper)), where_(where) {}
+  Dumped(F f, const Dumper& dumper, Where where) : f_(std::move(f)), dumper_(dumper), where_(where) {}
   template <class... A>
   auto operator()(A&&... arguments) const {
     DumpScope scope(dumper_, {}, where_);

@@ -86,8 +86,8 @@ struct Numeric final : Column::Node {
 struct Bucketized final : Column::Node {
   Column source;
   Tensor boundaries;
-  Bucketized(Column s, Tensor b, const Where& w)
-      : Node(s.name() + "_bucketized", w), source(std::move(s)), boundaries(std::move(b)) {}
+  Bucketized(const Column& s, Tensor b, const Where& w)
+      : Node(s.name() + "_bucketized", w), source(s), boundaries(std::move(b)) {}
 
   void add_raw(std::vector<RawSpec>& all) const override { source.node().add_raw(all); }
   int64_t buckets() const override { return (boundaries.size() + 1) * source.node().width(); }
@@ -119,7 +119,7 @@ Tensor is_present(const Tensor& x) {
 
 struct InVocabulary final : Column::Node {
   Vocabulary words;
-  InVocabulary(const std::string& n, Vocabulary v, const Where& w) : Node(n, w), words(std::move(v)) {}
+  InVocabulary(const std::string& n, const Vocabulary& v, const Where& w) : Node(n, w), words(v) {}
 
   void add_raw(std::vector<RawSpec>& all) const override { all.push_back({name, words.keys().dtype(), {}}); }
   int64_t buckets() const override { return words.buckets(); }
@@ -239,8 +239,8 @@ struct Crossed final : Column::Node {
 struct Weighted final : Column::Node {
   Column source;
   std::string by;
-  Weighted(Column s, std::string b, const Where& w)
-      : Node(fmt::format("{}_weighted_by_{}", s.name(), b), w), source(std::move(s)), by(std::move(b)) {}
+  Weighted(const Column& s, std::string b, const Where& w)
+      : Node(fmt::format("{}_weighted_by_{}", s.name(), b), w), source(s), by(std::move(b)) {}
 
   void add_raw(std::vector<RawSpec>& all) const override {
     source.node().add_raw(all);

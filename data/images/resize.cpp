@@ -128,9 +128,8 @@ Taps taps_for(int64_t in, int64_t out, ResizeMethod method, bool antialias) {
   Taps t;
   t.count = std::min(int64_t(std::ceil(support)) * 2 + 1, in);
   for (int64_t i = 0; i < out; ++i) {
-    const double middle = (double(i) + 0.5) * ratio;
-    const int64_t begin = std::max<int64_t>(int64_t(middle - support + 0.5), 0),
-                  end = std::min<int64_t>(int64_t(middle + support + 0.5), in);
+    const double middle = (double(i) + 0.5) * ratio, low = middle - support + 0.5, high = middle + support + 0.5;
+    const int64_t begin = std::max<int64_t>(int64_t(low), 0), end = std::min<int64_t>(int64_t(high), in);
     const int64_t first = std::min(begin, in - t.count);  // those before `begin` weigh nothing
     std::vector<double> weights(size_t(t.count), 0);
     double sum = 0;

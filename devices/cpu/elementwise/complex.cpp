@@ -372,7 +372,8 @@ bool as_parts(const Run& run, Run& parts) {
   parts.n = 2 * run.n;
   if (run.n == 1) parts.uniform = 0;
   for (int k = 0; k < Inputs; ++k)
-    if (const auto* x = static_cast<const T*>(run.in[k]); parts.uniform >> k & 1 && std::memcmp(x, x + 1, sizeof(T)))
+    if (const auto* x = static_cast<const T*>(run.in[k]);
+        parts.uniform >> k & 1 && std::memcmp(x, x + 1, sizeof(T)) != 0)
       return false;
   return true;
 }

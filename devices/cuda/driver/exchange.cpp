@@ -172,7 +172,8 @@ class NcclExchange final : public Exchange {
     if (!moving_ || in_fork()) return;
     try {
       order_work();
-    } catch (...) {  // the GPU's next work reports it
+    } catch (...) {
+      return;  // the GPU's next work reports it
     }
   }
   void order_work() override {
