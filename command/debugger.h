@@ -42,6 +42,7 @@ class Words {
 };
 
 // The value of the expression `text`: numbers, names of values in backticks or bare, + - * / @ and comparisons,
+// functions, [slices].
 rill::Tensor evaluate(const std::string& text, const std::function<rill::Tensor(const std::string&)>& value_of);
 // Splits "name[1:3, 0]": the name, and "[1:3, 0]" or "".
 std::pair<std::string, std::string> split_slices(const std::string& text);

@@ -181,7 +181,8 @@ Tensor SyncBatchNorm::operator()(const Tensor& x, const nn::Call& call, Where wh
   // Sums and counts, for a rank may have fewer examples than others, or none.
   Shape each = in.shape();
   each.erase(size_t(axis));
-  const Tensor own = sum(ones(each, wide)), total = all_reduce(own, Reduce::sum, group, where);
+  const Tensor own = zeros({}, {wide, in.device()}) + each.numel();
+  const Tensor total = all_reduce(own, Reduce::sum, group, where);
   const auto mean_of = [&](const Tensor& t) {
     return all_reduce(sum(t, axes, true), Reduce::sum, group, where) / maximum(total, 1);
   };

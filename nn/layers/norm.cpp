@@ -60,7 +60,7 @@ void move_towards(const Param& statistic, const Tensor& now, double momentum, co
   if (!count.is_open() && count == 0) return;
   Variable v = statistic;
   const Tensor change = (1 - momentum) * (stop_gradient(now).astype(v.dtype()) - v);
-  v.assign_add(count.is_open() ? rill::where(zeros({}, i64) < count, change, 0) : change);
+  v.assign_add(count.is_open() ? rill::where(zeros({}, {i64, now.device()}) < count, change, 0) : change);
 }
 void check_momentum(std::string_view op, double momentum, const Where& where) {
   require_option(momentum >= 0 && momentum <= 1, op, "momentum", momentum, "in [0, 1]", where);

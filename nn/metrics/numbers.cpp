@@ -98,8 +98,7 @@ Metric mean_of(std::string name, std::function<Tensor(const Tensor&, const Tenso
           if (weights.defined())
             fail("mean_of",
                  "examples have weights, and the function gives one number for all of them. take one that gives a "
-                 "number "
-                 "for each example");
+                 "number for each example");
           const Tensor n = sum(ones(Shape{p.dim(0)}, {.dtype = f64}));
           return std::vector{weighted_sum(each, n), n};  // the mean over an empty batch is NaN, and weighs nothing
         }

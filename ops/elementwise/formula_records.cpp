@@ -74,12 +74,8 @@ struct Logistic {
   HWY_INLINE V operator()(V x) const {
     return sigmoid(x);
   }
+  Tensor operator()(const Tensor& x) const { return rill::sigmoid(x); }
 };
-[[maybe_unused]] inline Tensor logistic(const Tensor& x) { return rill::sigmoid(x); }
-template <class V>
-HWY_INLINE V logistic(V x) {
-  return sigmoid(x);
-}
 RILL_SCALAR(silu, cheap_floats, times_tail(x, Logistic()))
 // s + x s (1 - s) with s = sigmoid(x), by t = sigmoid(-|x|), of which 1 - t keeps the digits. (Of abs(x) the derivative
 // at 0 would be 0.)
@@ -97,11 +93,11 @@ template <class X>
 HWY_INLINE X silu_slope(const X& operand) {
   const double tail = least_logarithm(operand), far = tail - 100;  // where t is 0
   if constexpr (!std::is_same_v<X, Tensor>)
-    if (all_hold(abs(operand) < number<X>(-tail))) return silu_slope_by(operand, logistic(minus_size(operand)));
+    if (all_hold(abs(operand) < number<X>(-tail))) return silu_slope_by(operand, Logistic()(minus_size(operand)));
   const X above = choose(operand < number<X>(far), X(number<X>(far)), operand);
   const X x = choose(above > number<X>(-far), X(number<X>(-far)), above), part = minus_size(x);
   const auto low = x < number<X>(tail);
-  const X slope = silu_slope_by(x, logistic(X(choose(low, X(part + number<X>(37)), part))));
+  const X slope = silu_slope_by(x, Logistic()(X(choose(low, X(part + number<X>(37)), part))));
   return choose(low, X(slope * number<X>(8.533047625744066e-17)), slope);  // e^-37
 }
 RILL_FORMULA2(silu_slope, floats, chained(silu_slope(x), y))

@@ -298,8 +298,8 @@ class Reader {
     g.inputs.push_back(std::move(in));
   }
 
-  // Parses the attributes of a node with graphs, in braces. Its outputs are among them if they differ from those after
-  // the
+  // Parses the attributes of a node with graphs, in braces. Its outputs are among them if they differ from those
+  // after the node.
   Attrs control(const Node& n, AttrList list, InnerGraphs graphs, const Token& at) const {
     return at_place(at, [&] {
       std::vector<Spec> outputs;
