@@ -16,6 +16,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/product/gemm_dots.cpp"
 // As in gemm_tiles.cpp: other instruction sets gain nothing here.
+#undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | RILL_SVE_TARGETS)
 #include "rill/devices/kernel/targets.h"
 

@@ -9,6 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/product/gemm_tiles.cpp"
 // SSSE3 gains nothing over SSE4 here, nor does anything newer over the first AVX-512.
+#undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | RILL_SVE_TARGETS)
 #include "rill/devices/kernel/targets.h"
 
