@@ -43,10 +43,11 @@ void pause() {
 
 // --- How long to spin ------------------------------------------------------------------------------------------------
 
-// New work mostly follows within microseconds, and waking a thread takes as long. But if a spinning thread sees the
-// clock jump, and learns that the kernel had switched to another thread, it has lost its core for that long, so that
-// spinning should be short for a while. (Without a switch it was an interrupt, or a virtual machine's host.)
-constexpr int64_t calm_spin = 200'000, hurried_spin = 5'000, jump = 50'000, hurry = 100'000'000;
+// New work mostly follows within microseconds, and waking a thread takes ten. But if a spinning thread sees the clock
+// jump by a scheduler's slice, and learns that the kernel had switched to another thread, some program wants this core,
+// so that spinning should be short for a while. (Slices are 3 or 4 ms on most systems. Shorter jumps are the kernel's own
+// threads, which come dozens of times a second on idle machines too; without a switch it was a virtual machine's host.)
+constexpr int64_t calm_spin = 200'000, hurried_spin = 5'000, jump = 1'500'000, hurry = 100'000'000;
 constinit std::atomic<int64_t> hurried_until{0};
 
 // Spins; returns whether condition() became true.

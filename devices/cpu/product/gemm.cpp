@@ -116,7 +116,10 @@ template <class T, class F>
 void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c, bool parallel, F&& product) {
   // Few matrices, as in each step of a loop, must be larger to be worth a thread: it has nothing else to do afterwards.
   const int64_t worth = batch < 4 * num_threads() ? 2 * worth_a_thread : worth_a_thread;
-  const int64_t grain = parallel ? 1 + worth / (1 + g.m * g.n * g.k) : batch;
+  // A row or two take the time that reading b takes, which four rows would take as well.
+  constexpr int64_t rows_of_reading = 4;
+  const int64_t work = std::max(g.m, rows_of_reading) * g.n * g.k;
+  const int64_t grain = parallel ? 1 + worth / (1 + work) : batch;
   parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       product(g, reinterpret_cast<const T*>(a.data) + a.offset(i), reinterpret_cast<const T*>(b.data) + b.offset(i),
