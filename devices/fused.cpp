@@ -88,6 +88,10 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
   return l;
 }
 
+// Nanoseconds of work that are worth another thread: several times the half microsecond that it takes to hand over work
+// to one that waits for it.
+constexpr double worth_handing_over = 3000;
+
 // A rough estimate of nanoseconds for each point: instructions and memory traffic with wide vectors.
 double point_cost(const kernel::Kernel& k) {
   double cost = 0;
@@ -101,11 +105,11 @@ double point_cost(const kernel::Kernel& k) {
 }  // namespace
 
 void Grain::guess(double nanoseconds_a_point) {
-  points_ = std::max<int64_t>(1, int64_t(6000 / nanoseconds_a_point));  // 6 us: twice what handing over work costs
+  points_ = std::max<int64_t>(1, int64_t(worth_handing_over / nanoseconds_a_point));
 }
 
 void Grain::saw(double nanoseconds_a_point) {
-  const int64_t now = int64_t(6000 / std::max(nanoseconds_a_point, 1e-3));
+  const int64_t now = int64_t(worth_handing_over / std::max(nanoseconds_a_point, 1e-3));
   if (left_.fetch_sub(1, std::memory_order_relaxed) == 4 || now > points()) points_ = std::max<int64_t>(1, now);
 }
 
