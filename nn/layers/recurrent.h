@@ -26,7 +26,8 @@ using States = std::vector<Tensor>;
 // Further inputs of a recurrent layer beside x.
 struct RecurrentInputs {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  // Integers [batch]: the length of each sequence. After its end outputs are 0 and states stay.
+  // Integers [batch]: the length of each sequence. After its end outputs are 0 and states stay. Lengths beyond x's steps
+  // mean all of them, and negative ones none.
   Tensor lengths = {};
   // bool [batch, steps]: steps that are false are passed over in the same way. Not together with lengths.
   Tensor mask = {};
