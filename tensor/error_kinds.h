@@ -18,7 +18,8 @@ bool is_kind(const std::exception& e) {
     std::rethrow_if_nested(e);
   } catch (const std::exception& inner) {
     return is_kind<Kind>(inner);
-  } catch (...) {
+  } catch (...) {  // what is no std::exception is of no kind
+    return false;
   }
   return false;
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/kernel.h"
@@ -90,23 +91,31 @@ void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
 
 inline constexpr int64_t hermitian_side = 32;
 
+// to[j] := the mean of conj(x[j]) and other[j]; returns whether one is NaN. Of a fixed length, so that compilers vectorise it.
+template <class T>
+bool average_lines(const T* x, const T* other, T* to) {
+  std::conditional_t<sizeof(Real<T>) == 8, int64_t, int32_t> nan = 0;
+  for (int64_t j = 0; j < hermitian_side; ++j) {
+    const T a = conjugate(x[j]), b = other[j],
+            middle = a * Real<T>(0.5) + b * Real<T>(0.5);  // halved first, as their sum may overflow
+    to[j] = a == b ? a : middle;
+    nan |= to[j] != to[j];
+  }
+  return nan != 0;
+}
+
 // A block of hermitian_part(), from row i0 and column j0 <= i0 on.
 template <class T, bool both>
 bool hermitian_square(const T* from, int64_t n, int64_t i0, int64_t j0, T* to) {
   constexpr int64_t side = hermitian_side;
   const int64_t rows = std::min(side, n - i0), columns = std::min(side, n - j0);
-  T other[side * side], part[side * side] = {};
+  T other[side * side] = {}, part[side * side] = {}, line[side] = {};
   bool nan = false;
   cpu::transpose(from + j0 * n + i0, n, columns, rows, other, side);
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t count = i0 == j0 ? i + 1 : columns;
-    for (int64_t j = 0; j < count; ++j) {
-      const T a = conjugate(from[(i0 + i) * n + j0 + j]), b = other[i * side + j],
-              middle = a * Real<T>(0.5) + b * Real<T>(0.5);  // halved first, as their sum may overflow
-      part[i * side + j] = a == b ? a : middle;
-      nan |= part[i * side + j] != part[i * side + j];
-    }
-    std::copy_n(part + i * side, count, to + (i0 + i) * n + j0);
+    std::copy_n(from + (i0 + i) * n + j0, columns, line);
+    nan |= average_lines(line, other + i * side, part + i * side);
+    std::copy_n(part + i * side, i0 == j0 ? i + 1 : columns, to + (i0 + i) * n + j0);
   }
   if constexpr (both) {
     for (T& x : part) x = conjugate(x);
@@ -123,11 +132,18 @@ template <class T, bool both = true>
 bool hermitian_part(const T* from, int64_t n, T* to) {
   std::atomic<bool> nan{false};
   const int64_t lines = (n + hermitian_side - 1) / hermitian_side;
-  parallel_for(lines, 1 + (1 << 14) / (hermitian_side * std::max<int64_t>(1, n)), [&](int64_t line, int64_t end) {
-    for (; line < end; ++line)
-      for (int64_t j = 0; j <= line; ++j)
-        if (hermitian_square<T, both>(from, n, line * hermitian_side, j * hermitian_side, to)) nan = true;
-  });
+  const auto run = [&](int64_t line) {
+    for (int64_t j = 0; j <= line; ++j)
+      if (hermitian_square<T, both>(from, n, line * hermitian_side, j * hermitian_side, to)) nan = true;
+  };
+  // A short line with a long one, so that each piece has as much to do.
+  parallel_for((lines + 1) / 2, 1 + (1 << 14) / (hermitian_side * std::max<int64_t>(1, n)),
+               [&](int64_t i, int64_t end) {
+                 for (; i < end; ++i) {
+                   run(i);
+                   if (lines - 1 - i != i) run(lines - 1 - i);
+                 }
+               });
   return nan;
 }
 

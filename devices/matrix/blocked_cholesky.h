@@ -3,9 +3,9 @@
 // the same for any number of threads. (Golub and Van Loan, Matrix Computations, 4.2.9, right-looking.)
 #pragma once
 #include <algorithm>
-#include <vector>
 
 #include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/host_memory.h"
 #include "rill/devices/matrix/batch.h"
 
 namespace rill::matrix {
@@ -20,9 +20,10 @@ class BlockedCholesky {
       : use_(use),
         n_(n),
         a_(a),
-        corner_(size_t(width * width)),
-        below_(size_t(n * width)),
-        product_(size_t(rows * n)) {}
+        memory_(allocate(Device(), size_t(width * width + n * width + rows * n) * sizeof(T))),
+        corner_(static_cast<T*>(memory_->data)),
+        below_(corner_ + width * width),
+        product_(below_ + n * width) {}
 
   int run() {
     for (int64_t at = 0; at < n_; at += width) {
@@ -42,7 +43,7 @@ class BlockedCholesky {
   int factor_corner(int64_t at, int64_t columns) {
     T* from = a_ + at * n_ + at;
     for (int64_t i = 0; i < columns; ++i) std::copy_n(from + i * n_, columns, &corner_[size_t(i * columns)]);
-    const int fault = use_.cholesky(int(columns), corner_.data());
+    const int fault = use_.cholesky(int(columns), corner_);
     for (int64_t i = 0; i < columns; ++i) std::copy_n(&corner_[size_t(i * columns)], i + 1, from + i * n_);
     return fault;
   }
@@ -54,7 +55,7 @@ class BlockedCholesky {
         const int64_t first = b * rows_at_once, count = std::min(rows_at_once, left - first);
         T *line = a_ + (at + columns + first) * n_ + at, *part = &below_[size_t(first * columns)];
         for (int64_t i = 0; i < count; ++i) std::copy_n(line + i * n_, columns, part + i * columns);
-        use_.triangular_solve(false, true, false, int(columns), int(count), corner_.data(), part);
+        use_.triangular_solve(false, true, false, int(columns), int(count), corner_, part);
         for (int64_t i = 0; i < count; ++i) std::copy_n(part + i * columns, columns, line + i * n_);
       }
     });
@@ -64,8 +65,7 @@ class BlockedCholesky {
   void update(int64_t at, int64_t columns, int64_t i, int64_t count) {
     const int64_t size = i + count;
     const T* lines = &below_[size_t(i * columns)];
-    cpu::gemm_blocked(
-        cpu::GemmProduct<T>{{count, size, columns, columns, 1, 1, columns}, lines, below_.data(), product_.data()});
+    cpu::gemm_blocked(cpu::GemmProduct<T>{{count, size, columns, columns, 1, 1, columns}, lines, below_, product_});
     parallel_for(count, std::max<int64_t>(1, (1 << 15) / size), [&](int64_t b, int64_t e) {
       for (; b < e; ++b) {
         T* to = a_ + (at + i + b) * n_ + at;
@@ -78,7 +78,8 @@ class BlockedCholesky {
   const Routines<T>& use_;
   const int64_t n_;
   T* const a_;
-  std::vector<T> corner_, below_, product_;
+  const Ref<Buffer> memory_;
+  T *const corner_, *const below_, *const product_;
 };
 
 }  // namespace rill::matrix

@@ -11,13 +11,12 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 int64_t rows_in_range(const int64_t* index, int64_t n, int64_t rows, int64_t back, int64_t first, int64_t last,
                       int64_t* found, int64_t* positions, bool* any_outside) {
   int64_t count = 0, i = 0;
   bool missing = false;
 #if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<int64_t> d;
   const int64_t lanes = int64_t(hn::Lanes(d));
   const auto all = hn::Set(d, rows), from_back = hn::Set(d, back), begin = hn::Set(d, first), end = hn::Set(d, last),
