@@ -80,7 +80,7 @@ RILL_SCALAR(silu, cheap_floats, times_tail(x, Logistic()))
 // s + x s (1 - s) with s = sigmoid(x), by t = sigmoid(-|x|), of which 1 - t keeps the digits. (Of abs(x) the derivative
 // at 0 would be 0.)
 template <class X>
-HWY_INLINE X minus_size(const X& x) {
+HWY_INLINE X minus_magnitude(const X& x) {
   return choose(x < number<X>(0), x, X(-x));
 }
 template <class X>
@@ -93,9 +93,9 @@ template <class X>
 HWY_INLINE X silu_slope(const X& operand) {
   const double tail = least_logarithm(operand), far = tail - 100;  // where t is 0
   if constexpr (!std::is_same_v<X, Tensor>)
-    if (all_hold(abs(operand) < number<X>(-tail))) return silu_slope_by(operand, Logistic()(minus_size(operand)));
+    if (all_hold(abs(operand) < number<X>(-tail))) return silu_slope_by(operand, Logistic()(minus_magnitude(operand)));
   const X above = choose(operand < number<X>(far), X(number<X>(far)), operand);
-  const X x = choose(above > number<X>(-far), X(number<X>(-far)), above), part = minus_size(x);
+  const X x = choose(above > number<X>(-far), X(number<X>(-far)), above), part = minus_magnitude(x);
   const auto low = x < number<X>(tail);
   const X slope = silu_slope_by(x, Logistic()(X(choose(low, X(part + number<X>(37)), part))));
   return choose(low, X(slope * number<X>(8.533047625744066e-17)), slope);  // e^-37
@@ -116,18 +116,19 @@ HWY_INLINE X soft_sign_slope(const X& x) {
 }
 RILL_FORMULA2(softsign_slope, cheap_floats, chained(soft_sign_slope(x), y))
 
-// x Phi(x), by erfc, which keeps its digits far to the left, where 1 + erf has none.
+// x Phi(x), where Phi is the normal distribution's cdf: by erfc, which keeps its digits far to the left, where 1 + erf has
+// none.
 constexpr double root_half = 0.70710678118654752440, root_two_pi = 2.50662827463100050242;
 template <class V>
-HWY_INLINE V left_share(V x) {
+HWY_INLINE V normal_cdf(V x) {
   return V(0.5) * erfc(x * V(scalar_t<V>(-root_half)));
 }
-[[maybe_unused]] inline Tensor left_share(const Tensor& x) { return 0.5 * rill::erfc(x * -root_half); }
+[[maybe_unused]] inline Tensor normal_cdf(const Tensor& x) { return 0.5 * rill::erfc(x * -root_half); }
 [[maybe_unused]] inline Tensor gauss(const Tensor& x) { return apply1(gauss_op, {&x}, {}, Where::current()); }
-RILL_SCALAR(erf_gelu, floats, select(x == V(-kInfinity<V>), V(-0.0f), x* left_share(x)))
+RILL_SCALAR(erf_gelu, floats, select(x == V(-kInfinity<V>), V(-0.0f), x* normal_cdf(x)))
 template <class X>
 HWY_INLINE X erf_gelu_slope(const X& x) {
-  return left_share(x) + chained(x, X(gauss(X(x * number<X>(root_half))) * number<X>(1 / root_two_pi)));
+  return normal_cdf(x) + chained(x, X(gauss(X(x * number<X>(root_half))) * number<X>(1 / root_two_pi)));
 }
 RILL_FORMULA2(erf_gelu_slope, floats, chained(erf_gelu_slope(x), y))
 
@@ -207,9 +208,9 @@ struct ScaledLength {
 };
 template <class X>
 HWY_INLINE ScaledLength<X> scaled_length(const X& x, const X& y) {
-  const X size = fixed(larger(X(abs(x)), X(abs(y))));
-  const auto nowhere = (size == number<X>(0)) | isinf(size);
-  const X scale = choose(nowhere, X(number<X>(1)), larger(size, X(number<X>(least(x)))));
+  const X magnitude = fixed(larger(X(abs(x)), X(abs(y))));
+  const auto nowhere = (magnitude == number<X>(0)) | isinf(magnitude);
+  const X scale = choose(nowhere, X(number<X>(1)), larger(magnitude, X(number<X>(least(x)))));
   const X a = x / scale, b = y / scale, sum = a * a + b * b;
   const auto positive = number<X>(0) < sum;  // tensors know no `>`: kernels that hold the record too share this
   return {scale, a, b, choose(positive, X(sqrt(X(choose(positive, sum, X(number<X>(1)))))), X(number<X>(0)))};
