@@ -30,7 +30,40 @@ struct SampleOptions {
 };
 
 struct Family;  // a record of functions: nn/distributions/family.h
-class Transform;
+
+// A one-to-one function of each element.
+class Transform {
+ public:
+  // loc + scale x; x^power of positive numbers; and the functions of these names.
+  static Transform affine(const Tensor& loc, const Tensor& scale);
+  static Transform power(const Tensor& power);
+  static Transform exp();
+  static Transform sigmoid();
+  static Transform tanh();
+  static Transform softplus();
+  Tensor operator()(const Tensor& x) const;
+  Tensor inverse(const Tensor& y) const;
+  // log |dy / dx| at x.
+  Tensor log_slope(const Tensor& x) const;
+  // Whether it ascends, a bool tensor.
+  Tensor ascends() const;
+  bool has_parameters() const { return !parameters_.empty(); }
+  bool same_function(const Transform& other) const { return kind_ == other.kind_; }
+  std::string_view name() const;
+  Transform astype(DType dtype) const;
+  // The tensors inside, for traced functions and derivatives (rill/ops/tree.h).
+  template <class W>
+  void walk(W&& w) {
+    w(kind_, parameters_);
+  }
+
+ private:
+  enum class Kind : uint8_t { affine, power, exp, sigmoid, tanh, softplus };
+  explicit Transform(Kind kind, std::vector<Tensor> parameters = {})
+      : kind_(kind), parameters_(std::move(parameters)) {}
+  Kind kind_;
+  std::vector<Tensor> parameters_;
+};
 
 // A distribution of any family.
 class Distribution {
@@ -277,39 +310,6 @@ class Mixture : public Distribution {
   Mixture(const Categorical& weights, const Distribution& components, Where where = Where::current());
 };
 
-// A one-to-one function of each element.
-class Transform {
- public:
-  // loc + scale x; x^power of positive numbers; and the functions of these names.
-  static Transform affine(const Tensor& loc, const Tensor& scale);
-  static Transform power(const Tensor& power);
-  static Transform exp();
-  static Transform sigmoid();
-  static Transform tanh();
-  static Transform softplus();
-  Tensor operator()(const Tensor& x) const;
-  Tensor inverse(const Tensor& y) const;
-  // log |dy / dx| at x.
-  Tensor log_slope(const Tensor& x) const;
-  // Whether it ascends, a bool tensor.
-  Tensor ascends() const;
-  bool has_parameters() const { return !parameters_.empty(); }
-  bool same_function(const Transform& other) const { return kind_ == other.kind_; }
-  std::string_view name() const;
-  Transform astype(DType dtype) const;
-  // As Distribution's.
-  template <class W>
-  void walk(W&& w) {
-    w(kind_, parameters_);
-  }
-
- private:
-  enum class Kind : uint8_t { affine, power, exp, sigmoid, tanh, softplus };
-  explicit Transform(Kind kind, std::vector<Tensor> parameters = {})
-      : kind_(kind), parameters_(std::move(parameters)) {}
-  Kind kind_;
-  std::vector<Tensor> parameters_;
-};
 // The transforms, first to last, of draws of the base.
 class Transformed : public Distribution {
  public:

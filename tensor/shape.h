@@ -76,6 +76,7 @@ namespace detail {
 // The first field of options: braces give the others by name alone, so that sum(x, {0, 1}) means two axes.
 struct NamedOnly {
   explicit constexpr NamedOnly() = default;
+  friend constexpr bool operator==(const NamedOnly&, const NamedOnly&) = default;  // options may be compared
 };
 }  // namespace detail
 

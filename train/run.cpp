@@ -466,7 +466,8 @@ class CoreRun final : public Run {
   }
   // A full disk is reported, and training continues: the checkpoint before stays.
   bool save() {
-    return tell_of_failure([&] { manager_->wait(); }) & tell_of_failure([&] { manager_->save(step); });
+    const bool waited = tell_of_failure([&] { manager_->wait(); });
+    return tell_of_failure([&] { manager_->save(step); }) && waited;
   }
   template <class F>
   bool tell_of_failure(const F& write) {
