@@ -57,4 +57,8 @@ void InferArgs::reject(std::string message) const {
        where);
 }
 
+void InferArgs::check_axis(int64_t axis, int64_t ndim) const {
+  if (axis < 0 || axis >= ndim) reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+}
+
 }  // namespace rill

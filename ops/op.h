@@ -46,6 +46,9 @@ struct InferArgs {
   int count() const { return int(in.size()); }            // the number of operands
   // Throws rill::Error("file:line: [op] message. operands: f32[2,3], f32[4]").
   [[noreturn]] void reject(std::string message) const;
+  // Rejects an axis that is not one of ndim, counted from the first.
+  void check_axis(int64_t axis, int64_t ndim) const;
+  void check_axis(int64_t axis) const { check_axis(axis, in[0]->shape.ndim()); }  // one of operand 0
 };
 using Infer = OutSpecs (*)(const InferArgs&);
 

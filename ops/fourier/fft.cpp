@@ -32,8 +32,7 @@ extern const Op fft_op, rfft_op, irfft_op;
 Spec plain(const Spec& s, DType dtype) { return {s.shape, dtype, false, s.device}; }
 
 void check_axis(const InferArgs& args, int64_t axis) {
-  if (axis < 0 || axis >= args[0].shape.ndim())
-    args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, args[0].shape.ndim()));
+  args.check_axis(axis);
   if (args[0].shape[size_t(axis)] == 0)
     args.reject(fmt::format("axis {} is empty: a transform has at least one element. n gives it another length", axis));
 }

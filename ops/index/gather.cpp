@@ -29,8 +29,7 @@ void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places)
   const Shape& x = a[0].shape;
   Dims indexed;
   const auto see = [&](int64_t axis) {
-    if (axis < 0 || axis >= x.ndim())
-      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
+    a.check_axis(axis);
     if (std::find(indexed.begin(), indexed.end(), axis) != indexed.end())
       a.reject(fmt::format("axis {} is repeated", axis));
     indexed.push_back(axis);

@@ -16,25 +16,19 @@
 namespace rill {
 namespace {
 
-void check_sorted_axis(const InferArgs& args, int64_t axis) {
-  const int64_t ndim = args[0].shape.ndim();
-  if (axis < 0 || axis >= ndim)
-    args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
-}
-
 Spec strong(const Spec& s, DType dtype) { return {s.shape, dtype, false, s.device}; }
 
 OutSpecs infer_sort(const InferArgs& args) {
-  check_sorted_axis(args, args.attrs.as<SortParams>().axis);
+  args.check_axis(args.attrs.as<SortParams>().axis);
   return {strong(args[0], args[0].dtype)};
 }
 OutSpecs infer_argsort(const InferArgs& args) {
-  check_sorted_axis(args, args.attrs.as<SortParams>().axis);
+  args.check_axis(args.attrs.as<SortParams>().axis);
   return {strong(args[0], DType::i64)};
 }
 OutSpecs infer_topk(const InferArgs& args) {
   const auto& p = args.attrs.as<TopKParams>();
-  check_sorted_axis(args, p.axis);
+  args.check_axis(p.axis);
   const int64_t n = args[0].shape[size_t(p.axis)].hint();
   if (p.k < 0 || p.k > n) args.reject(fmt::format("k is {}, and axis {} has {} elements", p.k, p.axis, n));
   Spec values = strong(args[0], args[0].dtype);

@@ -41,12 +41,6 @@ NormShapes batch_norm_shapes(const InferArgs& args) {
   return {channels, channels};
 }
 
-void check_axis(const InferArgs& args) {
-  const int64_t axis = args.attrs.as<NormParams>().axis, ndim = args[0].shape.ndim();
-  if (axis < 0 || axis >= ndim)
-    args.reject("axis " + std::to_string(axis) + " is out of bounds for array of dimension " + std::to_string(ndim));
-}
-
 constexpr auto no_hint = [](int) { return ""; };
 template <class H = decltype(no_hint)>
 void check_operand(const InferArgs& args, int i, std::string_view what, const Shape& shape, const H& hint = no_hint) {
@@ -68,7 +62,7 @@ Spec like(const Spec& x, const Shape& shape) {
 // x, scale, offset -> y, mean, variance
 template <NormShapes (*shapes_of)(const InferArgs&)>
 OutSpecs infer_norm(const InferArgs& args) {
-  check_axis(args);
+  args.check_axis(args.attrs.as<NormParams>().axis);
   const NormShapes shapes = shapes_of(args);
   const auto hint = [&](int i) {  // for batch_norm, whose parameters are vectors
     const Shape& given = args[i].shape;
@@ -83,7 +77,7 @@ OutSpecs infer_norm(const InferArgs& args) {
 // x, scale, mean, variance, and the cotangents of y, mean, variance -> gradients of x, scale, offset
 template <NormShapes (*shapes_of)(const InferArgs&)>
 OutSpecs infer_norm_grad(const InferArgs& args) {
-  check_axis(args);
+  args.check_axis(args.attrs.as<NormParams>().axis);
   const NormShapes shapes = shapes_of(args);
   check_operand(args, 1, "scale", shapes.parameter);
   check_operand(args, 2, "mean", shapes.statistics);

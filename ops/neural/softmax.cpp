@@ -13,10 +13,7 @@ namespace rill {
 namespace {
 
 OutSpecs infer_softmax(const InferArgs& args) {
-  const int64_t axis = args.attrs.as<SoftmaxParams>().axis, ndim = args[0].shape.ndim();
-  if (axis < 0 || axis >= ndim)
-    args.reject("axis " + std::to_string(axis) + " is out of bounds for array of dimension " + std::to_string(ndim) +
-                ". a row to normalise needs an axis");
+  args.check_axis(args.attrs.as<SoftmaxParams>().axis);
   Spec out = args[0];
   out.weak = false;
   return {out};

@@ -40,9 +40,7 @@ Dim diagonal_length(Dim rows, Dim columns, int64_t offset) {
 OutSpecs infer_diagonal(const InferArgs& args) {
   const auto& d = args.attrs.as<DiagonalAttrs>();
   const Shape& x = args[0].shape;
-  for (int64_t a : {d.axis1, d.axis2})
-    if (a < 0 || a >= x.ndim())
-      args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", a, x.ndim()));
+  for (int64_t a : {d.axis1, d.axis2}) args.check_axis(a);
   if (d.axis1 == d.axis2) args.reject("axis1 and axis2 must be two axes");
   Shape out;
   for (int64_t a = 0; a < x.ndim(); ++a)

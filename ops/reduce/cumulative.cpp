@@ -18,9 +18,7 @@ using elementwise::multiply_nonzero;
 namespace {
 
 Spec same_shape(const InferArgs& args, DType dtype) {
-  const int64_t axis = args.attrs.as<CumulativeParams>().axis, ndim = args[0].shape.ndim();
-  if (axis < 0 || axis >= ndim)
-    args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+  args.check_axis(args.attrs.as<CumulativeParams>().axis);
   return {args[0].shape, dtype, false, args[0].device};
 }
 OutSpecs infer_accumulate(const InferArgs& args) {

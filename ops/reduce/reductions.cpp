@@ -21,10 +21,8 @@ namespace rill {
 namespace {
 
 void check_axes(const InferArgs& args, const Dims& axes) {
-  const int64_t ndim = args[0].shape.ndim();
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] < 0 || axes[i] >= ndim)
-      args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axes[i], ndim));
+    args.check_axis(axes[i]);
     if (i > 0 && axes[i] <= axes[i - 1]) args.reject("duplicate value in 'axis': name each axis once");
   }
 }

@@ -49,8 +49,7 @@ OutSpecs infer_concat(const InferArgs& a) {
   Spec out = a[0];
   out.weak = false;
   if (out.shape.empty()) a.reject("zero-dimensional tensors cannot be concatenated. use stack()");
-  if (axis < 0 || axis >= out.shape.ndim())
-    a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, out.shape.ndim()));
+  a.check_axis(axis);
   for (int i = 1; i < a.count(); ++i) {
     const Spec& s = a[i];
     if (s.shape.size() != out.shape.size())

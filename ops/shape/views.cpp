@@ -222,8 +222,7 @@ OutSpecs infer_transpose(const InferArgs& a) {
   Shape shape;
   uint64_t listed = 0;
   for (int64_t axis : axes) {
-    if (axis < 0 || axis >= ndim)
-      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+    a.check_axis(axis);
     if (listed >> axis & 1) a.reject(fmt::format("axis {} is repeated", axis));
     listed |= uint64_t(1) << axis;
     shape.push_back(a[0].shape[size_t(axis)]);

@@ -45,8 +45,7 @@ OutSpecs infer_full(const InferArgs& a) {
 
 OutSpecs infer_iota(const InferArgs& a) {
   const auto& p = a.attrs.as<IotaAttrs>();
-  if (p.axis < 0 || p.axis >= int64_t(p.shape.size()))
-    a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", p.axis, p.shape.size()));
+  a.check_axis(p.axis, int64_t(p.shape.size()));
   if (is_bool(p.dtype) || p.dtype == DType::string || is_complex(p.dtype))
     a.reject(fmt::format("{} does not count. use an integer or floating dtype and astype()", name(p.dtype)));
   return infer_creation<IotaAttrs>(a);

@@ -9,7 +9,8 @@
 // access the same bytes, one of them writing. (Atomic additions may.)
 //
 // Stacks are switched by _setjmp and _longjmp, thousands of times for each kernel: swapcontext calls the kernel for the
-// signal mask each time, which took two thirds of these tests' time. ucontext is only used to start a stack.
+// signal mask each time, which took two thirds of these tests' time. ucontext is only used to start a stack, and where a
+// sanitizer watches, which would take a jump to another stack for the end of many calls.
 #include "host_cuda.h"
 
 #include <dlfcn.h>
@@ -42,12 +43,23 @@ struct Barrier {
   unsigned threads = 0, alive = 0, arrived = 0, round = 0;
 };
 
+// Where a stack was left, and how to get from one to another.
+#ifdef RILL_SANITIZED
+using Place = ucontext_t;
+void switch_stacks(Place& from, Place& to) { swapcontext(&from, &to); }
+#else
+using Place = jmp_buf;
+void switch_stacks(Place& from, Place& to) {
+  if (_setjmp(from) == 0) _longjmp(to, 1);
+}
+#endif
+
 struct Stack {
   Stack() : memory((char*)mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
   Stack(const Stack&) = delete;
   ~Stack() { munmap(memory, stack_bytes); }
 
-  jmp_buf left;  // where this stack was suspended
+  Place left;  // where this stack was suspended
   char* memory;
   unsigned thread = 0;          // the one that runs here
   const Barrier* at = nullptr;  // where it waits, and for the end of which round
@@ -58,7 +70,7 @@ struct Stack {
 struct Block {
   std::vector<std::unique_ptr<Stack>> stacks;  // reused for the thread's later blocks
   Stack* current = nullptr;
-  jmp_buf scheduler;
+  Place scheduler;
   unsigned next = 0;  // how many threads have started
   void (*kernel)(const void*) = nullptr;
   const void* params = nullptr;
@@ -70,9 +82,7 @@ thread_local Block block_of_thread;
 RILL_THREAD Block* block;  // the running block: set by rill_launch
 
 // Switches from a stack to the scheduler. Returns when enter() resumes this stack.
-void to_scheduler(Stack* s) {
-  if (_setjmp(s->left) == 0) _longjmp(block->scheduler, 1);
-}
+void to_scheduler(Stack* s) { switch_stacks(s->left, block->scheduler); }
 
 void leave(Barrier& b) {
   --b.alive;
@@ -127,7 +137,7 @@ void run_threads() {
 // Switches from the scheduler to a suspended stack.
 void enter(Stack* s) {
   block->current = s;
-  if (_setjmp(block->scheduler) == 0) _longjmp(s->left, 1);
+  switch_stacks(block->scheduler, s->left);
 }
 
 // A stack's first entry.
@@ -141,7 +151,11 @@ void new_stack() {
   context.uc_stack.ss_size = stack_bytes;
   context.uc_link = nullptr;
   makecontext(&context, (void (*)())run_threads, 0);
+#ifdef RILL_SANITIZED
+  switch_stacks(block->scheduler, context);
+#else
   if (_setjmp(block->scheduler) == 0) setcontext(&context);
+#endif
 }
 
 // Starts the next threads on a stack.

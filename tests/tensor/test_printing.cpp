@@ -238,7 +238,10 @@ TEST_CASE("print options are those of a call, of a scope, and of the process") {
   std::string elsewhere;
   std::thread([&] { elsewhere = text(tensor({1, -2})); }).join();
   CHECK(elsewhere == "[+1 -2]");
+  CHECK(print_options() == PrintOptions{.sign = '+'});
+  CHECK(print_options() != PrintOptions{});
   set_print_options({});
+  CHECK(print_options() == PrintOptions{});
   CHECK(text(tensor({1, -2})) == "[ 1 -2]");
 }
 
