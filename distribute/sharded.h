@@ -2,7 +2,7 @@
 // (ZeRO's first stage; Rajbhandari et al., 2020). And other results over all ranks: metrics.
 #pragma once
 #include "rill/distribute/tape.h"
-#include "rill/nn/metrics.h"
+#include "rill/metrics.h"
 #include "rill/nn/optimizers.h"
 
 #pragma GCC visibility push(default)

@@ -143,6 +143,7 @@ Tensor kl_divergence(const Distribution& p, const Distribution& q, Where where =
 
 // --- On all numbers ----------------------------------------------------------------------------------------------------
 
+// Density exp(-((x - loc) / scale)^2 / 2) / (scale sqrt(2 pi)).
 class Normal : public Distribution {
  public:
   explicit Normal(const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
@@ -157,22 +158,27 @@ class Uniform : public Distribution {
  public:
   explicit Uniform(const Tensor& low = 0, const Tensor& high = 1, Where where = Where::current());
 };
+// Density exp(-|x - loc| / scale) / (2 scale).
 class Laplace : public Distribution {
  public:
   explicit Laplace(const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
 };
+// Density 1 / (pi scale (1 + ((x - loc) / scale)^2)).
 class Cauchy : public Distribution {
  public:
   explicit Cauchy(const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
 };
+// Student's t of df degrees of freedom, times scale, plus loc.
 class StudentT : public Distribution {
  public:
   explicit StudentT(const Tensor& df, const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
 };
+// Of the cumulative function sigmoid((x - loc) / scale).
 class Logistic : public Distribution {
  public:
   explicit Logistic(const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
 };
+// Of the cumulative function exp(-exp(-(x - loc) / scale)).
 class Gumbel : public Distribution {
  public:
   explicit Gumbel(const Tensor& loc = 0, const Tensor& scale = 1, Where where = Where::current());
@@ -190,14 +196,17 @@ class HalfNormal : public Distribution {
  public:
   explicit HalfNormal(const Tensor& scale = 1, Where where = Where::current());
 };
+// |x| of a Cauchy x around 0.
 class HalfCauchy : public Distribution {
  public:
   explicit HalfCauchy(const Tensor& scale = 1, Where where = Where::current());
 };
+// Density rate exp(-rate x) of x >= 0.
 class Exponential : public Distribution {
  public:
   explicit Exponential(const Tensor& rate = 1, Where where = Where::current());
 };
+// Density rate^c x^(c - 1) exp(-rate x) / Gamma(c) of x > 0, where c is the concentration.
 class Gamma : public Distribution {
  public:
   Gamma(const Tensor& concentration, const Tensor& rate = 1, Where where = Where::current());
@@ -212,6 +221,7 @@ class Chi2 : public Distribution {
  public:
   explicit Chi2(const Tensor& df, Where where = Where::current());
 };
+// Of the cumulative function 1 - exp(-(x / scale)^c) of x >= 0, where c is the concentration.
 class Weibull : public Distribution {
  public:
   Weibull(const Tensor& scale, const Tensor& concentration, Where where = Where::current());
@@ -260,6 +270,7 @@ class NegativeBinomial : public Distribution {
   NegativeBinomial(const Tensor& count, const Tensor& probs, Where where = Where::current());
   NegativeBinomial(const Tensor& count, const ProbabilityOptions& options, Where where = Where::current());
 };
+// The number of events of this rate: k with probability rate^k exp(-rate) / k!.
 class Poisson : public Distribution {
  public:
   explicit Poisson(const Tensor& rate, Where where = Where::current());

@@ -19,6 +19,14 @@ struct TextArg {
   std::string text;
   Where where;
 };
+// The first of a list of values, and the line on which it stands.
+struct ValueArg {
+  template <class T>
+    requires(std::convertible_to<const T&, Tensor> && !std::convertible_to<const T&, std::string>)
+  ValueArg(const T& t, Where w = Where::current()) : value(t), where(w) {}
+  Tensor value;
+  Where where;
+};
 void print(const TextArg& format, const std::vector<Tensor>& values);
 void assert_that(const Tensor& pred, const TextArg& message, const std::vector<Tensor>& values);
 }  // namespace detail
@@ -29,6 +37,13 @@ void assert_that(const Tensor& pred, const TextArg& message, const std::vector<T
 template <std::convertible_to<Tensor>... T>
 void print(const detail::TextArg& format, const T&... values) {
   detail::print(format, {Tensor(values)...});
+}
+// The values alone, a space between them: print(x), print(step, loss).
+template <std::convertible_to<Tensor>... T>
+void print(const detail::ValueArg& first, const T&... more) {
+  std::string format = "{}";
+  for (size_t i = 0; i < sizeof...(more); ++i) format += " {}";
+  detail::print({format, first.where}, {first.value, Tensor(more)...});
 }
 
 // Throws rill::Error, naming this line, the message and the values, unless `pred`, a bool scalar, holds:

@@ -153,7 +153,7 @@ Tensor float_power(const Tensor& x, const Tensor& y, Where where = Where::curren
 // Elements of `a` where `condition` is true, else of `b`; all three broadcast. Both are strings, or neither. Gradients
 // flow to the chosen side only.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
-// minimum(maximum(x, low), high); keeps x's dtype.
+// minimum(maximum(x, low), high), in the dtype that the three promote to.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where = Where::current());
 // With one bound, or none: clip(x, 0, none), clip(x, none, 6), clip(x, {.low = 0}).
 struct ClipOptions {

@@ -42,8 +42,8 @@ Tensor triangular_solve(const Tensor& a, const Tensor& b, const TriangularOption
 
 // The inverse. x: [..., n, n]. Throws where a matrix is singular. solve(a, b) is faster and more exact than inv(a) b.
 Tensor inv(const Tensor& x, Where where = Where::current());
-// The determinant of each matrix, 0 of a singular one. x: [..., n, n]; the result: [...]. Its gradient throws where a
-// matrix is singular.
+// The determinant of each matrix, 0 of a singular one. x: [..., n, n]; the result: [...]. Its gradient is that of
+// the polynomial, for singular matrices too.
 Tensor det(const Tensor& x, Where where = Where::current());
 
 struct Slogdet {

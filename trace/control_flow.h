@@ -200,6 +200,14 @@ auto switch_case(const Tensor& index, const std::vector<Callback<std::type_ident
   if (otherwise) all.push_back([&] { return detail::invoke_plain(otherwise); });
   return detail::choose<P, 0>(detail::Choice::switch_case, index, {}, all, where);
 }
+// The same for as many branches as there are at run time: std::vector<std::function<Tensor()>>.
+template <class R = Tensor, class F>
+  requires(!std::is_same_v<F, Callback<R()>> && std::is_convertible_v<const F&, Callback<R()>>)
+auto switch_case(const Tensor& index, const std::vector<F>& branches,
+                 Callback<std::type_identity_t<R>()> otherwise = nullptr, Where where = Where::current()) {
+  return switch_case<R>(index, std::vector<Callback<R()>>(branches.begin(), branches.end()), std::move(otherwise),
+                        where);
+}
 
 // Calls body_fn on the carried values, and then on what it gave, while cond_fn of them, a bool scalar, is true. Gives
 // the carried values of the end: the value where there is one, else a std::tuple, as body_fn must.

@@ -24,7 +24,7 @@
 #include "rill/ops/names.h"
 #include "rill/serialize/checkpoint.h"
 #include "rill/serialize/debugger.h"
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 #include "rill/trace/profile.h"
 #include "rill/train/history.h"
 

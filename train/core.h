@@ -11,8 +11,8 @@
 
 #include "rill/autodiff/tape.h"
 #include "rill/distribute/session.h"
+#include "rill/metrics.h"
 #include "rill/nn/activation.h"
-#include "rill/nn/metrics.h"
 #include "rill/nn/optimizers.h"
 #include "rill/serialize/checkpoint.h"
 #include "rill/tensor/user_scope.h"

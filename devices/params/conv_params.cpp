@@ -28,7 +28,7 @@ Sliding sliding(const ConvParams& p, const Shape& x, const Shape& w) {
     s.window[i] = w[weight_space_axis(p.layout, a)];
     s.stride[i] = p.strides[a];
     s.lo[i] = p.pads_lo[a];
-    s.dilation[i] = p.dilation[a];
+    s.dilation[i] = s.window[i] == 1 ? 1 : int64_t(p.dilation[a]);  // of one element it says nothing
     s.out[i] = window_count(s.in[i], s.window[i], s.stride[i], s.lo[i], int64_t(p.pads_hi[a]), s.dilation[i]);
   }
   return s;

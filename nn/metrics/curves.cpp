@@ -18,7 +18,7 @@ std::vector<Tensor> above_thresholds(const Tensor& prediction, const Tensor& lab
   // In f32, or f64 of f64, as Keras: 0.2f is at the threshold 1/5, and not above it.
   const Tensor raw = p.dtype() == f64 ? p : p.astype(f32), probability = from_logits ? sigmoid(raw) : raw;
   assert_that(all(logical_and(probability >= 0, probability <= 1)),
-              "a prediction is not in [0, 1]. give .from_logits = true for logits");
+              "all predictions are in [0, 1], as logits are with .from_logits = true");
   const Tensor w = reshape(weights_like(weights, c.label), {-1});
   // The last threshold that it is above.
   const Tensor last = reshape(clip(ceil(probability * double(n - 1)) - 1, 0, double(n - 2)).astype(i64), {-1});

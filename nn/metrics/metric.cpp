@@ -145,7 +145,7 @@ Tensor counted(const Classes& c, int64_t classes, const Tensor& weights) {
   const Tensor at = c.label * classes + c.prediction;
   const Tensor legal = logical_and(c.label >= 0, c.label < classes);
   assert_that(all(logical_and(legal, logical_and(c.prediction >= 0, c.prediction < classes))),
-              "a label or a prediction is not in [0, classes)");
+              "all labels and predictions are in [0, classes)");
   return reshape(segment_sum(reshape(w, {-1}), reshape(at, {-1}), classes * classes), {classes, classes});
 }
 

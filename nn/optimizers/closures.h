@@ -64,6 +64,9 @@ class Lookahead : public Rule {
   Shape slot_shape(const Variable& variable, const std::string& name) const override {
     return name == "slow" ? variable.shape() : Rule::slot_shape(variable, name);
   }
+  bool begins_as_parameter(const std::string& name) const override {
+    return name == "slow" || Rule::begins_as_parameter(name);
+  }
   void before_updates(const std::vector<Variable>& variables, const Tensor& step) override {
     impl::begin_lookahead(weights(variables), step);
   }

@@ -227,6 +227,8 @@ Optimizer::Names Optimizer::all_slot_names(const Variable* variable) const {
 
 Shape Optimizer::slot_shape(const Variable& variable, const std::string&) const { return variable.shape(); }
 
+bool Optimizer::begins_as_parameter(const std::string& name) const { return name == "average"; }
+
 Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
   std::vector<size_t>& places = places_[&variable.state()];
   for (size_t i : places)
@@ -234,9 +236,10 @@ Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
   EagerScope eager;  // its first value is no part of a graph that is being traced
   const bool shared = name == "master" || name == "gradients" || name == "average";
   const Shape shape = shared ? variable.shape() : slot_shape(variable, name);
-  Slot made{
-      variable.shared_state(), name,
-      hidden_variable(zeros(shape, {wide_dtype(variable.dtype()), variable.device()}), variable.name() + "/" + name)};
+  const DType dtype = wide_dtype(variable.dtype());
+  const Tensor first =
+      begins_as_parameter(name) ? astype(variable.value(), dtype) : zeros(shape, {dtype, variable.device()});
+  Slot made{variable.shared_state(), name, hidden_variable(first, variable.name() + "/" + name)};
   // The entry is added once the slot exists, with memory reserved before: each of these may run out of memory.
   places.reserve(places.size() + 1);
   slots_.push_back(std::move(made));

@@ -237,10 +237,12 @@ class Optimizer {
   // The names of the slots that the rule uses, and the shape of one where it is not its variable's.
   virtual std::vector<std::string> slot_names() const { return {}; }
   virtual Shape slot_shape(const Variable& variable, const std::string& name) const;
+  // Whether that slot begins as the parameter, of whose shape it is, and not as zeros: a parameter may join at any step.
+  virtual bool begins_as_parameter(const std::string& name) const;
   // Around the updates of all variables of a step.
   virtual void before_updates(const std::vector<Variable>& variables, const Tensor& step);
   virtual void after_updates(const std::vector<Variable>& variables, const Tensor& step);
-  // The slot of `variable` called `name`: initially zeros of its shape.
+  // The slot of `variable` called `name`: initially zeros of its shape, or the parameter's value (above).
   Variable& slot(const Variable& variable, const std::string& name);
   Rows slot(const Rows& rows, const std::string& name) {
     return {*this, slot(rows.variable_, name), rows.rows_, false};

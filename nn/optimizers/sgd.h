@@ -31,6 +31,9 @@ struct ASGDOptions {
 class ASGD : public Optimizer {
   RILL_RULE(ASGD)
  protected:
+  bool begins_as_parameter(const std::string& name) const override {
+    return name == "mean" || Optimizer::begins_as_parameter(name);
+  }
   void begin_step(const Tensor& step, const Tensor& rate) override;
 
  private:

@@ -81,12 +81,13 @@ Tensor xlog1py(const Tensor& x, const Tensor& y, Where where) {
 }
 
 namespace {
-// x log(x / y) of positive numbers; log(x) - log(y) if the quotient overflows or underflows.
+// x log(x / y) of positive numbers; log(x) - log(y) if the quotient overflows or underflows. The derivative is that of
+// the logarithms in any case: the quotient's divides by y^2.
 Tensor entropy_term(const Tensor& x, const Tensor& y, const Tensor& inside) {
-  const Tensor a = where(inside, x, 1), b = where(inside, y, 1), quotient = a / b;
+  const Tensor a = where(inside, x, 1), b = where(inside, y, 1), quotient = stop_gradient(a / b);
   const Tensor fits = (quotient > 1e-30) & (quotient < 1e30);
   const Tensor by_quotient = log(where(fits, quotient, 1)), by_logs = log(a) - log(b);
-  return a * where(fits, by_quotient, by_logs);
+  return a * where(fits, by_quotient + (by_logs - stop_gradient(by_logs)), by_logs);
 }
 Tensor relative_entropy(const Tensor& x, const Tensor& y, bool with_difference) {
   const Tensor inside = (x > 0) & (y > 0), edge = (x == 0) & (y >= 0), unknown = isnan(x) | isnan(y);

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 
 namespace rill::summary {
 

@@ -7,7 +7,7 @@
 
 #include "rill/serialize/events.h"
 #include "rill/serialize/messages.h"
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 #include "rill/tensor/background_thread.h"
 #include "rill/tensor/fork_condition.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 
 namespace rill::summary {
 

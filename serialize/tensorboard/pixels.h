@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 
 namespace rill {
 

@@ -2,7 +2,7 @@
 // are those that Writer has checked.
 #pragma once
 #include "rill/serialize/messages.h"
-#include "rill/serialize/summary.h"
+#include "rill/summary.h"
 
 namespace rill {
 

@@ -1,11 +1,17 @@
 // A separate program, as a user of an installed rill would write it. It includes every public header; given the name
 // of a file it also writes a graph there, which takes the library of files as well.
 #include <rill/data.h>
+#include <rill/distribute.h>
+#include <rill/distributions.h>
+#include <rill/metrics.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
 #include <rill/serialize.h>
 #include <rill/summary.h>
 #include <rill/tensor/version.h>
+#if __has_include(<rill/train.h>)
+#include <rill/train.h>
+#endif
 
 #include <cstdio>
 #include <string>

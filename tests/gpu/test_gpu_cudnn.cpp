@@ -259,6 +259,7 @@ TEST_CASE("where cuDNN is missing or does not start") {
   std::string out;
   CHECK(child("RILL_CUDNN=none", "convolutions by cuDNN", out) == 0);
   CHECK(child("", "child: cuDNN cannot be started", out) == 0);
+  if (has(out, "skipped: ")) return skip_case("a true driver does not fail on demand");
   INFO(out);
   CHECK(has(out, "rill: cuDNN is not used on gpu:0: cudnnCreate"));
   CHECK(out.find("is not used") == out.rfind("is not used"));  // told once

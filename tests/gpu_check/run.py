@@ -82,7 +82,7 @@ class Run:
         self.pack, self.report, self.simulated, self.end = pack, report, simulated, end
         self.about = json.loads((pack / "pack.json").read_text())
         self.step_name, self.step_end = "", end
-        self.jobs = 2 if simulated else 8
+        self.jobs = 2 if simulated else max(8, os.cpu_count() or 1)  # kernels that are not at hand are compiled by each
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="rill-gpu-check-"))
         self.running = set()
         self.environment = self.make_environment()
@@ -99,7 +99,9 @@ class Run:
             e |= {"RILL_CACHE_DIR": str(self.simulated / "kernels"), "RILL_SIMULATED_GPUS": "1",
                   "RILL_SIMULATED_PAGEABLE": "1", "RILL_SIMULATED_TEXTS": str(self.simulated / "texts")}
         else:
-            e |= {"RILL_CACHE_DIR": str(self.pack / "kernels"), "RILL_NVRTC": str(self.pack / "nvrtc/libnvrtc.so.12")}
+            e["RILL_CACHE_DIR"] = str(self.pack / "kernels")
+            if (self.pack / "nvrtc").exists():  # else the machine's own
+                e["RILL_NVRTC"] = str(self.pack / "nvrtc/libnvrtc.so.12")
             libraries += steps.folders_of_nvidia()  # cuDNN and cuBLAS, where Python brought them
         e["LD_LIBRARY_PATH"] = ":".join([*map(str, libraries), os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")
         return e

@@ -105,14 +105,14 @@ def smoke(run):
 def gpu_tests(run):
     """A process a case: an address that is not there ends a context, and with it all that comes after in its process."""
     quoted = lambda name: re.sub(r'([\\,\[\]"*~])', r"\\\1", name)
-    every = [(f"{program}: {name}", [run.program(f"tests/{program}"), quoted(name)], 60, {})
+    every = [(f"{program}: {name}", [run.program(f"tests/{program}"), quoted(name)], 110, {})
              for program, names in run.about["cases"].items() for name in names]
     run.cases(every[::16] if run.simulated else every)
 
 
 def ops(run):
     """Every op, random programs and calls against the CPU, and the oracle's cases: shares side by side."""
-    n, part = run.jobs, 32 if run.simulated else 1
+    n, part = min(run.jobs, 8), 32 if run.simulated else 1
     on_gpu = {"RILL_TEST_DEVICE": "gpu:0"}
     tests, limit = run.program("tests"), run.left() / (3 if run.simulated else 1)
     cases = []
@@ -231,7 +231,7 @@ def counters(run):
         return
     size = ["0.00001"] if run.simulated else ["0.25"]
     for name in ("add_64M", "sum_64M", "softmax_16K", "cumsum_16M", "sort_4M", "attention_bf16")[:2 if run.simulated else 6]:
-        text = run.case(name, [ncu, "--csv", f"--metrics={METRICS}", "--launch-skip=4", "--launch-count=3",
+        text = run.case(name, [ncu, "--csv", f"--metrics={METRICS}", "--launch-skip=24", "--launch-count=4",
                                run.program("tests/gpu_probe"), "time", name, *size], 25, RILL_CUDA_GRAPHS="off")
         if text:
             run.report.put("counters.txt", f"=== {name}\n{text}\n")

@@ -1,5 +1,7 @@
 // Small things that users look for: every form that reads well compiles, and means what it says.
 #include <complex>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -194,6 +196,18 @@ TEST_CASE("a bool after logspace's count is its endpoint, as in numpy") {
   CHECK(allclose(logspace(0, 2, 2, false), tensor({1.f, 10.f})));
   CHECK(allclose(logspace(0, 2, 3, true, 2, {.dtype = f64}), tensor({1.0, 2.0, 4.0})));
   CHECK(same_bits(logspace(0, 2, 3, 2.0), logspace(0, 2, 3, true, 2)));
+}
+
+TEST_CASE("switch_case takes as many callables as there are at run time") {
+  std::vector<std::function<Tensor()>> branches;
+  const Tensor x = tensor({1.0f, 2.0f});
+  for (float k : {10.0f, 20.0f, 30.0f}) branches.push_back([&x, k] { return x * k; });
+  CHECK(same_bits(switch_case(tensor(1), branches), tensor({20.0f, 40.0f})));
+  CHECK(same_bits(switch_case(tensor(7), branches, [&] { return -x; }), tensor({-1.0f, -2.0f})));
+  std::vector<std::function<std::pair<Tensor, Tensor>()>> pairs{[&] { return std::pair(x, -x); }};
+  CHECK(same_bits(switch_case<std::pair<Tensor, Tensor>>(tensor(0), pairs).second, tensor({-1.0f, -2.0f})));
+  branches[1] = nullptr;
+  CHECK(has(message_of([&] { switch_case(tensor(0), branches); }), "[switch_case] a branch is empty"));
 }
 
 TEST_CASE("clip with one bound") {

@@ -499,6 +499,32 @@ TEST_CASE("options of optimizers are checked") {
   refused([] { nn::LBFGS({.history = 0}); }, "history");
 }
 
+// It has slots of its own then: a step that leaves it where it is must leave its averages there, too.
+TEST_CASE("a parameter joins after other parameters' steps") {
+  const auto second_step_alone = [](nn::Optimizer& o, Variable& late) {
+    Variable early(tensor({1.0f}));
+    for (Variable* v : {&early, &late}) {
+      GradientTape tape;
+      o.minimize(sum(square(v->value())), tape, {*v});
+    }
+  };
+  Variable a(tensor({3.0f, -2.0f}));
+  nn::SGD averaged({.learning_rate = 0, .ema = 0.9});
+  second_step_alone(averaged, a);
+  averaged.swap_averages();
+  CHECK(max(abs(a.value() - tensor({3.0f, -2.0f}))).item<float>() < 1e-6f);
+  Variable b(tensor({3.0f, -2.0f}));
+  nn::Lookahead<nn::SGD> ahead({.learning_rate = 0}, {.steps = 2});
+  second_step_alone(ahead, b);
+  CHECK(same_bits(b.value(), tensor({3.0f, -2.0f})));
+  Variable c(tensor({3.0f}));
+  nn::ASGD polyak({.learning_rate = 0, .start = 2});
+  Variable early(tensor({1.0f}));
+  for (int i = 0; i < 4; ++i) polyak.apply_gradients({tensor({0.0f})}, {early});
+  polyak.apply_gradients({tensor({0.0f})}, {c});
+  CHECK(same_bits(polyak.variables().back().value(), c.value()));
+}
+
 TEST_CASE("weight averages are means of what was taken, in f32 of narrower parameters") {
   const Variable w(tensor({1.f, 2.f}), {.name = "w"}), h(tensor({1.f}).astype(bf16), {.name = "h"}),
       still(tensor({9.f}), {.name = "still", .trainable = false});

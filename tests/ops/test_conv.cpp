@@ -6,6 +6,7 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/autodiff/tape.h"
+#include "rill/autodiff/transforms.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
@@ -461,5 +462,43 @@ TEST_CASE("padding meets no infinity: convolutions of infinite operands have the
         CHECK(array_equal(isnan(got[i]), isnan(want[i].to(Device()))));
         if (d == f64) CHECK(allclose(got[i], want[i].to(Device()), {.equal_nan = true}));
       }
+    }
+}
+
+TEST_CASE("a window of one element that is strided and dilated") {
+  for (const Dims& strides : {Dims{2, 1}, Dims{1, 2}, Dims{3, 1}, Dims{2, 2}})
+    for (const Dims& dilation : {Dims{2, 2}, Dims{2, 1}, Dims{1, 2}}) {
+      const auto whole = [](const Shape& shape, int64_t seed) {
+        return round(random::normal(shape, {.dtype = f64, .key = random::Key(seed)}) * 4) / 8;
+      };
+      const Tensor x = whole({2, 6, 10, 4}, 1), w = whole({1, 1, 4, 17}, 2);
+      const auto both = [&](DType dtype) {
+        GradientTape tape({.persistent = true});
+        const Tensor a = x.astype(dtype), b = w.astype(dtype);
+        tape.watch(a), tape.watch(b);
+        const Tensor y = conv(a, b, {.strides = strides, .dilation = dilation});
+        const Tensor g = whole(y.shape(), 3).astype(dtype);
+        return std::pair(tape.gradient(y, a, {.output_gradient = g}).astype(f64),
+                         tape.gradient(y, b, {.output_gradient = g}).astype(f64));
+      };
+      const auto is = both(bf16), want = both(f64);
+      INFO(to_string(Shape(strides)) << to_string(Shape(dilation)));
+      CHECK(max(abs(is.first - want.first)).item<double>() < 0.05);
+      CHECK(max(abs(is.second - want.second)).item<double>() < 0.2);
+    }
+}
+
+TEST_CASE("an infinity at the end of an odd row") {
+  for (const int64_t n : {5, 8, 9})
+    for (const int64_t k : {3, 5}) {
+      const Tensor x = ones({1, n, n, 1}, f64).at(0, n - 1, n - 1, 0).set(double(INFINITY));
+      const auto nans = [&](DType dtype, const Dims& strides) {
+        const auto loss = [&](const Tensor& w) {
+          return sum(conv(x.astype(dtype), w, {.strides = strides, .padding = "same"}));
+        };
+        return sum(isnan(grad(loss)(ones({k, k, 1, 6}, dtype))).astype(i64)).item<int64_t>();
+      };
+      for (const Dims& strides : {Dims{1, 1}, Dims{2, 2}})
+        for (const DType dtype : {bf16, f16, f32}) CHECK(nans(dtype, strides) == nans(f64, strides));
     }
 }

@@ -281,3 +281,16 @@ TEST_CASE("norms of numbers whose squares leave the range") {
       }
   }
 }
+
+TEST_CASE("derivatives of relative entropies where the square of y is no number") {
+  const Tensor x = tensor({0.5f, 0.5f, 0.5f, 0.5f}), y = tensor({1e-20f, 1e-30f, 0.25f, 1e25f});
+  const auto by_y = [&](auto f) { return grad([&](const Tensor& t) { return sum(f(x, t)); })(y); };
+  const Tensor entropy = by_y([](const Tensor& a, const Tensor& b) { return rel_entr(a, b); });
+  CHECK(allclose(entropy, tensor({-5e19f, -5e29f, -2.0f, -5e-26f}), {.rtol = 1e-6, .atol = 0}));
+  const Tensor divergence = by_y([](const Tensor& a, const Tensor& b) { return kl_div(a, b); });
+  CHECK(allclose(divergence, tensor({-5e19f, -5e29f, -1.0f, 1.0f}), {.rtol = 1e-6, .atol = 0}));
+  const Tensor logits = tensor({0.f, -50.f, -60.f});
+  const Tensor by_logits =
+      grad([](const Tensor& t) { return sum(rel_entr(tensor({0.3f, 0.3f, 0.4f}), softmax(t))); })(logits);
+  CHECK(allclose(by_logits, tensor({0.7f, -0.3f, -0.4f}), {.rtol = 1e-5}));
+}

@@ -251,6 +251,9 @@ faults += [f"{name}: the root has no such file; add it to ROOT_FILES in this tes
 reached_from("rill.h", SLOW)
 seen = set().union(*(reached_from(umbrella, HEAVY) for umbrella in UMBRELLAS))
 faults += [f"{file}: public headers reach it, but no install_headers() lists it" for file in seen if not listed(file)]
+# An install has these at its root, and not in their layer's folder, where the tree has them, too.
+faults += [f"{file} includes {path}: an install has it as rill/{name} only" for file in seen for _, path in includes(file)
+           for name, layer in UMBRELLAS.items() if path == f"rill/{layer}/{name}"]
 
 print(*faults, sep="\n")
 print(f"{checked} includes checked, {len(types)} types, {len(seen)} public headers, {len(faults)} faults")

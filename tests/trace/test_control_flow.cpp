@@ -27,6 +27,7 @@ struct State {
 TEST_CASE("print and assert_that, eager and traced, at every call") {
   Tensor x = tensor({1.f, 2.f});
   CHECK(stderr_of([&] { print("x {} {{}} {}", x, 3); }) == "x [1. 2.] {} 3\n");
+  CHECK(stderr_of([&] { print(x), print(x, 3, x > 1.5f), print(2.5); }) == "[1. 2.]\n[1. 2.] 3 [False  True]\n2.5\n");
   CHECK(has(message_of([&] { print("{} {}", x); }), "2 {} for 1 tensors"));
   CHECK(has(message_of([&] { print("{", x); }), "single brace"));
 

@@ -196,7 +196,7 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   memory::dims strides, dilation, lo, hi;
   for (size_t i = 0; i < q.n; ++i) {
     strides.push_back(q.p.strides[i]);
-    dilation.push_back(q.p.dilation[i] - 1);
+    dilation.push_back(q.s.window[i + 3 - q.n] == 1 ? 0 : int64_t(q.p.dilation[i]) - 1);
     lo.push_back(q.p.pads_lo[i]);
     hi.push_back(q.p.pads_hi[i]);
   }

@@ -31,8 +31,10 @@ bool multiplies_padding(ConvResult which, const ConvParams& p, const Sliding& s)
 }
 
 bool multiplies_neighbours(ConvResult which, DType dtype, const Sliding& s) {
+  const auto is_odd = [](int64_t n) { return n % 2 != 0; };
   const int64_t summed = (which == ConvResult::forward ? s.in_channels : s.out_channels) / s.groups;
-  return is_half(dtype) && which != ConvResult::weight && summed % 2 != 0;
+  if (which == ConvResult::weight) return is_half(dtype) && (is_odd(s.in[2]) || is_odd(s.out[2]));
+  return is_half(dtype) && is_odd(summed);
 }
 
 bool crawls(std::string_view name, const Sliding& s) {

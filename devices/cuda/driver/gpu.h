@@ -91,11 +91,15 @@ class Gpu {
   // loops. Nothing is launched if `count` is 0.
   template <class Params>
   void launch(Function f, const Params& params, int64_t count) {
-    start(f, &params, sizeof params, blocks_for(count), 256, 0);
+    launch_blocks(f, params, blocks_for(count), 256);
   }
   // Launches a grid of this size.
   template <class Params>
-  void launch_blocks(Function f, const Params& params, int64_t blocks, int threads, int shared_bytes = 0) {
+  void launch_blocks(Function f, Params params, int64_t blocks, int threads, int shared_bytes = 0) {
+    // A capture compares parameters byte by byte, and what lies between members is arbitrary.
+#if defined(__GNUC__) && !defined(__clang__)
+    __builtin_clear_padding(&params);
+#endif
     start(f, &params, sizeof params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
   }
 

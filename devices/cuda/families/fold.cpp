@@ -83,7 +83,7 @@ void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t ac
     make_parts();
     gpu.launch_blocks(function("fold_blocks"), s, std::min<int64_t>(rows * s.pieces, enough * 4), 256);
   }
-  if (s.pieces > 1) gpu.launch(function("fold_parts"), s, rows * 32);
+  if (s.pieces > 1) gpu.launch_blocks(function("fold_parts"), s, std::min<int64_t>(rows, enough * 4), 256);
 }
 
 namespace {

@@ -149,21 +149,26 @@ struct WideNorm {
 
 // --- Kernels ---
 
-// A lane's fold of the points [begin, end) of a row; `begin` is a multiple of 1024. Four loads are in flight at once.
+// How many loads of a thread are in flight at once: an H200 needs eight of f32 to read at its memory's rate.
+template <class A>
+constexpr int loads_ahead = sizeof(A) <= 8 ? 8 : 4;
+
+// A lane's fold of the points [begin, end) of a row; `begin` is a multiple of 1024.
 template <class R>
 RILL typename R::Acc fold_points(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
+  constexpr int ahead = loads_ahead<typename R::Acc>;
   PairwiseFold<typename R::Acc, R> blocks;
   const i64 base = offset_of(s.kept, row);
   for (i64 block = begin; block < end; block += 1024) {
     const i64 stop = block + 1024 < end ? block + 1024 : end;
     typename R::Acc sum = R::identity();
-    for (i64 p = block + lane; p < stop; p += 128) {
-      typename R::Acc x[4];
+    for (i64 p = block + lane; p < stop; p += 32 * ahead) {
+      typename R::Acc x[ahead];
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
+      for (int k = 0; k < ahead; ++k)
         if (p + 32 * k < stop) x[k] = R::load(s, row, p + 32 * k, base + offset_of(s.reduced, p + 32 * k));
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
+      for (int k = 0; k < ahead; ++k)
         if (p + 32 * k < stop) sum = R::of(sum, x[k]);
     }
     blocks.push(sum);
@@ -221,6 +226,18 @@ RILL void fold_warps(const Folding& s) {
     finish_piece<R>(s, row, 0, fold_points<R>(s, row, 0, s.n, lane), lane);
 }
 
+// Joins in pairs what the first `warps` of a block's 8 warps have left in `joined`; the result is in joined[0].
+template <class R>
+RILL void join_warps(typename R::Acc (*joined)[32], int warps) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __syncthreads();
+  for (int step = 1; step < 8; step *= 2) {
+    if (warp % (2 * step) == 0 && warp + step < warps)
+      joined[warp][lane] = R::of(joined[warp][lane], joined[warp + step][lane]);
+    __syncthreads();
+  }
+}
+
 // Long rows: a block computes a piece, each of its 8 warps an eighth, and they are joined in pairs.
 template <class R>
 RILL void fold_blocks(const Folding& s) {
@@ -232,12 +249,7 @@ RILL void fold_blocks(const Folding& s) {
     const i64 end = begin + eighth < last ? begin + eighth : last;
     const int warps = int((last - first + eighth - 1) / eighth);
     if (begin < end) joined[warp][lane] = fold_points<R>(s, row, begin, end, lane);
-    __syncthreads();
-    for (int step = 1; step < 8; step *= 2) {
-      if (warp % (2 * step) == 0 && warp + step < warps)
-        joined[warp][lane] = R::of(joined[warp][lane], joined[warp + step][lane]);
-      __syncthreads();
-    }
+    join_warps<R>(joined, warps);
     if (warp == 0) finish_piece<R>(s, row, b % s.pieces, joined[0][lane], lane);
     __syncthreads();
   }
@@ -261,25 +273,41 @@ RILL void fold_columns(const Folding& s) {
   }
 }
 
-// Joins the pieces of each row, as the tree joins its blocks.
+// A lane's fold of the pieces [begin, end) of a row, as the tree joins its blocks.
+template <class R>
+RILL typename R::Acc fold_pieces(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
+  constexpr int ahead = loads_ahead<typename R::Acc>;
+  PairwiseFold<typename R::Acc, R> pieces;
+  const typename R::Acc* part = (const typename R::Acc*)s.parts + row * s.pieces * 32 + lane;
+  for (i64 p = begin; p < end; p += ahead) {
+    typename R::Acc x[ahead];
+#pragma unroll
+    for (int k = 0; k < ahead; ++k)
+      if (p + k < end) x[k] = *RILL_AT(part + (p + k) * 32);
+#pragma unroll
+    for (int k = 0; k < ahead; ++k)
+      if (p + k < end) pieces.push(x[k]);
+  }
+  return pieces.result();
+}
+
+// Joins the pieces of each row, a block for each: there may be two thousand of them, which take one warp 0.3 ms.
 template <class R>
 RILL void fold_parts(const Folding& s) {
-  const int lane = threadIdx.x % 32;
-  for (i64 row = first_thread() / 32; row < s.rows; row += all_threads() / 32) {
-    PairwiseFold<typename R::Acc, R> blocks;
-    const typename R::Acc* part = (const typename R::Acc*)s.parts + row * s.pieces * 32 + lane;
-    for (i64 p = 0; p < s.pieces; p += 4) {
-      typename R::Acc x[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (p + k < s.pieces) x[k] = *RILL_AT(part + (p + k) * 32);
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (p + k < s.pieces) blocks.push(x[k]);
+  __shared__ typename R::Acc joined[8][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  i64 eighth = 1;
+  while (eighth * 8 < s.pieces) eighth *= 2;
+  for (i64 row = blockIdx.x; row < s.rows; row += gridDim.x) {
+    const i64 begin = warp * eighth, end = begin + eighth < s.pieces ? begin + eighth : s.pieces;
+    if (begin < end) joined[warp][lane] = fold_pieces<R>(s, row, begin, end, lane);
+    join_warps<R>(joined, int((s.pieces + eighth - 1) / eighth));
+    if (warp == 0) {
+      typename R::Acc x = joined[0][lane];
+      for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
+      if (lane == 0) R::store_result(s, row, x);
     }
-    typename R::Acc x = blocks.result();
-    for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
-    if (lane == 0) R::store_result(s, row, x);
+    __syncthreads();
   }
 }
 
