@@ -27,8 +27,8 @@
 // 9. Kernels of 16 bits multiply channels by pairs. Beside the last of an odd number stands what follows in memory, another
 //    pixel or group, with a weight of 0: an infinity there gives NaN here. Seen in 3.2 on AVX-512 with bf16; no report
 //    found. multiplies_neighbours(). Test: "an infinity behind an odd number of channels". The weight gradient multiplies
-//    pixels by pairs, with the same at the end of a row of an odd number. Test: tests/ops/test_conv.cpp, "an infinity at the end of an odd
-//    row".
+//    pixels by pairs, with the same at the end of a row of an odd number. Test: tests/ops/test_conv.cpp, "an infinity at
+//    the end of an odd row".
 // 10. A convolution of bf16 in groups, along an axis that is padded and both strided and dilated, writes outside its
 //    workspace where the last window leaves much of the input: garbage. Seen in 3.2 on AVX-512 with bf16; no report found.
 //    overruns_workspace() refuses all that are strided and dilated. Test: tests/ops/test_conv_fuzz.cpp, seed 2541, with that

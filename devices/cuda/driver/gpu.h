@@ -96,7 +96,8 @@ class Gpu {
   // Launches a grid of this size.
   template <class Params>
   void launch_blocks(Function f, Params params, int64_t blocks, int threads, int shared_bytes = 0) {
-    // A capture compares parameters byte by byte, and what lies between members is arbitrary.
+    // A capture compares parameters byte by byte, and what lies between members is arbitrary. (clang has no such function:
+    // there a step may be captured again without need.)
 #if defined(__GNUC__) && !defined(__clang__)
     __builtin_clear_padding(&params);
 #endif
