@@ -465,6 +465,32 @@ TEST_CASE("padding meets no infinity: convolutions of infinite operands have the
     }
 }
 
+TEST_CASE("windows as deep as their input") {
+  struct Depths {
+    int64_t in, window, stride, lo, hi;
+  };
+  for (const Depths& d : {Depths{4, 6, 2, 2, 2},
+                          {4, 5, 2, 2, 3},
+                          {3, 4, 1, 2, 2},
+                          {2, 3, 1, 1, 2},
+                          {1, 3, 2, 2, 2},
+                          {4, 4, 2, 3, 1},
+                          {6, 5, 3, 4, 5},
+                          {7, 7, 2, 5, 4}})
+    for (const int64_t groups : {1, 3}) {
+      ConvParams p{};
+      p.strides = {d.stride, 1, 1}, p.pads_lo = {d.lo, 0, 0}, p.pads_hi = {d.hi, 0, 0}, p.dilation = {1, 1, 1};
+      p.groups = groups, p.layout = Layout::nhwc, p.sizes = {d.window, 2, 2};
+      const auto whole = [&](int64_t depth, int64_t size, int64_t seed) {
+        return round(random::normal({2, depth, size, size, 6 * groups}, {.dtype = f64, .key = random::Key(seed)}));
+      };
+      const Tensor x = whole(d.in, 4, 1), g = whole((d.in + d.lo + d.hi - d.window) / d.stride + 1, 3, 2);
+      INFO("depth " << d.in << " window " << d.window << " stride " << d.stride << " groups " << groups);
+      for (const DType half : {bf16, f16})  // sums of whole numbers are exact
+        CHECK(array_equal(conv_grad_weight(x.astype(half), g.astype(half), p), conv_grad_weight(x, g, p).astype(half)));
+    }
+}
+
 TEST_CASE("a window of one element that is strided and dilated") {
   for (const Dims& strides : {Dims{2, 1}, Dims{1, 2}, Dims{3, 1}, Dims{2, 2}})
     for (const Dims& dilation : {Dims{2, 2}, Dims{2, 1}, Dims{1, 2}}) {

@@ -457,7 +457,7 @@ bool run_onednn(const KernelArgs& args, ConvResult which) {
   const Factors f(a, b, out, which);
   const ConvParams& p = args.attrs.as<ConvParams>();
   const Problem q = problem(which, p, f);
-  if (onednn::overruns_workspace(which, q.dtype, q.s)) return false;
+  if (onednn::is_wrong(which, q.dtype, q.s)) return false;
   if (onednn::multiplies_neighbours(which, q.dtype, q.s) && !onednn::all_finite(a)) return false;
   const bool to_weight = which == ConvResult::weight;
   out.mutable_rep();

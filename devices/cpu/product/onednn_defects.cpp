@@ -11,7 +11,18 @@
 
 namespace rill::cpu::onednn {
 
-bool overruns_workspace(ConvResult which, DType dtype, const Sliding& s) {
+namespace {
+
+// Whether, along the first axis, a window starts before the input, and the first that starts within it ends behind it.
+bool is_padded_around(const Sliding& s) {
+  const int64_t inside = (s.stride[0] - s.lo[0] % s.stride[0]) % s.stride[0];
+  return s.lo[0] > 0 && inside + (s.window[0] - 1) * s.dilation[0] >= s.in[0];
+}
+
+}  // namespace
+
+bool is_wrong(ConvResult which, DType dtype, const Sliding& s) {
+  if (which == ConvResult::weight && is_padded_around(s)) return true;
   if (is_half(dtype) && which == ConvResult::forward && s.groups > 1)
     for (int a = 0; a < 3; ++a)
       if (s.stride[a] > 1 && s.dilation[a] > 1) return true;
