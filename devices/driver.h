@@ -20,9 +20,7 @@ constexpr bool is_host(Device d) { return d.kind() == DeviceKind::cpu || d.kind(
 // The device on which the host creates a tensor for `d`: `d` itself, or cpu:0.
 constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 
-namespace kernel {
-struct Kernel;
-}
+struct FusedKernel;
 class DeviceExchanges;
 
 // Memory that a device reads or writes, and whose address may differ in later launches.
@@ -86,7 +84,7 @@ class DeviceDriver {
   // Whether graphs on its devices are fused: then compile() returns what FusedKernel::code keeps, and there is a kernel
   // for the record `fused` (devices/fused.h). compile() may take seconds, and is called on its own thread.
   virtual bool fuses() const { return false; }
-  virtual std::shared_ptr<const void> compile(const kernel::Kernel&, Device) { return nullptr; }
+  virtual std::shared_ptr<const void> compile(const FusedKernel&, Device) { return nullptr; }
   // Captures the calls of run() by `work` on this thread, all for `d`, without launching them. Memory other than
   // `moving` must stay at its address. Throws what `work` throws; nullptr if it cannot be captured.
   virtual std::unique_ptr<CapturedWork> capture(Device, std::span<const MovingMemory>, const Callback<void()>&) {

@@ -81,23 +81,54 @@ std::vector<int> passes_of(const Kernel& k) {
   return pass;
 }
 
+// For each pass over the row, which values it computes for each point: its folds or, in the last one, its outputs, and
+// their operands.
+using Needed = std::vector<std::vector<bool>>;
+Needed needed_by_pass(const Kernel& k, const std::vector<int>& pass, const std::vector<bool>& row_level, int passes) {
+  Needed all;
+  for (int p = 0; p <= passes; ++p) {
+    std::vector<bool>& needed = all.emplace_back(k.body.size());
+    for (size_t i = 0; i < k.body.size(); ++i)
+      if (kernel::is_reduction(k.body[i].code) && pass[i] == p + 1) needed[size_t(k.body[i].in[0])] = true;
+    for (const kernel::Output& o : k.outputs)
+      if (p == passes && !o.per_row) needed[size_t(o.value)] = true;
+    for (size_t i = k.body.size(); i-- > 0;)
+      for (int j = 0; needed[i] && !row_level[i] && j < kernel::operand_count(k.body[i].code); ++j)
+        needed[size_t(k.body[i].in[j])] = true;
+    for (size_t i = 0; i < needed.size(); ++i) needed[i] = needed[i] && !row_level[i];
+  }
+  return all;
+}
+bool is_load(const Kernel& k, size_t i) {
+  return k.body[i].code == Code::input && !kernel::is_number(k.inputs[k.body[i].imm].kind);
+}
+// Whether instruction i loads what more than one pass needs.
+bool is_kept(const Kernel& k, const Needed& needed, size_t i) {
+  return is_load(k, i) && std::count_if(needed.begin(), needed.end(), [&](const auto& n) { return n[i]; }) > 1;
+}
+
 RowPasses passes_in(const Kernel& k, const std::vector<int>& pass) {
   RowPasses r;
   for (size_t i = 0; i < k.body.size(); ++i)
     if (kernel::is_reduction(k.body[i].code)) ++r.folds, r.passes = std::max(r.passes, pass[i]);
   for (const kernel::Output& o : k.outputs) (o.per_row ? r.stores_rows : r.stores_points) = true;
+  const Needed needed = needed_by_pass(k, pass, kernel::row_level(k), r.passes);
+  for (size_t i = 0; i < k.body.size(); ++i)
+    if (is_kept(k, needed, i)) r.kept_bytes += int(size_of(k.inputs[k.body[i].imm].dtype));
   return r;
 }
 
 class Writer {
  public:
-  explicit Writer(const Kernel& k)
+  explicit Writer(const Kernel& k, RowVariant variant = {})
       : k_(k),
+        variant_(variant),
         row_level_(kernel::row_level(k)),
         operands_(k.inputs.size() + k.outputs.size()),
         all_operands_(operand_count(k)),
         pass_(passes_of(k)),
-        passes_(passes_in(k, pass_)) {
+        passes_(passes_in(k, pass_)),
+        needed_(needed_by_pass(k, pass_, row_level_, passes_.passes)) {
     require_known(k, all_operands_);
   }
 
@@ -138,7 +169,10 @@ class Writer {
   std::string rows(std::string_view name) {
     open(name, "RowSpace");
     line("__shared__ u64 shared[8][32];");
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (keeps(i)) line(fmt::format("__shared__ {} kept{}[{}];", name_of_input(i), i, 1024 * variant_.keeping_warps));
     line("const rill::RowLoop me(s);");
+    if (keeps_all()) line("const int mine = threadIdx.x / 32 * 1024 + me.lane;");
     begin("for (i64 tile = me.first; tile < me.tiles; tile += me.stride)");
     line("const rill::RowTile t(s, me, tile);");
     line("const u32 row = u32(t.row);");
@@ -185,48 +219,43 @@ class Writer {
         line(fmt::format(fmt::runtime(text), fmt::arg("i", folds[j]), fmt::arg("type", name_of(folds[j])),
                          fmt::arg("fold", fold_type(folds[j])), fmt::arg("number", first + int(j))));
     };
-    begin(fmt::format("if (s.step < 0 || s.step == {})", 2 * pass));
-    each("rill::PairwiseFold<{fold}> blocks{i};");
-    walk(pass);
-    each("v{i} = blocks{i}.result();");
-    each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
-    begin(fmt::format("if (s.step == {})", 2 * pass));
-    each("rill::keep_part(s, {number}, t, v{i});");
-    line("continue;");
-    end();
-    each("v{i} = rill::join_lanes<{fold}>(v{i}, s);");
-    next(fmt::format("else if (s.step == {})", 2 * pass + 1));
-    each("v{i} = rill::join_parts<{fold}>(s, {number}, t.row, shared);");
-    if (!is_last) line("continue;");
-    next("else");
-    each("v{i} = *RILL_AT((const {type}*)rill::total<{type}>(s, {number}, t.row));");
-    end();
+    if (keeps_all()) {
+      walk(pass);
+      each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
+      each("v{i} = rill::join_lanes<{fold}>(v{i}, s);");
+    } else {
+      begin(fmt::format("if (s.step < 0 || s.step == {})", 2 * pass));
+      each("rill::PairwiseFold<{fold}> blocks{i};");
+      walk(pass);
+      each("v{i} = blocks{i}.result();");
+      each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
+      begin(fmt::format("if (s.step == {})", 2 * pass));
+      each("rill::keep_part(s, {number}, t, v{i});");
+      line("continue;");
+      end();
+      each("v{i} = rill::join_lanes<{fold}>(v{i}, s);");
+      next(fmt::format("else if (s.step == {})", 2 * pass + 1));
+      each("v{i} = rill::join_parts<{fold}>(s, {number}, t.row, shared);");
+      if (!is_last) line("continue;");
+      next("else");
+      each("v{i} = *RILL_AT((const {type}*)rill::total<{type}>(s, {number}, t.row));");
+      end();
+    }
     for (const size_t i : folds)
       if (k_.body[i].code == Code::reduce_sum_where)
         line(fmt::format("if (!v{}) v{} = {}(0);", k_.body[i].in[1], i, name_of(i)));
   }
 
-  // What a pass over the row's points evaluates for each of them: folds or stores, and their operands.
-  std::vector<bool> needed_in(int pass) const {
-    std::vector<bool> needed(k_.body.size());
-    for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds_in(pass, i)) needed[size_t(k_.body[i].in[0])] = true;
-    for (const kernel::Output& o : k_.outputs)
-      if (pass == passes_.passes && !o.per_row) needed[size_t(o.value)] = true;
-    for (size_t i = k_.body.size(); i-- > 0;)
-      for (int j = 0; needed[i] && !row_level_[i] && j < kernel::operand_count(k_.body[i].code); ++j)
-        needed[size_t(k_.body[i].in[j])] = true;
-    for (size_t i = 0; i < needed.size(); ++i) needed[i] = needed[i] && !row_level_[i];
-    return needed;
-  }
-  bool is_load(size_t i) const {
-    return k_.body[i].code == Code::input && !kernel::is_number(k_.inputs[k_.body[i].imm].kind);
-  }
+  bool is_load(size_t i) const { return cuda::is_load(k_, i); }
+  // Whether a warp has no more points than a block of the tree.
+  bool keeps_all() const { return variant_.keeping_warps > 0; }
+  bool keeps(size_t i) const { return keeps_all() && is_kept(k_, needed_, i); }
 
   // Iterates over the points, a block of the tree at a time. A lane loads the operands of its next points before it
   // computes the first, so that several loads are in flight.
   void walk(int pass) {
-    const std::vector<bool> needed = needed_in(pass);
+    if (variant_.dense) return walk_dense(pass);
+    const std::vector<bool>& needed = needed_[size_t(pass)];
     const auto count = std::count(needed.begin(), needed.end(), true);
     const int ahead = count <= 24 ? 4 : count <= 64 ? 2 : 1;
     begin("for (i64 block = t.begin; block < t.end; block += 1024)");
@@ -267,6 +296,89 @@ class Writer {
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds_in(pass, i)) line(fmt::format("blocks{0}.push(fold{0});", i));
     end();
+  }
+
+  // The same where neighbouring points are neighbours in memory: addresses are a pointer and a constant, and only the last
+  // points of a block are compared with its end.
+  void walk_dense(int pass) {
+    const auto count = std::count(needed_[size_t(pass)].begin(), needed_[size_t(pass)].end(), true);
+    const int ahead = count <= 32 ? 8 : count <= 96 ? 4 : 2;
+    if (keeps_all()) begin("if (const i64 block = t.begin; true)");
+    else begin("for (i64 block = t.begin; block < t.end; block += 1024)");
+    line("const int left = int(t.end - block < 1024 ? t.end - block : 1024) - me.lane;");
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i))
+        line(fmt::format("{} fold{} = rill::{}<{}>::identity();", name_of(i), i, fold_name(k_.body[i].code),
+                         name_of(i)));
+    for (size_t k = 0; k < operands_; ++k)
+      if (moves_in(pass, k))
+        line(fmt::format("char* from{} = {} + (block + me.lane) * i64(sizeof({}));", k, address(k, ""),
+                         operand_type(k)));
+    line("int c = 0;");
+    begin(fmt::format("for (; c + {} < left; c += {})", 32 * (ahead - 1), 32 * ahead));
+    some_points(pass, ahead);
+    end();
+    line("#pragma unroll 1");
+    begin("for (; c < left; c += 32)");
+    some_points(pass, 1);
+    end();
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i))
+        line(fmt::format(fmt::runtime(keeps_all() ? "v{0} = fold{0};" : "blocks{0}.push(fold{0});"), i));
+    end();
+  }
+  // `ahead` points of a lane, the first of them c after its first one of the block.
+  void some_points(int pass, int ahead) {
+    const std::vector<bool>& needed = needed_[size_t(pass)];
+    const auto each = [&] {
+      line("#pragma unroll");
+      begin(fmt::format("for (int j = 0; j < {}; ++j)", ahead));
+    };
+    for (size_t i = 0; i < k_.body.size(); ++i) {
+      if (!needed[i] || !is_load(i)) continue;
+      line(fmt::format("{} in{}[{}];", name_of_input(i), i, ahead));
+      each();
+      line(is_there(pass, i)
+               ? fmt::format("in{0}[j] = kept{0}[mine + c + 32 * j];", i)
+               : fmt::format("in{}[j] = rill::Stored<{}>::load({});", i, name_of_input(i), place(k_.body[i].imm)));
+      end();
+      if (!keeps(i) || is_there(pass, i)) continue;
+      each();
+      line(fmt::format("kept{0}[mine + c + 32 * j] = in{0}[j];", i));
+      end();
+    }
+    each();
+    line("const i64 p = block + me.lane + c + 32 * j;");
+    for (size_t i = 0; i < k_.body.size(); ++i) {
+      if (!needed[i]) continue;
+      if (is_load(i)) line(fmt::format("const {} v{} = in{}[j];", name_of(i), i, i));
+      else value(i, " + p * s.point");
+    }
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i))
+        line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
+                         k_.body[i].in[0]));
+    for (size_t o = 0; pass == passes_.passes && o < k_.outputs.size(); ++o)
+      if (!k_.outputs[o].per_row)
+        line(fmt::format("rill::store({}, v{});", place(k_.inputs.size() + o), k_.outputs[o].value));
+    end();
+  }
+  // Whether an earlier pass has kept it.
+  bool is_there(int pass, size_t i) const {
+    return keeps(i) && std::any_of(needed_.begin(), needed_.begin() + pass, [&](const auto& n) { return n[i]; });
+  }
+  // Whether a pass loads or stores points of an operand.
+  bool moves_in(int pass, size_t operand) const {
+    if (operand >= k_.inputs.size()) return pass == passes_.passes && !k_.outputs[operand - k_.inputs.size()].per_row;
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (needed_[size_t(pass)][i] && is_load(i) && k_.body[i].imm == operand && !is_there(pass, i)) return true;
+    return false;
+  }
+  std::string_view operand_type(size_t k) const {
+    return type_name(k < k_.inputs.size() ? k_.inputs[k].dtype : k_.outputs[k - k_.inputs.size()].dtype);
+  }
+  std::string place(size_t operand) const {
+    return fmt::format("from{} + (c + 32 * j) * int(sizeof({}))", operand, operand_type(operand));
   }
 
   // How many neighbouring points a thread computes at once if operands are dense: 16 bytes of the largest ones, or
@@ -407,10 +519,12 @@ class Writer {
   }
 
   const Kernel& k_;
+  const RowVariant variant_;
   const std::vector<bool> row_level_;
   const size_t operands_, all_operands_;  // without and with the keys of random words
   std::vector<int> pass_;                 // by instruction
   RowPasses passes_;
+  Needed needed_;
   std::string text_;
   int depth_ = 0, numbered_ = 0;
   bool of_runs_ = false;  // the parameter is a Runs
@@ -447,8 +561,34 @@ RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors) {
   return s;
 }
 
-std::string kernel_text(const Kernel& k, std::string_view name) {
-  Writer w(k);
+RowVariant row_variant(const Kernel& k, const RowPasses& passes, const Space& s) {
+  constexpr int64_t short_row = 256, longest_kept = 8192;
+  constexpr int most_bytes = 40 << 10;
+  RowVariant v;
+  const auto is_dense = [&](size_t operand, DType d) { return s.point[operand] == int64_t(size_of(d)); };
+  for (size_t i = 0; i < k.inputs.size(); ++i)
+    if (!kernel::is_number(k.inputs[i].kind) && !kernel::is_row_level(k.inputs[i].kind) &&
+        !is_dense(i, k.inputs[i].dtype))
+      return v;
+  for (size_t o = 0; o < k.outputs.size(); ++o)
+    if (!k.outputs[o].per_row && !is_dense(k.inputs.size() + o, k.outputs[o].dtype)) return v;
+  if (s.n <= short_row) return v;
+  v.dense = true;
+  const int warps = s.n <= longest_kept / 2 ? 4 : 8;
+  if (passes.kept_bytes > 0 && s.n <= longest_kept && warps * 1024 * passes.kept_bytes <= most_bytes)
+    v.keeping_warps = warps;
+  return v;
+}
+
+RowSpace cut_kept_rows(const Space& rows) {
+  RowSpace s{rows};
+  s.warps = (s.n + 1023) / 1024;
+  s.piece = s.warps > 1 ? 8192 : s.n;
+  return s;
+}
+
+std::string kernel_text(const Kernel& k, std::string_view name, RowVariant v) {
+  Writer w(k, v);
   return takes_rows(k) ? w.rows(name) : w.points(name);
 }
 

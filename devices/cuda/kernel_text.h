@@ -26,7 +26,8 @@ struct Space {
 // For kernels that reduce rows: how the rows are divided among threads. The division does not change a result, because
 // each part is a subtree of the row's tree (ir.h).
 // * A row of at most `lanes` points, a power of two up to 32, has `lanes` threads: several rows share a warp.
-// * A longer row has a warp, or with `warps` = 8 a block of 256 threads.
+// * A longer row has a warp, or with `warps` = 8 a block of 256 threads. In a variant that keeps its inputs (RowVariant),
+//   a row of up to 8192 points has as many warps as it has blocks of 1024, and `piece` is 8192.
 // * Few long rows are cut into `pieces` of `piece` points, one block each, and the kernel is launched once for each
 //   `step`. Step 2 q folds the pieces for the reductions of pass q over the row, step 2 q + 1 joins them. After the last
 //   pass, step 2 passes stores outputs with an element a point, and step 2 passes + 1 those with one a row (step
@@ -56,11 +57,23 @@ struct Runs {
 struct RowPasses {
   int folds = 0, passes = 0;                        // reductions; passes over the row that compute them
   bool stores_points = false, stores_rows = false;  // outputs of an element a point, and a row
+  int kept_bytes = 0;                               // of a point: inputs that more than one pass reads
 };
 RowPasses row_passes(const kernel::Kernel& k);
 
+// A kernel's variants by the memory of the rows.
+struct RowVariant {
+  bool dense = false;  // neighbouring points are neighbours in memory
+  // Also: a warp has at most 1024 points, and a block this many warps, which keep what several passes read in shared
+  // memory. 0: each pass reads its inputs from memory.
+  int keeping_warps = 0;
+};
+RowVariant row_variant(const kernel::Kernel& k, const RowPasses& passes, const Space& s);
+
 // How these rows are divided on a GPU with this many multiprocessors, by their number and length.
 RowSpace cut_rows(const Space& rows, const RowPasses& passes, int processors);
+// The same for a variant that keeps its inputs; rows have at most 8192 points.
+RowSpace cut_kept_rows(const Space& rows);
 
 // In maps on GPUs, an input that is a counter of u32 represents the random words with these numbers (random_bits).
 // Their key is one more operand, after the outputs.
@@ -76,7 +89,7 @@ bool takes_rows(const kernel::Kernel& k);
 // The kernel as RILL_KERNEL(NAME, Space) or RILL_KERNEL(NAME, RowSpace) of the prelude, for grids of any size and
 // blocks of a multiple of 32 threads, 256 if `warps` is 8. Values of earlier passes that a row's later passes need are
 // computed again. Throws for added outputs, and for more operands than Space holds.
-std::string kernel_text(const kernel::Kernel& k, std::string_view name);
+std::string kernel_text(const kernel::Kernel& k, std::string_view name, RowVariant v = {});
 // The same for a map as RILL_KERNEL(NAME, Runs), for grids of as many blocks as the runs have.
 std::string text_of_runs(const kernel::Kernel& k, std::string_view name);
 

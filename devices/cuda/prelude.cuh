@@ -388,23 +388,24 @@ struct RowTile {
   }
 };
 
-// Folds the values of the first `warps` warps of a block, lane by lane; every warp gets the result.
+// Folds the values of the first `warps` warps of a block in pairs, lane by lane; every warp computes the result.
 template <class T, class F>
 RILL T join_warps(T x, u64 (*shared)[32], int warps) {
   static_assert(sizeof(T) <= 8, "");
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  *(T*)&shared[warp][lane] = x;
+  const int lane = threadIdx.x % 32;
+  *(T*)&shared[threadIdx.x / 32][lane] = x;
   __syncthreads();
-  for (int step = 1; step < 8; step *= 2) {
-    if (warp % (2 * step) == 0 && warp + step < warps) {
-      x = F::of(x, *(const T*)&shared[warp + step][lane]);
-      *(T*)&shared[warp][lane] = x;
-    }
-    __syncthreads();
-  }
-  x = *(const T*)&shared[0][lane];
+  T y[8];
+#pragma unroll
+  for (int w = 0; w < 8; ++w)
+    if (w < warps) y[w] = *(const T*)&shared[w][lane];
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2)
+#pragma unroll
+    for (int w = 0; w + step < 8; w += 2 * step)
+      if (w + step < warps) y[w] = F::of(y[w], y[w + step]);
   __syncthreads();
-  return x;
+  return y[0];
 }
 // The row's result, from the partial ones of its lanes.
 template <class T, class F>

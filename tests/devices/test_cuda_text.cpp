@@ -88,7 +88,12 @@ class Library {
     std::string text =
         "#define RILL_THREAD __thread\n#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.cpp\"\n";
     text += cuda::prelude();
-    for (size_t i = 0; i < kernels.size(); ++i) text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
+      if (!cuda::takes_rows(kernels[i].kernel)) continue;
+      text += cuda::kernel_text(kernels[i].kernel, "dense" + std::to_string(i), {.dense = true});
+      text += cuda::kernel_text(kernels[i].kernel, "kept" + std::to_string(i), {.dense = true, .keeping_warps = 8});
+    }
     put_file(folder_ / "kernels.cpp", text);
     const std::string line = "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -o " + (folder_ / "kernels.so") +
                              " " + (folder_ / "kernels.cpp");
@@ -97,9 +102,9 @@ class Library {
     REQUIRE(handle_);
   }
   // Runs kernel number `i`, in three blocks of two warps, or of others.
-  void run(size_t i, const cuda::Space& s, int threads = 64) const {
+  void run(size_t i, const cuda::Space& s, int threads = 64, const char* variant = "k") const {
     auto* launch = reinterpret_cast<void (*)(void*, const cuda::Space*, int, int)>(dlsym(handle_, "rill_launch"));
-    launch(dlsym(handle_, ("k" + std::to_string(i)).c_str()), &s, 3, threads);
+    launch(dlsym(handle_, (variant + std::to_string(i)).c_str()), &s, 3, threads);
   }
 
  private:
@@ -207,13 +212,19 @@ TEST_CASE("every conversion") { check(conversions()); }
 
 namespace {
 
-// Every way to cut rows among threads (kernel_text.h): by warps, by parts of warps, by blocks, and in pieces.
-enum class Cut { warps, lanes, blocks, pieces };
+// Every way to cut rows among threads (kernel_text.h): by warps, by parts of warps, by blocks, and in pieces; by warps and
+// in pieces also as the variant for dense rows, and as the one that keeps what several passes read.
+enum class Cut { warps, lanes, blocks, pieces, dense_warps, dense_pieces, kept };
 
 void run_rows(const Library& library, size_t i, const Recipe& k, cuda::RowSpace s, Cut cut) {
   s.piece = s.n;
   if (cut == Cut::lanes) s.lanes = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(s.n, 1))));
   if (cut == Cut::warps || cut == Cut::lanes) return library.run(i, s);
+  if (cut == Cut::dense_warps) return library.run(i, s, 64, "dense");
+  if (cut == Cut::kept) {
+    const cuda::RowSpace kept = cuda::cut_kept_rows(s);
+    return library.run(i, kept, kept.warps > 1 ? int(kept.warps) * 32 : 64, "kept");
+  }
   s.warps = 8, s.piece = 8192;
   if (cut == Cut::blocks) return library.run(i, s, 256);
   const cuda::RowPasses passes = cuda::row_passes(k);
@@ -221,7 +232,7 @@ void run_rows(const Library& library, size_t i, const Recipe& k, cuda::RowSpace 
   std::vector<double> parts(size_t(s.rows * s.pieces * 32 * passes.folds)), totals(size_t(s.rows * passes.folds));
   s.parts = reinterpret_cast<char*>(parts.data()), s.totals = reinterpret_cast<char*>(totals.data());
   const int last = 2 * passes.passes + passes.stores_points * (1 + passes.stores_rows);
-  for (s.step = 0; s.step < last; ++s.step) library.run(i, s, 256);
+  for (s.step = 0; s.step < last; ++s.step) library.run(i, s, 256, cut == Cut::pieces ? "k" : "dense");
 }
 
 // Whether kernel number `i`, cut so, gives the bits of the interpreter, on rows of n points.
@@ -253,11 +264,13 @@ TEST_CASE("random kernels, with reductions, however rows are cut") {
   int reducing = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     reducing += cuda::takes_rows(all[i].kernel);
-    for (const Cut cut : {Cut::warps, Cut::lanes, Cut::blocks, Cut::pieces})
-      for (const int64_t n : {0, 1, 2, 7, 16, 31, 33, 64, 1000, 1024, 1025, 2100, 5000, 8193, 20000}) {
+    for (const Cut cut :
+         {Cut::warps, Cut::lanes, Cut::blocks, Cut::pieces, Cut::dense_warps, Cut::dense_pieces, Cut::kept})
+      for (const int64_t n : {0, 1, 2, 7, 16, 31, 33, 64, 1000, 1024, 1025, 2100, 5000, 8192, 8193, 20000}) {
         if (!cuda::takes_rows(all[i].kernel) && cut != Cut::warps) continue;
-        if ((cut == Cut::lanes && n > 32) || (cut == Cut::blocks && n > 8192)) continue;
-        if (cut == Cut::pieces && (n < 1000 || cuda::row_passes(all[i].kernel).folds == 0)) continue;
+        if ((cut == Cut::lanes && n > 32) || ((cut == Cut::blocks || cut == Cut::kept) && n > 8192)) continue;
+        const bool pieces = cut == Cut::pieces || cut == Cut::dense_pieces;
+        if (pieces && (n < 1000 || cuda::row_passes(all[i].kernel).folds == 0)) continue;
         INFO(all[i].what << ", rows of " << n << ", cut " << int(cut) << "\n" << kernel::to_string(all[i].kernel));
         CHECK(rows_agree(all[i], library, i, n, cut));
       }

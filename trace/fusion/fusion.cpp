@@ -155,7 +155,7 @@ class Condenser {
     const auto start = std::chrono::steady_clock::now();
     kernel::Compiled c;
     c.from = kernel::Compiled::From::compiler;
-    c.code = driver_of(device).compile(f.kernel, device);
+    c.code = driver_of(device).compile(f, device);
     c.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return c;
   }

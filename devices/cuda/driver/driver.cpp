@@ -140,9 +140,9 @@ class CudaDriver final : public DeviceDriver {
 
   Kernel kernel(const Op& op, std::string_view, DType dtype, Kernel) override { return find_kernel(op, dtype); }
   bool fuses() const override { return true; }
-  std::shared_ptr<const void> compile(const kernel::Kernel& k, Device d) override {
+  std::shared_ptr<const void> compile(const FusedKernel& f, Device d) override {
     const RestoredContext kept;
-    return load_fused(k, d);
+    return load_fused(f, d);
   }
   void run(Kernel kernel, const KernelArgs& args) override {
     const RestoredContext kept;

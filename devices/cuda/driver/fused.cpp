@@ -51,7 +51,7 @@ class FusedCall {
     for (const std::vector<Tensor>* list : {&kept_, &whole_}) more.insert(more.end(), list->begin(), list->end());
     const bool rows = takes_rows(f_.kernel);
     for_each_space(sizes_, operands, rows ? f_.row_axes : no_rows, [&](const Space& s) {
-      if (rows) start_rows(gpu, f.function, f.passes, s);
+      if (rows) start_rows(gpu, f, s);
       else gpu.launch_map(f, s, args_, more);
     });
     for (size_t o = 0; o < whole_.size(); ++o)
@@ -61,7 +61,7 @@ class FusedCall {
  private:
   const LoadedKernel& loaded() const {
     if (f_.code.code) return *static_cast<const LoadedKernel*>(f_.code.code.get());
-    return *static_cast<const LoadedKernel*>(load_fused(f_.kernel, device_).get());
+    return *static_cast<const LoadedKernel*>(load_fused(f_, device_).get());
   }
 
   std::vector<StridedOperand> input_operands(Operands in) {
@@ -160,9 +160,12 @@ class FusedCall {
 
 }  // namespace
 
-std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d) {
-  const kernel::Kernel stored = without_sums(k);
+std::shared_ptr<const void> load_fused(const FusedKernel& f, Device d) {
+  const kernel::Kernel stored = without_sums(f.kernel);
   const LoadedKernel& loaded = gpu_of(d).recorded(kernel::to_string(stored), [&] { return stored; });
+  int64_t n = 1;
+  for (size_t i = f.space.size() - size_t(f.row_axes); i < f.space.size(); ++i) n *= f.space[i];
+  if (takes_rows(stored)) load_rows(gpu_of(d), loaded, n);
   return {std::shared_ptr<const void>(), &loaded};  // never unloaded
 }
 

@@ -3,13 +3,16 @@
 #include <memory>
 
 #include "rill/devices/kernel.h"
-#include "rill/devices/kernel/ir.h"
 #include "rill/tensor/device.h"
+
+namespace rill {
+struct FusedKernel;
+}
 
 namespace rill::cuda {
 
-// The kernel loaded on a GPU, for run_fused().
-std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d);
+// The kernel loaded on a GPU, for run_fused(): of one that reduces rows, the variant that dense operands call for.
+std::shared_ptr<const void> load_fused(const FusedKernel& f, Device d);
 // The kernel of the record `fused`.
 void run_fused(const KernelArgs& args);
 

@@ -22,9 +22,9 @@ class Gpu;
 
 // A recorded kernel on a GPU. Its address is valid forever.
 struct LoadedKernel {
-  Function function = nullptr;
+  Function function = nullptr;  // of a map
   kernel::Kernel kernel;
-  RowPasses passes;  // if it reduces rows
+  RowPasses passes;  // if it reduces rows; then Gpu::row_function() loads variants as they are called for
 };
 
 class Gathered {

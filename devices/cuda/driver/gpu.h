@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -86,6 +87,8 @@ class Gpu {
   Function function(const std::string& key, const Callback<std::string()>& text);
   // The same for the kernel that `record` returns.
   const LoadedKernel& recorded(const std::string& key, const Callback<kernel::Kernel()>& record);
+  // A variant of a kernel that reduces rows.
+  Function row_function(const LoadedKernel& k, RowVariant v);
   // Addresses in parameters are those of elements of their operands, or of fault_slot(): a Capture finds them there.
   // Launches `count` threads in blocks of 256, but no more than fill the GPU a few times over: kernels are grid-stride
   // loops. Nothing is launched if `count` is 0.
@@ -175,6 +178,7 @@ class Gpu {
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
   std::unordered_map<std::string, LoadedKernel> recorded_;
+  std::map<std::tuple<const LoadedKernel*, bool, int>, Function> row_functions_;
 
   static constexpr int fault_slots = 64;  // for threads; more threads share slots
   Fault* faults_ = nullptr;

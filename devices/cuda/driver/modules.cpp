@@ -1,4 +1,6 @@
 // A GPU's kernels, by what is computed: each is compiled and loaded once.
+#include <fmt/format.h>
+
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/cuda/nvrtc.h"
 
@@ -35,10 +37,22 @@ const LoadedKernel& Gpu::recorded(const std::string& key, const Callback<kernel:
     if (const auto known = recorded_.find(key); known != recorded_.end()) return known->second;
   }
   LoadedKernel loaded{nullptr, record(), {}};
-  loaded.function = function(key, [&] { return kernel_text(loaded.kernel, "k"); });
   if (takes_rows(loaded.kernel)) loaded.passes = row_passes(loaded.kernel);
+  else loaded.function = function(key, [&] { return kernel_text(loaded.kernel, "k"); });
   const std::lock_guard hold(module_mutex_);
   return recorded_.emplace(key, std::move(loaded)).first->second;
+}
+
+Function Gpu::row_function(const LoadedKernel& k, RowVariant v) {
+  const std::tuple key(&k, v.dense, v.keeping_warps);
+  {
+    const std::lock_guard hold(module_mutex_);
+    if (const auto known = row_functions_.find(key); known != row_functions_.end()) return known->second;
+  }
+  const std::string name = fmt::format("rows {} {} {}", static_cast<const void*>(&k), v.dense, v.keeping_warps);
+  const Function f = function(name, [&] { return kernel_text(k.kernel, "k", v); });
+  const std::lock_guard hold(module_mutex_);
+  return row_functions_.emplace(key, f).first->second;
 }
 
 }  // namespace rill::cuda

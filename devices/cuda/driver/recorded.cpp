@@ -37,7 +37,7 @@ void start(const std::string& key, const Callback<kernel::Kernel()>& record, con
   const LoadedKernel& k = gpu.recorded(key, record);
   for_each_space(sizes, operands, row_axes, [&](const Space& s) {
     if (row_axes == no_rows) gpu.launch_map(k, s, args);
-    else start_rows(gpu, k.function, k.passes, s);
+    else start_rows(gpu, k, s);
   });
 }
 

@@ -21,13 +21,33 @@ void start_steps(Gpu& gpu, Function f, const RowPasses& passes, RowSpace s) {
     gpu.launch_blocks(f, s, s.step % 2 == 0 ? s.rows * s.pieces : s.rows, threads);
 }
 
+// Rows that one warp each, or the warps of a block together, read once.
+void start_kept(Gpu& gpu, Function f, const Space& rows, int warps) {
+  const RowSpace s = cut_kept_rows(rows);
+  const int64_t most = int64_t(gpu.processors) * 64, rows_of_block = s.warps > 1 ? 1 : warps;
+  gpu.launch_blocks(f, s, std::min(most, (s.rows + rows_of_block - 1) / rows_of_block),
+                    int(s.warps > 1 ? s.warps : warps) * 32);
+}
+
 }  // namespace
 
-void start_rows(Gpu& gpu, Function f, const RowPasses& passes, const Space& rows) {
-  const RowSpace s = cut_rows(rows, passes, gpu.processors);
-  if (s.pieces > 1) return start_steps(gpu, f, passes, s);
+void start_rows(Gpu& gpu, const LoadedKernel& k, const Space& rows) {
+  const RowVariant v = row_variant(k.kernel, k.passes, rows);
+  const Function f = gpu.row_function(k, v);
+  if (v.keeping_warps > 0) return start_kept(gpu, f, rows, v.keeping_warps);
+  const RowSpace s = cut_rows(rows, k.passes, gpu.processors);
+  if (s.pieces > 1) return start_steps(gpu, f, k.passes, s);
   if (s.warps == 1) return gpu.launch(f, s, s.rows * s.lanes);
   gpu.launch_blocks(f, s, std::min<int64_t>(s.rows, int64_t(gpu.processors) * 64), threads);
+}
+
+void load_rows(Gpu& gpu, const LoadedKernel& k, int64_t n) {
+  Space s;
+  s.n = n;
+  for (size_t i = 0; i < k.kernel.inputs.size(); ++i) s.point[i] = int64_t(size_of(k.kernel.inputs[i].dtype));
+  for (size_t o = 0; o < k.kernel.outputs.size(); ++o)
+    s.point[k.kernel.inputs.size() + o] = int64_t(size_of(k.kernel.outputs[o].dtype));
+  gpu.row_function(k, row_variant(k.kernel, k.passes, s));
 }
 
 }  // namespace rill::cuda

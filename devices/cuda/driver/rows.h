@@ -5,7 +5,10 @@
 
 namespace rill::cuda {
 
-// Starts a kernel whose parameter is a RowSpace, in as many steps as the shape requires.
-void start_rows(Gpu& gpu, Function f, const RowPasses& passes, const Space& rows);
+// Starts a kernel that reduces rows: the variant that suits them, in as many steps as the shape requires.
+void start_rows(Gpu& gpu, const LoadedKernel& k, const Space& rows);
+
+// Compiles the variant for dense rows of n points, before they come.
+void load_rows(Gpu& gpu, const LoadedKernel& k, int64_t n);
 
 }  // namespace rill::cuda

@@ -63,7 +63,8 @@ void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t ac
     else gpu.launch(function("fold_groups", more), s, rows * width);
     return;
   }
-  const int64_t enough = int64_t(gpu.processors) * 16;  // blocks
+  const std::string axes = s.reduced.count <= 1 ? ", true" : ", false";
+  const int64_t enough = int64_t(gpu.processors) * 8;  // blocks of 256 threads
   Tensor parts;
   const auto make_parts = [&] {
     if (s.pieces == 1) return;
@@ -72,18 +73,23 @@ void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t ac
     s.parts = address(parts);
   };
   if (side_by_side) {
-    const int64_t groups = (rows + 7) / 8;
-    cut(s, groups, block_points, enough);
+    const int columns = rows < 16 ? 8 : 16;
+    const int64_t groups = (rows + columns - 1) / columns;
+    cut(s, groups, block_points, enough * 8 / columns);
     make_parts();
-    gpu.launch_blocks(function("fold_columns"), s, std::min<int64_t>(groups * s.pieces, enough * 4), 256);
-  } else if (n <= 2 * block_points || rows >= enough * 2) {
-    gpu.launch(function("fold_warps"), s, rows * 32);
+    gpu.launch_blocks(function("fold_columns", fmt::format("{}, {}", axes, columns)), s,
+                      std::min<int64_t>(groups * s.pieces, enough * 8), 32 * columns);
+  } else if (n <= 2 * block_points || rows >= enough * 4) {
+    gpu.launch(function("fold_warps", axes), s, rows * 32);
   } else {
     cut(s, rows, 8 * block_points, enough);
     make_parts();
-    gpu.launch_blocks(function("fold_blocks"), s, std::min<int64_t>(rows * s.pieces, enough * 4), 256);
+    gpu.launch_blocks(function("fold_blocks", axes), s, std::min<int64_t>(rows * s.pieces, enough * 8), 256);
   }
-  if (s.pieces > 1) gpu.launch_blocks(function("fold_parts"), s, std::min<int64_t>(rows, enough * 4), 256);
+  if (s.pieces == 1) return;
+  const int warps = s.pieces <= 64 ? 8 : 32;  // of a block
+  gpu.launch_blocks(function("fold_parts", fmt::format(", {}", warps)), s, std::min<int64_t>(rows, enough * 8),
+                    32 * warps);
 }
 
 namespace {

@@ -153,24 +153,34 @@ struct WideNorm {
 template <class A>
 constexpr int loads_ahead = sizeof(A) <= 8 ? 8 : 4;
 
+// Where the points of a row are: along one axis, or several.
+template <bool one_axis>
+struct Along {
+  const Axes& axes;
+  i64 base;
+  inline i64 of(i64 p) const { return base + (one_axis ? p * axes.stride[0] : offset_of(axes, p)); }
+};
+
 // A lane's fold of the points [begin, end) of a row; `begin` is a multiple of 1024.
-template <class R>
+template <class R, bool one_axis>
 RILL typename R::Acc fold_points(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
   constexpr int ahead = loads_ahead<typename R::Acc>;
   PairwiseFold<typename R::Acc, R> blocks;
-  const i64 base = offset_of(s.kept, row);
+  const Along<one_axis> at = {s.reduced, offset_of(s.kept, row)};
   for (i64 block = begin; block < end; block += 1024) {
-    const i64 stop = block + 1024 < end ? block + 1024 : end;
+    const i64 first = block + lane;
+    const int left = int((block + 1024 < end ? block + 1024 : end) - first);
     typename R::Acc sum = R::identity();
-    for (i64 p = block + lane; p < stop; p += 32 * ahead) {
+    int c = 0;
+    for (; c + 32 * (ahead - 1) < left; c += 32 * ahead) {
       typename R::Acc x[ahead];
 #pragma unroll
-      for (int k = 0; k < ahead; ++k)
-        if (p + 32 * k < stop) x[k] = R::load(s, row, p + 32 * k, base + offset_of(s.reduced, p + 32 * k));
+      for (int k = 0; k < ahead; ++k) x[k] = R::load(s, row, first + c + 32 * k, at.of(first + c + 32 * k));
 #pragma unroll
-      for (int k = 0; k < ahead; ++k)
-        if (p + 32 * k < stop) sum = R::of(sum, x[k]);
+      for (int k = 0; k < ahead; ++k) sum = R::of(sum, x[k]);
     }
+#pragma unroll 1
+    for (; c < left; c += 32) sum = R::of(sum, R::load(s, row, first + c, at.of(first + c)));
     blocks.push(sum);
   }
   return blocks.result();
@@ -219,19 +229,19 @@ RILL void finish_piece(const Folding& s, i64 row, i64 piece, typename R::Acc x, 
 }
 
 // Rows of middle length: a warp computes one.
-template <class R>
+template <class R, bool one_axis>
 RILL void fold_warps(const Folding& s) {
   const int lane = threadIdx.x % 32;
   for (i64 row = first_thread() / 32; row < s.rows; row += all_threads() / 32)
-    finish_piece<R>(s, row, 0, fold_points<R>(s, row, 0, s.n, lane), lane);
+    finish_piece<R>(s, row, 0, fold_points<R, one_axis>(s, row, 0, s.n, lane), lane);
 }
 
-// Joins in pairs what the first `warps` of a block's 8 warps have left in `joined`; the result is in joined[0].
-template <class R>
-RILL void join_warps(typename R::Acc (*joined)[32], int warps) {
+// Joins in pairs what the first `warps` of a block's `most` warps have left in `joined`; the result is in joined[0].
+template <class R, int most>
+RILL void join_warps(typename R::Acc (&joined)[most][32], int warps) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   __syncthreads();
-  for (int step = 1; step < 8; step *= 2) {
+  for (int step = 1; step < most; step *= 2) {
     if (warp % (2 * step) == 0 && warp + step < warps)
       joined[warp][lane] = R::of(joined[warp][lane], joined[warp + step][lane]);
     __syncthreads();
@@ -239,7 +249,7 @@ RILL void join_warps(typename R::Acc (*joined)[32], int warps) {
 }
 
 // Long rows: a block computes a piece, each of its 8 warps an eighth, and they are joined in pairs.
-template <class R>
+template <class R, bool one_axis>
 RILL void fold_blocks(const Folding& s) {
   __shared__ typename R::Acc joined[8][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -248,60 +258,64 @@ RILL void fold_blocks(const Folding& s) {
     const i64 last = first + s.piece < s.n ? first + s.piece : s.n, begin = first + warp * eighth;
     const i64 end = begin + eighth < last ? begin + eighth : last;
     const int warps = int((last - first + eighth - 1) / eighth);
-    if (begin < end) joined[warp][lane] = fold_points<R>(s, row, begin, end, lane);
+    if (begin < end) joined[warp][lane] = fold_points<R, one_axis>(s, row, begin, end, lane);
     join_warps<R>(joined, warps);
     if (warp == 0) finish_piece<R>(s, row, b % s.pieces, joined[0][lane], lane);
     __syncthreads();
   }
 }
 
-// Neighbouring rows that are contiguous: a block computes a piece of 8 of them, with 32 threads each, so that reads of
-// 8 neighbours are coalesced.
-template <class R>
+// Neighbouring rows that are contiguous: a block computes a piece of 8 or 16 of them, with 32 threads each, so that their
+// reads are coalesced.
+template <class R, bool one_axis, int columns>
 RILL void fold_columns(const Folding& s) {
-  __shared__ typename R::Acc joined[8][33];
-  const int lane = threadIdx.x / 8, column = threadIdx.x % 8;
-  const i64 groups = (s.rows + 7) / 8;
+  __shared__ typename R::Acc joined[columns][33];
+  const int lane = threadIdx.x / columns, column = threadIdx.x % columns;
+  const i64 groups = (s.rows + columns - 1) / columns;
   for (i64 b = blockIdx.x; b < groups * s.pieces; b += gridDim.x) {
-    const i64 row = b % groups * 8 + column, first = b / groups * s.piece;
+    const i64 row = b % groups * columns + column, first = b / groups * s.piece;
     const i64 end = first + s.piece < s.n ? first + s.piece : s.n;
-    if (row < s.rows) joined[column][lane] = fold_points<R>(s, row, first, end, lane);
+    if (row < s.rows) joined[column][lane] = fold_points<R, one_axis>(s, row, first, end, lane);
     __syncthreads();
-    const i64 mine = b % groups * 8 + threadIdx.x / 32;
+    const i64 mine = b % groups * columns + threadIdx.x / 32;
     if (mine < s.rows) finish_piece<R>(s, mine, b / groups, joined[threadIdx.x / 32][threadIdx.x % 32], threadIdx.x % 32);
     __syncthreads();
   }
 }
 
-// A lane's fold of the pieces [begin, end) of a row, as the tree joins its blocks.
+// A lane's fold of the pieces [begin, end) of a row, as the tree joins its blocks; `begin` is a multiple of 8, or of as many
+// as there are.
 template <class R>
 RILL typename R::Acc fold_pieces(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
-  constexpr int ahead = loads_ahead<typename R::Acc>;
-  PairwiseFold<typename R::Acc, R> pieces;
+  PairwiseFold<typename R::Acc, R> eights;
   const typename R::Acc* part = (const typename R::Acc*)s.parts + row * s.pieces * 32 + lane;
-  for (i64 p = begin; p < end; p += ahead) {
-    typename R::Acc x[ahead];
+  for (i64 p = begin; p < end; p += 8) {
+    const int count = end - p < 8 ? int(end - p) : 8;
+    typename R::Acc x[8];
 #pragma unroll
-    for (int k = 0; k < ahead; ++k)
-      if (p + k < end) x[k] = *RILL_AT(part + (p + k) * 32);
+    for (int k = 0; k < 8; ++k)
+      if (k < count) x[k] = *RILL_AT(part + (p + k) * 32);
 #pragma unroll
-    for (int k = 0; k < ahead; ++k)
-      if (p + k < end) pieces.push(x[k]);
+    for (int step = 1; step < 8; step *= 2)
+#pragma unroll
+      for (int k = 0; k + step < 8; k += 2 * step)
+        if (k + step < count) x[k] = R::of(x[k], x[k + step]);
+    eights.push(x[0]);
   }
-  return pieces.result();
+  return eights.result();
 }
 
-// Joins the pieces of each row, a block for each: there may be two thousand of them, which take one warp 0.3 ms.
-template <class R>
+// Joins the pieces of each row: there may be a thousand of them, which would take one warp 0.3 ms.
+template <class R, int most>
 RILL void fold_parts(const Folding& s) {
-  __shared__ typename R::Acc joined[8][32];
+  __shared__ typename R::Acc joined[most][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  i64 eighth = 1;
-  while (eighth * 8 < s.pieces) eighth *= 2;
+  i64 some = 1;  // pieces of a warp
+  while (some * most < s.pieces) some *= 2;
   for (i64 row = blockIdx.x; row < s.rows; row += gridDim.x) {
-    const i64 begin = warp * eighth, end = begin + eighth < s.pieces ? begin + eighth : s.pieces;
+    const i64 begin = warp * some, end = begin + some < s.pieces ? begin + some : s.pieces;
     if (begin < end) joined[warp][lane] = fold_pieces<R>(s, row, begin, end, lane);
-    join_warps<R>(joined, int((s.pieces + eighth - 1) / eighth));
+    join_warps<R>(joined, int((s.pieces + some - 1) / some));
     if (warp == 0) {
       typename R::Acc x = joined[0][lane];
       for (int half = 16; half > 0; half /= 2) x = R::of(x, from_lane(x, lane + half));
