@@ -146,6 +146,11 @@ TEST_CASE("special values") {
   CHECK(compared > int(180 / setting("RILL_TEST_SHARE", 1)));
 }
 
+namespace {
+// NVIDIA's libraries choose an algorithm by the layout of operands.
+bool by_library(const Op& op) { return !on_host && (op.name == "matmul" || op.name.starts_with("conv")); }
+}  // namespace
+
 TEST_CASE("views and broadcast operands give the same bits as dense ones") {
   for_each_in_share([](const Op& op) {
     for (const Sample& s : samples_of(op)) {
@@ -153,8 +158,11 @@ TEST_CASE("views and broadcast operands give the same bits as dense ones") {
       Inputs views;
       for (const Tensor& t : s.in) views.push_back(strided(t));
       INFO(describe(op, s.in, s.attrs));
-      Inputs a = run(op, s.in, s.attrs), b = run(op, views, s.attrs);
-      for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i], b[i]));
+      Inputs a = run(op, s.in, s.attrs), b = run(op, views, s.attrs), sizes;
+      if (by_library(op)) sizes = run_on("ref:0", op, magnitudes(s.in), s.attrs);
+      for (size_t i = 0; i < a.size(); ++i)
+        if (sizes.empty()) CHECK(same_bits(a[i], b[i]));
+        else check_close(op, a[i], b[i], summed_parts(sizes[i]), describe(op, s.in, s.attrs));
     }
   });
 }

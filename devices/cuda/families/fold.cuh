@@ -153,12 +153,23 @@ struct WideNorm {
 template <class A>
 constexpr int loads_ahead = sizeof(A) <= 8 ? 8 : 4;
 
-// Where the points of a row are: along one axis, or several.
+// The offsets of every 32nd point of a row, from point `first` on; along one axis they are a step apart.
 template <bool one_axis>
-struct Along {
-  const Axes& axes;
-  i64 base;
-  inline i64 of(i64 p) const { return base + (one_axis ? p * axes.stride[0] : offset_of(axes, p)); }
+class Every32nd {
+ public:
+  inline Every32nd(const Axes& axes, i64 base, i64 first)
+      : axes_(axes), base_(base), point_(first), at_(base + (one_axis ? first * axes.stride[0] : 0)), step_(32 * axes.stride[0]) {}
+  inline i64 next() {
+    const i64 at = one_axis ? at_ : base_ + offset_of(axes_, point_);
+    at_ += step_, point_ += 32;
+    return at;
+  }
+
+ private:
+  const Axes& axes_;
+  const i64 base_;
+  i64 point_, at_;
+  const i64 step_;
 };
 
 // A lane's fold of the points [begin, end) of a row; `begin` is a multiple of 1024.
@@ -166,21 +177,23 @@ template <class R, bool one_axis>
 RILL typename R::Acc fold_points(const Folding& s, i64 row, i64 begin, i64 end, int lane) {
   constexpr int ahead = loads_ahead<typename R::Acc>;
   PairwiseFold<typename R::Acc, R> blocks;
-  const Along<one_axis> at = {s.reduced, offset_of(s.kept, row)};
+  const i64 base = offset_of(s.kept, row);
   for (i64 block = begin; block < end; block += 1024) {
     const i64 first = block + lane;
     const int left = int((block + 1024 < end ? block + 1024 : end) - first);
     typename R::Acc sum = R::identity();
+    Every32nd<one_axis> at(s.reduced, base, first);
     int c = 0;
+#pragma unroll 1
     for (; c + 32 * (ahead - 1) < left; c += 32 * ahead) {
       typename R::Acc x[ahead];
 #pragma unroll
-      for (int k = 0; k < ahead; ++k) x[k] = R::load(s, row, first + c + 32 * k, at.of(first + c + 32 * k));
+      for (int k = 0; k < ahead; ++k) x[k] = R::load(s, row, first + c + 32 * k, at.next());
 #pragma unroll
       for (int k = 0; k < ahead; ++k) sum = R::of(sum, x[k]);
     }
 #pragma unroll 1
-    for (; c < left; c += 32) sum = R::of(sum, R::load(s, row, first + c, at.of(first + c)));
+    for (; c < left; c += 32) sum = R::of(sum, R::load(s, row, first + c, at.next()));
     blocks.push(sum);
   }
   return blocks.result();

@@ -56,7 +56,7 @@ struct Scanner {
         empty_tensor(Spec{Shape({Dim(s.lines * s.pieces * int64_t(accumulator_bytes))}), DType::u8, false, gpu.device});
     s.totals = address(totals);
     gpu.launch_blocks(function("scan", ", 8, true"), s, blocks, 256);
-    gpu.launch(function("scan_totals"), s, s.lines * 32);
+    gpu.launch_blocks(function("scan_totals"), s, std::min<int64_t>(s.lines, enough * 4), 256);
     gpu.launch_blocks(function("scan", ", 8, false"), s, blocks, 256);
   }
 };
