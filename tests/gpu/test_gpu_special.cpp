@@ -70,7 +70,8 @@ TEST_CASE("remainders, divisors and next numbers have the CPU's bits") {
 TEST_CASE("Fourier transforms of many lengths") {
   const WithDevice here(host);
   random::seed(4);
-  for (const int64_t n : {1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 100, 512, 1000, 1024, 1025, 2048, 2049, 4096, 5000, 8192}) {
+  for (const int64_t n : {1,   2,   3,   4,    5,    7,    8,    16,   31,   32,   33,   64,
+                          100, 256, 512, 1000, 1024, 1025, 2048, 2049, 4096, 5000, 8192, 16384}) {
     INFO(n);
     const int64_t lines = n > 1000 ? 3 : 70;
     for (const DType d : {c64, c128}) {
@@ -101,6 +102,26 @@ TEST_CASE("Fourier transforms along every axis") {
   check_on_gpu([](const Tensor& x) { return fft::fft(x(slice(0, 0)), {.axis = 1}); }, 3e-6, x);
 }
 
+TEST_CASE("Fourier transforms across lines, and of numbers that are not aligned in pairs") {
+  const WithDevice here(host);
+  random::seed(9);
+  for (const DType d : {f32, f64})
+    for (const int64_t n : {8, 16, 128, 1024, 4096})
+      for (const int64_t inner : {1, 2, 37}) {
+        if (n > 1000 && inner > 2) continue;
+        INFO(name(d) << " " << n << " " << inner);
+        const double share = d == f32 ? 3e-6 : 1e-14;
+        const Tensor x = random::normal({3, n, inner}, {.dtype = d}), y = complex(x, flip(x, 1)),
+                     half = fft::rfft(x, {.axis = 1});
+        check_on_gpu([](const Tensor& x) { return fft::rfft(x, {.axis = 1}); }, share, x);
+        check_on_gpu([n](const Tensor& x) { return fft::irfft(x, {.n = n, .axis = 1}); }, share, half);
+        check_on_gpu([](const Tensor& x) { return fft::fft(x, {.axis = 1}); }, share, y);
+        check_on_gpu([](const Tensor& x) { return fft::ifft(x, {.axis = 1, .norm = fft::Norm::ortho}); }, share, y);
+      }
+  const Tensor longer = random::normal({1025}).to(gpu), x = longer(slice(1, none));
+  CHECK(same(fft::rfft(x).to(host), fft::rfft(x.to(host).to(gpu)).to(host)));
+}
+
 TEST_CASE("solvers and factorisations of batches") {
   const WithDevice here(host);
   random::seed(6);
@@ -125,6 +146,23 @@ TEST_CASE("solvers and factorisations of batches") {
       check_on_gpu([](const Tensor& x) { return linalg::slogdet(x).sign; }, share, apart);
       check_on_gpu([](const Tensor& x) { return linalg::slogdet(x).logabsdet; }, share, x);
       check_on_gpu([](const Tensor& x) { return linalg::expm(x); }, share * 10, x);
+    }
+}
+
+TEST_CASE("factorisations of matrices of every place in memory") {
+  const WithDevice here(host);
+  random::seed(10);
+  for (const DType d : {f32, f64, c64, c128})
+    for (const int64_t n : {16, 32, 33, 64, 65, 96, 97}) {
+      if (n > 65 && is_complex(d)) continue;
+      INFO(name(d) << " " << n);
+      const double share = real_of(d) == f32 ? 2e-5 : 1e-13;
+      const Tensor x = random::normal({2, n, n}, {.dtype = d}), b = random::normal({2, n, 5}, {.dtype = d}),
+                   definite = matmul(x, conj(swapaxes(x, -1, -2))) + double(n) * eye(n, {.dtype = d});
+      check_on_gpu([](const Tensor& x) { return linalg::cholesky(x); }, share, definite);
+      // The two triangles' mean is factorised.
+      check_on_gpu([](const Tensor& x) { return linalg::cholesky(x); }, share, definite + tril(x / 8));
+      check_on_gpu([](const Tensor& x, const Tensor& b) { return linalg::solve(x, b); }, share, definite, b);
     }
 }
 
@@ -179,6 +217,11 @@ TEST_CASE("matrices that have no factors, and none at all") {
   const auto wait = [](const Tensor& x) { static_cast<void>(x.to(host)); };
   says([&] { wait(linalg::cholesky(bad)); }, {"[cholesky] the matrix is not positive definite"});
   says([&] { wait(linalg::cholesky(broadcast_to(bad, {3, 2, 2}))); }, {"[cholesky] matrix ", "of the batch is not"});
+  for (const int64_t n : {20, 50, 90, 100}) {
+    const Tensor good = eye(n), indefinite = where(arange(n * n).reshape({n, n}) == (n - 1) * (n + 1), -1.0f, good);
+    says([&] { wait(linalg::cholesky(stack({good, good, indefinite, good}).to(gpu))); },
+         {"[cholesky] matrix 2 of the batch is not positive definite"});
+  }
   says([&] { wait(linalg::solve(none, bad)); }, {"[solve] the matrix is singular"});
   CHECK(linalg::det(none).item<float>() == 0);
   CHECK(linalg::slogdet(none).logabsdet.item<float>() == -std::numeric_limits<float>::infinity());

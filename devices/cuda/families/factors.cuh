@@ -2,7 +2,8 @@
 // qr, expm. What matrix.cuh shares with them is in front.
 //
 // A warp computes a matrix, in a workspace where it is column-major and in f64, whatever the operands are. That suits
-// batches of small matrices; a single large one leaves nearly all of a GPU idle, and needs cuSOLVER.
+// batches of small matrices, whose workspace is shared memory; a single large one leaves nearly all of a GPU idle, and
+// needs cuSOLVER.
 // complex_number.h precedes this text.
 namespace rill::cuda {
 
@@ -83,9 +84,16 @@ struct Mat {
   inline W* column(i64 j) const { return at + j * rows; }
   inline W* end() const { return at + rows * columns; }
 };
-// The workspace of this warp.
-template <class W>
-RILL W* workspace(const MatrixBatch& s) { return RILL_AT((W*)s.work + warp() * s.room); }
+// The workspace of this warp: shared memory for `held` numbers, or s.work if that is 0.
+template <class W, int held>
+RILL W* workspace(const MatrixBatch& s) {
+  if constexpr (held > 0) {
+    __shared__ W memory[held];
+    return memory;
+  } else {
+    return RILL_AT((W*)s.work + warp() * s.room);
+  }
+}
 
 template <class T, class W>
 RILL void load_matrix(const char* from, i64 number, Mat<W> to) {
@@ -106,13 +114,15 @@ RILL void make_identity(Mat<W> x) {
   RILL_LANES(e, 0, x.rows * x.columns) x.at[e] = e % x.rows == e / x.rows ? 1. : 0.;
   __syncwarp();
 }
+// Of two numbers that should be equal, whose sum may overflow.
+template <class W>
+RILL W mean(W a, W b) { return is_zero(a - b) ? a : a * W(0.5) + b * W(0.5); }
 template <class W>
 RILL void make_hermitian(Mat<W> x) {
   RILL_LANES(e, 0, x.rows * x.rows) {
     const i64 i = e % x.rows, j = e / x.rows;
     if (i < j) continue;
-    const W a = x(i, j), b = conj_of(x(j, i));
-    const W y = is_zero(a - b) ? a : a * W(0.5) + b * W(0.5);  // their sum may overflow
+    const W y = mean(x(i, j), conj_of(x(j, i)));
     x(i, j) = y;
     x(j, i) = conj_of(y);
   }
@@ -143,6 +153,20 @@ __attribute__((noinline)) static void multiply(Mat<W> a, Mat<W> b, Mat<W> c) {
   __syncwarp();
 }
 
+// to(j) -= x from(j) for j = begin, begin + step, ..., 4 at a time: their loads are in flight together.
+template <int step, class W, class I, class To, class From>
+RILL void subtract_multiple(W x, I begin, I end, To to, From from) {
+  for (I j = begin; j < end; j += 4 * step) {
+    W y[4], by[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (j + k * step < end) y[k] = to(j + k * step), by[k] = from(j + k * step);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (j + k * step < end) to(j + k * step) = y[k] - x * by[k];
+  }
+}
+
 // --- Cholesky's factor, in the lower triangle ---
 template <class W>
 RILL bool factor_cholesky(Mat<W> a) {
@@ -161,15 +185,88 @@ RILL bool factor_cholesky(Mat<W> a) {
   }
   return true;
 }
-template <class T>
+template <class T, int held>
 RILL void cholesky(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Mat<W> a{workspace<W>(s), s.rows, s.rows};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.rows};
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
     make_hermitian(a);
     if (!factor_cholesky(a) && lane() == 0) report(s.fault, s.code, 0, 0, m);
     store_matrix<T>(s.out[0], m, s.rows, s.rows, [&](i64 i, i64 j) { return j <= i ? a(i, j) : W(0.); });
+  }
+}
+
+// The same for a matrix of up to `side` rows by a block, which has its lower triangle in shared memory: columns that
+// are one element longer, so that rows are in different banks, or where that is too much, packed ones.
+template <class W, int side>
+struct Triangle {
+  static constexpr bool packed = (side + 1) * side * sizeof(W) > 36864;
+  static constexpr int room = packed ? side * (side + 1) / 2 : (side + 1) * side;
+  W* at;
+  int n;
+  inline W& operator()(int i, int j) const { return at[packed ? j * n - (j * (j + 1) >> 1) + i : j * (side + 1) + i]; }
+};
+template <int warps>
+RILL void sync_warps() {
+  if constexpr (warps == 1) __syncwarp();
+  else __syncthreads();
+}
+// Calls f(i, j) for all elements: a warp has every so many rows.
+template <int warps, class F>
+RILL void for_each_element(int n, F f) {
+  for (int i = int(threadIdx.x) / 32; i < n; i += warps)
+    for (int j = lane(); j < n; j += 32) f(i, j);
+  sync_warps<warps>();
+}
+template <int warps, class T, class A>
+RILL void load_hermitian(const T* x, A a) {
+  for_each_element<warps>(a.n, [&](int i, int j) {
+    if (j < i) a(i, j) = widened(x[i * a.n + j]);
+    if (j == i) a(i, i) = mean(widened(x[i * a.n + i]), conj_of(widened(x[i * a.n + i])));
+  });
+  for_each_element<warps>(a.n, [&](int i, int j) {
+    if (i < j) a(j, i) = mean(a(j, i), conj_of(widened(x[i * a.n + j])));
+  });
+}
+// Subtracts from the columns after j what column j contributes. A warp has every so many columns.
+template <int warps, class A>
+RILL void subtract_column(A a, int j) {
+  const int first = j + 1 + int(threadIdx.x) / 32;
+  for (int i = j + 1 + lane(); i < a.n; i += 32)
+    subtract_multiple<warps>(a(i, j), first, i + 1, [&](int c) -> auto& { return a(i, c); },
+                             [&](int c) { return conj_of(a(c, j)); });
+}
+template <int warps, class W, class A>
+RILL bool factor_triangle(A a) {
+  const int thread = int(threadIdx.x);
+  for (int j = 0; j < a.n; ++j) {
+    const f64 d = real_of(a(j, j));
+    if (!(d > 0)) return false;
+    f64 root = 0;
+    if (j + thread < a.n) {
+      root = ::sqrt(d);
+      if (thread > 0) a(j + thread, j) = a(j + thread, j) / W(root);
+    }
+    sync_warps<warps>();
+    if (thread == 0) a(j, j) = root;  // which others have read now
+    subtract_column<warps>(a, j);
+    sync_warps<warps>();
+  }
+  return true;
+}
+template <class T, int side>
+RILL void short_cholesky(const MatrixBatch& s) {
+  constexpr int warps = side > 32 ? 4 : 1;
+  static_assert(side <= 32 * warps, "");  // a thread divides an element of a column
+  typedef wide_t<T> W;
+  __shared__ W memory[Triangle<W, side>::room];
+  const Triangle<W, side> a{memory, int(s.rows)};
+  for (i64 m = blockIdx.x; m < s.count; m += gridDim.x) {
+    load_hermitian<warps>(RILL_AT((const T*)s.a + m * a.n * a.n), a);
+    if (!factor_triangle<warps, W>(a) && threadIdx.x == 0) report(s.fault, s.code, 0, 0, m);
+    T* y = RILL_AT((T*)s.out[0] + m * a.n * a.n);
+    for_each_element<warps>(a.n, [&](int i, int j) { put_number(y + i * a.n + j, j <= i ? a(i, j) : W(0.)); });
   }
 }
 
@@ -197,10 +294,9 @@ RILL bool factor_lu(Mat<W> a, i64* pivots) {
     }
     RILL_LANES(i, k + 1, a.rows) a(i, k) = a(i, k) / pivot;
     __syncwarp();
-    for (i64 j = k + 1; j < a.columns; ++j) {
-      const W by = a(k, j);
-      RILL_LANES(i, k + 1, a.rows) a(i, j) -= a(i, k) * by;
-    }
+    RILL_LANES(i, k + 1, a.rows)
+      subtract_multiple<1>(a(i, k), k + 1, a.columns, [&](i64 j) -> W& { return a(i, j); },
+                        [&](i64 j) { return a(k, j); });
     __syncwarp();
   }
   __syncwarp();
@@ -217,10 +313,9 @@ RILL void solve_triangle(bool forward, bool unit, Mat<W> x, F at) {
       RILL_LANES(c, 0, x.columns) x(j, c) = x(j, c) / by;
     }
     __syncwarp();
-    RILL_LANES(e, 0, left * x.columns) {
-      const i64 i = first + e % left, c = e / left;
-      x(i, c) -= at(i, j) * x(j, c);
-    }
+    RILL_LANES(i, first, first + left)
+      subtract_multiple<1>(at(i, j), i64(0), x.columns, [&](i64 c) -> W& { return x(i, c); },
+                           [&](i64 c) { return x(j, c); });
     __syncwarp();
   }
 }
@@ -239,10 +334,10 @@ RILL void solve_factored(Mat<W> lu, const i64* pivots, Mat<W> x) {
   solve_triangle(true, true, x, element);
   solve_triangle(false, false, x, element);
 }
-template <class T>
+template <class T, int held>
 RILL void solve(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Mat<W> a{workspace<W>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
   i64* pivots = (i64*)x.end();
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
@@ -255,10 +350,10 @@ RILL void solve(const MatrixBatch& s) {
     store_matrix<T>(s.out[0], m, s.rows, s.right, [&](i64 i, i64 j) { return x(i, j); });
   }
 }
-template <class T>
+template <class T, int held>
 RILL void triangular_solve(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Mat<W> a{workspace<W>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
     load_matrix<T>(s.b, m, x);
@@ -268,10 +363,10 @@ RILL void triangular_solve(const MatrixBatch& s) {
   }
 }
 // det, and slogdet where there are two results.
-template <class T>
+template <class T, int held>
 RILL void det(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Mat<W> a{workspace<W>(s), s.rows, s.rows};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.rows};
   i64* pivots = (i64*)a.end();
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
@@ -293,10 +388,10 @@ RILL void det(const MatrixBatch& s) {
     if (s.out[1]) put_number(RILL_AT((part_t<T>*)s.out[1] + m), logarithm);
   }
 }
-template <class T>
+template <class T, int held>
 RILL void lu(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Mat<W> a{workspace<W>(s), s.rows, s.columns};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.columns};
   i64* pivots = (i64*)a.end();
   const i64 steps = s.rows < s.columns ? s.rows : s.columns;
   for (i64 m = warp(); m < s.count; m += all_warps()) {
@@ -352,11 +447,11 @@ RILL void factor_qr(Mat<W> a, Mat<W> q, W* factors) {
   for (i64 j = steps; j-- > 0;)
     for (i64 c = 0; c < q.columns; ++c) reflect(a.column(j) + j, q.column(c) + j, m - j, factors[j]);
 }
-template <class T>
+template <class T, int held>
 RILL void qr(const MatrixBatch& s) {
   typedef wide_t<T> W;
   const i64 k = s.full || s.rows < s.columns ? s.rows : s.columns;
-  const Mat<W> a{workspace<W>(s), s.rows, s.columns}, q{a.end(), s.rows, k};
+  const Mat<W> a{workspace<W, held>(s), s.rows, s.columns}, q{a.end(), s.rows, k};
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, a);
     factor_qr(a, q, q.end());
@@ -454,12 +549,12 @@ __attribute__((noinline)) static void half_pade(const Mat<W>* powers, int top, M
   }
   __syncwarp();
 }
-template <class T>
+template <class T, int held>
 RILL void expm(const MatrixBatch& s) {
   typedef wide_t<T> W;
   const i64 n = s.rows, size = n * n;
   Mat<W> x[8];
-  for (int i = 0; i < 8; ++i) x[i] = {workspace<W>(s) + i * size, n, n};
+  for (int i = 0; i < 8; ++i) x[i] = {workspace<W, held>(s) + i * size, n, n};
   i64* pivots = (i64*)x[7].end();
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, x[0]);

@@ -18,29 +18,19 @@ class Transform {
   Transform(Gpu& gpu, DType real, int64_t n) : gpu_(gpu), real_(real), bytes_(2 * size_of(real)) {
     const bool is_power_of_2 = std::has_single_bit(uint64_t(n));
     bits_ = int(std::bit_width(uint64_t(is_power_of_2 ? n - 1 : 2 * n - 2)));
-    roots_ = points(int64_t(1) << bits_);
-    make_roots(roots_, int64_t(1) << bits_, int64_t(1) << bits_, false);
+    if (!fits(real, int64_t(1) << bits_)) roots_ = make_roots(int64_t(1) << bits_, int64_t(1) << bits_, false);
     if (is_power_of_2) return;
-    chirp_ = points(n), filter_ = points(int64_t(1) << bits_);
-    make_roots(chirp_, n, 2 * n, true);
-    Lines s{};
-    s.n = n, s.bits = bits_, s.chirp = address(chirp_), s.work = address(filter_);
-    gpu_.launch(kernel("Lines", "make_filter"), s, int64_t(1) << bits_);
-    Tensor other = points(int64_t(1) << bits_);
-    if (passes(1, filter_, other)) filter_ = other;
+    chirp_ = make_roots(n, 2 * n, true);
+    filter_ = make_filter(n);
   }
+  // Whether a block transforms lines of m points, a power of 2.
+  static bool fits(DType real, int64_t m) { return m <= most_points(real); }
 
-  void run(Lines s) {
-    s.bits = bits_, s.roots = address(roots_);
-    if (chirp_.defined()) {
-      s.chirp = address(chirp_), s.filter = address(filter_);
-      s.factor = std::ldexp(s.factor, -bits_);
-    }
-    const int64_t m = int64_t(1) << bits_, most_points = 16384 / int64_t(bytes_), total = int64_t(s.count);
-    if (m <= most_points) {
-      s.per_block = int(std::min<int64_t>(most_points / m, std::max<int64_t>(1, 1024 / m)));
-      return gpu_.launch_blocks(kernel("Lines", "short_lines"), s, (total + s.per_block - 1) / s.per_block, 256);
-    }
+  void run(Lines s, LineWay way) {
+    s.bits = bits_, s.roots = address_of(roots_), s.chirp = address_of(chirp_), s.filter = address_of(filter_);
+    if (s.chirp) s.factor = std::ldexp(s.factor, -bits_);
+    const int64_t m = int64_t(1) << bits_, total = int64_t(s.count);
+    if (fits(real_, m)) return run_short(s, way);
     const int64_t some = std::max<int64_t>(1, most_work / (m * int64_t(bytes_)));
     Tensor a = points(std::min(some, total) * m), b = points(std::min(some, total) * m);
     for (; s.first < total; s.first += some) {
@@ -50,8 +40,22 @@ class Transform {
   }
 
  private:
-  static constexpr int64_t most_work = int64_t(1) << 28;  // bytes for long lines at once
+  static constexpr int64_t most_work = int64_t(1) << 28;                               // bytes for long lines at once
+  static int64_t most_points(DType real) { return real == DType::f64 ? 2048 : 4096; }  // of a block
+  static const char* address_of(const Tensor& t) { return t.defined() ? address(t) : nullptr; }
 
+  // A block has 128 threads or more; across lines, it has enough of them for accesses of neighbours.
+  void run_short(const Lines& s, LineWay way) {
+    static constexpr std::string_view ways[] = {"any_lines", "complex_lines", "real_to_half", "half_to_real"};
+    const bool across = s.inner > 1;
+    const int64_t m = int64_t(1) << bits_, threads = std::max<int64_t>(1, m / 8),
+                  neighbours = across ? std::min<int64_t>(32, most_points(real_) / m) : 1,
+                  lines = std::max(neighbours, 128 / threads);
+    const std::string held = fmt::format("Held<{}, {}, {}, {}>", name(real_), bits_, lines, across);
+    const Function f =
+        kernel_of(gpu_, {fourier_family, "Lines", fmt::format("short_lines<{}, {}>", held, ways[size_t(way)])});
+    gpu_.launch_blocks(f, s, (s.count + lines - 1) / lines, int(lines * threads));
+  }
   void run_long(Lines s, Tensor a, Tensor b) {
     s.work = address(a);
     gpu_.launch(kernel("Lines", "read_lines"), s, s.count << bits_);
@@ -68,17 +72,33 @@ class Transform {
   bool passes(int64_t lines, const Tensor& a, const Tensor& b) {
     bool in_b = false;
     for (int done = 0; done < bits_; in_b = !in_b) {
-      const int radix_bits = done == 0 && bits_ % 2 == 1 ? 1 : 2;
+      const int radix_bits = std::min(3, bits_ - done);
       const Pass p{
           address(in_b ? b : a), address(in_b ? a : b), lines << (bits_ - radix_bits), int64_t(1) << done, bits_,
           address(roots_)};
-      gpu_.launch(kernel("Pass", "pass_lines", radix_bits == 1 ? ", 2" : ", 4"), p, p.butterflies);
+      gpu_.launch(kernel("Pass", "pass_lines", fmt::format(", {}", radix_bits)), p, p.butterflies);
       done += radix_bits;
     }
     return in_b;
   }
-  void make_roots(const Tensor& to, int64_t count, int64_t period, bool squares) {
+  Tensor make_roots(int64_t count, int64_t period, bool squares) {
+    Tensor to = points(count);
     gpu_.launch(kernel("Roots", "make_roots"), Roots{address(to), count, period, squares}, count);
+    return to;
+  }
+  // The transform of the chirp's filter.
+  Tensor make_filter(int64_t n) {
+    const int64_t m = int64_t(1) << bits_;
+    Tensor filter = points(m), other = points(m);
+    Lines s{};
+    s.n = n, s.bits = bits_, s.chirp = address(chirp_), s.work = address(filter);
+    gpu_.launch(kernel("Lines", "make_filter"), s, m);
+    if (!fits(real_, m)) return passes(1, filter, other) ? other : filter;
+    Lines line{};
+    line.from = address(filter), line.to = address(other), line.from_size = line.to_size = line.n = m;
+    line.count = line.inner = 1, line.bits = bits_, line.factor = 1;
+    run_short(line, complex_lines);
+    return other;
   }
   Tensor points(int64_t count) const {
     return empty_tensor(Spec{{count}, real_ == DType::f64 ? DType::c128 : DType::c64, false, gpu_.device});
@@ -94,6 +114,14 @@ class Transform {
   Tensor roots_, chirp_, filter_;
 };
 
+// How the kernels access lines of n numbers, of which some kinds have a way of their own.
+LineWay way_of(DType real, int64_t n, LineKind reads, LineKind writes) {
+  if (!std::has_single_bit(uint64_t(n))) return any_lines;
+  if (reads == complex_line && writes == complex_line) return complex_lines;
+  if (n < 16 || !Transform::fits(real, n / 2)) return any_lines;
+  return reads == real_line ? real_to_half : half_to_real;
+}
+
 // The transforms of n points along an axis of `from`, into `to`.
 void run_axis(const Tensor& from, const Tensor& to, int64_t axis, int64_t n, LineKind reads, LineKind writes,
               bool inverse, int64_t halves) {
@@ -105,7 +133,11 @@ void run_axis(const Tensor& from, const Tensor& to, int64_t axis, int64_t n, Lin
   for (size_t i = size_t(axis) + 1; i < size_t(to.ndim()); ++i) s.inner *= to.shape()[i];
   s.n = n, s.reads = reads, s.writes = writes, s.inverse = inverse;
   s.factor = halves == 0 ? 1 : halves == 1 ? 1 / std::sqrt(double(n)) : 1 / double(n);
-  Transform(gpu_of(to.device()), real_of(to.dtype()), n).run(s);
+  const DType real = real_of(to.dtype());
+  const LineWay way = way_of(real, n, reads, writes);
+  const bool halved = way == real_to_half || way == half_to_real;
+  s.pairs = halved && s.inner == 1 && uintptr_t(reads == real_line ? s.from : s.to) % (2 * size_of(real)) == 0;
+  Transform(gpu_of(to.device()), real, halved ? n / 2 : n).run(s, way);
 }
 
 void run_fft(const KernelArgs& args) {

@@ -13,6 +13,10 @@ struct Roots {
 // The elements of a line: complex numbers, real ones, or the first n / 2 + 1 of the transform of real ones.
 enum LineKind { complex_line, real_line, half_line };
 
+// How a block transforms lines that fit. Two are for 2^k real numbers: these are as many halves of a complex line's,
+// and their spectrum is made of that line's.
+enum LineWay { any_lines, complex_lines, real_to_half, half_to_real };
+
 // The transforms of lines along an axis of dense tensors. If n is not a power of two, they are computed as a
 // convolution (Bluestein 1970) of 2^bits points: `chirp` and `filter` are then not null.
 struct Lines {
@@ -22,7 +26,8 @@ struct Lines {
   long long inner;               // elements from one of a line to the next
   long long from_size, to_size;  // elements of a line
   long long n;
-  int bits, per_block, inverse;
+  int bits, inverse;
+  int pairs;  // whether two real numbers may be accessed at once
   LineKind reads, writes;
   double factor;  // by which results are multiplied
   const char *roots, *chirp, *filter;

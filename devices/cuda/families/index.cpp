@@ -204,10 +204,11 @@ void start_updates(Gpu& gpu, Scatter p, DType dtype, ScatterMode mode) {
   p.columns = p.column.rows * p.column.n;
   const int64_t count = p.count * p.columns;
   const std::string_view index = index_type(count);
-  const std::string call = mode == ScatterMode::set ? fmt::format("set_last<{}, {}>", type, index)
-                           : adds_in_any_order(dtype, mode)
-                               ? fmt::format("add_in_any_order<u{}, {}>", size_of(dtype) * 8, index)
-                               : fmt::format("update_in_order<{}, {}, {}>", type, update_of(mode), index);
+  const std::string call =
+      mode == ScatterMode::set ? fmt::format("set_last<{}, {}>", type, index)
+      : adds_in_any_order(dtype, mode)
+          ? fmt::format("add_in_any_order<u{}, {}>", size_of(dtype) * 8, index)
+          : fmt::format("update_in_order<{}, {}, {}, {}>", type, update_of(mode), index, p.update.axes == 0);
   gpu.launch(kernel_of(gpu, {index_family, "Scatter", call}), p, count);
 }
 

@@ -156,17 +156,19 @@ struct UpdatePoint {
   i64 word;
   inline UpdatePoint(const Scatter& s, I q) : column(s.column, q % I(s.columns)), word(i64(q / I(s.columns))) {}
   inline i64 target(const Scatter& s, i64 w) const { return i64(*RILL_AT((const u64*)s.words + w) >> s.bits); }
+  // `in_line`: whether updates have one distance from each to the next.
+  template <bool in_line = false>
   inline const char* from(const Scatter& s, i64 w) const {
-    const u64 mask = (u64(1) << s.bits) - 1;
-    const Point<I> update(s.update, I(*RILL_AT((const u64*)s.words + w) & mask));
-    return s.column.base[0] + column.of(s.column, 0) + update.of(s.update, 0);
+    const I update = I(*RILL_AT((const u64*)s.words + w) & ((u64(1) << s.bits) - 1));
+    const i64 at = in_line ? i64(update) * s.update.point[0] : Point<I>(s.update, update).of(s.update, 0);
+    return s.column.base[0] + column.of(s.column, 0) + at;
   }
   inline char* to(const Scatter& s, i64 target) const {
     return s.column.base[1] + column.of(s.column, 1) + target * s.unit;
   }
 };
 
-template <class T, class F, class I>
+template <class T, class F, class I, bool in_line>
 RILL void update_in_order(const Scatter& s) {
   for (I q = I(first_thread()); q < I(s.count * s.columns); q += I(all_threads())) {
     const UpdatePoint<I> p(s, q);
@@ -175,8 +177,19 @@ RILL void update_in_order(const Scatter& s) {
     char* to = p.to(s, target);
     const T old = Stored<T>::load(to);
     auto x = widened(old);
-    for (i64 w = p.word; w < s.count && p.target(s, w) == target; ++w)
-      x = F::of(x, widened(T(Stored<T>::load(p.from(s, w)))));
+    constexpr int ahead = in_line ? 4 : 1;  // updates are loaded together, or each would wait for the one before
+    for (i64 w = p.word; w < s.count && p.target(s, w) == target; w += ahead) {
+      bool more[ahead];
+      T y[ahead];
+#pragma unroll
+      for (int k = 0; k < ahead; ++k) more[k] = w + k < s.count && p.target(s, w + k) == target;
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        if (more[k]) y[k] = Stored<T>::load(p.template from<in_line>(s, w + k));
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        if (more[k]) x = F::of(x, widened(y[k]));
+    }
     store(to, rounded(x, old));
   }
 }

@@ -35,35 +35,60 @@ struct Call {
   std::string_view message = "";
   bool is_complex = false;  // the wide type is, whatever the operands are
 };
+bool is_empty(const KernelArgs& args, const MatrixBatch& s) {
+  return s.count == 0 || std::all_of(args.out.begin(), args.out.end(), [](const Tensor* t) { return t->size() == 0; });
+}
+void set_message(const KernelArgs& args, MatrixBatch& s, const Call& call) {
+  if (call.message.empty()) return;
+  Gpu& gpu = gpu_of(args.out[0]->device());
+  const std::string_view which = args.in[0]->ndim() > 2 ? "matrix {position} of the batch" : "the matrix";
+  s.fault = gpu.fault_slot();
+  s.code = gpu.fault_code(call.op, fmt::format("{} {}", which, call.message));
+}
+// How many numbers of this size a kernel holds in shared memory for a workspace of `room`; 0 if that is too small.
+int64_t held_numbers(int64_t room, size_t size) {
+  for (const int64_t bytes : {4096, 16384, 49152})
+    if (room <= bytes / int64_t(size)) return bytes / int64_t(size);
+  return 0;
+}
 void start(const KernelArgs& args, MatrixBatch s, const Call& call) {
-  const bool empty = std::all_of(args.out.begin(), args.out.end(), [](const Tensor* t) { return t->size() == 0; });
-  if (empty || s.count == 0) return;
+  if (is_empty(args, s)) return;
   const DType dtype = args.in[0]->dtype();
   const DType wide = call.is_complex || is_complex(dtype) ? DType::c128 : DType::f64;
   Gpu& gpu = gpu_of(args.out[0]->device());
   s.room = call.numbers + call.integers;  // an i64 is no larger than a number of the wide type
   constexpr int64_t most_bytes = int64_t(1) << 28;
-  const int64_t bytes = std::max<int64_t>(1, s.room) * int64_t(size_of(wide)),
+  const int64_t held = held_numbers(s.room, size_of(wide)),
+                bytes = std::max<int64_t>(1, s.room) * int64_t(size_of(wide)),
                 warps = std::clamp<int64_t>(most_bytes / bytes, 1, std::min<int64_t>(s.count, 32 * gpu.processors));
-  const Tensor work = empty_tensor(Spec{{warps * std::max<int64_t>(1, s.room)}, wide, false, args.out[0]->device()});
-  s.work = address(work);
-  if (!call.message.empty()) {
-    const std::string_view which = args.in[0]->ndim() > 2 ? "matrix {position} of the batch" : "the matrix";
-    s.fault = gpu.fault_slot();
-    s.code = gpu.fault_code(call.op, fmt::format("{} {}", which, call.message));
+  Tensor work;
+  if (held == 0) {
+    work = empty_tensor(Spec{{warps * s.room}, wide, false, args.out[0]->device()});
+    s.work = address(work);
   }
-  const std::string function = fmt::format("{}<{}>", call.function, type_of(dtype));
+  set_message(args, s, call);
+  const std::string function = fmt::format("{}<{}, {}>", call.function, type_of(dtype), held);
   gpu.launch_blocks(kernel_of(gpu, {matrix_family, "MatrixBatch", function}), s, warps, 32);
 }
 
 constexpr std::string_view no_convergence = "is one on which the iteration does not converge. scale it, or use f64";
 
+// A block has a small matrix's lower triangle in shared memory.
 void run_cholesky(const KernelArgs& args) {
-  const MatrixBatch s = matrices(args);
-  start(args, s,
-        {"cholesky", "cholesky", s.rows * s.rows, 0,
-         "is not positive definite. add a little to its diagonal, or take linalg::eigh, which takes any Hermitian "
-         "matrix"});
+  MatrixBatch s = matrices(args);
+  const Call call{
+      "cholesky", "cholesky", s.rows * s.rows, 0,
+      "is not positive definite. add a little to its diagonal, or take linalg::eigh, which takes any Hermitian "
+      "matrix"};
+  const DType dtype = args.in[0]->dtype();
+  if (s.rows > (is_complex(dtype) ? 64 : 96)) return start(args, s, call);
+  if (is_empty(args, s)) return;
+  Gpu& gpu = gpu_of(args.out[0]->device());
+  set_message(args, s, call);
+  const int side = s.rows <= 32 ? 32 : s.rows <= 64 ? 64 : 96;
+  const std::string function = fmt::format("short_cholesky<{}, {}>", type_of(dtype), side);
+  gpu.launch_blocks(kernel_of(gpu, {matrix_family, "MatrixBatch", function}), s,
+                    std::min<int64_t>(s.count, 64 * gpu.processors), side > 32 ? 128 : 32);
 }
 void run_solve(const KernelArgs& args) {
   const MatrixBatch s = matrices(args);

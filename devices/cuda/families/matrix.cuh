@@ -108,12 +108,12 @@ RILL void diagonalise(Mat<W> x, Mat<W> v) {
       }
   }
 }
-template <class T>
+template <class T, int held>
 RILL void eigh(const MatrixBatch& s) {
   typedef wide_t<T> W;
   typedef part_t<T> Part;
   const i64 n = s.rows;
-  const Mat<W> x{workspace<W>(s), n, n}, v{x.end(), n, s.vectors ? n : 0};
+  const Mat<W> x{workspace<W, held>(s), n, n}, v{x.end(), n, s.vectors ? n : 0};
   i64* order = (i64*)v.end();
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     load_matrix<T>(s.a, m, x);
@@ -186,10 +186,10 @@ struct Svd {
   f64* length;
   i64* order;
   bool wide;
-  inline explicit Svd(const MatrixBatch& s) {
+  inline Svd(const MatrixBatch& s, W* work) {
     const i64 rows = s.rows > s.columns ? s.rows : s.columns, columns = s.rows + s.columns - rows;
     wide = s.rows < s.columns;
-    b = {workspace<W>(s), rows, columns};
+    b = {work, rows, columns};
     v = {b.end(), columns, s.vectors ? columns : 0};
     sorted = {v.end(), columns, v.columns};
     u = {sorted.end(), rows, !s.vectors ? 0 : s.full ? rows : columns};
@@ -237,11 +237,11 @@ struct Svd {
     complete(u, rank);
   }
 };
-template <class T>
+template <class T, int held>
 RILL void svd(const MatrixBatch& s) {
   typedef wide_t<T> W;
   typedef part_t<T> Part;
-  const Svd<W> d(s);
+  const Svd<W> d(s, workspace<W, held>(s));
   const Mat<W> left = d.wide ? d.sorted : d.u, right = d.wide ? d.u : d.sorted;
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     const bool good = d.template run<T>(s.a, m);
@@ -261,10 +261,10 @@ RILL void svd(const MatrixBatch& s) {
   }
 }
 // V diag(1 / s) adjoint(U), for the nonzero singular values.
-template <class T>
+template <class T, int held>
 RILL void pinv(const MatrixBatch& s) {
   typedef wide_t<T> W;
-  const Svd<W> d(s);
+  const Svd<W> d(s, workspace<W, held>(s));
   const Mat<W> left = d.wide ? d.sorted : d.u, right = d.wide ? d.u : d.sorted;
   for (i64 m = warp(); m < s.count; m += all_warps()) {
     const bool good = d.template run<T>(s.a, m);
@@ -279,11 +279,11 @@ RILL void pinv(const MatrixBatch& s) {
 }
 
 // V diag(1 / s) adjoint(U) b, and s.
-template <class T>
+template <class T, int held>
 RILL void lstsq(const MatrixBatch& s) {
   typedef wide_t<T> W;
   typedef part_t<T> Part;
-  const Svd<W> d(s);
+  const Svd<W> d(s, workspace<W, held>(s));
   const Mat<W> left = d.wide ? d.sorted : d.u, right = d.wide ? d.u : d.sorted;
   W* const parts = (W*)(d.order + d.b.columns);  // coordinates of the solution along V, for one right side
   for (i64 m = warp(); m < s.count; m += all_warps()) {
@@ -453,12 +453,12 @@ RILL void pair_conjugates(Mat<Complex<f64>> h, i64* done) {
   }
   __syncwarp();
 }
-template <class T>
+template <class T, int held>
 RILL void eig(const MatrixBatch& s) {
   typedef Complex<f64> W;
   typedef Complex<part_t<T>> Out;
   const i64 n = s.rows;
-  const Mat<W> h{workspace<W>(s), n, n}, z{h.end(), n, n}, v{z.end(), n, s.vectors ? n : 0};
+  const Mat<W> h{workspace<W, held>(s), n, n}, z{h.end(), n, n}, v{z.end(), n, s.vectors ? n : 0};
   const Schur schur{h, z, v.end()};
   W* y = v.end() + 2 * n;
   i64* order = (i64*)(y + n);

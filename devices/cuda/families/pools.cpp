@@ -13,7 +13,7 @@ namespace {
 struct Pooling {
   Gpu& gpu;
   const DType dtype;
-  const bool is_small;  // indices fit 32 bits
+  const bool is_small;  // indices and the numbers of elements fit 32 bits
   Windows p{};
 
   Pooling(const PoolParams& params, const Tensor& x, const Sliding& s)
@@ -29,7 +29,8 @@ struct Pooling {
     constexpr int64_t most = (int64_t(1) << 30) - 1;
     for (size_t a = 0; a < 3; ++a)
       if (s.in[a] + s.window[a] + s.stride[a] > most) return false;
-    return s.in[0] * s.in[1] * s.in[2] <= most && s.out[0] * s.out[1] * s.out[2] <= most;
+    const int64_t in = s.in[0] * s.in[1] * s.in[2], out = s.out[0] * s.out[1] * s.out[2];
+    return in <= most && out <= most && s.batch * s.in_channels * std::max(in, out) <= 4 * most;
   }
   DType index() const { return is_small ? DType::i32 : DType::i64; }
   // A thread for each of `count` numbers.

@@ -26,26 +26,34 @@ struct LongSum {
   }
 };
 
-// One element of a tensor: its plane (batch and channel) and its indices there. I, i32 or i64, holds every index.
+// I, i32 or i64, holds every index in a plane. The numbers of elements in tensors fit 32 bits with i32: divisions of 64
+// bits are slow.
+template <class I> struct WholeOf { typedef u32 Type; };
+template <> struct WholeOf<i64> { typedef i64 Type; };
+template <class I> using Whole = typename WholeOf<I>::Type;
+
+// One element of a tensor: its plane (batch and channel) and its indices there.
 template <class I>
 struct PlaneElement {
-  i64 batch, channel;
+  Whole<I> batch, channel;
   I at[3];
 };
 template <class I>
-RILL PlaneElement<I> plane_element(const Windows& s, const long long* size, i64 q) {
+RILL PlaneElement<I> plane_element(const Windows& s, const long long* size, i64 number) {
+  typedef Whole<I> N;
   PlaneElement<I> p;
+  N q = N(number);
   if (s.channels_last) {
-    p.channel = q % s.channels;
-    q /= s.channels;
+    p.channel = q % N(s.channels);
+    q /= N(s.channels);
   }
   for (int a = 2; a >= 0; --a) {
-    p.at[a] = I(q % size[a]);
-    q /= size[a];
+    p.at[a] = I(q % N(size[a]));
+    q /= N(size[a]);
   }
   if (!s.channels_last) {
-    p.channel = q % s.channels;
-    q /= s.channels;
+    p.channel = q % N(s.channels);
+    q /= N(s.channels);
   }
   p.batch = q;
   return p;
@@ -53,13 +61,17 @@ RILL PlaneElement<I> plane_element(const Windows& s, const long long* size, i64 
 RILL i64 count_of(const Windows& s, const long long* size) { return s.batch * s.channels * size[0] * size[1] * size[2]; }
 
 // A plane's first number, and the distance between its numbers, in a tensor with these spatial sizes.
-struct Plane { i64 first, step; };
 template <class I>
-RILL Plane plane(const Windows& s, const long long* size, const PlaneElement<I>& p) {
-  const i64 elements = size[0] * size[1] * size[2];
-  Plane y;
-  y.first = s.channels_last ? p.batch * elements * s.channels + p.channel : (p.batch * s.channels + p.channel) * elements;
-  y.step = s.channels_last ? s.channels : 1;
+struct Plane {
+  Whole<I> first, step;
+  inline i64 of(I index) const { return first + Whole<I>(index) * step; }
+};
+template <class I>
+RILL Plane<I> plane(const Windows& s, const long long* size, const PlaneElement<I>& p) {
+  const Whole<I> elements = Whole<I>(size[0] * size[1] * size[2]), channels = Whole<I>(s.channels);
+  Plane<I> y;
+  y.first = s.channels_last ? p.batch * elements * channels + p.channel : (p.batch * channels + p.channel) * elements;
+  y.step = s.channels_last ? channels : 1;
   return y;
 }
 
@@ -93,16 +105,16 @@ RILL void for_each_index(const Range<I>& r, const long long* size, F&& f) {
       for (I k = r.from[2]; k < r.to[2]; ++k) f((i * I(size[1]) + j) * I(size[2]) + k, i, j, k);
 }
 
-template <class T>
-RILL T number(const char* base, const Plane& p, i64 index) {
-  return Stored<T>::load(base + (p.first + index * p.step) * i64(sizeof(T)));
+template <class T, class I>
+RILL T number(const char* base, const Plane<I>& p, I index) {
+  return Stored<T>::load(base + p.of(index) * i64(sizeof(T)));
 }
 
 // The index of the first largest element of a window; a NaN is larger than any number.
 template <class T, class I>
 RILL I largest(const Windows& s, const PlaneElement<I>& window) {
   typedef typename Number<T>::Type W;
-  const Plane x = plane(s, s.in, window);
+  const Plane<I> x = plane(s, s.in, window);
   const Range<I> r = inside(s, window.at);
   I largest_index = (r.from[0] * I(s.in[1]) + r.from[1]) * I(s.in[2]) + r.from[2];
   W largest_value = Number<T>::widen(number<T>(s.x, x, largest_index));
@@ -138,11 +150,11 @@ RILL void max_pool_grad(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.in); q < n; q += all_threads()) {
     const PlaneElement<I> e = plane_element<I>(s, s.in, q);
-    const Plane g = plane(s, s.out_size, e);
+    const Plane<I> g = plane(s, s.out_size, e);
     const I index_here = (e.at[0] * I(s.in[1]) + e.at[1]) * I(s.in[2]) + e.at[2];
     LongSum<W> sum = {W(0), W(0)};
     for_each_index(windows_over(s, e.at), s.out_size, [&](I index, I, I, I) {
-      if (*RILL_AT((const I*)s.chosen + g.first + index * g.step) == index_here) sum.add(Number<T>::widen(number<T>(s.other, g, index)));
+      if (*RILL_AT((const I*)s.chosen + g.of(index)) == index_here) sum.add(Number<T>::widen(number<T>(s.other, g, index)));
     });
     store(s.out + q * i64(sizeof(T)), Number<T>::narrow(sum.sum));
   }
@@ -159,7 +171,7 @@ RILL void avg_pool(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.out_size); q < n; q += all_threads()) {
     const PlaneElement<I> window = plane_element<I>(s, s.out_size, q);
-    const Plane x = plane(s, s.in, window);
+    const Plane<I> x = plane(s, s.in, window);
     LongSum<W> sum = {W(0), W(0)};
     for_each_index(inside(s, window.at), s.in, [&](I index, I, I, I) { sum.add(Number<T>::widen(number<T>(s.x, x, index))); });
     store(s.out + q * i64(sizeof(T)), Number<T>::narrow(sum.sum / divisor<W>(s, window.at)));
@@ -170,7 +182,7 @@ RILL void avg_pool_grad(const Windows& s) {
   typedef typename Number<T>::Type W;
   for (i64 q = first_thread(), n = count_of(s, s.in); q < n; q += all_threads()) {
     const PlaneElement<I> e = plane_element<I>(s, s.in, q);
-    const Plane g = plane(s, s.out_size, e);
+    const Plane<I> g = plane(s, s.out_size, e);
     LongSum<W> sum = {W(0), W(0)};
     for_each_index(windows_over(s, e.at), s.out_size, [&](I index, I i, I j, I k) {
       const I window[3] = {i, j, k};
