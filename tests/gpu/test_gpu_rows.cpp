@@ -262,6 +262,53 @@ TEST_CASE("sorting") {
   check_same(flip(whole_numbers({50, 60})), [](const Tensor& x) { return argsort(transpose(x), {.axis = 0}); });
 }
 
+TEST_CASE("sorting long lines") {
+  const WithDevice here(host);
+  // Elements that differ in their high and low bits, many of which are equal.
+  const auto elements = [](const Shape& shape, DType d) {
+    const Tensor x = whole_numbers(shape);
+    return is_floating(d) || d == DType::boolean ? x.astype(d) : (x.astype(i64) * 0x10000000101).astype(d);
+  };
+  // Around a block's tile, several tiles in a piece, and lines that have a block each.
+  for (const Shape& shape : {Shape{4096}, Shape{4097}, Shape{60001}, Shape{2, 2, 4100}, Shape{20, 2049}})
+    check_each(elements(shape, i32),
+               {[](const Tensor& x) { return sort(x); }, [](const Tensor& x) { return argsort(x); }});
+  for (const DType d :
+       {f16, bf16, f32, f64, DType::i8, u8, DType::i16, DType::u16, DType::u32, i64, DType::u64, DType::boolean}) {
+    const Tensor x = elements({2, d == f16 ? 30000 : 4100}, d);
+    check_each(x, {[](const Tensor& x) { return sort(x, {.descending = true}); },
+                   [](const Tensor& x) { return sort(x); }, [](const Tensor& x) { return argsort(x); }});
+  }
+  // Along other axes, and views.
+  for (const Shape& shape : {Shape{2, 2500, 9}, Shape{300, 9, 2}, Shape{257, 3}, Shape{256, 40}})
+    for (const int64_t axis : {0, 1}) {
+      const Tensor x = elements(shape, i32);
+      check_same(x, [&](const Tensor& x) { return sort(x, {.axis = axis}); });
+      check_same(x, [&](const Tensor& x) { return argsort(flip(x), {.axis = axis, .descending = true}); });
+      check_same(x, [&](const Tensor& x) { return sort(transpose(x), {.axis = axis}); });
+      check_same(x, [&](const Tensor& x) { return argsort(x(slice(1, 200)), {.axis = axis}); });
+    }
+  check_each(elements({5000, 9}, f32), {[](const Tensor& x) { return topk(x, 400, {.axis = 0}).values; },
+                                        [](const Tensor& x) { return topk(x, 400, {.axis = 0}).indices; },
+                                        [](const Tensor& x) { return topk(x, 40, {.axis = 0}).indices; }});
+}
+
+TEST_CASE("sorting keeps every bit and the order of equal elements") {
+  const WithDevice here(host);
+  random::seed(5);
+  // NaNs of either sign, each with bits of its own, zeros of either sign, and numbers.
+  const Tensor number = arange(9000, {.dtype = i32}), kind = (random::uniform({9000}) * 5).astype(i32);
+  const Tensor bits = where(kind == 0, number + 0x7f800001, where(kind == 1, number - 0x7fffff, kind - 3));
+  const Tensor x = bitcast(where(kind == 2, number * std::numeric_limits<int32_t>::min(), bits), f32);
+  for (const int64_t n : {int64_t(900), int64_t(9000)})
+    for (const bool descending : {false, true}) {
+      const SortOptions o{.descending = descending};
+      const Tensor part = x(slice(0, n)), there = part.to(gpu), order = argsort(there, o);
+      CHECK(same_bits(order.to(host), argsort(part, o)));
+      CHECK(same_bits(bitcast(sort(there, o), i32), take(bitcast(there, i32), order)));
+    }
+}
+
 TEST_CASE("sorting NaN and zeros") {
   const WithDevice here(host);
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -279,7 +326,7 @@ TEST_CASE("the first few of many") {
   const WithDevice here(host);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Shape& shape : {Shape{2049}, Shape{40000}, Shape{3, 2100}, Shape{2, 5000, 2}})
-    for (const int64_t k : {1, 7, 256, 257}) {
+    for (const int64_t k : {1, 7, 64, 256, 257}) {
       const Tensor x = whole_numbers(shape), some_nan = where(x > 5, nan, x.astype(f32));
       for (const bool largest : {false, true}) {
         const TopKOptions o{.axis = shape.ndim() > 1 ? 1 : 0, .largest = largest};

@@ -52,8 +52,6 @@ void check_labels_on_gpu(const Tensor& labels, int64_t classes, std::string_view
 void copy_on_gpu(const Tensor& from, const Tensor& to);
 // Folds the last `reduced` axes of `x` by `op` (sum, prod, max or min) into `out`, which is dense and has the others.
 void fold_last_axes(const Op& op, const Tensor& x, Tensor& out, size_t reduced);
-// Replaces the numbers of `lines` lines, dense u32, by their exclusive prefix sums.
-void scan_counts(const Tensor& counts, int64_t lines);
 // The outputs 1 and 2 of layer_norm_grad: gradients of scale and offset, which are sums over rows.
 void sum_layer_norm_grad(const KernelArgs& args);
 

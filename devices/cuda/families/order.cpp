@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t longest_tile = 2048;  // as in order.cuh
 constexpr int64_t most_selected = longest_tile / 8;
+constexpr int64_t longest_across = 256;  // lines across memory: of longer ones, a tile has less than 8 neighbours
 
 std::string type_name(DType d) { return d == DType::boolean ? "bool" : std::string(name(d)); }
 
@@ -22,90 +23,139 @@ Tensor uninitialized(Gpu& gpu, int64_t count, DType d) {
   return empty_tensor(Spec{Shape({Dim(count)}), d, false, gpu.device});
 }
 
-// The keys of lines and their elements' indices, before or after a pass of the radix sort.
-struct Keys {
-  Tensor keys, order;
+Function order_kernel(Gpu& gpu, std::string call) { return kernel_of(gpu, {order_family, "Sorting", std::move(call)}); }
+
+// Passes of the radix sort over lines of n elements of a type.
+class Passes {
+ public:
+  Passes(Gpu& gpu, const std::string& type, bool with_order, int64_t lines, int64_t n) : gpu_(gpu) {
+    // A GPU runs 4 blocks on each processor at once: a few more keep all busy.
+    const int64_t tiles = (n + tile - 1) / tile, pieces = std::max<int64_t>(1, int64_t(gpu.processors) * 6 / lines);
+    piece_ = (tiles + pieces - 1) / pieces * tile;
+    pieces_ = (n + piece_ - 1) / piece_;
+    blocks_ = std::min<int64_t>(lines * pieces_, int64_t(gpu.processors) * 32);
+    move_ = order_kernel(gpu, fmt::format("move_by_digits<{}, {}>", type, with_order));
+    if (pieces_ == 1) return;  // a block that moves a line counts its digits itself
+    count_ = order_kernel(gpu, fmt::format("count_digits<{}>", type));
+    sum_ = order_kernel(gpu, "sum_counts");
+    counts_ = uninitialized(gpu, lines * 256 * (pieces_ + 1), DType::u32);
+  }
+
+  void run(Sorting s) const {
+    s.piece = piece_, s.pieces = pieces_;
+    if (pieces_ > 1) {
+      s.counts = address(counts_);
+      gpu_.launch_blocks(count_, s, blocks_, 256);
+      gpu_.launch(sum_, s, s.lines * 256 * 32);
+    }
+    gpu_.launch_blocks(move_, s, blocks_, 256);
+  }
+
+ private:
+  static constexpr int64_t tile = 4096;  // a multiple of those in order.cuh
+
+  Gpu& gpu_;
+  int64_t piece_, pieces_, blocks_;
+  Function count_ = nullptr, sum_ = nullptr, move_ = nullptr;
+  Tensor counts_;
 };
 
-// Sorts by the lowest `bits` bits of the keys.
-void sort_by_digits(Gpu& gpu, Sorting s, Keys& now, int bits) {
-  const std::string_view key = now.keys.dtype() == DType::u64 ? "u64" : "u32";
-  const auto function = [&](std::string_view kernel) {
-    return kernel_of(gpu, {order_family, "Sorting", fmt::format("{}<{}>", kernel, key)});
-  };
-  const int64_t enough = int64_t(gpu.processors) * 8;  // blocks
-  s.piece = 4096;
-  while (s.piece < s.n && s.lines * ((s.n + s.piece - 1) / s.piece) > enough) s.piece *= 2;
-  s.pieces = (s.n + s.piece - 1) / s.piece;
-  const int64_t blocks = std::min<int64_t>(s.lines * s.pieces, enough * 4);
-  Keys next{uninitialized(gpu, now.keys.size(), now.keys.dtype()), uninitialized(gpu, now.order.size(), DType::u32)};
-  const Tensor counts = uninitialized(gpu, s.lines * 256 * s.pieces, DType::u32);
-  s.counts = address(counts);
-  for (s.shift = 0; s.shift < bits; s.shift += 8) {
-    s.keys = address(now.keys), s.order = address(now.order);
-    s.keys_to = address(next.keys), s.order_to = address(next.order);
-    gpu.launch_blocks(function("count_digits"), s, blocks, 256);
-    scan_counts(counts, s.lines);
-    gpu.launch_blocks(function("move_by_digits"), s, blocks, 256);
-    std::swap(now, next);
+// Each pass reads what the one before has stored, and the last one stores the result.
+void sort_by_digits(Gpu& gpu, const Sorting& s, DType type) {
+  const bool with_order = s.indices;
+  const int passes = int(size_of(type));
+  const Passes each(gpu, type_name(type), with_order, s.lines, s.n);
+  struct Stored {
+    Tensor elements, order;
+  } stored[2];
+  for (int i = 0; i < passes; ++i) {
+    Sorting pass = s;
+    pass.shift = 8 * i;
+    Stored &before = stored[(i + 1) % 2], &after = stored[i % 2];
+    if (i > 0) {
+      pass.from = address(before.elements);
+      if (with_order) pass.order = address(before.order);
+    }
+    if (i + 1 < passes) {
+      if (!after.elements.defined()) {
+        after.elements = uninitialized(gpu, s.lines * s.n, type);
+        if (with_order) after.order = uninitialized(gpu, s.lines * s.n, DType::u32);
+      }
+      pass.values = address(after.elements), pass.indices = nullptr, pass.kept = s.n;
+      if (with_order) pass.order_to = address(after.order);
+    }
+    each.run(pass);
   }
 }
 
-// The indices of the first s.kept elements of each line, in order.
-Tensor select(Gpu& gpu, Sorting s, const std::string& types) {
-  const Function f = kernel_of(gpu, {order_family, "Sorting", fmt::format("select_tiles<{}>", types)});
+// Stores the first s.kept elements of each line.
+void select(Gpu& gpu, const Sorting& all, DType type) {
+  Sorting s = all;
+  const Function f = order_kernel(gpu, fmt::format("select_tiles<{}>", type_name(type)));
   Tensor order;
   for (s.candidates = s.n, s.pieces = 0; s.pieces != 1; s.candidates = s.pieces * s.kept) {
     s.pieces = (s.candidates + longest_tile - 1) / longest_tile;
-    Tensor best = uninitialized(gpu, s.lines * s.pieces * s.kept, DType::u32);
+    Tensor best;
+    if (s.pieces > 1) best = uninitialized(gpu, s.lines * s.pieces * s.kept, DType::u32);
     s.order = order.defined() ? address(order) : nullptr;
-    s.order_to = address(best);
+    s.order_to = best.defined() ? address(best) : nullptr;
     gpu.launch_blocks(f, s, std::min<int64_t>(s.lines * s.pieces, int64_t(gpu.processors) * 32), 256);
     order = std::move(best);
   }
-  return order;
+}
+
+void sort_short(Gpu& gpu, const Sorting& s, DType type) {
+  int64_t width = 1;
+  while (width < s.n) width *= 2;
+  const int64_t lines = longest_tile / width, tiles = (s.lines + lines - 1) / lines;
+  const std::string call = fmt::format("sort_tiles<{}, {}>", type_name(type), index_type(s.lines));
+  gpu.launch_blocks(order_kernel(gpu, call), s, std::min<int64_t>(tiles, int64_t(gpu.processors) * 32), 256);
+}
+
+// x with this axis last.
+Tensor turned(const Tensor& x, int64_t axis) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  std::rotate(shape.begin() + axis, shape.begin() + axis + 1, shape.end());
+  std::rotate(strides.begin() + axis, strides.begin() + axis + 1, strides.end());
+  return make_view(x, shape, strides, 0);
+}
+Tensor empty_like(const Tensor& x) { return empty_tensor(Spec{x.shape(), x.dtype(), false, x.device()}); }
+
+void sort_lines(const Tensor& x, int64_t axis, bool descending, int64_t kept, const Tensor* values,
+                const Tensor* indices);
+
+// The same with results that have the axis last, and are copied.
+void sort_turned(const Tensor& x, int64_t axis, bool descending, int64_t kept, const Tensor* values,
+                 const Tensor* indices) {
+  Tensor to[2], sorted[2];
+  for (int i = 0; i < 2; ++i)
+    if (const Tensor* result = i == 0 ? values : indices) to[i] = turned(*result, axis), sorted[i] = empty_like(to[i]);
+  sort_lines(turned(x, axis), x.ndim() - 1, descending, kept, values ? &sorted[0] : nullptr,
+             indices ? &sorted[1] : nullptr);
+  for (int i = 0; i < 2; ++i)
+    if (to[i].defined()) copy_on_gpu(sorted[i], to[i]);
 }
 
 void sort_lines(const Tensor& x, int64_t axis, bool descending, int64_t kept, const Tensor* values,
                 const Tensor* indices) {
+  const AxisView view(x.shape(), axis);
+  Sorting s{};
+  s.lines = view.outer * view.inner, s.n = view.size, s.inner = view.inner, s.kept = kept;
+  if (s.lines * s.n * kept == 0) return;
+  if (s.n >= int64_t(1) << 32) fail("sort", "GPUs sort lines of less than 2^32 elements", Where());
+  if (s.inner > 1 && s.n > longest_across) return sort_turned(x, axis, descending, kept, values, indices);
   if (!x.is_contiguous()) {
-    Tensor dense = empty_tensor(Spec{x.shape(), x.dtype(), false, x.device()});
+    const Tensor dense = empty_like(x);
     copy_on_gpu(x, dense);
     return sort_lines(dense, axis, descending, kept, values, indices);
   }
-  const AxisView view(x.shape(), axis);
-  Sorting s{};
   s.from = address(x);
   s.values = values ? address(*values) : nullptr;
   s.indices = indices ? address(*indices) : nullptr;
-  s.lines = view.outer * view.inner, s.n = view.size, s.inner = view.inner, s.kept = kept;
   s.descending = descending;
-  if (s.lines * s.n * kept == 0) return;
-  if (s.n >= int64_t(1) << 32) fail("sort", "GPUs sort lines of less than 2^32 elements", Where());
-  Gpu& gpu = gpu_of(x.device());
-  const std::string_view key = size_of(x.dtype()) == 8 ? "u64" : "u32";
-  const std::string types = fmt::format("{}, {}", type_name(x.dtype()), key);
-  if (s.n <= longest_tile) {
-    int64_t width = 1;
-    while (width < s.n) width *= 2;
-    const int64_t lines = longest_tile / width, tiles = (s.lines + lines - 1) / lines;
-    return gpu.launch_blocks(kernel_of(gpu, {order_family, "Sorting", fmt::format("sort_tiles<{}>", types)}), s,
-                             std::min<int64_t>(tiles, int64_t(gpu.processors) * 32), 256);
-  }
-  Tensor order;
-  if (kept <= most_selected) {
-    order = select(gpu, s, types);
-  } else {
-    Keys keys{uninitialized(gpu, s.lines * s.n, key == "u64" ? DType::u64 : DType::u32),
-              uninitialized(gpu, s.lines * s.n, DType::u32)};
-    s.keys = address(keys.keys), s.order = address(keys.order);
-    gpu.launch(kernel_of(gpu, {order_family, "Sorting", fmt::format("make_keys<{}>", types)}), s, s.lines * s.n);
-    sort_by_digits(gpu, s, keys, int(8 * size_of(x.dtype())));
-    order = keys.order;
-  }
-  s.order = address(order), s.candidates = order.size() / s.lines;
-  gpu.launch(kernel_of(gpu, {order_family, "Sorting", fmt::format("store_order<{}>", type_name(x.dtype()))}), s,
-             s.lines * kept);
+  const auto start = s.n <= longest_tile ? sort_short : kept <= most_selected ? select : sort_by_digits;
+  start(gpu_of(x.device()), s, x.dtype());
 }
 
 void run_sort(const KernelArgs& a) {
@@ -130,11 +180,17 @@ Kernel of_reals(DType d) {
 
 void sort_keys(Tensor& keys, Tensor& order, int bits) {
   Sorting s{};
-  s.lines = 1, s.n = keys.size(), s.inner = 1;
-  if (s.n == 0) return;
-  Keys both{keys, order};
-  sort_by_digits(gpu_of(keys.device()), s, both, bits);
-  keys = both.keys, order = both.order;
+  s.lines = 1, s.n = s.kept = keys.size();
+  if (s.n == 0 || bits == 0) return;
+  Gpu& gpu = gpu_of(keys.device());
+  const Passes each(gpu, "u32", true, 1, s.n);
+  Tensor keys_to = uninitialized(gpu, s.n, DType::u32), order_to = uninitialized(gpu, s.n, DType::u32);
+  for (; s.shift < bits; s.shift += 8) {
+    s.from = address(keys), s.order = address(order);
+    s.values = address(keys_to), s.order_to = address(order_to);
+    each.run(s);
+    std::swap(keys, keys_to), std::swap(order, order_to);
+  }
 }
 
 std::span<const NamedKernel> order_kernels() {

@@ -3,20 +3,22 @@
 
 namespace rill::cuda {
 
-// Dense lines: [outer, n, inner] along n, outer * inner of them. The first `kept` elements of each in order are stored:
-// [outer, kept, inner], the elements at `values` and their indices at `indices`, if these are not null.
+// Dense lines of n elements, one after the other; short ones may be [outer, n, inner] along n, outer * inner of them. The
+// first `kept` elements of each in order are stored in the same way, the elements at `values` and their indices at
+// `indices`, if these are not null.
 struct Sorting {
   const char* from;
   char *values, *indices;
   long long lines, n, inner, kept;
   int descending;
-  // Long lines: `order` has the indices of `candidates` elements of each; null stands for all elements.
-  long long candidates;
-  // Radix sort of long lines, line after line: keys and indices, before and after a pass over the 8 bits from
-  // `shift` on. `counts` has, for each line, digit and piece of `piece` elements, how many there are.
+  // The radix sort of long lines: a pass over the 8 bits of keys from `shift` on. `order` has the numbers, u32, that go
+  // along with the elements, line after line; null stands for their indices. `order_to` takes them, if it is not null.
+  // `counts` has, for each line and digit, how many there are in each of `pieces` pieces of `piece` elements, and a total.
   int shift;
-  char *keys, *keys_to, *order, *order_to, *counts;
+  char *order, *order_to, *counts;
   long long piece, pieces;
+  // Selection: `order` has the indices of `candidates` elements of each line; null stands for all elements.
+  long long candidates;
 };
 
 }  // namespace rill::cuda

@@ -92,18 +92,6 @@ void run_recurrence(const KernelArgs& a) {
   Scanner{gpu_of(a.in[0]->device()), rule_of("Recurrence", d, wide(d), d)}.step_by_step(s);
 }
 
-}  // namespace
-
-void scan_counts(const Tensor& counts, int64_t lines) {
-  Scanning s{};
-  s.from = s.to = address(counts);
-  s.lines = lines, s.n = lines ? counts.size() / lines : 0, s.inner = 1, s.piece = s.n, s.pieces = 1;
-  s.exclusive = 1;
-  Scanner{gpu_of(counts.device()), "Sums<u32, i64, u32>"}.in_pieces(s, 8);
-}
-
-namespace {
-
 template <Kernel kernel, bool complex_too>
 Kernel numbers(DType d) {
   return d == DType::string || (is_complex(d) && !complex_too) ? nullptr : kernel;
