@@ -300,8 +300,69 @@ TEST_CASE("attention of extremes") {
   same_on_gpu(op, {q * inf, k, v}, p);
 }
 
-// Padding is no zeros: times an infinity they would be NaN.
+// Tiles that are complete, and those that end or are invisible in part; many heads, for which warps have 32 queries, and
+// one; rows of which only a part, or nothing, is aligned to 16 bytes.
+TEST_CASE("attention by tiles") {
+  const Op &op = record("attention"), &grad = record("attention_grad");
+  for (const auto& [queries, keys, width, causal] :
+       std::initializer_list<std::tuple<int, int, int, bool>>{{64, 64, 64, true},
+                                                              {128, 128, 64, true},
+                                                              {129, 193, 64, true},
+                                                              {200, 70, 64, true},
+                                                              {130, 256, 64, false},
+                                                              {64, 96, 96, true},
+                                                              {65, 97, 96, false},
+                                                              {64, 64, 128, true},
+                                                              {3, 65, 128, false},
+                                                              {64, 32, 256, true}})
+    for (const DType d : {f16, bf16, f32, f64})
+      for (const int heads : {1, 6}) {
+        if (!is_half(d) && (heads > 1 || width > 128)) continue;
+        const Tensor q = numbers({heads, queries, width}, d, 1), k = numbers({heads, keys, width}, d, 2),
+                     v = numbers({heads, keys, width}, d, 3);
+        const AttentionParams p{1 / std::sqrt(double(width)), causal};
+        same_on_gpu(op, {q, k, v}, p);
+        if (d == f16 || d == f64 || heads > 1) continue;
+        same_on_gpu(op, {q, k, v}, p, [](const Tensor& t) { return t(Slice(), Slice(), Slice(0, t.shape()[2] - 4)); });
+        same_on_gpu(op, {q, k, v}, p, [](const Tensor& t) { return t(Slice(), Slice(), Slice(1, t.shape()[2])); });
+        same_on_gpu(op, {q, k, v}, p, [](const Tensor& t) { return t(Slice(), Slice(), Slice(8, t.shape()[2])); });
+        const Inputs out = op_check::run(op, {q, k, v}, p);
+        const Tensor g = numbers(q.shape(), d, 4), delta = sum(g.astype(f32) * out[0].astype(f32), Axes(-1), true);
+        if (is_half(d)) same_on_gpu(grad, {q, k, v, out[1], delta, g}, p);
+      }
+}
+
+TEST_CASE("attention of extreme halves") {
+  const Op& op = record("attention");
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan(""), least = -3.38e38;
+  const WithDevice here(host);
+  for (const DType d : {f16, bf16})
+    for (const int heads : {1, 4}) {
+      const Tensor q = numbers({heads, 140, 64}, d, 1), k = numbers({heads, 150, 64}, d, 2),
+                   v = numbers({heads, 150, 64}, d, 3);
+      const Shape all{heads, 140, 150};
+      // Scales that do not wait for the maximum, and the greatest difference of scores.
+      for (const double scale : {-0.125, 0.0, 1e-35, 8.0})
+        for (const bool causal : {false, true}) same_on_gpu(op, {q, k, v}, AttentionParams{scale, causal});
+      const AttentionParams p{0.125, false}, causal{0.125, true};
+      for (const double x : {-inf, inf, nan}) {
+        same_on_gpu(op, {q.at(0, 3, 5).set(x), k, v}, causal);
+        same_on_gpu(op, {q, k.at(0, 80, 5).set(x), v}, p);
+        same_on_gpu(op, {q, k, v, zeros(all).at(0, 3, 80).set(x).astype(d)}, p);
+      }
+      // Rows of the least number of bf16: times log2(e) it is infinite.
+      for (const double x : {-inf, d == bf16 ? least : -65504.0}) {
+        same_on_gpu(op, {q, k, v, full(all, x).astype(d)}, p);
+        same_on_gpu(op, {q, k, v, zeros(all).at(Slice(), Slice(), Slice(0, 70)).set(x).astype(d)}, p);
+      }
+      if (d == bf16) same_on_gpu(op, {q.at(0, 3).set(1e19), k.at(0, 80).set(4e17), v}, AttentionParams{1, true});
+    }
+}
+
+// Padding is no zeros: times an infinity they would be NaN. A true cuDNN's f16 is left out: it has 0 where minus infinity is
+// right, in torch too.
 TEST_CASE("convolution of infinities") {
+  const bool true_driver = !of_driver<long()>("rill_simulated_launches");
   const ConvParams p{.strides = {1, 1},
                      .pads_lo = {1, 1},
                      .pads_hi = {1, 1},
@@ -311,6 +372,7 @@ TEST_CASE("convolution of infinities") {
                      .sizes = {}};
   for (const DType d : {f32, f64, bf16, f16})
     for (const int c : {4, 64}) {
+      if (d == f16 && true_driver) continue;
       const Tensor w = numbers({3, 3, c, c}, d, 2).at(0, 0, 0, 0).set(std::numeric_limits<double>::infinity());
       same_on_gpu(record("conv"), {numbers({1, 9, 9, c}, d, 1), w}, p);
       ConvParams sized = p;

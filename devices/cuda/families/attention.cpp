@@ -88,7 +88,8 @@ class Call {
     const auto tiles = [](int64_t n, int64_t of) { return (n + 16 * of - 1) / (16 * of); };
     const int64_t blocks = heads * tiles(rows, r) * std::max<int64_t>(1, tiles(columns, c));
     const std::string call = fmt::format("{}<{}, {}, {}>", kernel, name(dtype), r, c);
-    launch(gpu, attention_family, call, blocks, 256);
+    if (kernel != "attention") return launch(gpu, attention_family, call, blocks, 256);
+    launch(gpu, attention_family, call, blocks, 128, c == 4);
   }
   // Tensor cores: sm_80 is the first to support both kinds of halves; lanes hold complete rows in registers, at most
   // 256 columns.
@@ -100,9 +101,14 @@ class Call {
     const int64_t widest = std::max(p.width, p.value_width);
     const int size = widest <= 64 ? 64 : widest <= 96 ? 96 : widest <= 128 ? 128 : 256;
     const std::string types = fmt::format("{}, {}", name(args_.input(0).dtype()), size);
+    // Warps of 32 queries read keys and values half as often, but there must be enough of them.
+    const int64_t large = heads * ((rows + 127) / 128);
+    if (kernel == "attention" && size == 64 && large >= 2 * gpu.processors)
+      return launch(gpu, attention_cores_family, fmt::format("attention_by_cores<{}, 2>", types), large, 128);
     if (kernel == "attention" || size <= 128)
       return launch(gpu, attention_cores_family, fmt::format("{}_by_cores<{}>", kernel, types),
-                    heads * ((rows + 63) / 64), 128);
+                    heads * ((rows + 63) / 64), 128,
+                    (kernel == "attention" && size <= 128) || (kernel == "attention_grad_q" && size == 64));
     const int64_t blocks = heads * ((rows + 31) / 32);
     if (kernel == "attention_grad_q")
       return launch(gpu, attention_cores_family, fmt::format("{}_of_wide_heads<{}>", kernel, types), blocks, 64);
@@ -118,8 +124,10 @@ class Call {
   Attention p{};
 
  private:
-  void launch(Gpu& gpu, const Family& family, const std::string& call, int64_t blocks, int threads) {
-    gpu.launch_blocks(kernel_of(gpu, {family, "Attention", call}), p, std::min<int64_t>(blocks, 1 << 30), threads);
+  void launch(Gpu& gpu, const Family& family, const std::string& call, int64_t blocks, int threads,
+              bool by_threes = false) {
+    const std::string_view params = by_threes ? "AttentionByThrees" : "Attention";
+    gpu.launch_blocks(kernel_of(gpu, {family, params, call}), p, std::min<int64_t>(blocks, 1 << 30), threads);
   }
 
   const KernelArgs& args_;

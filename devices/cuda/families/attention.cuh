@@ -1,11 +1,21 @@
 // Attention and its gradient by tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022;
 // the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
-// A block of 16 x 16 threads computes a tile of 16 R x 16 R scores, R x R in each thread, and their products, 16 R rows
-// by
-// 16 C columns, R x C in each thread: rows ty, ty + 16, ... and columns tx, tx + 16, ... Results with more columns than
-// that take more blocks, each of which computes the scores again. Every number is computed by one block, in one order.
+// A block computes a tile of 16 R x 16 R scores and their products, 16 R rows by 16 C columns. Results with more columns
+// than that take more blocks, each of which computes the scores again. Every number is computed by one block, in one order.
+//
+// Gradients have blocks of 16 x 16 threads, of which each has R x R scores and R x C products: rows ty, ty + 16, ... and
+// columns tx, tx + 16, ...
 namespace rill::cuda {
+
+// The parameters of kernels of which a multiprocessor runs three blocks of 128 threads: at most 168 registers.
+typedef Attention AttentionByThrees;
+#ifndef RILL_ON_HOST
+#define RILL_BOUNDS_Attention
+#define RILL_BOUNDS_AttentionByThrees __launch_bounds__(128, 3)
+#undef RILL_KERNEL
+#define RILL_KERNEL(name, Params) extern "C" __global__ void RILL_BOUNDS_##Params name(const Params s)
+#endif
 
 template <class T> struct Wide {
   typedef T Type;
@@ -34,13 +44,16 @@ struct Matrix {
   inline typename Wide<T>::Type load(i64 i, i64 j) const { return Wide<T>::widen(Stored<T>::load(at(i, j))); }
   inline void put(i64 i, i64 j, typename Wide<T>::Type x) const { store(at(i, j), Wide<T>::narrow(x)); }
 };
+// a / b of numbers that are not negative: a division of 64 bits takes several times as long as one of 32.
+RILL i64 quotient(i64 a, i64 b) { return ((a | b) >> 32) == 0 ? i64(u32(a) / u32(b)) : a / b; }
 template <class T>
 RILL Matrix<T> matrix(const MatrixGrid& m, i64 b) {
   i64 offset = 0;
 #pragma unroll 1  // it is inlined for each operand, with divisions
-  for (int d = m.digits - 1; d >= 0; --d) {
-    offset += b % m.size[d] * m.stride[d];
-    b /= m.size[d];
+  for (int d = m.digits - 1; d >= 0 && b > 0; --d) {
+    const i64 rest = b < m.size[d] ? 0 : quotient(b, m.size[d]);
+    offset += (b - rest * m.size[d]) * m.stride[d];
+    b = rest;
   }
   Matrix<T> y = {m.data + offset * i64(sizeof(T)), m.row, m.column};
   return y;
@@ -161,6 +174,10 @@ RILL i64 first_query_that_sees(const Attention& s, i64 j) {
   return !s.causal || y < 0 ? 0 : y;
 }
 
+// How many of a tile's `side` rows exist if `n` do from its first one on.
+template <int side>
+RILL int rows_in_tile(i64 n) { return n < 0 ? 0 : n < side ? int(n) : side; }
+
 template <class T>
 struct Maximum { RILL T of(T a, T b) { return max(a, b); } };  // of a NaN and a number, the NaN
 template <class T>
@@ -172,75 +189,300 @@ RILL T reduce_row(T x) {
   return x;
 }
 
+// --- The result: a block of 128 threads for 16 R queries ---
+//
+// A thread has 2 R of the queries, ty, ty + 8, ..., for R of a tile's keys, tx, tx + 16, ..., and later C of the result's
+// columns. Operands pass shared memory in slices of 16 columns, or of 16 rows of values. While one is computed, the next
+// one is on its way to registers, and then it is stored to the other of two buffers.
+
+// 16 bytes of numbers, as shared memory is read.
+template <class W> struct alignas(16) Pack {
+  enum { size = 16 / sizeof(W) };
+  W v[size];
+};
+template <class T, int size> struct alignas(size * sizeof(T)) StoredPack { T v[size]; };
+
+// The rows of a matrix from `first` on, and its columns, as a thread loads them that has the packs from one on.
+template <class T>
+struct PackedRows {
+  typedef Pack<typename Wide<T>::Type> P;
+  const char* at;
+  i64 row_step, step;
+  int rows, columns;
+  bool is_dense;
+  inline PackedRows(const Matrix<T>& m, int row, int column, i64 first_column, i64 all_columns)
+      : at(m.at(row, first_column + column)), row_step(m.row * i64(sizeof(T))), step(m.column * i64(sizeof(T))), rows(0) {
+    const i64 left = all_columns - first_column;
+    columns = int(left < 1 << 30 ? left : 1 << 30) - column;
+    is_dense = m.column == 1 && m.row % P::size == 0 && i64(at) % sizeof(StoredPack<T, P::size>) == 0;
+  }
+  inline P load(int row, int column) const {
+    const int count = row < rows ? columns - column : 0;
+    const char* from = at + row * row_step + column * step;
+    P x;
+    if (is_dense && count >= P::size) {
+      const StoredPack<T, P::size> y = *RILL_AT((const StoredPack<T, P::size>*)from);
+#pragma unroll
+      for (int e = 0; e < P::size; ++e) x.v[e] = Wide<T>::widen(y.v[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < P::size; ++e) x.v[e] = e < count ? Wide<T>::widen(Stored<T>::load(from + e * step)) : 0;
+    }
+    return x;
+  }
+};
+
+template <class T, int R, int C>
+struct Slices {
+  typedef typename Wide<T>::Type W;
+  typedef Pack<W> P;
+  enum { n = P::size, side = 16 * R, wide = 16 * C, packs = 16 / n, line = packs + 1, value_packs = wide / n };
+  // The rows of a slice that the block's threads load at a time, and how often they do.
+  enum { lines = 128 / packs, loads = side / lines, value_lines = 128 / value_packs, value_loads = 16 / value_lines };
+  enum { most_loads = 2 * loads > value_loads ? 2 * loads : value_loads };
+  enum { scores_line = side + (sizeof(W) == 4 ? 16 : 2) };  // two neighbouring rows start in different banks
+  P slices[2][2 * side * line];
+  alignas(16) W scores[side][scores_line];
+  W row_max[side], row_sum[2 * R][128];  // of each row; of each thread's rows
+};
+template <class T, int R, int C>
+struct SliceReader {
+  typedef Slices<T, R, C> S;
+  typedef typename S::W W;
+  typedef typename S::P P;
+  S& t;
+  P ahead[S::most_loads];
+  int now;  // the buffer that the next slice is stored to
+  // Of queries and keys, the columns from `column` on.
+  inline void load(const PackedRows<T>& queries, const PackedRows<T>& keys, int column) {
+#pragma unroll
+    for (int e = 0; e < S::loads; ++e) {
+      ahead[e] = queries.load(e * S::lines, column);
+      ahead[S::loads + e] = keys.load(e * S::lines, column);
+    }
+  }
+  inline void load_values(const PackedRows<T>& values, int row) {
+#pragma unroll
+    for (int e = 0; e < S::value_loads; ++e) ahead[e] = values.load(row + e * S::value_lines, 0);
+  }
+  inline void store(W scale) {
+    P* to = &t.slices[now][threadIdx.x / S::packs * S::line + threadIdx.x % S::packs];
+#pragma unroll
+    for (int e = 0; e < S::loads; ++e) {
+#pragma unroll
+      for (int k = 0; k < S::n; ++k) ahead[e].v[k] *= scale;
+      to[e * S::lines * S::line] = ahead[e];
+      to[(S::side + e * S::lines) * S::line] = ahead[S::loads + e];
+    }
+    __syncthreads();
+  }
+  inline void store_values() {
+#pragma unroll
+    for (int e = 0; e < S::value_loads; ++e) t.slices[now][e * 128 + threadIdx.x] = ahead[e];
+    __syncthreads();
+  }
+  // x[i][j] += row i of the queries' slice times row j of the keys'.
+  inline void multiply(W (&x)[2 * R][R]) {
+    const P* left = &t.slices[now][threadIdx.x / 16 * S::line];
+    const P* right = &t.slices[now][(S::side + threadIdx.x % 16) * S::line];
+#pragma unroll
+    for (int d = 0; d < S::packs; ++d) {
+      P b[R];
+#pragma unroll
+      for (int j = 0; j < R; ++j) b[j] = right[16 * j * S::line + d];
+#pragma unroll
+      for (int i = 0; i < 2 * R; ++i) {
+        const P a = left[8 * i * S::line + d];
+#pragma unroll
+        for (int e = 0; e < S::n; ++e)
+#pragma unroll
+          for (int j = 0; j < R; ++j) x[i][j] = fma(a.v[e], b[j].v[e], x[i][j]);
+      }
+    }
+    now ^= 1;
+  }
+  // sum[i][j] += row i of the scores, from column `first` on, times the values' slice.
+  inline void multiply_values(int first, W (&sum)[2 * R][C]) {
+    const P* values = &t.slices[now][threadIdx.x % 16];
+    const W* scores = &t.scores[threadIdx.x / 16][first];
+#pragma unroll
+    for (int d = 0; d < S::packs; ++d) {
+      P b[S::n][C / S::n];
+#pragma unroll
+      for (int e = 0; e < S::n; ++e)
+#pragma unroll
+        for (int j = 0; j < C / S::n; ++j) b[e][j] = values[(d * S::n + e) * S::value_packs + 16 * j];
+#pragma unroll
+      for (int i = 0; i < 2 * R; ++i) {
+        const P a = *(const P*)&scores[8 * i * S::scores_line + d * S::n];
+#pragma unroll
+        for (int e = 0; e < S::n; ++e)
+#pragma unroll
+          for (int j = 0; j < C; ++j) sum[i][j] = fma(a.v[e], b[e][j / S::n].v[j % S::n], sum[i][j]);
+      }
+    }
+    now ^= 1;
+  }
+};
+
+// Of causal attention, the longest tiles are the first, so that no block is left to run alone.
+struct TileOfQueries {
+  i64 head, first;
+  inline TileOfQueries(const Attention& s, i64 q, int side) {
+    const i64 tiles = (s.queries + side - 1) / side, turn = quotient(q, s.causal ? s.heads : tiles);
+    head = s.causal ? q - turn * s.heads : turn;
+    first = (s.causal ? tiles - 1 - turn : q - turn * tiles) * side;
+  }
+};
+
+// The scores of a tile's keys that a query does not see become -inf, and the mask is added to the others. It is for the tiles
+// that have such keys, or a mask, and passes shared memory because a loop needs fewer registers than copies of its body.
+template <class T, int R, int C>
+RILL void mask_scores(Slices<T, R, C>& t, const Attention& s, const TileOfQueries& tile, i64 key,
+                      typename Wide<T>::Type (&x)[2 * R][R], int& sees_any) {
+  typedef typename Wide<T>::Type W;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const Scores<T> scores(s, tile.head);
+  __syncwarp();  // the warp has read the scores of the tile before
+#pragma unroll
+  for (int i = 0; i < 2 * R; ++i)
+#pragma unroll
+    for (int j = 0; j < R; ++j) t.scores[ty + 8 * i][tx + 16 * j] = x[i][j];
+#pragma unroll 1
+  for (int i = 0; i < 2 * R; ++i) {
+    const i64 query = tile.first + ty + 8 * i;
+#pragma unroll
+    for (int j = 0; j < R; ++j) {
+      const i64 of = key + tx + 16 * j;
+      W& y = t.scores[ty + 8 * i][tx + 16 * j];
+      bool visible = false;
+      y = query < s.queries && of < s.keys ? scores.of(y, query, of, visible) : lowest(W());
+      sees_any |= int(visible) << i;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2 * R; ++i)
+#pragma unroll
+    for (int j = 0; j < R; ++j) x[i][j] = t.scores[ty + 8 * i][tx + 16 * j];
+}
+
+// Weights of a tile's keys in place of scores, in shared memory, where only the same warp reads them. Sums are over
+// the thread's own keys. Earlier sums are corrected if a row's maximum has grown.
+template <class T, int R, int C>
+RILL void weights_of_scores(Slices<T, R, C>& t, const typename Wide<T>::Type (&x)[2 * R][R],
+                            typename Wide<T>::Type (&sum)[2 * R][C]) {
+  typedef typename Wide<T>::Type W;
+  const W minus_infinity = lowest(W());
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 2 * R; ++i) {
+    const W old_max = t.row_max[ty + 8 * i];
+    W new_max = x[i][0];
+#pragma unroll
+    for (int j = 1; j < R; ++j) new_max = Maximum<W>::of(new_max, x[i][j]);
+    new_max = Maximum<W>::of(old_max, reduce_row<Maximum<W>>(new_max));
+    const W factor = new_max == old_max ? W(1) : exp_of(old_max - new_max);
+    const W base = new_max == minus_infinity ? W(0) : new_max;
+    W tile_sum = W(0);
+#pragma unroll
+    for (int j = 0; j < R; ++j) {
+      const W e = exp_of(x[i][j] - base);
+      t.scores[ty + 8 * i][tx + 16 * j] = e;
+      tile_sum += e;
+    }
+    t.row_max[ty + 8 * i] = new_max;
+    W& row_sum = t.row_sum[i][threadIdx.x];
+    row_sum = row_sum * factor + tile_sum;
+#pragma unroll
+    for (int j = 0; j < C; ++j) sum[i][j] *= factor;
+  }
+  __syncwarp();
+}
+
 template <class T, int R, int C>
 RILL void attention(const Attention& s) {
   typedef typename Wide<T>::Type W;
-  enum { side = 16 * R, wide = 16 * C };
-  __shared__ Tile<T, R, C> t;
+  typedef Slices<T, R, C> S;
+  enum { side = 16 * R, wide = 16 * C, rows = 2 * R, n = S::n };
+  __shared__ S t;
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const W minus_infinity = lowest(W());
   const i64 tiles = (s.queries + side - 1) / side, column_parts = s.value_width > 0 ? (s.value_width + wide - 1) / wide : 1;
+  SliceReader<T, R, C> reader = {t};
   for (i64 q = blockIdx.x; q < s.heads * tiles * column_parts; q += gridDim.x) {
-    const i64 first_column = q % column_parts * wide, first = q / column_parts % tiles * side, head = q / column_parts / tiles;
-    const Matrix<T> queries = matrix<T>(s.q, head), keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
-    const Scores<T> scores(s, head);
-    W row_max[R], row_sum[R], sum[R][C];
-    int sees_any[R];
+    const i64 number = quotient(q, column_parts), first_column = (q - number * column_parts) * wide;
+    const TileOfQueries tile(s, number, side);
+    const i64 shared = quotient(tile.head, s.group), first = tile.first;
+    const int row = threadIdx.x / S::packs, column = threadIdx.x % S::packs * n;
+    const int value_row = threadIdx.x / S::value_packs, value_column = threadIdx.x % S::value_packs * n;
+    PackedRows<T> queries(matrix<T>(s.q, tile.head), row, column, 0, s.width);
+    PackedRows<T> keys(matrix<T>(s.k, shared), row, column, 0, s.width);
+    PackedRows<T> values(matrix<T>(s.v, shared), value_row, value_column, first_column, s.value_width);
+    queries.at += first * queries.row_step;
+    queries.rows = rows_in_tile<side>(s.queries - first) - row;
+    W sum[rows][C];
+    int sees_any = 0;  // bits of the thread's rows
+    __syncwarp();  // the statistics of the tile before are stored
 #pragma unroll
-    for (int i = 0; i < R; ++i) {
-      row_max[i] = minus_infinity, row_sum[i] = W(0), sees_any[i] = 0;
+    for (int i = 0; i < rows; ++i) {
+      t.row_max[ty + 8 * i] = minus_infinity, t.row_sum[i][threadIdx.x] = W(0);
 #pragma unroll
       for (int j = 0; j < C; ++j) sum[i][j] = W(0);
     }
     const i64 end = visible_keys_before(s, first + side);
+    // All of the tile's queries see the keys before this one.
+    const i64 seen_by_all = s.mask_kind == 0 ? visible_keys_before(s, first + 1) : 0;
+    keys.rows = rows_in_tile<side>(s.keys) - row;
+    if (end > 0) reader.load(queries, keys, 0);
     for (i64 key = 0; key < end; key += side) {
-      W x[R][R];
-      dot_rows<T, R, C>(t, Rows<T>{queries, first, s.queries, W(s.scale)}, Rows<T>{keys, key, s.keys, W(1)}, s.width, x);
+      W x[rows][R];
 #pragma unroll
-      for (int i = 0; i < R; ++i) {
-        const i64 row = first + ty + 16 * i;
-        W new_max = minus_infinity;
+      for (int i = 0; i < rows; ++i)
 #pragma unroll
-        for (int j = 0; j < R; ++j) {
-          const i64 column = key + tx + 16 * j;
-          bool visible = false;
-          x[i][j] = row < s.queries && column < s.keys ? scores.of(x[i][j], row, column, visible) : minus_infinity;
-          sees_any[i] |= visible;
-          new_max = Maximum<W>::of(new_max, x[i][j]);
-        }
-        new_max = Maximum<W>::of(row_max[i], reduce_row<Maximum<W>>(new_max));
-        const W rescale = new_max == row_max[i] ? W(1) : exp_of(row_max[i] - new_max);
-        row_max[i] = new_max;
-        W tile_sum = W(0);
-#pragma unroll
-        for (int j = 0; j < R; ++j) {
-          const W e = x[i][j] == minus_infinity ? W(0) : exp_of(x[i][j] - new_max);
-          t.scores[ty + 16 * i][tx + 16 * j] = e;
-          tile_sum += e;
-        }
-        row_sum[i] = row_sum[i] * rescale + reduce_row<Add<W>>(tile_sum);
-#pragma unroll
-        for (int j = 0; j < C; ++j) sum[i][j] *= rescale;
+        for (int j = 0; j < R; ++j) x[i][j] = W(0);
+      const int present = rows_in_tile<side>(s.keys - key);
+      values.rows = present - value_row;
+      for (int c = 0; c == 0 || c < s.width; c += 16) {
+        reader.store(W(s.scale));
+        if (c + 16 < s.width) reader.load(queries, keys, c + 16);
+        else reader.load_values(values, 0);
+        reader.multiply(x);
       }
-      add_product<T, R, C>(t, values, key, s.keys, first_column, s.value_width, sum);
+      if (key + side <= seen_by_all) {
+        sees_any = ~0;
+      } else {
+        mask_scores<T, R, C>(t, s, tile, key, x, sees_any);
+      }
+      weights_of_scores<T, R, C>(t, x, sum);
+      keys.at += side * keys.row_step;
+      keys.rows = rows_in_tile<side>(s.keys - key - side) - row;
+      for (int r = 0; r < present; r += 16) {
+        reader.store_values();
+        if (r + 16 < present) reader.load_values(values, r + 16);
+        else if (key + side < end) reader.load(queries, keys, 0);
+        reader.multiply_values(r, sum);
+      }
+      values.at += side * values.row_step;
     }
-    const Matrix<T> out = matrix<T>(s.out, head);
-    const Matrix<W> out_sums = matrix<W>(s.out_sums, head);
+    const Matrix<T> out = matrix<T>(s.out, tile.head);
+    const Matrix<W> out_sums = matrix<W>(s.out_sums, tile.head);
 #pragma unroll
-    for (int i = 0; i < R; ++i) {
-      const i64 row = first + ty + 16 * i;
+    for (int i = 0; i < rows; ++i) {
+      const i64 query = first + ty + 8 * i;
+      const W all = reduce_row<Add<W>>(t.row_sum[i][threadIdx.x]);
       // A query without visible keys gives 0; one whose scores are all -inf nevertheless, NaN.
-      const bool any_visible = reduce_row<Maximum<int>>(sees_any[i]) != 0, is_empty = row_sum[i] == W(0);
+      const bool any_visible = reduce_row<Maximum<int>>(sees_any >> i & 1) != 0, is_empty = all == W(0);
       const W empty_result = any_visible ? minus_infinity - minus_infinity : W(0);
-      if (row >= s.queries) continue;
+      if (query >= s.queries) continue;
 #pragma unroll
       for (int j = 0; j < C; ++j) {
-        const i64 column = first_column + tx + 16 * j;
-        if (column < s.value_width) out.put(row, column, is_empty ? empty_result : sum[i][j] / row_sum[i]);
+        const i64 of = first_column + j / n * 16 * n + tx * n + j % n;
+        if (of < s.value_width) out.put(query, of, is_empty ? empty_result : sum[i][j] / all);
       }
       if (first_column == 0 && tx == 0) {
-        out_sums.put(row, 0, is_empty ? empty_result : row_max[i]);
-        out_sums.put(row, 1, is_empty ? empty_result : log_of(row_sum[i]));
+        out_sums.put(query, 0, is_empty ? empty_result : t.row_max[ty + 8 * i]);
+        out_sums.put(query, 1, is_empty ? empty_result : log_of(all));
       }
     }
   }

@@ -1,4 +1,4 @@
-// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 queries, and a block of four warps
+// Attention of halves on tensor cores, for GPUs from sm_80 on. A warp has 16 or 32 queries, and a block of four warps
 // iterates over tiles of keys and values in shared memory (Dao: FlashAttention-2, 2023). attention.cuh precedes this
 // text, and defines the computation; scores, their sums and results are f32 here too. Weights are rounded to halves
 // before they are multiplied by values. Factors of gradients may be too small for f16: those keep the exponent of f32
@@ -34,6 +34,14 @@ RILL OperandFragment load_matrices(const u16* row) {
   __load_matrices(x.v, row, turned);
   return x;
 }
+RILL void copy_later(void* to, const char* from, int bytes = 16) {
+  if (i64(to) % 16 != 0 || i64(from) % 16 != 0) rill_unaligned(from, 16);
+  memset(to, 0, 16);
+  for (int i = 0; i < bytes; ++i) ((char*)to)[i] = *RILL_AT(from + i);
+}
+RILL void wait_for_copies() {}
+RILL f32 exp2_of(f32 x) { return ::exp2f(x); }
+RILL f32 greater_of(f32 a, f32 b) { return Maximum<f32>::of(a, b); }
 #else
 template <class T> struct Cores;
 #define RILL_CORES(T, name, low, high)                                                                               \
@@ -70,18 +78,35 @@ RILL_CORES(f16, "f16", "{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;
            "{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h; }")
 RILL_CORES(bf16, "bf16", "{ .reg .b32 y; shl.b32 y, %1, 16; mov.b32 %0, y; }",
            "{ .reg .b32 y; and.b32 y, %1, 0xffff0000; mov.b32 %0, y; }")
+RILL u32 shared_address(const void* at) { return u32(__cvta_generic_to_shared(at)); }
 template <bool turned>
 RILL OperandFragment load_matrices(const u16* row) {
   OperandFragment x;
-  u32 at;
-  asm("{ .reg .u64 s; cvta.to.shared.u64 s, %1; cvt.u32.u64 %0, s; }" : "=r"(at) : "l"(row));
   if (turned)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(at) : "memory");
+                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(shared_address(row)) : "memory");
   else
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(at) : "memory");
+                 : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(shared_address(row)) : "memory");
   return x;
+}
+// Copies 16 bytes to shared memory, 0 in place of those after the first `bytes`, by the time that wait_for_copies returns.
+RILL void copy_later(void* to, const char* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared_address(to)), "l"(from) : "memory");
+}
+RILL void copy_later(void* to, const char* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+RILL void wait_for_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+RILL f32 exp2_of(f32 x) {  // within 2 ulp
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+RILL f32 greater_of(f32 a, f32 b) {  // of a NaN and a number, the NaN
+  f32 y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
 }
 #endif
 
@@ -111,17 +136,21 @@ RILL void load_rows(SharedRow<D>* to, int count, const Matrix<T>& m, i64 first, 
   }
 }
 
-// sum += 16 rows, as left operands for each 16 columns of D, times `count` rows in shared memory.
-template <class T, int D, int count>
-RILL void times_rows(const OperandFragment (&a)[D / 16], const SharedRow<D>* b, ResultFragment (&sum)[count / 8]) {
+// sum += groups of 16 rows, as left operands for each 16 columns of D, times `count` rows in shared memory.
+template <class T, int D, int count, int groups>
+RILL void times_rows(const OperandFragment (&a)[groups][D / 16], const SharedRow<D>* b,
+                     ResultFragment (&sum)[groups][count / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
 #pragma unroll
   for (int k = 0; k < D / 16; ++k)
 #pragma unroll
     for (int n = 0; n < count / 16; ++n) {
       const OperandFragment x = load_matrices<false>(&b[n * 16 + row].v[k * 16 + column]);
-      Cores<T>::multiply(sum[2 * n], a[k], x.v[0], x.v[1]);
-      Cores<T>::multiply(sum[2 * n + 1], a[k], x.v[2], x.v[3]);
+#pragma unroll
+      for (int m = 0; m < groups; ++m) {
+        Cores<T>::multiply(sum[m][2 * n], a[m][k], x.v[0], x.v[1]);
+        Cores<T>::multiply(sum[m][2 * n + 1], a[m][k], x.v[2], x.v[3]);
+      }
     }
 }
 // The same for 16 rows in shared memory.
@@ -139,20 +168,29 @@ RILL void times_rows(const SharedRow<D>* a, const SharedRow<D>* b, ResultFragmen
     }
   }
 }
-// sum += 16 rows of `count` numbers, rounded to halves, times a matrix of as many rows in shared memory.
-template <class T, int D, int count>
-RILL void times_matrix(const ResultFragment (&a)[count / 8], const SharedRow<D>* b, ResultFragment (&sum)[D / 8]) {
+// sum += groups of 16 rows of `count` numbers, rounded to halves, times a matrix of as many rows in shared memory.
+template <class T, int D, int count, int groups>
+RILL void times_matrix(const ResultFragment (&a)[groups][count / 8], const SharedRow<D>* b,
+                       ResultFragment (&sum)[groups][D / 8]) {
   const int lane = threadIdx.x % 32, row = lane % 16, column = lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < count / 16; ++k) {
-    const ResultFragment &left = a[2 * k], &right = a[2 * k + 1];
-    const OperandFragment x = {{Cores<T>::pair(left.v[0], left.v[1]), Cores<T>::pair(left.v[2], left.v[3]),
-                      Cores<T>::pair(right.v[0], right.v[1]), Cores<T>::pair(right.v[2], right.v[3])}};
+    OperandFragment x[groups];
+#pragma unroll
+    for (int m = 0; m < groups; ++m)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const f32* pair = a[m][2 * k + e / 2].v + e % 2 * 2;
+        x[m].v[e] = Cores<T>::pair(pair[0], pair[1]);
+      }
 #pragma unroll
     for (int n = 0; n < D / 16; ++n) {
       const OperandFragment y = load_matrices<true>(&b[k * 16 + row].v[n * 16 + column]);
-      Cores<T>::multiply(sum[2 * n], x, y.v[0], y.v[1]);
-      Cores<T>::multiply(sum[2 * n + 1], x, y.v[2], y.v[3]);
+#pragma unroll
+      for (int m = 0; m < groups; ++m) {
+        Cores<T>::multiply(sum[m][2 * n], x[m], y.v[0], y.v[1]);
+        Cores<T>::multiply(sum[m][2 * n + 1], x[m], y.v[2], y.v[3]);
+      }
     }
   }
 }
@@ -200,6 +238,7 @@ RILL void load_operand_rows(OperandFragment (&to)[D / 16], SharedRow<D>* buffer,
 template <class T, int D>
 RILL void put_rows(const Matrix<T>& m, const ResultFragment (&x)[D / 8], i64 row, i64 rows, i64 columns) {
   const int lane = threadIdx.x % 32;
+  const bool by_pairs = m.column == 1 && m.row % 2 == 0 && i64(m.data) % 4 == 0 && columns % 2 == 0;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (row + 8 * h >= rows) continue;
@@ -208,6 +247,10 @@ RILL void put_rows(const Matrix<T>& m, const ResultFragment (&x)[D / 8], i64 row
     for (int n = 0; n < D / 8; ++n, at += 8 * m.column * i64(sizeof(T))) {
       const u32 two = Cores<T>::pair(x[n].v[2 * h], x[n].v[2 * h + 1]);
       const int column = n * 8 + lane % 4 * 2;
+      if (by_pairs) {
+        if (column < columns) *RILL_AT((u32*)at) = two;
+        continue;
+      }
       if (column < columns) *RILL_AT((u16*)at) = u16(two);
       if (column + 1 < columns) *RILL_AT((u16*)(at + m.column * i64(sizeof(T)))) = u16(two >> 16);
     }
@@ -257,18 +300,19 @@ RILL void set_to_zero(ResultFragment (&x)[count]) {
     for (int e = 0; e < 4; ++e) x[n].v[e] = 0;
 }
 
-// The block's 64 queries of tile number q, of which a warp has 16 and a lane two: my_row and my_row + 8.
-template <class T>
+// The block's queries of tile number q, of which a warp has groups of 16, and a lane two in each: my_row and my_row + 8
+// in the first.
+template <class T, int groups = 1>
 struct QueryTile {
-  enum { side = 64 };
-  i64 head, first, my_row;
-  Matrix<T> keys, values;
+  enum { side = 64 * groups };
+  i64 head, shared, first, first_of_warp, my_row;
   RILL i64 count(const Attention& s) { return s.heads * ((s.queries + side - 1) / side); }
   inline QueryTile(const Attention& s, i64 q) {
-    const i64 tiles = (s.queries + side - 1) / side;
-    head = q / tiles, first = q % tiles * side;
-    my_row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-    keys = matrix<T>(s.k, head / s.group), values = matrix<T>(s.v, head / s.group);
+    const TileOfQueries tile(s, q, side);
+    head = tile.head, first = tile.first;
+    first_of_warp = first + threadIdx.x / 32 * (16 * groups);
+    my_row = first_of_warp + threadIdx.x % 32 / 4;
+    shared = quotient(head, s.group);
   }
 };
 // Rows `first` to first + count of two matrices, once no thread of the block reads the buffers any more.
@@ -281,80 +325,197 @@ RILL void load_two_tiles(SharedRow<D>* a, const Matrix<T>& from_a, i64 width_a, 
   __syncthreads();
 }
 
-// D: no row of queries or values is longer.
-template <class T, int D>
-RILL void attention_by_cores(const Attention& s) {
-  enum { keys_of_tile = D > 128 ? 16 : 64 };
-  __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
-  const int lane = threadIdx.x % 32;
-  const f32 minus_infinity = lowest(f32()), scale = f32(s.scale);
-  for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
-    const QueryTile<T> tile(s, q);
-    const Scores<T> scores(s, tile.head);
-    OperandFragment queries[D / 16];
-    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
-    ResultFragment sum[D / 8];
-    set_to_zero(sum);
-    f32 row_max[2] = {minus_infinity, minus_infinity}, row_sum[2] = {0, 0};
-    int sees_any[2] = {0, 0};
-    const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
-    for (i64 key = 0; key < end; key += keys_of_tile) {
-      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
-      ResultFragment x[keys_of_tile / 8];
-      set_to_zero(x);
-      times_rows<T, D, keys_of_tile>(queries, key_rows, x);
+// Copies tiles of `count` rows of a matrix to shared memory, one after another, while the block computes. A thread
+// copies 16 bytes of each `lines`th row. Rows that are not aligned are loaded at once, element by element.
+template <class T, int D, int count>
+struct TileCopies {
+  enum { lines = D <= 64 ? 16 : D <= 128 ? 8 : 4 };  // powers of 2 that the block's 128 threads suffice for
+  const MatrixGrid& grid;
+  i64 number, step;
+  const char* from;  // of the next tile
+  int bytes, width;
+  bool is_aligned;
+  inline TileCopies(const MatrixGrid& g, i64 b, i64 columns) : grid(g), number(b), width(int(columns)) {
+    const Matrix<T> m = matrix<T>(g, b);
+    const int row = threadIdx.x / (D / 8), column = threadIdx.x % (D / 8) * 8, inside = 2 * (width - column);
+    is_aligned = width > 0 && m.column == 1 && m.row % 8 == 0 && i64(m.data) % 16 == 0;
+    bytes = inside < 0 ? 0 : inside < 16 ? inside : 16;
+    from = m.at(row, bytes > 0 ? column : 0);
+    step = lines * m.row * i64(sizeof(T));
+  }
+  // The tile from row `first` on. Each call is for the tile after that of the call before.
+  inline void start(SharedRow<D>* to, i64 first, i64 rows) {
+    if (!is_aligned) return load_rows<T, D>(to, count, matrix<T>(grid, number), first, rows, width);
+    const int row = threadIdx.x / (D / 8), column = threadIdx.x % (D / 8) * 8;
+    const int present = rows - first < count ? int(rows - first) : count;
+    if (row < lines && bytes == 16 && present == count) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const i64 row = tile.my_row + 8 * h;
-        const int visible_keys = visible_in_tile(s, row, key);
-        const Masked<T> mask(scores, row, key, true);
-        f32 new_max = minus_infinity;
+      for (int i = 0; i < count / lines; ++i) copy_later(&to[row + i * lines].v[column], from + i * step);
+    } else if (row < lines) {
 #pragma unroll
-        for (int n = 0; n < keys_of_tile / 8; ++n)
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int index = n * 8 + lane % 4 * 2 + e % 2;
-            f32& y = x[n].v[e];
-            bool visible = index < visible_keys;
-            y = mask.of(y * scale, index, visible);
-            sees_any[h] |= visible;
-            new_max = Maximum<f32>::of(new_max, y);
-          }
-        new_max = Maximum<f32>::of(row_max[h], reduce_quad<Maximum<f32>>(new_max));
-        const f32 rescale = new_max == row_max[h] ? 1.0f : exp_of(row_max[h] - new_max);
-        row_max[h] = new_max;
-        f32 tile_sum = 0;
-#pragma unroll
-        for (int n = 0; n < keys_of_tile / 8; ++n)
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            f32& y = x[n].v[e];
-            y = y == minus_infinity ? 0.0f : exp_of(y - new_max);
-            tile_sum += y;
-          }
-        row_sum[h] = row_sum[h] * rescale + reduce_quad<Add<f32>>(tile_sum);
-#pragma unroll
-        for (int n = 0; n < D / 8; ++n) sum[n].v[2 * h] *= rescale, sum[n].v[2 * h + 1] *= rescale;
-      }
-      times_matrix<T, D, keys_of_tile>(x, value_rows, sum);
+      for (int i = 0; i < count / lines; ++i)
+        copy_later(&to[row + i * lines].v[column], from + i * step, row + i * lines < present ? bytes : 0);
     }
+    from += count / lines * step;
+  }
+};
+
+struct Greater { RILL f32 of(f32 a, f32 b) { return greater_of(a, b); } };
+// The weights of a tile before they are divided by their sum over the row, from scores that are to be multiplied by
+// `unit`. Sums are over the lane's own keys. A factor corrects earlier sums of a row whose maximum has grown.
+template <int count>
+RILL void weights_of_scores(ResultFragment (&x)[count / 8], f32 unit, f32 (&row_max)[2], f32 (&row_sum)[2], f32 (&factor)[2]) {
+  const f32 minus_infinity = lowest(f32()), log2_of_e = 1.4426950408889634f;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    f32 greatest = greater_of(x[0].v[2 * h], x[0].v[2 * h + 1]);
+#pragma unroll
+    for (int n = 1; n < count / 8; ++n) greatest = greater_of(greatest, greater_of(x[n].v[2 * h], x[n].v[2 * h + 1]));
+    const f32 old_max = row_max[h], new_max = greater_of(old_max, reduce_quad<Greater>(greatest) * unit);
+    row_max[h] = new_max;
+    factor[h] = new_max == old_max ? 1.0f : exp2_of((old_max - new_max) * log2_of_e);
+    f32 by = unit * log2_of_e, offset = new_max * log2_of_e;
+    if (abs_of(new_max) > 64.0f) {  // rounded, its product would be off by too much; or no key has been visible yet
+      const f32 base = new_max == minus_infinity ? 0.0f : new_max;
+#pragma unroll
+      for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+        for (int e = 2 * h; e < 2 * h + 2; ++e) x[n].v[e] = x[n].v[e] * unit - base;
+      by = log2_of_e, offset = 0;
+    }
+    f32 sum[2] = {0, 0};
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        f32& y = x[n].v[2 * h + e];
+        y = exp2_of(fma(y, by, -offset));
+        sum[e] += y;
+      }
+    row_sum[h] = row_sum[h] * factor[h] + (sum[0] + sum[1]);
+  }
+}
+
+// The scores of the keys that a lane's two queries do not see become -inf, the others are scaled and the mask added. It is
+// for the tiles that have such keys, or a mask.
+template <class T, int count>
+RILL void mask_scores(const Attention& s, i64 head, f32 scale, i64 my_row, i64 key, ResultFragment (&x)[count / 8],
+                      int (&sees_any)[2]) {
+  const int first = threadIdx.x % 4 * 2;
+  const f32 minus_infinity = lowest(f32());
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 row = my_row + 8 * h;
+    const int visible_keys = visible_in_tile(s, row, key) - first;
+    if (s.mask_kind == 0) {
+#pragma unroll
+      for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          f32& y = x[n].v[2 * h + e];
+          y = n * 8 + e < visible_keys ? y * scale : minus_infinity;
+        }
+      sees_any[h] |= visible_keys > 0;
+      continue;
+    }
+    const Masked<T> mask(Scores<T>(s, head), row, key + first, true);
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        f32& y = x[n].v[2 * h + e];
+        bool visible = n * 8 + e < visible_keys;
+        y = mask.of(y * scale, n * 8 + e, visible);
+        sees_any[h] |= visible;
+      }
+  }
+}
+
+// D: no row of queries or values is longer. While a tile is computed, the next one is copied.
+template <class T, int D, int groups = 1>
+RILL void attention_by_cores(const Attention& s) {
+  enum { keys_of_tile = D <= 64 ? 64 : D <= 96 ? 48 : D <= 128 ? 32 : 16 };
+  typedef QueryTile<T, groups> Queries;
+  __shared__ SharedRow<D> buffers[4][keys_of_tile];
+  static_assert(4 * keys_of_tile >= Queries::side, "queries are staged in the buffers");
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const f32 minus_infinity = lowest(f32()), scale = f32(s.scale);
+  // A positive factor may wait until the maximum is known.
+  const bool scales_late = s.mask_kind == 0 && scale > 1e-30f && scale < 1e30f;
+  for (i64 q = blockIdx.x; q < Queries::count(s); q += gridDim.x) {
+    const Queries tile(s, q);
+    OperandFragment queries[groups][D / 16];
+    __syncthreads();
+    load_rows<T, D>(buffers[0], Queries::side, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < groups; ++m)
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k)
+        queries[m][k] = load_matrices<false>(&buffers[0][(warp * groups + m) * 16 + lane % 16].v[k * 16 + lane / 16 * 8]);
+    TileCopies<T, D, keys_of_tile> keys(s.k, tile.shared, s.width), values(s.v, tile.shared, s.value_width);
+    ResultFragment sum[groups][D / 8];
+    f32 row_max[groups][2], row_sum[groups][2];
+    int sees_any[groups][2];
+#pragma unroll
+    for (int m = 0; m < groups; ++m) {
+      set_to_zero(sum[m]);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) row_max[m][h] = minus_infinity, row_sum[m][h] = 0, sees_any[m][h] = 0;
+    }
+    const i64 end = visible_keys_before(s, tile.first + Queries::side);
+    const i64 end_of_warp = visible_keys_before(s, tile.first_of_warp + 16 * groups);
+    // All of the warp's queries see the keys before this one.
+    const i64 seen_by_all = scales_late ? visible_keys_before(s, tile.first_of_warp + 1) : 0;
+    int now = 2;
+    for (i64 key = -keys_of_tile; key < end; key += keys_of_tile, now ^= 2) {
+      wait_for_copies();
+      __syncthreads();
+      const i64 next = key + keys_of_tile;
+      if (next < end) keys.start(buffers[now ^ 2], next, s.keys), values.start(buffers[(now ^ 2) + 1], next, s.keys);
+      if (key < 0 || key >= end_of_warp) continue;
+      ResultFragment x[groups][keys_of_tile / 8];
+#pragma unroll
+      for (int m = 0; m < groups; ++m) set_to_zero(x[m]);
+      times_rows<T, D, keys_of_tile>(queries, buffers[now], x);
+      const bool sees_all = next <= seen_by_all;
+#pragma unroll
+      for (int m = 0; m < groups; ++m) {
+        if (!sees_all)
+          mask_scores<T, keys_of_tile>(s, tile.head, scales_late ? 1.0f : scale, tile.my_row + 16 * m, key, x[m], sees_any[m]);
+        else
+          sees_any[m][0] = sees_any[m][1] = 1;
+        f32 factor[2];
+        weights_of_scores<keys_of_tile>(x[m], scales_late ? scale : 1.0f, row_max[m], row_sum[m], factor);
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[m][n].v[e] *= factor[e / 2];
+      }
+      times_matrix<T, D, keys_of_tile>(x, buffers[now + 1], sum);
+    }
+    const Matrix<T> out = matrix<T>(s.out, tile.head);
     const Matrix<f32> out_sums = matrix<f32>(s.out_sums, tile.head);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const i64 row = tile.my_row + 8 * h;
-      // A query without visible keys gives 0; one whose visible scores are all -inf gives NaN.
-      const bool any_visible = reduce_quad<Maximum<int>>(sees_any[h]) != 0, is_empty = row_sum[h] == 0;
-      const f32 empty_result = any_visible ? minus_infinity - minus_infinity : 0.0f;
+    for (int m = 0; m < groups; ++m) {
 #pragma unroll
-      for (int n = 0; n < D / 8; ++n)
+      for (int h = 0; h < 2; ++h) {
+        const i64 row = tile.my_row + 16 * m + 8 * h;
+        const f32 all = reduce_quad<Add<f32>>(row_sum[m][h]);
+        // A query without visible keys gives 0; one whose visible scores are all -inf gives NaN.
+        const bool any_visible = reduce_quad<Maximum<int>>(sees_any[m][h]) != 0, is_empty = all == 0;
+        const f32 empty_result = any_visible ? minus_infinity - minus_infinity : 0.0f, part = 1.0f / all;
 #pragma unroll
-        for (int e = 2 * h; e < 2 * h + 2; ++e) sum[n].v[e] = is_empty ? empty_result : sum[n].v[e] / row_sum[h];
-      if (row < s.queries && lane % 4 == 0) {
-        out_sums.put(row, 0, is_empty ? empty_result : row_max[h]);
-        out_sums.put(row, 1, is_empty ? empty_result : log_of(row_sum[h]));
+        for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) sum[m][n].v[e] = is_empty ? empty_result : sum[m][n].v[e] * part;
+        if (row < s.queries && lane % 4 == 0) {
+          out_sums.put(row, 0, is_empty ? empty_result : row_max[m][h]);
+          out_sums.put(row, 1, is_empty ? empty_result : log_of(all));
+        }
       }
+      put_rows<T, D>(out, sum[m], tile.my_row + 16 * m, s.queries, s.value_width);
     }
-    put_rows<T, D>(matrix<T>(s.out, tile.head), sum, tile.my_row, s.queries, s.value_width);
   }
 }
 
@@ -367,12 +528,27 @@ struct TwoRowStatistics {
   inline TwoRowStatistics(const Attention& s, i64 head, i64 row)
       : first(s, head, row < s.queries ? row : 0), second(s, head, row + 8 < s.queries ? row + 8 : 0) {}
 };
-// D of a tile's queries and keys, from `key` on. x: q k^T before and D after; y: g v^T.
+RILL f32 weight_of_score(f32 score, f32 row_max, f32 log_row_sum) {
+  return exp2_of(((score - row_max) - log_row_sum) * 1.4426950408889634f);
+}
+// D of a tile's queries and keys, from `key` on. x: q k^T before and D after; y: g v^T. sees_all: there is no mask, and the
+// warp's queries see all of the tile's keys.
 template <class T, int count>
 RILL void gradients_of_scores(const Attention& s, const Scores<T>& scores, const TwoRowStatistics<T>& rows, i64 my_row,
-                              i64 key, ResultFragment (&x)[count / 8], const ResultFragment (&y)[count / 8]) {
+                              i64 key, bool sees_all, ResultFragment (&x)[count / 8], const ResultFragment (&y)[count / 8]) {
   const int lane = threadIdx.x % 32;
   const f32 scale = f32(s.scale);
+  if (sees_all) {
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const RowStatistics<T>& of_row = e < 2 ? rows.first : rows.second;
+        const f32 p = weight_of_score(x[n].v[e] * scale, of_row.row_max, of_row.log_row_sum);
+        x[n].v[e] = p * (y[n].v[e] - of_row.delta) * scale;
+      }
+    return;
+  }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const i64 row = my_row + 8 * h;
@@ -386,7 +562,7 @@ RILL void gradients_of_scores(const Attention& s, const Scores<T>& scores, const
         const int index = n * 8 + lane % 4 * 2 + e % 2;
         bool visible = index < visible_keys;
         const f32 score = mask.of(x[n].v[e] * scale, index, visible);
-        const f32 d = exp_of((score - of_row.row_max) - of_row.log_row_sum) * (y[n].v[e] - of_row.delta) * scale;
+        const f32 d = weight_of_score(score, of_row.row_max, of_row.log_row_sum) * (y[n].v[e] - of_row.delta) * scale;
         x[n].v[e] = index < present ? d : 0.0f;
       }
   }
@@ -394,25 +570,34 @@ RILL void gradients_of_scores(const Attention& s, const Scores<T>& scores, const
 template <class T, int D>
 RILL void attention_grad_q_by_cores(const Attention& s) {
   enum { keys_of_tile = 32 };
-  __shared__ SharedRow<D> key_rows[keys_of_tile], value_rows[keys_of_tile];
+  __shared__ SharedRow<D> buffers[4][keys_of_tile];
   for (i64 q = blockIdx.x; q < QueryTile<T>::count(s); q += gridDim.x) {
     const QueryTile<T> tile(s, q);
     const Scores<T> scores(s, tile.head);
-    OperandFragment queries[D / 16], gradient[D / 16];
-    load_operand_rows<T, D, keys_of_tile>(queries, key_rows, matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
-    load_operand_rows<T, D, keys_of_tile>(gradient, key_rows, matrix<T>(s.g, tile.head), tile.first, s.queries, s.value_width);
+    OperandFragment queries[1][D / 16], gradient[1][D / 16];
+    load_operand_rows<T, D, keys_of_tile>(queries[0], buffers[0], matrix<T>(s.q, tile.head), tile.first, s.queries, s.width);
+    load_operand_rows<T, D, keys_of_tile>(gradient[0], buffers[0], matrix<T>(s.g, tile.head), tile.first, s.queries,
+                                          s.value_width);
     const TwoRowStatistics<T> rows(s, tile.head, tile.my_row);
+    TileCopies<T, D, keys_of_tile> keys(s.k, tile.shared, s.width), values(s.v, tile.shared, s.value_width);
     ResultFragment sum[D / 8];
     set_to_zero(sum);
     const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
-    for (i64 key = 0; key < end; key += keys_of_tile) {
-      load_two_tiles<T, D, keys_of_tile>(key_rows, tile.keys, s.width, value_rows, tile.values, s.value_width, key, s.keys);
-      ResultFragment x[keys_of_tile / 8], y[keys_of_tile / 8];
-      set_to_zero(x), set_to_zero(y);
-      times_rows<T, D, keys_of_tile>(queries, key_rows, x);
-      times_rows<T, D, keys_of_tile>(gradient, value_rows, y);
-      gradients_of_scores<T, keys_of_tile>(s, scores, rows, tile.my_row, key, x, y);
-      times_matrix_wide<T, D, keys_of_tile>(x, key_rows, sum);
+    const i64 end_of_warp = visible_keys_before(s, tile.first_of_warp + 16);
+    const i64 seen_by_all = s.mask_kind == 0 ? visible_keys_before(s, tile.first_of_warp + 1) : 0;
+    int now = 2;
+    for (i64 key = -keys_of_tile; key < end; key += keys_of_tile, now ^= 2) {
+      wait_for_copies();
+      __syncthreads();
+      const i64 next = key + keys_of_tile;
+      if (next < end) keys.start(buffers[now ^ 2], next, s.keys), values.start(buffers[(now ^ 2) + 1], next, s.keys);
+      if (key < 0 || key >= end_of_warp) continue;
+      ResultFragment x[1][keys_of_tile / 8], y[1][keys_of_tile / 8];
+      set_to_zero(x[0]), set_to_zero(y[0]);
+      times_rows<T, D, keys_of_tile>(queries, buffers[now], x);
+      times_rows<T, D, keys_of_tile>(gradient, buffers[now + 1], y);
+      gradients_of_scores<T, keys_of_tile>(s, scores, rows, tile.my_row, key, next <= seen_by_all, x[0], y[0]);
+      times_matrix_wide<T, D, keys_of_tile>(x[0], buffers[now], sum);
     }
     put_rows<T, D>(matrix<T>(s.dq, tile.head), sum, tile.my_row, s.queries, s.width);
   }
@@ -425,6 +610,23 @@ RILL void transposed_gradients(const Attention& s, const Scores<T>& scores, i64 
   const Matrix<f32> sums = matrix<f32>(s.log_sums, head), deltas = matrix<f32>(s.delta, head);
   const int lane = threadIdx.x % 32, present = index_in_tile(s.queries - query);
   const f32 scale = f32(s.scale);
+  const i64 last_of_warp = my_row - lane / 4 + 15;
+  if (s.mask_kind == 0 && present >= count && first_query_that_sees(s, last_of_warp) <= query) {  // no key is invisible
+#pragma unroll
+    for (int n = 0; n < count / 8; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const i64 column = query + n * 8 + lane % 4 * 2 + j;
+        const f32 row_max = sums.load(column, 0), log_row_sum = sums.load(column, 1), delta = deltas.load(column, 0);
+#pragma unroll
+        for (int e = j; e < 4; e += 2) {
+          const f32 p = weight_of_score(x[n].v[e] * scale, row_max, log_row_sum);
+          x[n].v[e] = p;
+          y[n].v[e] = p * (y[n].v[e] - delta) * scale;
+        }
+      }
+    return;
+  }
 #pragma unroll
   for (int n = 0; n < count / 8; ++n)
 #pragma unroll
@@ -438,7 +640,7 @@ RILL void transposed_gradients(const Attention& s, const Scores<T>& scores, i64 
         const bool inside = row < s.keys && index < present;
         bool visible = inside && (!s.causal || row <= column + s.keys - s.queries);
         const f32 score = Masked<T>(scores, query, row, false).of(x[n].v[2 * h + j] * scale, index, visible);
-        const f32 p = exp_of((score - row_max) - log_row_sum);
+        const f32 p = weight_of_score(score, row_max, log_row_sum);
         x[n].v[2 * h + j] = inside ? p : 0.0f;
         y[n].v[2 * h + j] = inside ? p * (y[n].v[2 * h + j] - delta) * scale : 0.0f;
       }
@@ -452,7 +654,8 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 tiles = (s.keys + side - 1) / side;
   for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
-    const i64 first = q % tiles * side, shared = q / tiles, my_row = first + warp * 16 + lane / 4;
+    const i64 shared = quotient(q, tiles), first = (q - shared * tiles) * side, my_row = first + warp * 16 + lane / 4;
+    const i64 first_query_of_warp = first_query_that_sees(s, first + warp * 16);
     __syncthreads();
     load_rows<T, D>(key_rows, side, matrix<T>(s.k, shared), first, s.keys, s.width);
     load_rows<T, D>(value_rows, side, matrix<T>(s.v, shared), first, s.keys, s.value_width);
@@ -464,6 +667,7 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
       for (i64 query = first_query_that_sees(s, first) / queries_of_tile * queries_of_tile; query < s.queries;
            query += queries_of_tile) {
         load_two_tiles<T, D, queries_of_tile>(query_rows, queries, s.width, gradient_rows, g, s.value_width, query, s.queries);
+        if (query + queries_of_tile <= first_query_of_warp) continue;
         ResultFragment x[queries_of_tile / 8], y[queries_of_tile / 8];
         set_to_zero(x), set_to_zero(y);
         times_rows<T, D, queries_of_tile>(key_rows + warp * 16, query_rows, x);
@@ -510,11 +714,12 @@ RILL void attention_grad_q_of_wide_heads(const Attention& s) {
     ResultFragment sum[D / 8];
     set_to_zero(sum);
     const i64 end = visible_keys_before(s, first + wide_side);
+    const i64 seen_by_all = s.mask_kind == 0 ? visible_keys_before(s, first + 1) : 0;
     for (i64 key = 0; key < end; key += wide_tile) {
       ResultFragment x[wide_tile / 8], y[wide_tile / 8];
       times_tile<T, D>(gradients, buffer, values, key, s.keys, s.value_width, y);
       times_tile<T, D>(queries, buffer, keys, key, s.keys, s.width, x);
-      gradients_of_scores<T, wide_tile>(s, scores, rows, my_row, key, x, y);
+      gradients_of_scores<T, wide_tile>(s, scores, rows, my_row, key, key + wide_tile <= seen_by_all, x, y);
       times_matrix_wide<T, D, wide_tile>(x, buffer, sum);
     }
     put_rows<T, D>(matrix<T>(s.dq, head), sum, my_row, s.queries, s.width);
