@@ -223,16 +223,22 @@ METRICS = ",".join(["gpu__time_duration.sum", "dram__bytes.sum.per_second", "lau
                     "smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum"])
 
 
+# Launches to be counted after the seven that make the operand.
+COUNTED = {"add_64M": 2, "sum_64M": 2, "sum_columns_16K": 2, "softmax_16K": 1, "cumsum_16M": 3, "sort_4M": 12,
+           "attention_f32": 1, "attention_bf16": 2}
+
+
 def counters(run):
-    """Nsight's counters of six kernels."""
+    """Nsight's counters of some rows' kernels."""
     ncu = tool(run, "ncu")
     if not ncu:
         run.report.add("counters", "ncu", "skipped", note="it is not found")
         return
-    size = ["0.00001"] if run.simulated else ["0.25"]
-    for name in ("add_64M", "sum_64M", "softmax_16K", "cumsum_16M", "sort_4M", "attention_bf16")[:2 if run.simulated else 6]:
-        text = run.case(name, [ncu, "--csv", f"--metrics={METRICS}", "--launch-skip=24", "--launch-count=4",
-                               run.program("tests/gpu_probe"), "time", name, *size], 25, RILL_CUDA_GRAPHS="off")
+    size = ["0.00001"] if run.simulated else []
+    for name in list(COUNTED)[:2 if run.simulated else None]:
+        text = run.case(name, [ncu, "--csv", f"--metrics={METRICS}", "--clock-control=none", "--launch-skip=7",
+                               f"--launch-count={COUNTED[name]}", "--kill=yes", run.program("tests/gpu_probe"), "time",
+                               name, *size], 25, RILL_CUDA_GRAPHS="off")
         if text:
             run.report.put("counters.txt", f"=== {name}\n{text}\n")
 
@@ -248,8 +254,8 @@ def cold_start(run):
 
 
 # Seconds: their sum is below run.py's SECONDS.
-STEPS = [(machine, 25), (smoke, 40), (gpu_tests, 120), (ops, 110), (digits, 40), (sanitizers, 60), (bench, 60), (peers, 40),
-         (counters, 20), (cold_start, 20)]
+STEPS = [(machine, 25), (smoke, 40), (gpu_tests, 120), (ops, 110), (digits, 40), (sanitizers, 50), (bench, 60), (peers, 40),
+         (counters, 30), (cold_start, 20)]
 
 if __name__ == "__main__":
     attributes()

@@ -87,7 +87,12 @@ void check_resources(const std::string& name, const Graph& g) {
       const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
       kernel::Kernel k = f.kernel;
       for (kernel::Output& o : k.outputs) o.added = false;  // GPUs add up what the kernel stores
-      kernels.emplace_back("fused(" + in_order(f.ops()) + ")", cuda::kernel_text(k, "k"));
+      const std::string what = "fused(" + in_order(f.ops()) + ")";
+      kernels.emplace_back(what, cuda::kernel_text(k, "k"));
+      if (!cuda::takes_rows(k)) continue;
+      kernels.emplace_back(what + " of dense rows", cuda::kernel_text(k, "k", {.dense = true}));
+      if (cuda::row_passes(k).kept_bytes > 0 && cuda::row_passes(k).kept_bytes <= 8)
+        kernels.emplace_back(what + " of kept rows", cuda::kernel_text(k, "k", {.dense = true, .keeping_warps = 4}));
     }
   check_resources(name, kernels, 2);
 }
@@ -154,13 +159,16 @@ TEST_CASE("golden: an elementwise chain, in f32 and f16") {
 // Of the test gpu_resources alone.
 TEST_CASE("golden: attention on tensor cores, and maps of several runs, on a GPU", "[.gpu_resources]") {
   std::vector<std::pair<std::string, std::string>> kernels;
-  const auto add = [&](const std::string& call) {
-    kernels.emplace_back(call, family_text({"attention", "attention_cores"}, "Attention", call));
+  const auto add = [&](const std::string& call, const char* params = "Attention") {
+    kernels.emplace_back(call, family_text({"attention", "attention_cores"}, params, call));
   };
-  for (const char* d : {"64", "96", "128", "256"}) add("attention_by_cores<f16, " + std::string(d) + ">");
+  add("attention_by_cores<f16, 64, 2>");
+  for (const char* d : {"64", "96", "128"}) add("attention_by_cores<f16, " + std::string(d) + ">", "AttentionByThrees");
+  add("attention_by_cores<f16, 256>");
   for (const char* d : {"64", "96", "128"})
     for (const char* part : {"q", "kv"})
-      add("attention_grad_" + std::string(part) + "_by_cores<bf16, " + std::string(d) + ">");
+      add("attention_grad_" + std::string(part) + "_by_cores<bf16, " + std::string(d) + ">",
+          std::string(part) + d == "q64" ? "AttentionByThrees" : "Attention");
   add("attention_grad_q_of_wide_heads<f16, 256>");
   for (const char* part : {"false", "true"})
     add("attention_grad_kv_of_wide_heads<f16, 256, " + std::string(part) + ">");

@@ -391,6 +391,7 @@ RILL void weights_of_scores(Slices<T, R, C>& t, const typename Wide<T>::Type (&x
       t.scores[ty + 8 * i][tx + 16 * j] = e;
       tile_sum += e;
     }
+    __syncwarp();  // all of the row's threads have read its maximum
     t.row_max[ty + 8 * i] = new_max;
     W& row_sum = t.row_sum[i][threadIdx.x];
     row_sum = row_sum * factor + tile_sum;
