@@ -115,9 +115,9 @@ Metric f1(const ClassOptions& options = {}, Where where = Where::current());
 
 // Counts [label, prediction] of classes.
 Metric confusion_matrix(int64_t classes, Where where = Where::current());
-// The mean over classes that occur of tp / (tp + fp + fn), the intersection over the union.
+// The mean over classes that occur of tp / (tp + fp + fn), the intersection over the union; 0 of no examples.
 Metric mean_iou(int64_t classes, Where where = Where::current());
-// Cohen's kappa: agreement beyond chance. `weighting` is none, linear or quadratic in the distance of classes.
+// Cohen's kappa: agreement beyond chance, NaN where all is of one class. `weighting` is none, linear or quadratic in the distance of classes.
 enum class KappaWeighting : uint8_t { none, linear, quadratic };
 Metric cohen_kappa(int64_t classes, KappaWeighting weighting = KappaWeighting::none, Where where = Where::current());
 // Matthews' correlation coefficient (Gorodkin's for more than two classes), in [-1, 1].

@@ -25,13 +25,13 @@ struct FftOptions {
 };
 struct FftnOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::optional<Shape> s = {};    // a length for each axis
-  std::optional<Axes> axes = {};  // default: the last as many as `s` has, or all
+  detail::Several<Shape> s = {};    // a length for each axis
+  detail::Several<Axes> axes = {};  // default: the last as many as `s` has, or all
   Norm norm = Norm::backward;
 };
 struct Fft2Options {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::optional<Shape> s = {};  // two lengths
+  detail::Several<Shape> s = {};  // two lengths
   Axes axes = {-2, -1};
   Norm norm = Norm::backward;
 };

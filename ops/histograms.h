@@ -28,9 +28,9 @@ Tensor bincount(const Tensor& x, BincountOptions options = {}, Where where = Whe
 struct HistogramOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t bins = 10;
-  std::optional<std::pair<double, double>> range = {};  // default: of min(x) to max(x)
-  std::optional<Tensor> edges = {};                     // an ascending vector, instead of bins and range
-  std::optional<Tensor> weights = {};                   // of x's shape
+  detail::Several<std::pair<double, double>> range = {};  // default: of min(x) to max(x)
+  std::optional<Tensor> edges = {};                       // an ascending vector, instead of bins and range
+  std::optional<Tensor> weights = {};                     // of x's shape
   bool density = false;  // counts over their sum and the width of their bin; f64 where weights or edges are, else f32
 };
 // Counts in `bins` equal bins over [low, high], or between the edges given; and the bins + 1 edges: those given, or

@@ -1,6 +1,7 @@
 // Shapes, strides and axes: short lists of numbers; up to six are stored inside the object, without heap memory.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,18 @@ namespace detail {
 struct NamedOnly {
   explicit constexpr NamedOnly() = default;
   friend constexpr bool operator==(const NamedOnly&, const NamedOnly&) = default;  // options may be compared
+};
+
+// An option of several numbers that may be left out: {.axes = {0, 1}}, where std::optional wants {{0, 1}}.
+template <class T>
+class Several : public std::optional<T> {
+ public:
+  using std::optional<T>::optional;
+  Several() = default;
+  Several(const std::optional<T>& x) : std::optional<T>(x) {}
+  template <class A, class B, class... More>
+    requires requires(A a, B b, More... more) { T{a, b, more...}; }
+  Several(A a, B b, More... more) : std::optional<T>(T{a, b, more...}) {}
 };
 }  // namespace detail
 

@@ -299,8 +299,9 @@ class CoreRun final : public Run {
     history = History::from_json(texts[1], where_);
     if (texts.size() != 2 + options_.callbacks.size())
       fail("Loop.fit",
-           fmt::format("the run in {} had {} callbacks, and now there are {}. give the same ones, or another folder",
-                       options_.resume, texts.size() - 2, options_.callbacks.size()),
+           fmt::format("the run in {} had {} callback{}, and now there {} {}. give the same ones, or another folder",
+                       options_.resume, texts.size() - 2, texts.size() == 3 ? "" : "s",
+                       options_.callbacks.size() == 1 ? "is" : "are", options_.callbacks.size()),
            where_);
     for (size_t i = 0; i < options_.callbacks.size(); ++i) {
       if (!texts[2 + i].empty()) options_.callbacks[i].load(texts[2 + i]);

@@ -142,7 +142,7 @@ Metric mean_iou(int64_t classes, Where where) {
       [](const Tensor& matrix) {
         const Counts c = counts_of(matrix);
         const Tensor all = c.hit + c.false_alarm + c.missed;
-        return sum(ratio(c.hit, all)) / sum((all > 0).astype(f64));
+        return ratio(sum(ratio(c.hit, all)), sum((all > 0).astype(f64)));
       },
       where);
 }

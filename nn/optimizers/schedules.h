@@ -60,7 +60,7 @@ Schedule inverse_time_decay(double initial, double steps, double rate, Where whe
 struct RestartOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   double multiple = 1;  // the ratio of a cycle's length to the one before
-  double decay = 1;     // a cycle's first rate, likewise
+  double decay = 1;     // the ratio of a cycle's first rate to that of the one before
   double alpha = 0;     // of `initial`, where cycles end
 };
 // cosine_decay() that restarts after `steps` (Loshchilov, Hutter: SGDR, 2017).

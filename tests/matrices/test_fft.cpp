@@ -197,6 +197,19 @@ TEST_CASE("long lines") {
   }
 }
 
+TEST_CASE("lengths and axes that may be left out are given with one pair of braces, or two") {
+  const Tensor x = reshape(arange(12).astype(f64), {3, 4}), both = fft::fft2(x);
+  CHECK(same_bits(fft::fftn(x, {.axes = {0, 1}}), both));
+  CHECK(same_bits(fft::fftn(x, {.axes = {{0, 1}}}), both));
+  CHECK(same_bits(fft::fftn(x, {.s = {3, 4}, .axes = {0, 1}}), both));
+  CHECK(same_bits(fft::fftn(x, {.axes = {1}}), fft::fft(x)));
+  CHECK(same_bits(fft::fftn(x, {.axes = std::optional<Axes>()}), both));
+  CHECK(fft::fft2(x, {.s = {8, 6}}).shape() == Shape{8, 6});
+  fft::FftnOptions options;
+  options.axes = {0, 1}, options.s = {3, 4};
+  CHECK(same_bits(fft::fftn(x, options), both));
+}
+
 TEST_CASE("messages name the function, the operand and the rule") {
   const Tensor x = ones({2, 3});
   CHECK(has(message_of([&] { fft::rfft(complex_numbers({4})); }), "[rfft] the operand must be real"));

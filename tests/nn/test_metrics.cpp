@@ -106,6 +106,7 @@ TEST_CASE("what the counts of classes say") {
   CHECK(array_equal(metrics::confusion_matrix(4)(p, y).astype(i64),
                     tensor({{1, 3, 0, 0}, {2, 1, 1, 2}, {2, 2, 4, 0}, {1, 2, 1, 2}}).astype(i64)));
   gives(metrics::mean_iou(4), p, y, 0.209508547008547);
+  CHECK(metrics::mean_iou(4)(zeros({0}, i32), zeros({0}, i32)).item<double>() == 0);
   gives(metrics::cohen_kappa(4), p, y, 0.11111111111111116);
   gives(metrics::cohen_kappa(4, metrics::KappaWeighting::linear), p, y, 0.15294117647058825);
   gives(metrics::cohen_kappa(4, metrics::KappaWeighting::quadratic), p, y, 0.2124999999999999);

@@ -14,6 +14,7 @@ TEST_CASE("histograms: which bin, and what their options may not be") {
   CHECK(array_equal(histogram(x, {.edges = tensor({0, 1, 2, 2})}).first, tensor({1, 2, 1})));
   CHECK(array_equal(histogram(tensor({1, 2, 3}), {.edges = tensor({0.5, 2.5}), .weights = tensor({4, 5, 6})}).first,
                     tensor({9.f})));
+  CHECK(array_equal(histogram(tensor({1, 2, 9}), {.bins = 2, .range = {0, 4}}).first, tensor({1, 1})));
   CHECK(array_equal(histogram(zeros({0})).first, zeros({10}, i64)));
   CHECK(array_equal(histogram(full({3}, 2.f), {.bins = 2}).second, tensor({1.5f, 2.f, 2.5f})));  // of one value
   // A sum in f32 would stop growing.
