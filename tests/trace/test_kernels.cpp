@@ -160,7 +160,8 @@ TEST_CASE("golden: an elementwise chain, in f32 and f16") {
 TEST_CASE("golden: attention on tensor cores, and maps of several runs, on a GPU", "[.gpu_resources]") {
   std::vector<std::pair<std::string, std::string>> kernels;
   const auto add = [&](const std::string& call, const char* params = "Attention") {
-    kernels.emplace_back(call, family_text({"attention_scores", "attention", "core_fragments", "attention_cores"}, params, call));
+    kernels.emplace_back(
+        call, family_text({"attention_scores", "attention", "core_fragments", "attention_cores"}, params, call));
   };
   add("attention_by_cores<f16, 64, 2>");
   for (const char* d : {"64", "96", "128"}) add("attention_by_cores<f16, " + std::string(d) + ">", "AttentionByThrees");
