@@ -172,7 +172,7 @@ class Writer {
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (keeps(i)) line(fmt::format("__shared__ {} kept{}[{}];", name_of_input(i), i, 1024 * variant_.keeping_warps));
     line("const rill::RowLoop me(s);");
-    if (keeps_all()) line("const int mine = threadIdx.x / 32 * 1024 + me.lane;");
+    if (is_kept_variant()) line("const int mine = threadIdx.x / 32 * 1024 + me.lane;");
     begin("for (i64 tile = me.first; tile < me.tiles; tile += me.stride)");
     line("const rill::RowTile t(s, me, tile);");
     line("const u32 row = u32(t.row);");
@@ -189,7 +189,9 @@ class Writer {
       end();
     }
     if (r.stores_rows) {
-      line("if (s.warps > 1) __syncthreads();");  // stores may be where other threads have read a number of the row
+      // Stores may be where other threads have read a number of the row.
+      line("if (s.warps > 1) __syncthreads();");
+      line("else __syncwarp();");
       begin(fmt::format("if ((s.step < 0 || s.step == {}) && t.in_range && me.lane == 0 && me.warp == 0)",
                         r.stores_points ? 2 * r.passes + 1 : 2 * r.passes - 1));
       for (size_t o = 0; o < k_.outputs.size(); ++o)
@@ -219,7 +221,7 @@ class Writer {
         line(fmt::format(fmt::runtime(text), fmt::arg("i", folds[j]), fmt::arg("type", name_of(folds[j])),
                          fmt::arg("fold", fold_type(folds[j])), fmt::arg("number", first + int(j))));
     };
-    if (keeps_all()) {
+    if (is_kept_variant()) {
       walk(pass);
       each("if (s.warps > 1) v{i} = rill::join_warps<{fold}>(v{i}, shared, t.warps);");
       each("v{i} = rill::join_lanes<{fold}>(v{i}, s);");
@@ -247,9 +249,9 @@ class Writer {
   }
 
   bool is_load(size_t i) const { return cuda::is_load(k_, i); }
-  // Whether a warp has no more points than a block of the tree.
-  bool keeps_all() const { return variant_.keeping_warps > 0; }
-  bool keeps(size_t i) const { return keeps_all() && is_kept(k_, needed_, i); }
+  // Then a warp has no more points than a block of the tree.
+  bool is_kept_variant() const { return variant_.keeping_warps > 0; }
+  bool keeps(size_t i) const { return is_kept_variant() && is_kept(k_, needed_, i); }
 
   // Iterates over the points, a block of the tree at a time. A lane loads the operands of its next points before it
   // computes the first, so that several loads are in flight.
@@ -301,10 +303,12 @@ class Writer {
   // The same where neighbouring points are neighbours in memory: addresses are a pointer and a constant, and only the last
   // points of a block are compared with its end.
   void walk_dense(int pass) {
-    const auto count = std::count(needed_[size_t(pass)].begin(), needed_[size_t(pass)].end(), true);
-    const int ahead = count <= 32 ? 8 : count <= 96 ? 4 : 2;
-    if (keeps_all()) begin("if (const i64 block = t.begin; true)");
-    else begin("for (i64 block = t.begin; block < t.end; block += 1024)");
+    int count = 0;  // of instructions; a patch is a function
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (needed_[size_t(pass)][i]) count += k_.body[i].code == Code::patch ? 40 : 1;
+    const int ahead = count <= 32 ? 8 : count <= 96 ? 4 : count <= 200 ? 2 : 1;
+    begin(is_kept_variant() ? "" : "for (i64 block = t.begin; block < t.end; block += 1024)");
+    if (is_kept_variant()) line("const i64 block = t.begin;");
     line("const int left = int(t.end - block < 1024 ? t.end - block : 1024) - me.lane;");
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds_in(pass, i))
@@ -315,16 +319,18 @@ class Writer {
         line(fmt::format("char* from{} = {} + (block + me.lane) * i64(sizeof({}));", k, address(k, ""),
                          operand_type(k)));
     line("int c = 0;");
-    begin(fmt::format("for (; c + {} < left; c += {})", 32 * (ahead - 1), 32 * ahead));
-    some_points(pass, ahead);
-    end();
+    if (ahead > 1) {
+      begin(fmt::format("for (; c + {} < left; c += {})", 32 * (ahead - 1), 32 * ahead));
+      some_points(pass, ahead);
+      end();
+    }
     line("#pragma unroll 1");
     begin("for (; c < left; c += 32)");
     some_points(pass, 1);
     end();
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds_in(pass, i))
-        line(fmt::format(fmt::runtime(keeps_all() ? "v{0} = fold{0};" : "blocks{0}.push(fold{0});"), i));
+        line(fmt::format(fmt::runtime(is_kept_variant() ? "v{0} = fold{0};" : "blocks{0}.push(fold{0});"), i));
     end();
   }
   // `ahead` points of a lane, the first of them c after its first one of the block.
@@ -338,11 +344,11 @@ class Writer {
       if (!needed[i] || !is_load(i)) continue;
       line(fmt::format("{} in{}[{}];", name_of_input(i), i, ahead));
       each();
-      line(is_there(pass, i)
+      line(was_kept_before(pass, i)
                ? fmt::format("in{0}[j] = kept{0}[mine + c + 32 * j];", i)
                : fmt::format("in{}[j] = rill::Stored<{}>::load({});", i, name_of_input(i), place(k_.body[i].imm)));
       end();
-      if (!keeps(i) || is_there(pass, i)) continue;
+      if (!keeps(i) || was_kept_before(pass, i)) continue;
       each();
       line(fmt::format("kept{0}[mine + c + 32 * j] = in{0}[j];", i));
       end();
@@ -363,15 +369,15 @@ class Writer {
         line(fmt::format("rill::store({}, v{});", place(k_.inputs.size() + o), k_.outputs[o].value));
     end();
   }
-  // Whether an earlier pass has kept it.
-  bool is_there(int pass, size_t i) const {
+  // Whether a pass finds an input where an earlier one has kept it.
+  bool was_kept_before(int pass, size_t i) const {
     return keeps(i) && std::any_of(needed_.begin(), needed_.begin() + pass, [&](const auto& n) { return n[i]; });
   }
   // Whether a pass loads or stores points of an operand.
   bool moves_in(int pass, size_t operand) const {
     if (operand >= k_.inputs.size()) return pass == passes_.passes && !k_.outputs[operand - k_.inputs.size()].per_row;
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (needed_[size_t(pass)][i] && is_load(i) && k_.body[i].imm == operand && !is_there(pass, i)) return true;
+      if (needed_[size_t(pass)][i] && is_load(i) && k_.body[i].imm == operand && !was_kept_before(pass, i)) return true;
     return false;
   }
   std::string_view operand_type(size_t k) const {

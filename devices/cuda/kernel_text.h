@@ -64,8 +64,8 @@ RowPasses row_passes(const kernel::Kernel& k);
 // A kernel's variants by the memory of the rows.
 struct RowVariant {
   bool dense = false;  // neighbouring points are neighbours in memory
-  // Also: a warp has at most 1024 points, and a block this many warps, which keep what several passes read in shared
-  // memory. 0: each pass reads its inputs from memory.
+  // If not 0, of dense rows: a warp has at most 1024 points, and a block at most this many warps, which keep what several
+  // passes read in shared memory. If 0, each pass reads its inputs from memory.
   int keeping_warps = 0;
 };
 RowVariant row_variant(const kernel::Kernel& k, const RowPasses& passes, const Space& s);
@@ -87,7 +87,7 @@ std::string_view prelude();
 bool takes_rows(const kernel::Kernel& k);
 
 // The kernel as RILL_KERNEL(NAME, Space) or RILL_KERNEL(NAME, RowSpace) of the prelude, for grids of any size and
-// blocks of a multiple of 32 threads, 256 if `warps` is 8. Values of earlier passes that a row's later passes need are
+// blocks of a multiple of 32 threads: 32 for each of several `warps`. Values of earlier passes that a row's later passes need are
 // computed again. Throws for added outputs, and for more operands than Space holds.
 std::string kernel_text(const kernel::Kernel& k, std::string_view name, RowVariant v = {});
 // The same for a map as RILL_KERNEL(NAME, Runs), for grids of as many blocks as the runs have.

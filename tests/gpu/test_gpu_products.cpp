@@ -332,6 +332,17 @@ TEST_CASE("attention by tiles") {
       }
 }
 
+// A weight of 0 times an infinity is NaN: behind the causal mask, too, whatever else is in the call.
+TEST_CASE("attention of one head and of many has its NaNs at the same places") {
+  const auto first_head = [](int64_t heads) {
+    const Tensor q = ones({heads, 40, 64}, f16), k = ones({heads, 80, 64}, f16);
+    const Tensor v = ones({heads, 80, 64}, f16).at(all, 75, all).set(std::numeric_limits<double>::infinity());
+    return attention(q.to(gpu), k.to(gpu), v.to(gpu), {.causal = true}).to(host).astype(f32)(0);
+  };
+  const WithDevice here(host);
+  CHECK(allclose(first_head(1), first_head(32), {.rtol = 0, .atol = 0, .equal_nan = true}));
+}
+
 TEST_CASE("attention of extreme halves") {
   const Op& op = record("attention");
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan(""), least = -3.38e38;

@@ -56,6 +56,11 @@ TEST_CASE("folds of every length") {
                    [](const Tensor& x) { return argmax(x); }});
   }
   check_same(round(numbers({300000}) * 9), [](const Tensor& x) { return sum(x); });
+  // Of so many that a GPU of 132 multiprocessors cuts them into more than 64 pieces.
+  const Tensor many = round(numbers({600000}) * 9);
+  check_same(many.astype(i64), [](const Tensor& x) { return argmax(x); });
+  check_same(many, [](const Tensor& x) { return max(x); });
+  check_same(many.astype(f64) * 0.5, [](const Tensor& x) { return norm(x); });
 }
 
 TEST_CASE("folds of rows and columns") {

@@ -122,6 +122,14 @@ TEST_CASE("Fourier transforms across lines, and of numbers that are not aligned 
   CHECK(same(fft::rfft(x).to(host), fft::rfft(x.to(host).to(gpu)).to(host)));
 }
 
+TEST_CASE("spectra of real numbers beyond half of the largest") {
+  const WithDevice here(host);
+  for (const int64_t n : {16, 64, 1024}) {
+    const Tensor x = zeros({n}).at(3).set(2.2e38);
+    check_on_gpu([](const Tensor& t) { return fft::rfft(t); }, 1e-6, x);
+  }
+}
+
 TEST_CASE("solvers and factorisations of batches") {
   const WithDevice here(host);
   random::seed(6);

@@ -190,19 +190,17 @@ template <int pixels, class Byte>
     }
   }
 }
-#endif
 
 enum class ByteIsa { plain, avx2, vnni };
 ByteIsa byte_isa() {
-#ifdef __x86_64__
   const std::string_view limit = isa_limit();
   const bool avx2 = limit != "baseline" && __builtin_cpu_supports("avx2");
   if (avx2 && limit != "avx2" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
     return ByteIsa::vnni;
   if (avx2) return ByteIsa::avx2;
-#endif
   return ByteIsa::plain;
 }
+#endif
 
 template <class Byte>
 ChannelTiles chosen_channel_tiles() {

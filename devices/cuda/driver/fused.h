@@ -11,7 +11,8 @@ struct FusedKernel;
 
 namespace rill::cuda {
 
-// The kernel loaded on a GPU, for run_fused(): of one that reduces rows, the variant that dense operands call for.
+// The kernel loaded on a GPU, for run_fused(): of one that reduces rows, the variant that dense operands call
+// for. Views that are not dense have another, which their first call compiles.
 std::shared_ptr<const void> load_fused(const FusedKernel& f, Device d);
 // The kernel of the record `fused`.
 void run_fused(const KernelArgs& args);

@@ -22,7 +22,7 @@ class Gpu;
 
 // A recorded kernel on a GPU. Its address is valid forever.
 struct LoadedKernel {
-  Function function = nullptr;  // of a map
+  Function function = nullptr;  // of a map; null if it reduces rows
   kernel::Kernel kernel;
   RowPasses passes;  // if it reduces rows; then Gpu::row_function() loads variants as they are called for
 };

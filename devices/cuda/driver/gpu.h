@@ -87,7 +87,7 @@ class Gpu {
   Function function(const std::string& key, const Callback<std::string()>& text);
   // The same for the kernel that `record` returns.
   const LoadedKernel& recorded(const std::string& key, const Callback<kernel::Kernel()>& record);
-  // A variant of a kernel that reduces rows.
+  // A variant of a kernel that reduces rows; compiled at its first use, which may take seconds.
   Function row_function(const LoadedKernel& k, RowVariant v);
   // Addresses in parameters are those of elements of their operands, or of fault_slot(): a Capture finds them there.
   // Launches `count` threads in blocks of 256, but no more than fill the GPU a few times over: kernels are grid-stride

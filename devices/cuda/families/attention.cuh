@@ -150,7 +150,7 @@ struct SliceReader {
 struct TileOfQueries {
   i64 head, first;
   inline TileOfQueries(const Attention& s, i64 q, int side) {
-    const i64 tiles = (s.queries + side - 1) / side, turn = quotient(q, s.causal ? s.heads : tiles);
+    const i64 tiles = (s.queries + side - 1) / side, turn = divide_counts(q, s.causal ? s.heads : tiles);
     head = s.causal ? q - turn * s.heads : turn;
     first = (s.causal ? tiles - 1 - turn : q - turn * tiles) * side;
   }
@@ -233,9 +233,9 @@ RILL void attention(const Attention& s) {
   const i64 tiles = (s.queries + side - 1) / side, column_parts = s.value_width > 0 ? (s.value_width + wide - 1) / wide : 1;
   SliceReader<T, R, C> reader = {t};
   for (i64 q = blockIdx.x; q < s.heads * tiles * column_parts; q += gridDim.x) {
-    const i64 number = quotient(q, column_parts), first_column = (q - number * column_parts) * wide;
+    const i64 number = divide_counts(q, column_parts), first_column = (q - number * column_parts) * wide;
     const TileOfQueries tile(s, number, side);
-    const i64 shared = quotient(tile.head, s.group), first = tile.first;
+    const i64 shared = divide_counts(tile.head, s.group), first = tile.first;
     const int row = threadIdx.x / S::packs, column = threadIdx.x % S::packs * n;
     const int value_row = threadIdx.x / S::value_packs, value_column = threadIdx.x % S::value_packs * n;
     PackedRows<T> queries(matrix<T>(s.q, tile.head), row, column, 0, s.width);

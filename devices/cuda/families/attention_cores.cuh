@@ -17,7 +17,7 @@ struct QueryTile {
     head = tile.head, first = tile.first;
     first_of_warp = first + threadIdx.x / 32 * (16 * groups);
     my_row = first_of_warp + threadIdx.x % 32 / 4;
-    shared = quotient(head, s.group);
+    shared = divide_counts(head, s.group);
   }
 };
 // Rows `first` to first + count of two matrices, once no thread of the block reads the buffers any more.
@@ -169,9 +169,12 @@ RILL void attention_by_cores(const Attention& s) {
       for (int h = 0; h < 2; ++h) row_max[m][h] = minus_infinity, row_sum[m][h] = 0, sees_any[m][h] = 0;
     }
     const i64 end = visible_keys_before(s, tile.first + Queries::side);
-    const i64 end_of_warp = visible_keys_before(s, tile.first_of_warp + 16 * groups);
+    // Of 32 queries, however many the warp has: a weight of 0 times an infinite value is NaN, which must not depend on it.
+    const i64 end_of_warp = visible_keys_before(s, (tile.first_of_warp | 31) + 1);
     // All of the warp's queries see the keys before this one.
     const i64 seen_by_all = scales_late ? visible_keys_before(s, tile.first_of_warp + 1) : 0;
+    // Two pairs of buffers, of keys and of values: buffers[now] and the next are read while the others are filled. The loop
+    // begins a tile early, to start the first copies.
     int now = 2;
     for (i64 key = -keys_of_tile; key < end; key += keys_of_tile, now ^= 2) {
       wait_for_copies();
@@ -290,6 +293,8 @@ RILL void attention_grad_q_by_cores(const Attention& s) {
     const i64 end = visible_keys_before(s, tile.first + QueryTile<T>::side);
     const i64 end_of_warp = visible_keys_before(s, tile.first_of_warp + 16);
     const i64 seen_by_all = s.mask_kind == 0 ? visible_keys_before(s, tile.first_of_warp + 1) : 0;
+    // Two pairs of buffers, of keys and of values: buffers[now] and the next are read while the others are filled. The loop
+    // begins a tile early, to start the first copies.
     int now = 2;
     for (i64 key = -keys_of_tile; key < end; key += keys_of_tile, now ^= 2) {
       wait_for_copies();
@@ -359,7 +364,7 @@ RILL void attention_grad_kv_by_cores(const Attention& s) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 tiles = (s.keys + side - 1) / side;
   for (i64 q = blockIdx.x; q < s.shared * tiles; q += gridDim.x) {
-    const i64 shared = quotient(q, tiles), first = (q - shared * tiles) * side, my_row = first + warp * 16 + lane / 4;
+    const i64 shared = divide_counts(q, tiles), first = (q - shared * tiles) * side, my_row = first + warp * 16 + lane / 4;
     const i64 first_query_of_warp = first_query_that_sees(s, first + warp * 16);
     __syncthreads();
     load_rows<T, D>(key_rows, side, matrix<T>(s.k, shared), first, s.keys, s.width);

@@ -1,7 +1,8 @@
 // What attention's kernels share: matrices of operands, the score of a query and a key, and what is reduced over a row.
 namespace rill::cuda {
 
-// The parameters of kernels of which a multiprocessor runs three blocks of 128 threads: at most 168 registers.
+// A second name for the parameters, of kernels of which a multiprocessor runs three blocks of 128 threads: at most 168
+// registers. RILL_KERNEL finds the bounds by the name of its parameters.
 typedef Attention AttentionByThrees;
 #ifndef RILL_ON_HOST
 #define RILL_BOUNDS_Attention
@@ -38,13 +39,13 @@ struct Matrix {
   inline void put(i64 i, i64 j, typename Wide<T>::Type x) const { store(at(i, j), Wide<T>::narrow(x)); }
 };
 // a / b of numbers that are not negative: a division of 64 bits takes several times as long as one of 32.
-RILL i64 quotient(i64 a, i64 b) { return ((a | b) >> 32) == 0 ? i64(u32(a) / u32(b)) : a / b; }
+RILL i64 divide_counts(i64 a, i64 b) { return ((a | b) >> 32) == 0 ? i64(u32(a) / u32(b)) : a / b; }
 template <class T>
 RILL Matrix<T> matrix(const MatrixGrid& m, i64 b) {
   i64 offset = 0;
 #pragma unroll 1  // it is inlined for each operand, with divisions
   for (int d = m.digits - 1; d >= 0 && b > 0; --d) {
-    const i64 rest = b < m.size[d] ? 0 : quotient(b, m.size[d]);
+    const i64 rest = b < m.size[d] ? 0 : divide_counts(b, m.size[d]);
     offset += (b - rest * m.size[d]) * m.stride[d];
     b = rest;
   }

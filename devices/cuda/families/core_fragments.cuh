@@ -86,7 +86,7 @@ RILL OperandFragment load_matrices(const u16* row) {
                  : "=r"(x.v[0]), "=r"(x.v[1]), "=r"(x.v[2]), "=r"(x.v[3]) : "r"(shared_address(row)) : "memory");
   return x;
 }
-// Copies 16 bytes to shared memory, 0 in place of those after the first `bytes`, by the time that wait_for_copies returns.
+// Copies 16 bytes to shared memory by the time that wait_for_copies() returns; given `bytes`, 0 in place of those after them.
 RILL void copy_later(void* to, const char* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared_address(to)), "l"(from) : "memory");
 }

@@ -313,9 +313,15 @@ RILL void solve_triangle(bool forward, bool unit, Mat<W> x, F at) {
       RILL_LANES(c, 0, x.columns) x(j, c) = x(j, c) / by;
     }
     __syncwarp();
-    RILL_LANES(i, first, first + left)
-      subtract_multiple<1>(at(i, j), i64(0), x.columns, [&](i64 c) -> W& { return x(i, c); },
-                           [&](i64 c) { return x(j, c); });
+    if (left < 32 && x.columns > left) {  // few rows: the lanes share the columns
+      for (i64 i = first; i < first + left; ++i)
+        subtract_multiple<32>(at(i, j), i64(lane()), x.columns, [&](i64 c) -> W& { return x(i, c); },
+                              [&](i64 c) { return x(j, c); });
+    } else {
+      RILL_LANES(i, first, first + left)
+        subtract_multiple<1>(at(i, j), i64(0), x.columns, [&](i64 c) -> W& { return x(i, c); },
+                             [&](i64 c) { return x(j, c); });
+    }
     __syncwarp();
   }
 }

@@ -63,7 +63,7 @@ void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t ac
     else gpu.launch(function("fold_groups", more), s, rows * width);
     return;
   }
-  const std::string axes = s.reduced.count <= 1 ? ", true" : ", false";
+  const std::string one_axis = s.reduced.count <= 1 ? ", true" : ", false";
   const int64_t enough = int64_t(gpu.processors) * 8;  // blocks of 256 threads
   Tensor parts;
   const auto make_parts = [&] {
@@ -77,17 +77,18 @@ void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t ac
     const int64_t groups = (rows + columns - 1) / columns;
     cut(s, groups, block_points, enough * 8 / columns);
     make_parts();
-    gpu.launch_blocks(function("fold_columns", fmt::format("{}, {}", axes, columns)), s,
+    gpu.launch_blocks(function("fold_columns", fmt::format("{}, {}", one_axis, columns)), s,
                       std::min<int64_t>(groups * s.pieces, enough * 8), 32 * columns);
   } else if (n <= 2 * block_points || rows >= enough * 4) {
-    gpu.launch(function("fold_warps", axes), s, rows * 32);
+    gpu.launch(function("fold_warps", one_axis), s, rows * 32);
   } else {
     cut(s, rows, 8 * block_points, enough);
     make_parts();
-    gpu.launch_blocks(function("fold_blocks", axes), s, std::min<int64_t>(rows * s.pieces, enough * 8), 256);
+    gpu.launch_blocks(function("fold_blocks", one_axis), s, std::min<int64_t>(rows * s.pieces, enough * 8), 256);
   }
   if (s.pieces == 1) return;
-  const int warps = s.pieces <= 64 ? 8 : 32;  // of a block
+  // Warps of a block: with 32, some rules would need more registers than a multiprocessor has.
+  const int warps = s.pieces <= 64 ? 8 : 16;
   gpu.launch_blocks(function("fold_parts", fmt::format(", {}", warps)), s, std::min<int64_t>(rows, enough * 8),
                     32 * warps);
 }

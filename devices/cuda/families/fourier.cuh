@@ -305,7 +305,9 @@ RILL void write_spectrum(const Lines& s, const Ends<H>& e, bool present, int at,
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const Complex<T> a = x[j], b = j == 0 && at == 0 ? a : *(other - j * H::threads * H::step);
-    const Complex<T> even((a.re + b.re) * half, (a.im - b.im) * half), odd((a.im + b.im) * half, (b.re - a.re) * half);
+    // Halved before they are added: a sum may overflow.
+    const Complex<T> c(a.re * half, a.im * half), d(b.re * half, b.im * half);
+    const Complex<T> even(c.re + d.re, c.im - d.im), odd(c.im + d.im, d.re - c.re);
     const Complex<T> v = times(odd, half_roots<T, H::bits>.at[at + j * H::threads]);
     *RILL_AT(low + j * H::threads * e.inner) = even + v;
     *RILL_AT(high - j * H::threads * e.inner) = {even.re - v.re, v.im - even.im};

@@ -4,8 +4,7 @@
 namespace rill::cuda {
 
 // Elements that index tensors select. The Space's operand 0 is the indexed tensor without the axes that they index,
-// operand
-// 1 the result, and the further ones are the index tensors.
+// operand 1 the result, and the further ones are the index tensors.
 struct IndexedElements {
   static constexpr int most = 12;
   Space space;

@@ -81,7 +81,7 @@ void run_cholesky(const KernelArgs& args) {
       "is not positive definite. add a little to its diagonal, or take linalg::eigh, which takes any Hermitian "
       "matrix"};
   const DType dtype = args.in[0]->dtype();
-  if (s.rows > (is_complex(dtype) ? 64 : 96)) return start(args, s, call);
+  if (s.rows > (is_complex(dtype) ? 64 : 96)) return start(args, s, call);  // what Triangle::room has in 48 KB
   if (is_empty(args, s)) return;
   Gpu& gpu = gpu_of(args.out[0]->device());
   set_message(args, s, call);

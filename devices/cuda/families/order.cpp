@@ -52,7 +52,7 @@ class Passes {
   }
 
  private:
-  static constexpr int64_t tile = 4096;  // a multiple of those in order.cuh
+  static constexpr int64_t tile = 4096;  // Tile<T>::each * 256 of order.cuh is this, or half of it
 
   Gpu& gpu_;
   int64_t piece_, pieces_, blocks_;
@@ -142,7 +142,7 @@ void sort_lines(const Tensor& x, int64_t axis, bool descending, int64_t kept, co
   const AxisView view(x.shape(), axis);
   Sorting s{};
   s.lines = view.outer * view.inner, s.n = view.size, s.inner = view.inner, s.kept = kept;
-  if (s.lines * s.n * kept == 0) return;
+  if (s.lines == 0 || s.n == 0 || kept == 0) return;
   if (s.n >= int64_t(1) << 32) fail("sort", "GPUs sort lines of less than 2^32 elements", Where());
   if (s.inner > 1 && s.n > longest_across) return sort_turned(x, axis, descending, kept, values, indices);
   if (!x.is_contiguous()) {
