@@ -156,7 +156,7 @@ TEST_CASE("a run that is stopped goes on with the same bits") {
   };
   run_in(folder / "b", 4, {stop_at(6)});
   CHECK(run_in(folder / "b", 4, {stop_at(0)}) == whole);
-  CHECK(has(message_of([&] { run_in(folder / "b", 4); }), "callbacks"));
+  CHECK(has(message_of([&] { run_in(folder / "b", 4); }), "had 1 callback, and now there are 0"));
 }
 
 TEST_CASE("epochs of so many steps go on through the data with the same bits") {
