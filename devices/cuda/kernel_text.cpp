@@ -253,6 +253,25 @@ class Writer {
   bool is_kept_variant() const { return variant_.keeping_warps > 0; }
   bool keeps(size_t i) const { return is_kept_variant() && is_kept(k_, needed_, i); }
 
+  void begin_folds(int pass) {
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i))
+        line(fmt::format("{} fold{} = rill::{}<{}>::identity();", name_of(i), i, fold_name(k_.body[i].code),
+                         name_of(i)));
+  }
+  // The values of point p, whose loads are in[j], and their folds.
+  void fold_point(int pass) {
+    for (size_t i = 0; i < k_.body.size(); ++i) {
+      if (!needed_[size_t(pass)][i]) continue;
+      if (is_load(i)) line(fmt::format("const {} v{} = in{}[j];", name_of(i), i, i));
+      else value(i, " + p * s.point");
+    }
+    for (size_t i = 0; i < k_.body.size(); ++i)
+      if (folds_in(pass, i))
+        line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
+                         k_.body[i].in[0]));
+  }
+
   // Iterates over the points, a block of the tree at a time. A lane loads the operands of its next points before it
   // computes the first, so that several loads are in flight.
   void walk(int pass) {
@@ -262,10 +281,7 @@ class Writer {
     const int ahead = count <= 24 ? 4 : count <= 64 ? 2 : 1;
     begin("for (i64 block = t.begin; block < t.end; block += 1024)");
     line("const i64 stop = block + 1024 < t.end ? block + 1024 : t.end;");
-    for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds_in(pass, i))
-        line(fmt::format("{} fold{} = rill::{}<{}>::identity();", name_of(i), i, fold_name(k_.body[i].code),
-                         name_of(i)));
+    begin_folds(pass);
     begin(fmt::format("for (i64 first = block + me.lane; first < stop; first += {})", 32 * ahead));
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (needed[i] && is_load(i)) line(fmt::format("{} in{}[{}];", name_of_input(i), i, ahead));
@@ -283,15 +299,7 @@ class Writer {
     begin(fmt::format("for (int j = 0; j < {}; ++j)", ahead));
     begin("if (first + 32 * j < stop)");
     line("const i64 p = first + 32 * j;");
-    for (size_t i = 0; i < k_.body.size(); ++i) {
-      if (!needed[i]) continue;
-      if (is_load(i)) line(fmt::format("const {} v{} = in{}[j];", name_of(i), i, i));
-      else value(i, " + p * s.point");
-    }
-    for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds_in(pass, i))
-        line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
-                         k_.body[i].in[0]));
+    fold_point(pass);
     for (size_t o = 0; pass == passes_.passes && o < k_.outputs.size(); ++o)
       if (!k_.outputs[o].per_row) store(o, " + p * s.point");
     for (int open = 0; open < 3; ++open) end();
@@ -310,10 +318,7 @@ class Writer {
     begin(is_kept_variant() ? "" : "for (i64 block = t.begin; block < t.end; block += 1024)");
     if (is_kept_variant()) line("const i64 block = t.begin;");
     line("const int left = int(t.end - block < 1024 ? t.end - block : 1024) - me.lane;");
-    for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds_in(pass, i))
-        line(fmt::format("{} fold{} = rill::{}<{}>::identity();", name_of(i), i, fold_name(k_.body[i].code),
-                         name_of(i)));
+    begin_folds(pass);
     for (size_t k = 0; k < operands_; ++k)
       if (moves_in(pass, k))
         line(fmt::format("char* from{} = {} + (block + me.lane) * i64(sizeof({}));", k, address(k, ""),
@@ -355,15 +360,7 @@ class Writer {
     }
     each();
     line("const i64 p = block + me.lane + c + 32 * j;");
-    for (size_t i = 0; i < k_.body.size(); ++i) {
-      if (!needed[i]) continue;
-      if (is_load(i)) line(fmt::format("const {} v{} = in{}[j];", name_of(i), i, i));
-      else value(i, " + p * s.point");
-    }
-    for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds_in(pass, i))
-        line(fmt::format("fold{0} = rill::{1}<{2}>::of(fold{0}, v{3});", i, fold_name(k_.body[i].code), name_of(i),
-                         k_.body[i].in[0]));
+    fold_point(pass);
     for (size_t o = 0; pass == passes_.passes && o < k_.outputs.size(); ++o)
       if (!k_.outputs[o].per_row)
         line(fmt::format("rill::store({}, v{});", place(k_.inputs.size() + o), k_.outputs[o].value));

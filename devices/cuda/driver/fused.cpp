@@ -163,9 +163,11 @@ class FusedCall {
 std::shared_ptr<const void> load_fused(const FusedKernel& f, Device d) {
   const kernel::Kernel stored = without_sums(f.kernel);
   const LoadedKernel& loaded = gpu_of(d).recorded(kernel::to_string(stored), [&] { return stored; });
-  int64_t n = 1;
-  for (size_t i = f.space.size() - size_t(f.row_axes); i < f.space.size(); ++i) n *= f.space[i];
-  if (takes_rows(stored)) load_rows(gpu_of(d), loaded, n);
+  if (takes_rows(stored)) {
+    int64_t n = 1;
+    for (size_t i = f.space.size() - size_t(f.row_axes); i < f.space.size(); ++i) n *= f.space[i];
+    load_rows(gpu_of(d), loaded, n);
+  }
   return {std::shared_ptr<const void>(), &loaded};  // never unloaded
 }
 
