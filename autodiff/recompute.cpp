@@ -166,11 +166,11 @@ class RepeatReadings final : public VariableAnswers {
   std::map<const VariableState*, Now> now_;
 };
 
-using Function = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
+using Recomputed = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
 // The state of the backward rule.
 struct Run {
-  Function f;
+  Recomputed f;
   std::vector<Tensor> arguments;
   std::vector<Captured> captured;
   Readings readings;
@@ -239,7 +239,7 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
 }
 
 // A trace runs f once, and marks its nodes. Of nested regions the outermost counts.
-std::vector<Tensor> run_marked(const Function& f, std::span<const Tensor> in, const RecomputePolicy& policy) {
+std::vector<Tensor> run_marked(const Recomputed& f, std::span<const Tensor> in, const RecomputePolicy& policy) {
   if (trace_marks.backward || trace_marks.region) return f(in);
   const auto region = Shared<const RecomputeRegion>::make(RecomputeRegion{policy});
   const MarkScope scope({&region, false});
@@ -248,7 +248,7 @@ std::vector<Tensor> run_marked(const Function& f, std::span<const Tensor> in, co
 
 }  // namespace
 
-std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, const RecomputePolicy& policy,
+std::vector<Tensor> run_recompute(const Recomputed& f, std::vector<Tensor> in, const RecomputePolicy& policy,
                                   const Where& where) {
   for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
   Listeners& outside = listeners();

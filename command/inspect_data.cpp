@@ -265,7 +265,9 @@ struct Feature {
 
 // --- Pictures --------------------------------------------------------------------------------------------------------
 
-bool is_picture(const std::string& path) { return ends_in(path, {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"}); }
+bool is_any_picture(const std::string& path) {
+  return ends_in(path, {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"});
+}
 
 }  // namespace
 
@@ -379,7 +381,7 @@ void show_audio(const std::string& path, const DataSettings& s) {
 
 bool holds_pictures(const std::string& folder) {
   for (const auto& e : std::filesystem::recursive_directory_iterator(folder))
-    if (e.is_regular_file() && is_picture(e.path().string())) return true;
+    if (e.is_regular_file() && is_any_picture(e.path().string())) return true;
   return false;
 }
 
@@ -388,7 +390,7 @@ void show_pictures(const std::string& folder, const DataSettings& s) {
   std::vector<std::string> files;
   int64_t bytes = 0;
   for (const auto& e : std::filesystem::recursive_directory_iterator(folder)) {
-    if (!e.is_regular_file() || !is_picture(e.path().string())) continue;
+    if (!e.is_regular_file() || !is_any_picture(e.path().string())) continue;
     auto& [count, size] = classes[e.path().parent_path().lexically_relative(folder).string()];
     ++count, size += int64_t(e.file_size()), bytes += int64_t(e.file_size());
     files.push_back(e.path().string());

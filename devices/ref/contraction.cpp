@@ -38,7 +38,7 @@ Dims other_axes(const Tensor& t, const Dims& batch, const Dims& contract) {
 }
 
 // The offset in elements of `index`, which is row-major over the sizes of `axes` of `t`.
-int64_t offset(const Tensor& t, const Dims& axes, int64_t index) {
+int64_t offset_along(const Tensor& t, const Dims& axes, int64_t index) {
   int64_t at = 0;
   for (size_t i = axes.size(); i-- > 0;) {
     const int64_t n = t.shape()[size_t(axes[i])];
@@ -64,11 +64,12 @@ void run(const KernelArgs& args) {
   for (int64_t n = 0; n < batch; ++n)
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j) {
-        const T* x = args.in_data<T>(0) + offset(a, p.lhs_batch, n) + offset(a, a_free, i);
-        const T* y = args.in_data<T>(1) + offset(b, p.rhs_batch, n) + offset(b, b_free, j);
+        const T* x = args.in_data<T>(0) + offset_along(a, p.lhs_batch, n) + offset_along(a, a_free, i);
+        const T* y = args.in_data<T>(1) + offset_along(b, p.rhs_batch, n) + offset_along(b, b_free, j);
         auto sum = wide(T());
         for (int64_t k = 0; k < terms; ++k)
-          sum = multiply_add(sum, wide(x[offset(a, p.lhs_contract, k)]), wide(y[offset(b, p.rhs_contract, k)]));
+          sum = multiply_add(sum, wide(x[offset_along(a, p.lhs_contract, k)]),
+                             wide(y[offset_along(b, p.rhs_contract, k)]));
         *out++ = narrow<T>(sum);
       }
 }

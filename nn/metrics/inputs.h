@@ -2,6 +2,7 @@
 #pragma once
 #include "rill/ops/ops.h"
 
+#pragma GCC visibility push(default)  // librill has some of the metrics, librill_nn the others
 namespace rill::metrics {
 
 // a / b, and 0 where b is 0.
@@ -28,3 +29,4 @@ Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double thresho
 Tensor counted(const Classes& c, int64_t classes, const Tensor& weights);
 
 }  // namespace rill::metrics
+#pragma GCC visibility pop

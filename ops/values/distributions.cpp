@@ -148,7 +148,7 @@ Plan plan(std::string_view op, std::initializer_list<const Tensor*> parameters, 
     if (is_floating(t->dtype())) found = found ? promote(*found, false, t->dtype(), false) : t->dtype();
   }
   p.dtype = float_or_fail(o.dtype ? o.dtype : found, op, where);
-  p.work = work_dtype(p.dtype);
+  p.work = draw_dtype(p.dtype);
   p.device = o.device.value_or(device.value_or(default_device()));
   return p;
 }

@@ -11,7 +11,7 @@ double largest_of(DType d);
 // Throws where not each of 0 ... n - 1 is a number of the dtype that a draw of them is asked for; gives that dtype.
 DType index_dtype(std::string_view op, std::optional<DType> dtype, Dim n, const Where& where);
 // What a draw of `d` is computed in: f64 or f32.
-DType work_dtype(DType d);
+DType draw_dtype(DType d);
 // Over (0, 1), never 0 or 1, in the work dtype of `d`.
 Tensor open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where);
 // Over (-1, 1), symmetric and never 0.

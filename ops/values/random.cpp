@@ -174,7 +174,7 @@ DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where
     fail(op, fmt::format("cannot draw {}. ask for a floating dtype, or see randint", name(d)), where);
   return d;
 }
-DType work_dtype(DType d) { return is_double(d) ? DType::f64 : DType::f32; }
+DType draw_dtype(DType d) { return is_double(d) ? DType::f64 : DType::f32; }
 
 double largest_of(DType d) {
   if (is_bool(d)) return 1;
@@ -341,7 +341,7 @@ Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
     fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
          where);
   Tensor u = half_open_unit(shape, d, {.key = o.key, .device = o.device}, where);
-  if (o.low == 0 && o.high == 1 && d == work_dtype(d)) return u;
+  if (o.low == 0 && o.high == 1 && d == draw_dtype(d)) return u;
   return minimum(astype(scaled(u, span, o.low), d), top);  // rounding may have reached `high`
 }
 
@@ -372,7 +372,7 @@ Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Whe
              o.low, o.high, far),
          where);
   // Through the inverse of the distribution function, whose tails f32 does not resolve.
-  const DType work = o.low > 0 || o.high < 0 ? DType::f64 : work_dtype(d);
+  const DType work = o.low > 0 || o.high < 0 ? DType::f64 : draw_dtype(d);
   const double from = std::erf(o.low / std::numbers::sqrt2), to = std::erf(o.high / std::numbers::sqrt2);
   const Tensor u = open_unit(shape, work, {.key = o.key, .device = o.device}, where);
   const Tensor z = clip(erfinv(scaled(u, to - from, from)) * std::numbers::sqrt2, o.low, o.high);

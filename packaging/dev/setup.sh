@@ -14,10 +14,14 @@ needs=(
   'the command rill, the demo: libcli11-dev'
   'tests and benchmarks: catch2 libmpfr-dev cmake libbenchmark-dev'
 )
-packages=()
+packages=()         # all of them
+demo_packages=()    # those that the demo needs: a first run installs no more, and the next command the rest
 for need in "${needs[@]}"; do
   read -ra these <<<"$(tr '\n' ' ' <<<"${need#*: }")"
   packages+=("${these[@]}")
+  case $need in
+    'the library:'* | 'files:'* | 'the command rill, the demo:'*) demo_packages+=("${these[@]}") ;;
+  esac
 done
 unset need these
 
@@ -106,6 +110,11 @@ become_root() {
   done
 }
 
+# Whether ./dev would install packages, without asking for a password.
+may_install() {
+  [ "${RILL_PACKAGES:-}" != keep ] && command -v dpkg-query >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
+}
+
 say_packages() {  # say_packages PACKAGE...: which are about to be installed, what for, how large
   local need p these size
   size=$("${root[@]}" env LC_ALL=C apt-get install --no-install-recommends --assume-no "$@" 2>/dev/null </dev/null |
@@ -130,10 +139,11 @@ update_lists() {
 }
 
 debian_packages() {
-  local missing llvm look=''
+  local missing llvm look='' wanted=("${packages[@]}")
+  [ "$command" != demo ] || wanted=("${demo_packages[@]}")
   if ! command -v dpkg-query >/dev/null; then other_system; return; fi
   llvm=$(llvm_package)
-  mapfile -t missing < <(not_installed "${packages[@]}" "${extra[@]}" ${llvm:+"$llvm"})
+  mapfile -t missing < <(not_installed "${wanted[@]}" "${extra[@]}" ${llvm:+"$llvm"})
   # Where no LLVM is known, lists that are missing or old may be why: they are fetched, once a day.
   [ -n "$llvm" ] || [ -n "$(find "$deps/no-llvm.stamp" -mtime -1 2>/dev/null)" ] || look=1
   [ ${#missing[@]} -gt 0 ] || [ -n "$look" ] || return 0
@@ -301,7 +311,11 @@ setup() {
   fi
   alone "$build"
   configure
-  off_features | sed 's/^/off: /' >&2
+  if [ "$command" = demo ] && may_install && [ -n "$(not_installed "${packages[@]}")" ]; then
+    say "What is off is not needed here; ./dev build, test and bench install it."
+  else
+    off_features | sed 's/^/off: /' >&2
+  fi
 }
 
 may_write() {

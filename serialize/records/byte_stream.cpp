@@ -8,7 +8,7 @@
 
 namespace rill {
 namespace {
-constexpr size_t block = 1 << 18;
+constexpr size_t largest_piece = 1 << 18;
 }
 
 Packing packing_by_mark(std::string_view start) {
@@ -70,7 +70,7 @@ bool ByteStream::refill() {
   const size_t old = packed_.size();
   packed_.resize(old + next_piece_);
   const size_t n = file_.next(packed_.data() + old, next_piece_);
-  next_piece_ = std::min(2 * next_piece_, block);
+  next_piece_ = std::min(2 * next_piece_, largest_piece);
   packed_.resize(old + n);
   ended_ = n == 0;
   return !ended_;
@@ -128,7 +128,7 @@ size_t ByteStream::some(char* to, size_t n, const Where& where) {
     got = std::min(n, packed_.size() - at_);
     packed_.copy(to, got, at_);
     at_ += got;
-  } else if (n >= block) {
+  } else if (n >= largest_piece) {
     got = file_.next(to, n);
   } else if (refill()) {
     return some(to, n, where);
@@ -139,7 +139,7 @@ size_t ByteStream::some(char* to, size_t n, const Where& where) {
 
 void ByteStream::read(std::string& out, size_t n, const Where& where) {
   while (n) {
-    const size_t old = out.size(), most = std::min(n, block);
+    const size_t old = out.size(), most = std::min(n, largest_piece);
     out.resize(old + most);
     size_t got = 0;
     try {
@@ -179,7 +179,7 @@ void ByteStream::seek(int64_t offset, const Where& where) {
     if (packing_ == Packing::zlib || packing_ == Packing::gzip) inflateEnd(&stream_);
     if (is_packed()) start_unpacking(where);
   }
-  std::string dropped(std::min<size_t>(block, size_t(offset - offset_)), '\0');
+  std::string dropped(std::min<size_t>(largest_piece, size_t(offset - offset_)), '\0');
   while (offset_ < offset)
     if (!some(dropped.data(), std::min<size_t>(dropped.size(), size_t(offset - offset_)), where))
       reject("expected to go to byte " + std::to_string(offset) + ", and it ends", where);

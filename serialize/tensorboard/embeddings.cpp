@@ -19,7 +19,7 @@
 namespace rill::summary {
 namespace {
 
-constexpr std::string_view op = "summary::Writer";
+constexpr std::string_view writer_op = "summary::Writer";
 
 // A text in a row of columns that tabs part.
 void append_cell(std::string& out, std::string_view text) {
@@ -39,7 +39,7 @@ void append_row(std::string& out, const std::vector<std::string_view>& cells, co
   std::string row;
   for (size_t c = 0; c < cells.size(); ++c) {
     const auto text = from_utf8(cells[c]);
-    if (!text) fail(op, "the text '" + std::string(cells[c]) + "' of an embedding is no UTF-8", where);
+    if (!text) fail(writer_op, "the text '" + std::string(cells[c]) + "' of an embedding is no UTF-8", where);
     blank = blank && std::all_of(text->begin(), text->end(), is_blank);
     append_cell(row, cells[c]);
     if (c + 1 < cells.size()) row += '\t';
@@ -66,7 +66,7 @@ std::string metadata_of(const EmbeddingOptions& options, size_t rows, const Wher
   const auto& columns = options.metadata;
   for (const auto& [name, texts] : columns)
     if (texts.size() != rows)
-      fail(op,
+      fail(writer_op,
            "the column '" + name + "' of an embedding has " + std::to_string(texts.size()) + " texts for " +
                std::to_string(rows) + " rows",
            where);
@@ -87,7 +87,7 @@ std::string sprite_of(const Tensor& sprites, const Where& where) {
                c = size_t(sprites.dim(3));
   const size_t across = size_t(std::ceil(std::sqrt(double(n)))), down = across;
   if (across * std::max(h, w) > 8192)
-    fail(op,
+    fail(writer_op,
          "the sprites of an embedding make a picture of " + std::to_string(down * h) + "x" +
              std::to_string(across * w) + ". the projector shows 8192x8192 at most: make them smaller",
          where);
@@ -156,13 +156,13 @@ TextField entry_of(const std::string& name, const std::string& folder, const Ten
 void write_embedding(const std::string& folder, const std::string& name, const Tensor& vectors,
                      const EmbeddingOptions& options, const Where& where) {
   if (vectors.ndim() != 2 || vectors.dim(0) < 1 || vectors.dim(1) < 1)
-    fail(op, "an embedding is [n,d] with one vector or more. operand: " + to_string(vectors.spec()), where);
-  if (!is_utf8(name)) fail(op, "the name '" + name + "' of an embedding is no UTF-8", where);
+    fail(writer_op, "an embedding is [n,d] with one vector or more. operand: " + to_string(vectors.spec()), where);
+  if (!is_utf8(name)) fail(writer_op, "the name '" + name + "' of an embedding is no UTF-8", where);
   const size_t rows = size_t(vectors.dim(0));
   const bool has_sprites = options.sprites.defined();
   if (has_sprites && size_t(options.sprites.dim(0)) != rows)
-    fail(op, "an embedding of " + std::to_string(rows) + " rows has sprites " + to_string(options.sprites.spec()),
-         where);
+    fail(writer_op,
+         "an embedding of " + std::to_string(rows) + " rows has sprites " + to_string(options.sprites.spec()), where);
   const std::string metadata = metadata_of(options, rows, where);
   const std::string sprite = has_sprites ? sprite_of(options.sprites, where) : "";
 
@@ -170,14 +170,15 @@ void write_embedding(const std::string& folder, const std::string& name, const T
   const FolderLock lock(folder);
   std::vector<TextField> config;
   if (std::error_code error; std::filesystem::exists(path, error))
-    config = read_text_fields(read_file(path, op, where), path, "the projector's configuration", op, where);
+    config =
+        read_text_fields(read_file(path, writer_op, where), path, "the projector's configuration", writer_op, where);
   const std::string inside = folder_for(name, config);
-  write_file(start + inside + "/tensors.tsv", rows_of(vectors), op, where);
-  if (!options.metadata.empty()) write_file(start + inside + "/metadata.tsv", metadata, op, where);
-  if (has_sprites) write_file(start + inside + "/sprites.png", sprite, op, where);
+  write_file(start + inside + "/tensors.tsv", rows_of(vectors), writer_op, where);
+  if (!options.metadata.empty()) write_file(start + inside + "/metadata.tsv", metadata, writer_op, where);
+  if (has_sprites) write_file(start + inside + "/sprites.png", sprite, writer_op, where);
   std::erase_if(config, [&](const TextField& f) { return is_embedding(f, name); });
   config.push_back(entry_of(name, inside, vectors, options));
-  write_file(path, to_text(config), op, where);
+  write_file(path, to_text(config), writer_op, where);
 }
 
 }  // namespace rill::summary

@@ -38,7 +38,7 @@ bool same_there(const F& f, const Tensor& x) {
   return all;
 }
 
-void dtypes() {
+void device_dtypes() {
   const WithDevice here(host);
   for (const DType d : {i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128}) {
     // Parts that are not of one length, and some ranks with none.
@@ -303,12 +303,18 @@ void wait_for_failure(int result) {
 }  // namespace
 
 extern const Cases gpu_cases = {
-    {"gpus_dtypes", dtypes},   {"gpus_collectives", collectives},
-    {"gpus_streams", streams}, {"gpus_two", two_ranks},
-    {"gpus_begun", begun},     {"gpus_tapes", tapes},
-    {"gpus_zero", zero},       {"gpus_nccl_sums", by_nccl},
-    {"gpus_shared", shared},   {"gpus_of_one", of_one_process},
-    {"gpus_times", times},     {"gpus_times_of_nccl", times},
+    {"gpus_dtypes", device_dtypes},
+    {"gpus_collectives", collectives},
+    {"gpus_streams", streams},
+    {"gpus_two", two_ranks},
+    {"gpus_begun", begun},
+    {"gpus_tapes", tapes},
+    {"gpus_zero", zero},
+    {"gpus_nccl_sums", by_nccl},
+    {"gpus_shared", shared},
+    {"gpus_of_one", of_one_process},
+    {"gpus_times", times},
+    {"gpus_times_of_nccl", times},
 };
 extern const Cases gpu_mistakes = {
     {"gpus_fail", [] { wait_for_failure(6); }},

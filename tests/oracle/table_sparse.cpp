@@ -16,7 +16,7 @@ SparseTensor sparse(const Call& c, size_t first = 0, const char* shape = "shape"
 SparseTensor other(const Call& c, const char* shape = "shape") { return sparse(c, 1 + c.dims("shape").size(), shape); }
 const Tensor& last(const Call& c) { return c.in.back(); }
 
-void add_products(Table& t) {
+void add_sparse_products(Table& t) {
   t["sparse matmul"] = {[](const Call& c) -> Values { return {matmul(sparse(c), last(c))}; }};
   t["matmul sparse"] = {[](const Call& c) -> Values { return {matmul(last(c), sparse(c))}; }};
   t["sparse matmul sparse"] = {
@@ -50,7 +50,7 @@ void add_shapes_of_sparse(Table& t) {
 }  // namespace
 
 void add_sparse(Table& t) {
-  add_products(t);
+  add_sparse_products(t);
   add_arithmetic(t);
   add_shapes_of_sparse(t);
 }

@@ -94,7 +94,7 @@ void add_signals(Table& t) {
   }};
 }
 
-Tensor draw(const Call& c) {
+Tensor special_draw(const Call& c) {
   const std::string kind = c.text("kind");
   const random::RandomOptions o{.dtype = c.dtype(), .key = random::Key(uint64_t(c.integer("key", 1)))};
   const Shape n = c.dims("shape");
@@ -113,23 +113,24 @@ Tensor draw(const Call& c) {
   return random::geometric(c[0], n, o);
 }
 
-void add_draws(Table& t) {
+void add_special_draws(Table& t) {
   for (const char* name :
        {"gamma", "log_gamma", "beta", "chisquare", "student_t", "logistic", "rayleigh", "weibull", "pareto"})
     t[std::string("random::") + name] = {[](const Call& c) -> Values {
-      const Tensor x = draw(c).astype(f64).reshape({-1});
+      const Tensor x = special_draw(c).astype(f64).reshape({-1});
       return {quantile(x, tensor(c.numbers("q"))), mean(x)};
     }};
   // How often each of 0, 1, ... was drawn; larger ones are not counted.
   for (const char* name : {"poisson", "binomial", "geometric"})
     t[std::string("random::") + name] = {[](const Call& c) -> Values {
       const int64_t length = c.integer("length", 2);
-      return {bincount(minimum(draw(c).astype(i64).reshape({-1}), length), {.length = length + 1})(slice(length))};
+      return {
+          bincount(minimum(special_draw(c).astype(i64).reshape({-1}), length), {.length = length + 1})(slice(length))};
     }};
 }
 
 }  // namespace
 
-void add_special(Table& t) { add_functions(t), add_signals(t), add_draws(t); }
+void add_special(Table& t) { add_functions(t), add_signals(t), add_special_draws(t); }
 
 }  // namespace oracle

@@ -53,7 +53,7 @@ class Plans {
   std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
-void require(int status, const char* call) {
+void require_plan(int status, const char* call) {
   if (status != 0) fail("cuda", failure(status, call), Where());
 }
 
@@ -113,7 +113,7 @@ bool Plans::run(Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
     plans_[key] = nullptr;
     return false;
   }
-  require(status, "cudnnBackendExecute");
+  require_plan(status, "cudnnBackendExecute");
   return true;
 }
 

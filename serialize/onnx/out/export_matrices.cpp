@@ -79,8 +79,10 @@ Values write_part(Call& c) {
   return {part(c.e, c.in[0], which)};
 }
 Values write_conj(Call& c) { return {conjugate(c.e, c.in[0])}; }
-Values write_abs(Call& c) { return {c.e.op("ReduceL2", {c.in[0], c.e.ints({last})}, {{"keepdims", int64_t(0)}})}; }
-Values write_cast(Call& c) {
+Values write_complex_abs(Call& c) {
+  return {c.e.op("ReduceL2", {c.in[0], c.e.ints({last})}, {{"keepdims", int64_t(0)}})};
+}
+Values write_complex_cast(Call& c) {
   const DType to = c.attrs<CastAttrs>().dtype;
   if (!is_complex(to)) c.e.refuse(c.node, "it takes the real part of complex numbers. ask for that by real()");
   const DType real = real_of(to);
@@ -125,9 +127,9 @@ Values write_irfft(Call& c) {
 }  // namespace
 
 const Rule* pair_rule_of(const Op& op) {
-  static const Rule rules[] = {{"abs", write_abs},     {"cast", write_cast},    {"complex", write_complex},
-                               {"conj", write_conj},   {"fft", write_fft},      {"imag", write_part<1>},
-                               {"irfft", write_irfft}, {"real", write_part<0>}, {"rfft", write_rfft}};
+  static const Rule rules[] = {{"abs", write_complex_abs}, {"cast", write_complex_cast}, {"complex", write_complex},
+                               {"conj", write_conj},       {"fft", write_fft},           {"imag", write_part<1>},
+                               {"irfft", write_irfft},     {"real", write_part<0>},      {"rfft", write_rfft}};
   for (const Rule& r : rules)
     if (r.op == op.name) return &r;
   return nullptr;

@@ -39,7 +39,8 @@ Values write_extreme(Call& c) {
   const DType d = c.in[0].dtype;
   return {reduced(c, type, d == DType::boolean ? c.e.cast(c.in[0], DType::i32) : c.in[0])};
 }
-constexpr char sum_name[] = "ReduceSum", prod_name[] = "ReduceProd", max_name[] = "ReduceMax", min_name[] = "ReduceMin";
+constexpr char sum_name[] = "ReduceSum", prod_name[] = "ReduceProd", reduce_max_name[] = "ReduceMax",
+               reduce_min_name[] = "ReduceMin";
 
 // Whether it is not 0, as a number.
 Value truth(Call& c) {
@@ -202,8 +203,8 @@ std::span<const Rule> reduce_rules() {
   static const Rule rules[] = {
       {"sum", write_fold<sum_name>},
       {"prod", write_fold<prod_name>},
-      {"max", write_extreme<max_name>},
-      {"min", write_extreme<min_name>},
+      {"max", write_extreme<reduce_max_name>},
+      {"min", write_extreme<reduce_min_name>},
       {"all", write_all},
       {"any", write_any},
       {"norm", write_norm},
