@@ -179,7 +179,7 @@ Values split_sizes_rule(const Call& c) {
 
 // --- Order and indices -----------------------------------------------------------------------------------------------
 
-Values reverse_rule(const Call& c) {
+Values reverse_axes_rule(const Call& c) {
   const Axes axes = c.axes(1);
   return {c.dims(1).empty() ? c.x(0) : flip(c.x(0), axes)};
 }
@@ -388,7 +388,7 @@ const RuleTable& shape_rules() {
       {"Unpack", unpack_rule},
       {"Split", split_rule},
       {"SplitV", split_sizes_rule},
-      {"ReverseV2", reverse_rule},
+      {"ReverseV2", reverse_axes_rule},
       {"Gather", gather_rule},
       {"GatherV2", gather_rule},
       {"GatherNd", gather_nd_rule},
