@@ -191,6 +191,20 @@ def announced(w):
 
 
 @world
+def for_the_demo(w):
+    _, text = w.dev("demo")
+    check("the demo installs what it needs alone", w.has("libpng-dev") and not w.has("catch2"), text)
+    check("and says so", "What is off is not needed here" in text and "off: " not in text, text)
+    count = w.said("apt").count("update")
+    _, text = w.dev("demo")
+    check("once", w.said("apt").count("update") == count, text)
+    status, text = w.dev()
+    check("another command installs the rest", status == 0 and w.has("catch2") and "--reconfigure" in w.said("meson"), text)
+    _, text = w.dev("demo")
+    check("after which nothing is said to be missing", "not needed here" not in text, text)
+
+
+@world
 def none_offered(w):
     status, text = w.dev()
     check("what is off is said, with the command", status == 0 and "off: compiler: not found. COMMAND turns it on" in text, text)
@@ -556,6 +570,7 @@ OFFERED = ["llvm-14-dev", "llvm-16-dev", "llvm-19-dev", "llvm-22-dev"]
 older_llvm(installed=["llvm-14-dev"], lists=OFFERED, mirror=OFFERED)
 empty_lists(mirror=OFFERED)
 announced(missing=["catch2", "libpng-dev"], mirror=OFFERED)
+for_the_demo(missing=["catch2", "libpng-dev"], mirror=OFFERED)
 none_offered(mirror=["llvm-14-dev"])
 no_network(mirror=OFFERED)
 foreign_list(missing=["catch2"], mirror=OFFERED)
