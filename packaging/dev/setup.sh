@@ -1,6 +1,6 @@
 # What each command of ./dev begins with: packages, wheels, a configured build folder. Sourced by ./dev; start reading at
 # `setup`. Everything here may be interrupted at any time, and the next run mends what was left half done.
-# shellcheck shell=bash disable=SC2154  # hint and command are ./dev's
+# shellcheck shell=bash disable=SC2154  # hint, command and host_alone are ./dev's
 
 # What is needed, by what it is for: this is said before anything is installed.
 needs=(
@@ -393,8 +393,8 @@ is_another_build() {
 configure() {
   local how=() found asked vectors=all
   found=$(found) asked=$(asked RILL_MESON_ARGS "${read_once[@]}")
-  # A first build, for the demo, has vector code for this machine alone; what comes after it compiles the rest.
-  [ "$command" != demo ] || vectors=$(cat "$build/vectors.stamp" 2>/dev/null || echo host)
+  # A first build, for the demo or the fast tests, has vector code for this machine alone; other commands compile the rest.
+  [ -z "$host_alone" ] || vectors=$(cat "$build/vectors.stamp" 2>/dev/null || echo host)
   if [ -e "$build/build.ninja" ]; then
     if is_another_build; then how=(--wipe)
     elif [ "$(cat "$build/args.stamp" 2>/dev/null)" != "$asked" ]; then how=(--reconfigure)

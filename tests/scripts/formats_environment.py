@@ -1,5 +1,5 @@
 """For the tests that hand our files to other programs: importing this runs the script in .deps/formats, where the packages
-of tests/formats.txt are (./dev test makes it where PyPI can be reached). What is imported inside `needed()` may be missing:
+of tests/formats.txt are (./dev test --all makes it where PyPI can be reached). What is imported inside `needed()` may be missing:
 then the script says what, and counts as skipped.
 """
 import contextlib
@@ -19,5 +19,5 @@ def needed():
     try:
         yield
     except ImportError as missing:
-        print(f"{missing}: ./dev test makes .deps/formats where PyPI can be reached")
+        print(f"{missing}: ./dev test --all makes .deps/formats where PyPI can be reached")
         sys.exit(77)

@@ -1,6 +1,6 @@
 """Arrow tables both ways with pyarrow: it writes files and streams of random columns, compressed and not, in batches of
 any length; tests/api/arrow.cpp reads them and writes them anew; pyarrow reads that, which must be the same values. Runs in
-the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+the environment .deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import subprocess
 import tempfile

@@ -1,6 +1,6 @@
 """Checkpoints both ways with TensorFlow: it saves tensors of every dtype, tensors in parts, objects, a Keras model and runs
 of its own manager; rill reads them, writes them anew and goes on where its managers stopped; and TensorFlow reads that. The
-program tests/api/checkpoints.cpp is rill's side. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test
+program tests/api/checkpoints.cpp is rill's side. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all
 makes; skipped where there is none.
 """
 import os

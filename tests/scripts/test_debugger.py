@@ -1,6 +1,6 @@
 """Dumps of debug::dump(), read by TensorFlow's reader of Debugger V2 and served by TensorBoard's plugin: graphs, calls,
 values, alerts, source lines. tests/serialize/test_debugger.cpp writes them. Runs in the environment .deps/formats
-(tests/formats.txt), which ./dev test makes; skipped where there is none.
+(tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import json
 import os

@@ -468,6 +468,12 @@ def testing(w):
     shutil.copy(ROOT / "tests/formats.txt", w.tree / "tests")
     status, text = w.dev("test")
     runs = [line for line in w.said("meson").splitlines() if line.startswith("test")]
+    check("fast tests run, the core first, and what does not is said", len(runs) == 2 and "--suite core" in runs[0]
+          and "--suite fast --no-suite core" in runs[1] and "./dev test --all" in text, text)
+    w.state("meson")
+    w.state("ninja")
+    status, text = w.dev("test", "--all")
+    runs = [line for line in w.said("meson").splitlines() if line.startswith("test")]
     check("the core runs first, then the other fast tests, then all else", len(runs) == 3 and "--suite core" in runs[0]
           and "--suite fast --no-suite core" in runs[1] and "--no-suite fast" in runs[2], text)
     builds = [line.split()[2:] for line in w.said("ninja").splitlines() if "-C build" in line]

@@ -1,5 +1,5 @@
 """Estimators as SavedModels, run by TensorFlow: signatures that take the raw columns, texts among them, and give what predict()
-gives. tests/train/test_estimators.cpp writes them. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test
+gives. tests/train/test_estimators.cpp writes them. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all
 makes; skipped where there is none.
 """
 import os

@@ -1,5 +1,5 @@
 """Networks of Keras's layers as its exporter to ONNX writes them (model.export(format="onnx"), by tf2onnx), by import_model
-and by onnxruntime, which must agree. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test makes;
+and by onnxruntime, which must agree. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all makes;
 skipped where there is none.
 """
 import os

@@ -1,6 +1,6 @@
 """Operators of other domains, by import_model and by onnxruntime: of com.microsoft, its own, fused products, activations, norms
 and quantised operators; of ai.onnx.ml what scikit-learn's models are exported with. Each is a model of one node with a few settings; onnx_runner reads the folders that this script
-writes. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+writes. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import pathlib
 import subprocess

@@ -2,7 +2,7 @@
 
 They must agree: weights as Variables and as constants, kernels compiled, two batches of one trace. onnx_runner reads the
 folders that this script writes. More files to compare may be given on the command line: what torch or Keras exported, say.
-Runs in the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import os
 import pathlib

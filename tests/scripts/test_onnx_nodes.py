@@ -2,7 +2,7 @@
 import_model: onnx_runner reads the folders that this script writes. What does not pass is listed in onnx_nodes.txt, with
 "unsupported" or "fail" before the name and the reason behind it; a test that does not pass and is not listed there is
 a failure of this script, and so is one that is listed and passes, or that has no reason. Runs in the environment
-.deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none. `python test_onnx_nodes.py --write`
+.deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none. `python test_onnx_nodes.py --write`
 makes the list anew and keeps the reasons; `--keep DIR` leaves the folders in DIR.
 """
 import collections

@@ -1,7 +1,7 @@
 """What onnx and onnxruntime make of the models that rill writes: tests/serialize/test_onnx_export.cpp writes one for each sample of
 each record, with operands and results; each must pass onnx.checker and give in onnxruntime what rill gives, within the
 error that the record states and what onnxruntime's own functions may be off by. So must whole programs: the networks of
-the benchmarks, control flow, open sizes. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test
+the benchmarks, control flow, open sizes. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test --all
 makes; skipped where there is none.
 """
 import re

@@ -1,6 +1,6 @@
 """The networks of examples/models, at small sizes, as ONNX models and SavedModels: what onnxruntime and TensorFlow make of
 them must be what rill does. test_ready_models.cpp writes them. Runs in the environment .deps/formats (tests/formats.txt),
-which ./dev test makes; skipped where there is none.
+which ./dev test --all makes; skipped where there is none.
 """
 import os
 import pathlib

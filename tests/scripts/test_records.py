@@ -1,6 +1,6 @@
 """Records and tables both ways with TensorFlow and pyarrow: they write files, tests/api/records.cpp reads them, parses
 Examples as TensorFlow does and writes them anew, and they read that. Runs in the environment .deps/formats
-(tests/formats.txt), which ./dev test makes; skipped where there is none.
+(tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import subprocess
 import tempfile

@@ -1,6 +1,6 @@
 """What TensorBoard's own readers make of the event files that tests/api/viewers.cpp writes: EventAccumulator, the data
 providers of its plugins, its proto messages, and TensorFlow's decoders of images and sounds. Runs in the environment
-.deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+.deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import subprocess
 import tempfile

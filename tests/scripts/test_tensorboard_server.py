@@ -1,6 +1,6 @@
 """What TensorBoard serves of the runs that tests/api/viewers.cpp writes: a server is started on them, and asked over HTTP
 as each dashboard's page asks it. test_tensorboard.py looks at the same files through TensorBoard's Python readers. Runs in
-the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+the environment .deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import json
 import os

@@ -1,7 +1,7 @@
 """Models that TensorFlow and Keras write, read by rill: networks of Keras's layers as model.export() writes them, functions
 that tf.saved_model.save() writes, and frozen graphs, must give what TensorFlow gives, and be fine-tuned: their Variables
 get gradients, and a few steps make the results smaller. tests/scripts/model_runner.cpp runs them. In the environment
-.deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+.deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import os
 import subprocess

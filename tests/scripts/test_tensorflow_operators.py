@@ -1,6 +1,6 @@
 """TensorFlow's operators one by one, read by rill: functions of tf.image, tf.signal, tf.strings and others, and operators
 that only old graphs and gradients hold, must give what TensorFlow gives. tests/scripts/model_runner.cpp runs them. In the
-environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+environment .deps/formats (tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """What TensorFlow makes of the models that rill writes: a graph for each sample of each record must give what rill gives,
 within the error that the record states and what TensorFlow's own functions may be off by. So must whole programs as
 SavedModels: the networks of the benchmarks, control flow, open sizes. Runs in the environment .deps/formats
-(tests/formats.txt), which ./dev test makes; skipped where there is none.
+(tests/formats.txt), which ./dev test --all makes; skipped where there is none.
 """
 import os
 import tempfile
