@@ -6,6 +6,7 @@
 #undef HWY_SHARED_DEFINE  // else the declarations below would ask for default visibility
 #include <hwy/targets.h>
 
+#include "rill/devices/cpu/only_target.h"
 #include "rill/devices/kernel/isa.h"
 
 #if HWY_ARCH_X86
@@ -22,6 +23,13 @@ int64_t detect() {
   targets |= HWY_SSE2;
 #endif
   const std::string_view limit = rill::isa_limit();
+  if (const int64_t only = rill::cpu::only_target()) {
+    if (!limit.empty())
+      rill::settings::report("RILL_ISA",
+                             "it limits compiled code alone, for this build has vector code for one machine "
+                             "(-Dvectors=host)");
+    return targets | only;
+  }
   if (limit == "baseline") return targets;
   const auto add = [&targets](int64_t target, bool has) {
     if (has) targets |= target;

@@ -76,7 +76,9 @@ TEST_CASE("folders into which nothing can be written are reported") {
 }
 
 TEST_CASE("what is set as documented is not reported") {
-  for (const char* variables :
-       {"RILL_JIT=wait", "RILL_JIT=tiered", "RILL_JIT=", "RILL_ISA=avx2", "RILL_CUDA=on", "RILL_CUDA=off"})
+  for (const char* variables : {"RILL_JIT=wait", "RILL_JIT=tiered", "RILL_JIT=", "RILL_CUDA=on", "RILL_CUDA=off"})
     CHECK(count_of(printed(variables), "rill: RILL_") == 0);
+  const std::string host_alone = "rill: RILL_ISA=avx2: it limits compiled code alone";  // with -Dvectors=host
+  const std::string out = printed("RILL_ISA=avx2");
+  CHECK(count_of(out, "rill: RILL_") == count_of(out, host_alone));
 }
