@@ -243,7 +243,7 @@ class MicroBatches {
 
 // A micro-batch between its way forward and back.
 struct InFlight {
-  std::unique_ptr<GradientTape> tape;
+  std::unique_ptr<rill::GradientTape> tape;
   Tensor in, out;
 };
 
@@ -284,7 +284,7 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
   Tensor total;
   const auto forward = [&](int64_t m, const Tensor& given) {
     InFlight& f = flying[size_t(m)];
-    f.tape = std::make_unique<GradientTape>();
+    f.tape = std::make_unique<rill::GradientTape>();
     f.in = xs ? (*xs)(m) : given;
     if (!xs) f.tape->watch(f.in, where);
     f.out = stage(f.in);

@@ -275,7 +275,7 @@ Tensor Shards::run(size_t unit, const Callback<Tensor(const Tensor&)>& f, const 
   const auto again = [state, unit, f, first](const Tensor& in, const Tensor& g) {
     const Unit& it = state->units[unit];
     const std::vector<Tensor> parameters = cut(it, state->take(unit, true));
-    GradientTape tape;
+    rill::GradientTape tape;
     std::vector<Source> sources;
     for (const Tensor& p : parameters) tape.watch(p), sources.emplace_back(p);
     const bool goes_on = is_differentiable(in.dtype());
