@@ -149,9 +149,9 @@ Values broadcast_back(const Call& c) {
      return {expression};                 \
    }}
 
-constexpr char max_pool[] = "MaxPool", avg_pool[] = "AvgPool", conv[] = "Conv2D", depthwise[] = "DepthwiseConv2dNative",
-               conv3d[] = "Conv3D", bilinear[] = "ResizeBilinear", bicubic[] = "ResizeBicubic",
-               dilation[] = "Dilation2D";
+constexpr char max_pool_name[] = "MaxPool", avg_pool_name[] = "AvgPool", conv_name[] = "Conv2D",
+               depthwise_name[] = "DepthwiseConv2dNative", conv3d_name[] = "Conv3D", bilinear_name[] = "ResizeBilinear",
+               bicubic_name[] = "ResizeBicubic", dilation_name[] = "Dilation2D";
 constexpr double selu_scale = 1.0507009873554804934193349852946, selu_both = 1.7580993408473768599402175208123;
 
 }  // namespace
@@ -170,16 +170,16 @@ const RuleTable& gradient_rules() {
       {"InvGrad", [](const Call& c) -> Values { return {-c.x(1) * square(c.x(0))}; }},
       {"BiasAddGrad", bias_back},
       {"BroadcastGradientArgs", broadcast_back},
-      {"MaxPoolGrad", after_result<max_pool>},
-      {"MaxPool3DGrad", after_result<max_pool>},
-      {"MaxPoolGradGrad", twice<max_pool>},
-      {"MaxPool3DGradGrad", twice<max_pool>},
-      {"AvgPoolGrad", from_shape<avg_pool>},
-      {"AvgPool3DGrad", from_shape<avg_pool>},
-      {"Conv2DBackpropFilter", by_second_shape<conv>},
-      {"Conv3DBackpropFilterV2", by_second_shape<conv3d>},
-      {"DepthwiseConv2dNativeBackpropFilter", by_second_shape<depthwise>},
-      {"DepthwiseConv2dNativeBackpropInput", by_first_shape<depthwise>},
+      {"MaxPoolGrad", after_result<max_pool_name>},
+      {"MaxPool3DGrad", after_result<max_pool_name>},
+      {"MaxPoolGradGrad", twice<max_pool_name>},
+      {"MaxPool3DGradGrad", twice<max_pool_name>},
+      {"AvgPoolGrad", from_shape<avg_pool_name>},
+      {"AvgPool3DGrad", from_shape<avg_pool_name>},
+      {"Conv2DBackpropFilter", by_second_shape<conv_name>},
+      {"Conv3DBackpropFilterV2", by_second_shape<conv3d_name>},
+      {"DepthwiseConv2dNativeBackpropFilter", by_second_shape<depthwise_name>},
+      {"DepthwiseConv2dNativeBackpropInput", by_first_shape<depthwise_name>},
       {"Dilation2DBackpropInput", of_two<dilation, 0>},
       {"Dilation2DBackpropFilter", of_two<dilation, 1>},
       {"FusedBatchNormGrad", batch_norm_back},
@@ -187,8 +187,8 @@ const RuleTable& gradient_rules() {
       {"FusedBatchNormGradV3", batch_norm_back},
       {"LRNGrad", lrn_back},
       {"CholeskyGrad", cholesky_back},
-      {"ResizeBilinearGrad", resize_back<bilinear>},
-      {"ResizeBicubicGrad", resize_back<bicubic>},
+      {"ResizeBilinearGrad", resize_back<bilinear_name>},
+      {"ResizeBicubicGrad", resize_back<bicubic_name>},
       {"ResizeNearestNeighborGrad", nearest_back},
       {"CropAndResizeGradImage", crop_back},
       {"CropAndResizeGradBoxes", boxes_back},
