@@ -1,4 +1,5 @@
-// The instruction set of a build whose vector code is for one alone (-Dvectors=host): only sources with vector code know it.
+// The instruction set of a build whose vector code is for one alone (-Dvectors=host, and under the address sanitizer): only
+// sources with vector code know it.
 #include "rill/devices/cpu/only_target.h"
 
 #include "rill/devices/kernel/targets.h"
@@ -8,7 +9,7 @@
 namespace rill::cpu {
 
 int64_t only_target() {
-#if defined(HWY_COMPILE_ONLY_STATIC) && !defined(RILL_SANITIZED)
+#ifdef HWY_COMPILE_ONLY_STATIC
   return HWY_STATIC_TARGET;
 #else
   return 0;

@@ -16,20 +16,12 @@ namespace hwy {
 namespace {
 // As in Highway's own table; features that every processor with a set also has (f16c and lzcnt with avx2, vaes with
 // vpclmulqdq) are not tested again. __builtin_cpu_supports knows whether the system saves the wide registers.
-int64_t detect() {
+int64_t allowed(std::string_view limit) {
   __builtin_cpu_init();
   int64_t targets = HWY_EMU128 | HWY_SCALAR;
 #ifdef HWY_SSE2  // newer than Debian 12's Highway
   targets |= HWY_SSE2;
 #endif
-  const std::string_view limit = rill::isa_limit();
-  if (const int64_t only = rill::cpu::only_target()) {
-    if (!limit.empty())
-      rill::settings::report("RILL_ISA",
-                             "it limits compiled code alone, for this build has vector code for one machine "
-                             "(-Dvectors=host)");
-    return targets | only;
-  }
   if (limit == "baseline") return targets;
   const auto add = [&targets](int64_t target, bool has) {
     if (has) targets |= target;
@@ -46,6 +38,17 @@ int64_t detect() {
                        HAS("avx512bitalg") && HAS("vpclmulqdq") && HAS("gfni"));
 #undef HAS
   return targets;
+}
+
+// Kernels for one instruction set alone are chosen whatever the limit: there are no others.
+int64_t detect() {
+  const std::string_view limit = rill::isa_limit();
+  const int64_t targets = allowed(limit), only = rill::cpu::only_target();
+  if (!limit.empty() && (targets & only) != only)
+    rill::settings::report("RILL_ISA",
+                           "it limits compiled code alone, for this build has vector code for one machine "
+                           "(-Dvectors=host)");
+  return targets | only;
 }
 }  // namespace
 

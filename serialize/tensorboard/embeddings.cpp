@@ -19,8 +19,6 @@
 namespace rill::summary {
 namespace {
 
-constexpr std::string_view writer_op = "summary::Writer";
-
 // A text in a row of columns that tabs part.
 void append_cell(std::string& out, std::string_view text) {
   for (char c : text) out += c == '\t' || c == '\n' || c == '\r' ? ' ' : c;

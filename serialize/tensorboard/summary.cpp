@@ -24,12 +24,10 @@
 namespace rill::summary {
 namespace {
 
-constexpr std::string_view op = "summary::Writer";
-
 // Fills an event of the moment of the call, which is made when the caller calls, with a value that is made later.
 proto::Event value_event(proto::Event event, const std::string& tag, const char* plugin, proto::DataClass data_class,
                          proto::TensorProto tensor, std::string content = "") {
-  if (!is_utf8(tag)) fail(op, "the tag '" + tag + "' is no UTF-8, and no reader would read on behind it");
+  if (!is_utf8(tag)) fail(writer_op, "the tag '" + tag + "' is no UTF-8, and no reader would read on behind it");
   proto::Summary::Value& value = *event.mutable_summary()->add_value();
   value.set_tag(tag);
   value.mutable_metadata()->mutable_plugin_data()->set_plugin_name(plugin);
@@ -41,7 +39,7 @@ proto::Event value_event(proto::Event event, const std::string& tag, const char*
 
 void check_real(const char* what, const Tensor& t, const Where& where) {
   if (!t.is_symbolic() && (is_floating(t.dtype()) || is_integer(t.dtype()) || is_bool(t.dtype()))) return;
-  fail(op,
+  fail(writer_op,
        std::string(what) +
            (t.is_symbolic() ? " cannot be written while a function is traced; return the value and "
                               "write it outside. operand: "
@@ -98,7 +96,7 @@ Tensor batch_of_images(const std::string& what, const Tensor& images, const Wher
   Tensor batch = images.ndim() == 3 ? images.reshape({1, images.dim(0), images.dim(1), images.dim(2)}) : images;
   const bool good = batch.ndim() == 4 && batch.dim(1) > 0 && batch.dim(2) > 0 && batch.dim(3) >= 1 && batch.dim(3) <= 4;
   if (!good || is_bool(batch.dtype()))
-    fail(op,
+    fail(writer_op,
          what + " takes integer or floating [n,h,w,c] or [h,w,c] with 1 to 4 channels. operand: " +
              to_string(images.spec()),
          where);
@@ -111,7 +109,7 @@ Tensor batch_of_images(const std::string& what, const Tensor& images, const Wher
 
 struct Writer::Impl {
   Impl(const std::string& to, const WriterOptions& options, const Where& where)
-      : queue(to, options, op, where), folder(to) {}
+      : queue(to, options, writer_op, where), folder(to) {}
   void append(proto::Event event, const Where& where) {
     queue.add([event = std::move(event)]() mutable { return std::move(event); }, where);
   }
@@ -130,21 +128,22 @@ void Writer::scalar(const std::string& tag, const Tensor& value, int64_t step, W
   CallerScope caller(where);
   check_real("scalar", value, where);
   if (value.size() != 1)
-    fail(op, "scalar takes one element. operand: " + to_string(value.spec()) + ". reduce it first, e.g. with mean()",
+    fail(writer_op,
+         "scalar takes one element. operand: " + to_string(value.spec()) + ". reduce it first, e.g. with mean()",
          where);
   proto::TensorProto p;
   p.set_dtype(proto::DT_FLOAT);
   p.mutable_tensor_shape();  // present and without sizes: a scalar
   p.add_float_val(value.item<float>());
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .append(value_event(event_now(step), tag, "scalars", proto::DATA_CLASS_SCALAR, std::move(p)), where);
 }
 
 void Writer::histogram(const std::string& tag, const Tensor& values, int64_t step, int buckets, Where where) {
   CallerScope caller(where);
   check_real("histogram", values, where);
-  if (buckets < 1) fail(op, "histogram needs at least one bucket, not " + std::to_string(buckets), where);
-  owned(impl_, op, where)
+  if (buckets < 1) fail(writer_op, "histogram needs at least one bucket, not " + std::to_string(buckets), where);
+  owned(impl_, writer_op, where)
       .queue.add(
           [=, now = event_now(step)] {
             return value_event(now, tag, "histograms", proto::DATA_CLASS_TENSOR, histogram_tensor(values, buckets));
@@ -155,7 +154,7 @@ void Writer::histogram(const std::string& tag, const Tensor& values, int64_t ste
 void Writer::image(const std::string& tag, const Tensor& images, int64_t step, ImageOptions options, Where where) {
   CallerScope caller(where);
   const Tensor batch = batch_of_images("image", images, where);
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .queue.add(
           [=, now = event_now(step)] {
             return value_event(now, tag, "images", proto::DATA_CLASS_BLOB_SEQUENCE, image_tensor(batch, options));
@@ -171,13 +170,13 @@ void Writer::audio(const std::string& tag, const Tensor& clips, int64_t sample_r
   if (clips.ndim() == 1) batch = clips.reshape({1, clips.dim(0), 1});
   if (clips.ndim() == 2) batch = clips.reshape({1, clips.dim(0), clips.dim(1)});
   if (batch.ndim() != 3 || !is_floating(batch.dtype()) || batch.dim(2) < 1)
-    fail(op,
+    fail(writer_op,
          "audio takes floating [n,frames,channels], [frames,channels] or [frames]. operand: " + to_string(clips.spec()),
          where);
   encode_wav({}, int(std::min<int64_t>(batch.dim(2), INT32_MAX)), sample_rate);  // throws here, and not on a thread
   proto::AudioPluginData audio;
   audio.set_encoding(proto::AudioPluginData::WAV);
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .queue.add(
           [=, now = event_now(step), content = bytes_of(audio)] {
             // Without a class, as TensorFlow writes it: what reads it takes the labels away and then sets the class.
@@ -194,17 +193,17 @@ void Writer::pr_curve(const std::string& tag, const Tensor& labels, const Tensor
   check_real("pr_curve", predictions, where);
   if (options.weights.defined()) check_real("pr_curve", options.weights, where);
   if (labels.shape() != predictions.shape() || (options.weights.defined() && options.weights.shape() != labels.shape()))
-    fail(op,
+    fail(writer_op,
          "pr_curve takes labels, predictions and weights of one shape. operands: " + to_string(labels.spec()) + ", " +
              to_string(predictions.spec()),
          where);
   if (options.thresholds < 2)
-    fail(op, "pr_curve needs two thresholds or more, not " + std::to_string(options.thresholds), where);
+    fail(writer_op, "pr_curve needs two thresholds or more, not " + std::to_string(options.thresholds), where);
   if (labels.size() > 0 && !(min(predictions).item<float>() >= 0 && max(predictions).item<float>() <= 1))
-    fail(op, "pr_curve takes predictions from 0 to 1. apply sigmoid() or softmax() first", where);
+    fail(writer_op, "pr_curve takes predictions from 0 to 1. apply sigmoid() or softmax() first", where);
   proto::PrCurvePluginData curve;
   curve.set_num_thresholds(uint32_t(options.thresholds));
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .queue.add(
           [=, now = event_now(step), content = bytes_of(curve)] {
             return value_event(now, tag, "pr_curves", proto::DATA_CLASS_TENSOR,
@@ -217,7 +216,7 @@ void Writer::embedding(const std::string& name, const Tensor& vectors, Embedding
   CallerScope caller(where);
   check_real("embedding", vectors, where);
   if (options.sprites.defined()) options.sprites = batch_of_images("embedding", options.sprites, where);
-  write_embedding(owned(impl_, op, where).folder, name, vectors, options, where);
+  write_embedding(owned(impl_, writer_op, where).folder, name, vectors, options, where);
 }
 
 void Writer::hparams(const std::map<std::string, HParamValue>& values, const std::string& trial, Where where) {
@@ -241,13 +240,13 @@ void Writer::add_hparams(const std::string& tag, const std::string& content, con
   proto::TensorProto none;
   none.set_dtype(proto::DT_FLOAT);
   *none.mutable_tensor_shape() = to_proto(Shape{0});
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .append(value_event(event_now(0), tag, "hparams", proto::DATA_CLASS_TENSOR, std::move(none), content), where);
 }
 
 void Writer::text(const std::string& tag, const std::string& markdown, int64_t step, Where where) {
   CallerScope caller(where);
-  owned(impl_, op, where)
+  owned(impl_, writer_op, where)
       .append(value_event(event_now(step), tag, "text", proto::DATA_CLASS_TENSOR, text_tensor(markdown)), where);
 }
 
@@ -256,24 +255,24 @@ void Writer::graph(const Graph& g, Where where) {
   EagerScope eager;
   proto::Event event = event_now(0);
   event.set_graph_def(bytes_of(to_proto(g)));
-  owned(impl_, op, where).append(event, where);
+  owned(impl_, writer_op, where).append(event, where);
 }
 
 void Writer::profile(const std::string& name, const Profile& p, int64_t step, Where where) {
   CallerScope caller(where);
   graph(p.graph, where);
   EagerScope eager;
-  owned(impl_, op, where).append(profile_event(name, p, step), where);
+  owned(impl_, writer_op, where).append(profile_event(name, p, step), where);
 }
 
 void Writer::traces(const std::string& name, int64_t step, Where where) {
   CallerScope caller(where);
-  owned(impl_, op, where).append(traces_event(take_traces(where), name, step), where);
+  owned(impl_, writer_op, where).append(traces_event(take_traces(where), name, step), where);
 }
 
-void Writer::flush(Where where) { owned(impl_, op, where).queue.flush(where); }
+void Writer::flush(Where where) { owned(impl_, writer_op, where).queue.flush(where); }
 
-const std::string& Writer::path() const& { return owned(impl_, op, Where()).queue.path(); }
+const std::string& Writer::path() const& { return owned(impl_, writer_op, Where()).queue.path(); }
 
 // --- trace_on, trace_off, trace_export -------------------------------------------------------------------------------
 
