@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -154,7 +155,9 @@ class Pool {
     try {
       while (out.size() < count && (must || made_ < count)) out.push_back(make());
     } catch (const std::system_error&) {  // the limit of threads is reached
-      if (must) throw;
+      if (!must) return out;
+      for (Worker* w : out) idle_.push_back(w);
+      throw;
     }
     return out;
   }
@@ -165,10 +168,10 @@ class Pool {
 
  private:
   Worker* make() {
-    Worker* w = new Worker;
-    std::thread([w] { w->live(); }).detach();
+    auto w = std::make_unique<Worker>();
+    std::thread([worker = w.get()] { worker->live(); }).detach();
     ++made_;
-    return w;
+    return w.release();  // its thread lives as long as the process
   }
 
   ForkMutex lock_;
