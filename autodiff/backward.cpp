@@ -99,13 +99,32 @@ namespace {
 // For fewer elements a new tensor is cheaper than finding out whether the old one may be overwritten.
 constexpr int64_t min_overwritten = 4096;
 
-void accumulate(Tensor& sum, Tensor&& term) {
-  const Tensor* rest[] = {&term};
-  if (!sum.defined()) sum = std::move(term);
-  else if (!executing_eagerly()) sum = sum + term;  // which adds no guard, and so serves all sizes
-  else if (sum.size() < min_overwritten || !(sum.spec() == term.spec())) sum = sum + term;
-  else sum = detail::run_update(add_op, std::move(sum), rest, {}, Where::current());
+}  // namespace
+
+Spec detail::sum_spec(const Spec& of) {
+  Spec wide = of;
+  if (is_small_float(of.dtype)) wide.dtype = f32;
+  return wide;
 }
+Tensor detail::as_partial_sum(const Tensor& sum) { return is_small_float(sum.dtype()) ? sum.astype(f32) : sum; }
+Tensor detail::rounded_sum(Tensor sum, DType of) {
+  return sum.defined() && is_small_float(of) && sum.dtype() != of ? sum.astype(of) : sum;
+}
+
+void detail::add_cotangent(Tensor& sum, Tensor&& term) {
+  if (!sum.defined()) {
+    sum = std::move(term);
+    return;
+  }
+  if (is_small_float(sum.dtype())) sum = sum.astype(f32);
+  if (is_small_float(term.dtype())) term = term.astype(f32);
+  const Tensor* rest[] = {&term};
+  if (!executing_eagerly()) sum = sum + term;  // which adds no guard, and so serves all sizes
+  else if (sum.size() < min_overwritten || !(sum.spec() == term.spec())) sum = sum + term;
+  else sum = run_update(add_op, std::move(sum), rest, {}, Where::current());
+}
+
+namespace {
 
 // By input: the index of the first input with the same node.
 SmallVec<int32_t, 8> first_with_same_node(const SmallVec<TapeNode, 4>& nodes) {
@@ -133,8 +152,9 @@ class PartSums {
   // Returns false, and does nothing, if a listener sees the ops, or if it does not pay.
   bool add(TapeNode node, const TapeEntry& e, const Tensor& part, Tensor& sum) {
     if (!sum.defined() || listeners().see_ops() || sum.size() < min_overwritten || part.size() > sum.size() / 4 ||
-        part.dtype() != sum.dtype())
+        detail::sum_spec(part.spec()).dtype != detail::sum_spec(sum.spec()).dtype)
       return false;
+    sum = detail::as_partial_sum(sum);
     const Tensor now = read(*e.op, e.attrs, sum) + part;
     const auto [at, is_first] = last_.try_emplace(node);
     LastPart& last = at->second;
@@ -228,9 +248,9 @@ namespace {
 class CompleteCotangents {
  public:
   using Report = Callback<void(size_t source, const Tensor& cotangent)>;
-  CompleteCotangents(const EntryList<TapeEntry>& entries, std::span<const TapeNode> sources, size_t nodes,
-                     const Report& report)
-      : sources_(sources), report_(report) {
+  CompleteCotangents(const EntryList<TapeEntry>& entries, std::span<const TapeNode> sources,
+                     std::span<const DType> types, size_t nodes, const Report& report)
+      : sources_(sources), types_(types), report_(report) {
     if (!report) return;
     std::vector<size_t> first(nodes, no_entry);
     size_t at = 0;
@@ -243,10 +263,12 @@ class CompleteCotangents {
       if (sources[i] && first[sources[i]] != no_entry) pending_.push_back({first[sources[i]], i});
     std::sort(pending_.begin(), pending_.end());
   }
-  void passed(size_t entry, std::span<const Tensor> cotangents) {
+  void passed(size_t entry, std::span<Tensor> cotangents) {
     for (; !pending_.empty() && pending_.back().entry >= entry; pending_.pop_back()) {
       const size_t i = pending_.back().source;
-      if (const Tensor& c = cotangents[sources_[i]]; c.defined()) report_(i, c);
+      Tensor& c = cotangents[sources_[i]];
+      c = detail::rounded_sum(std::move(c), types_[i]);
+      if (c.defined()) report_(i, c);
     }
   }
 
@@ -257,6 +279,7 @@ class CompleteCotangents {
     auto operator<=>(const Pending&) const = default;
   };
   std::span<const TapeNode> sources_;
+  std::span<const DType> types_;
   const Report& report_;
   std::vector<Pending> pending_;  // in reverse order
 };
@@ -277,7 +300,7 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, Walk&
   };
   auto add = [&](std::span<Tensor> terms) {
     for (size_t i = 0; i < terms.size() && i < e.in_nodes.size(); ++i)
-      if (terms[i].defined() && is_needed(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
+      if (terms[i].defined() && is_needed(i)) detail::add_cotangent(cotangent[e.in_nodes[i]], std::move(terms[i]));
   };
   if (!walk.is_table.empty() && !e.in_nodes.empty() && walk.is_table[e.in_nodes[0]])
     return walk.lookups[e.in_nodes[0]].push_back(slices_of(e, given[0]));
@@ -310,6 +333,7 @@ void GradientTape::Impl::visit(TapeEntry& e, Walk& walk) {
   Tensors given;
   for (size_t i = 0; i < outputs; ++i) {
     Tensor& c = walk.cotangent[e.first_out + i];
+    c = detail::rounded_sum(std::move(c), e.out[i].dtype());
     // A record's rule gets zeros for missing cotangents; custom rules and control flow get undefined tensors.
     given.push_back(c.defined() || !e.op || e.op->call
                         ? c
@@ -323,7 +347,7 @@ void GradientTape::Impl::visit(TapeEntry& e, Walk& walk) {
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume,
-                                                 std::vector<IndexedSlices>* slices,
+                                                 std::span<const DType> types, std::vector<IndexedSlices>* slices,
                                                  const Callback<void(size_t, const Tensor&)>& arrived) {
   // A walk inside a region belongs to it.
   const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
@@ -342,9 +366,9 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
   if (slices) walk.is_table = tables(targets, sources);
   for (TapeNode s : sources) walk.is_source[s] = 1;
   for (size_t i = 0; i < targets.size(); ++i)
-    if (targets[i] && walk.active[targets[i]]) accumulate(walk.cotangent[targets[i]], Tensor(seeds[i]));
+    if (targets[i] && walk.active[targets[i]]) detail::add_cotangent(walk.cotangent[targets[i]], Tensor(seeds[i]));
 
-  CompleteCotangents complete(entries, sources, next_node_, arrived);
+  CompleteCotangents complete(entries, sources, types, next_node_, arrived);
   for (size_t left = consume ? entries.size() : part.size(); left-- > 0;) {
     const size_t at = consume ? left : part[left];
     visit(entries[at], walk);
@@ -355,6 +379,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
   for (size_t i = 0; i < sources.size(); ++i) {
     const TapeNode s = sources[i];
     out.push_back(s ? walk.cotangent[s] : Tensor());
+    if (!types.empty()) out.back() = detail::rounded_sum(std::move(out.back()), types[i]);
     if (const auto found = walk.lookups.find(s); found != walk.lookups.end()) (*slices)[i] = joined(found->second);
   }
   if (consume) return out;

@@ -97,6 +97,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
   check_options(options, targets.size(), where);
   std::vector<TapeNode> target_nodes, source_nodes;
   std::vector<Tensor> seeds;
+  std::vector<DType> types;
   for (size_t i = 0; i < targets.size(); ++i) {
     check_target(targets[i], targets.size() == 1 ? "the target" : fmt::format("target {}", i), where);
     target_nodes.push_back(tape.node_of(targets[i]));
@@ -107,6 +108,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     if (!sources[i].variable && !sources[i].tensor.defined())
       require_defined("GradientTape.gradient", sources[i].tensor, fmt::format("source {}", i), where);
     source_nodes.push_back(tape.node_of(sources[i]));
+    types.push_back(spec_of(sources[i]).dtype);
   }
   auto unconnected = [&](size_t i) {
     fail("GradientTape.gradient",
@@ -121,8 +123,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
       if (!reached[i]) unconnected(i);
   }
   Consumed consumed{tape, !tape.options.persistent};
-  std::vector<Tensor> result =
-      tape.backward(target_nodes, seeds, source_nodes, consumed.on, slices, GradientHook::begin(*this, sources.size()));
+  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, consumed.on, types, slices,
+                                             GradientHook::begin(*this, sources.size()));
   for (size_t i = 0; i < sources.size(); ++i) {
     if (slices && (*slices)[i].indices.defined()) continue;
     if (!result[i].defined() && options.unconnected == Unconnected::error) unconnected(i);
@@ -133,6 +135,17 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     out[i] = std::move(result[i]);
   }
   GradientHook::run(*this, sources, out, slices);
+}
+
+std::vector<Tensor> GradientTape::Impl::partial_sums(GradientTape& of, std::span<const Tensor> targets,
+                                                     std::span<const Source> sources, std::span<const Tensor> seeds) {
+  Impl& tape = *of.impl_;
+  Paused paused(tape);
+  std::vector<TapeNode> target_nodes, source_nodes;
+  for (const Tensor& t : targets) target_nodes.push_back(tape.node_of(t));
+  for (const Source& s : sources) source_nodes.push_back(tape.node_of(s));
+  Consumed consumed{tape, !tape.options.persistent};
+  return tape.backward(target_nodes, seeds, source_nodes, consumed.on, {});
 }
 
 // --- Hooks -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/kept_calls.h"
+#include "rill/autodiff/tape_impl.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -232,8 +233,8 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     for (size_t k = 0; k < cotangents.size(); ++k)
       if (cotangents[k].defined()) targets.push_back(results[run.recorded[k]]), seeds.push_back(cotangents[k]);
   }
-  const std::vector<Tensor> g =
-      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds}, run.where);
+  CallerScope caller(run.where, "GradientTape.gradient");
+  const std::vector<Tensor> g = GradientTape::Impl::partial_sums(tape, targets, sources, seeds);
   for (size_t k = 0; k < known.size(); ++k)
     if (sums.first[k] == int32_t(k)) sums.of[k] = g[k];
 }

@@ -106,11 +106,17 @@ class GradientTape::Impl final : public OwnedTape {
 
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes if `consume`.
   // `slices`, if not null, has one for each source, and receives the cotangents of sources that are only used in
-  // lookups of rows. `arrived` is called for each complete cotangent (gradient_hook.h).
+  // lookups of rows. `arrived` is called for each complete cotangent (gradient_hook.h). Cotangents have the dtypes
+  // `types`, by source; if there are none, they are partial sums (add_cotangent() below).
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
-                               std::span<const TapeNode> sources, bool consume,
+                               std::span<const TapeNode> sources, bool consume, std::span<const DType> types,
                                std::vector<IndexedSlices>* slices = nullptr,
                                const Callback<void(size_t, const Tensor&)>& arrived = {});
+
+  // The same for walks inside another one's entry: seeds and results are partial sums, undefined for sources that no
+  // target depends on. Nothing is checked, and no hook is called.
+  static std::vector<Tensor> partial_sums(GradientTape& of, std::span<const Tensor> targets,
+                                          std::span<const Source> sources, std::span<const Tensor> seeds);
 
   // Why no gradient of the targets reaches `s`, and how to fix it.
   std::string why_unconnected(std::span<const Tensor> targets, const Source& s) const;
@@ -170,6 +176,14 @@ class GradientTape::Impl final : public OwnedTape {
 };
 
 namespace detail {
+// A cotangent is the sum of a term for each use of a tensor. Of 8 and 16 bits it would stall (256 + 1 is 256 in bf16),
+// so its partial sums are kept in f32 from the second term on, and rounded once, when the sum is complete.
+void add_cotangent(Tensor& sum, Tensor&& term);
+// The spec of partial sums of more than one term.
+Spec sum_spec(const Spec& of);
+// A partial sum in that dtype; and a complete sum, rounded to the dtype of what it is the cotangent of.
+Tensor as_partial_sum(const Tensor& sum);
+Tensor rounded_sum(Tensor sum, DType of);
 // `value`, computed from `in`, as a tensor with this gradient rule; and telling this thread's tapes of it.
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where);
 void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where);

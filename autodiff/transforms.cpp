@@ -53,7 +53,7 @@ CustomVjp vjp_of(const GradientRule& rule) {
     Tensors back = rule(cotangents[0]);
     for (size_t k = 0; k < back.size(); ++k) {
       Tensor& sum = sums.of[size_t(sums.first[k])];
-      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
+      if (back[k].defined()) add_cotangent(sum, std::move(back[k]));
     }
   }};
 }

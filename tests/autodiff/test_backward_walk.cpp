@@ -117,6 +117,69 @@ TEST_CASE("a value used 100,000 times, as a whole and in parts, takes linear tim
   check("recomputed rows", rows, 10000, [&](const Tensor& t, int i) { return again(t(i)); });
 }
 
+// The gradient by x of 1,000 uses of it is 1,000 everywhere; added up in bf16, ones would stay at 256.
+TEST_CASE("cotangents of 8 and 16 bits are added up in f32, and rounded once") {
+  constexpr int uses = 1000;
+  using Use = std::function<Tensor(const Tensor&)>;
+  const Use loop = [](const Tensor& x) {
+    Tensor y = zeros(x.shape(), {.dtype = f32});
+    for (int i = 0; i < uses; ++i) y = y + x * 1;
+    return sum(y);
+  };
+  const Use scanned = [](const Tensor& x) {
+    const auto step = [&](const Tensor& t) { return std::pair(t + sum(x * 1).astype(f32), t); };
+    return scan(step, tensor(0.f), {.length = uses}).first;
+  };
+  const Use bounded = [](const Tensor& x) {
+    const auto [total, n] =
+        while_loop([](const Tensor&, const Tensor& n) { return n < uses; },
+                   [&](const Tensor& t, const Tensor& n) { return std::pair(t + sum(x * 1).astype(f32), n + 1); },
+                   tensor(0.f), tensor(int64_t(0)), {.max_steps = uses});
+    return total;
+  };
+  const Use calls = [](const Tensor& x) {
+    const auto f = function("used", [](const Tensor& x) { return sum(x * 1 + x * 1).astype(f32); });
+    Tensor y = tensor(0.f);
+    for (int i = 0; i < uses / 2; ++i) y = y + f(x);
+    return y;
+  };
+  const Use branches = [](const Tensor& x) {
+    Tensor y = tensor(0.f);
+    for (int i = 0; i < uses; ++i)
+      y = y +
+          cond(sum(x) > float(i % 2), [&] { return sum(x * 1).astype(f32); }, [&] { return sum(x + 0).astype(f32); });
+    return y;
+  };
+  const Use again = [](const Tensor& x) {
+    const auto f = recompute([](const Tensor& x) { return sum(x * 1).astype(f32); });
+    Tensor y = tensor(0.f);
+    for (int i = 0; i < uses; ++i) y = y + f(x);
+    return y;
+  };
+  const Use parts = [](const Tensor& x) {  // of a tensor so large that parts are added in place
+    const Tensor rows = broadcast_to(x, {1000, 8}) * 1;
+    Tensor y = sum(rows * 0).astype(f32);
+    for (int i = 0; i < uses; ++i) y = y + sum(rows(3)).astype(f32);
+    return y;
+  };
+  const std::pair<const char*, Use> kinds[] = {
+      {"a loop", loop},   {"scan", scanned},    {"while_loop", bounded},     {"traced calls", calls},
+      {"cond", branches}, {"recompute", again}, {"parts of a tensor", parts}};
+  for (DType d : {bf16, f16})
+    for (const auto& [name, f] : kinds) {
+      INFO(name << ", " << d);
+      const Tensor x = ones({8}, {.dtype = d}), right = full({8}, double(uses), {.dtype = d});
+      const auto gradient = [f = f](const Tensor& x) {
+        GradientTape tape;
+        tape.watch(x);
+        return tape.gradient(f(x), x);
+      };
+      CHECK(same(gradient(x), right));
+      CHECK(same(function("gradient", gradient)(x), right));
+      CHECK(same(vmap(gradient)(stack({x, x})), stack({right, right})));
+    }
+}
+
 TEST_CASE("a tape of half a million ops takes no stack, and few bytes an op") {
   CHECK(sizeof(TapeEntry) <= 240);
   const Tensor x = ones({4, 4}), step = full({4, 4}, 1e-6f);

@@ -14,7 +14,7 @@
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/autodiff/forward_impl.h"
-#include "rill/autodiff/tape.h"
+#include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/graph/control_node.h"
@@ -187,22 +187,22 @@ GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& a
   std::vector<Tensor> results = interpret(g, inputs);
   for (const Tensor& r : results) j.results.push_back(tracer.value_of(r, g.name));
   j.forward_end = int32_t(tracer.size());
-  auto arrive = [&](const Tensor& target, size_t k, std::vector<std::pair<int, ValueId>>& list, const char* name) {
-    seeds.push_back(tracer.add_argument(target.spec(), name));
+  auto arrive = [&](const Tensor& target, const Spec& spec, size_t k, std::vector<std::pair<int, ValueId>>& list,
+                    const char* name) {
+    seeds.push_back(tracer.add_argument(spec, name));
     targets.push_back(target);
     list.emplace_back(int(k), tracer.value_of(seeds.back(), g.name));
   };
   // An eager backward walk visits the ops after the call before the call's own ops.
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (arrived.sums[k]) arrive(inputs[k], k, j.sums, "sum");
+    if (arrived.sums[k]) arrive(inputs[k], detail::sum_spec(inputs[k].spec()), k, j.sums, "sum");
   for (size_t k = 0; k < results.size(); ++k)
-    if (arrived.results[k]) arrive(results[k], k, j.cotangents, "cotangent");
+    if (arrived.results[k]) arrive(results[k], results[k].spec(), k, j.cotangents, "cotangent");
   std::vector<Source> sources;
   std::vector<int> source_inputs;
   for (size_t k = 0; k < inputs.size(); ++k)
     if (wanted[k] && arrived.first[k] == int32_t(k)) sources.emplace_back(inputs[k]), source_inputs.push_back(int(k));
-  std::vector<Tensor> gradients =
-      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});
+  std::vector<Tensor> gradients = GradientTape::Impl::partial_sums(tape, targets, sources, seeds);
   for (size_t s = 0; s < sources.size(); ++s)
     if (gradients[s].defined()) j.gradients.emplace_back(source_inputs[s], tracer.value_of(gradients[s], g.name));
   std::vector<ValueId*> values;
@@ -453,8 +453,7 @@ void pull_through_residuals(GraphCall& forward, const std::vector<bool>& wanted,
   std::vector<Tensor> results = forward.call(again, Where::current());
   for (size_t i = 0; i < cotangents.size(); ++i)
     if (cotangents[i].defined()) targets.push_back(results[size_t(numbers[i])]), seeds.push_back(cotangents[i]);
-  std::vector<Tensor> gradients =
-      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});
+  std::vector<Tensor> gradients = GradientTape::Impl::partial_sums(tape, targets, sources, seeds);
   for (size_t s = 0; s < sources.size(); ++s) sums.of[source_inputs[s]] = gradients[s];
 }
 
@@ -484,7 +483,7 @@ CustomVjp GraphCall::vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::v
     for (int k : b.residuals) arguments.push_back(residuals[size_t(k)]);
     for (int k : b.inputs) arguments.push_back(inputs[size_t(k)]);
     for (int k : b.cotangents) arguments.push_back(std::move(by_result[size_t(k)]));
-    for (int k : b.sums) arguments.push_back(std::move(sums.of[size_t(k)]));
+    for (int k : b.sums) arguments.push_back(detail::as_partial_sum(std::move(sums.of[size_t(k)])));
     for (const auto& v : b.read) arguments.push_back(Variable(v).value());
     std::vector<Tensor> given = b.graph->call(arguments, Where::current());
     for (size_t k = 0; k < b.gradients.size(); ++k) sums.of[size_t(b.gradients[k])] = given[k];

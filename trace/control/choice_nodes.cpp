@@ -1,4 +1,5 @@
 // The nodes of cond and switch_case: how they run, are checked, batched and differentiated.
+#include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control/batched_graphs.h"
 #include "rill/trace/control/check_control.h"
@@ -118,13 +119,13 @@ std::shared_ptr<const InnerGraph> backward_branch(const InnerGraph& branch, std:
   for (const Tensor& t : in) inputs.push_back(back.argument(t.spec(), "operand"));
   const Graph g = without_effects(branch.graph);
   for (size_t k : arrived.results) cotangents.push_back(back.argument(g.spec(g.outputs[k]), "cotangent"));
-  for (size_t k : arrived.sums) sums.push_back(back.argument(in[k].spec(), "sum"));
+  for (size_t k : arrived.sums) sums.push_back(back.argument(detail::sum_spec(in[k].spec()), "sum"));
   std::vector<Tensor> gradients =
       back.gradient(g, inputs, arrived.sources, arrived.same_as, [&](const std::vector<Tensor>& results) {
         for (size_t i = 0; i < sums.size(); ++i) back.seed(inputs[arrived.sums[i]], sums[i]);
         for (size_t i = cotangents.size(); i-- > 0;) back.seed(results[arrived.results[i]], cotangents[i]);
       });
-  for (const Tensor& t : gradients) back.output(t);
+  for (const Tensor& t : gradients) back.output(detail::as_partial_sum(t));  // one dtype from each branch
   return std::make_shared<InnerGraph>(branch.role + "_backward", back.finish());
 }
 
@@ -150,12 +151,12 @@ Tensors vjp_of_choice(const VjpArgs& a) {
 
   ChoiceAttrs backward;
   for (const auto& branch : forward.graphs) backward.graphs.push_back(backward_branch(*branch, in, arrived));
-  for (size_t k : arrived.sources) backward.outputs.push_back(in[k].spec());
+  for (size_t k : arrived.sources) backward.outputs.push_back(detail::sum_spec(in[k].spec()));
   backward.place = forward.place;
 
   std::vector<Tensor> operands(a.in.begin(), a.in.end());
   for (size_t k : arrived.results) operands.push_back(a.cotangent[k]);
-  for (size_t k : arrived.sums) operands.push_back(a.sums.of[k + 1]);
+  for (size_t k : arrived.sums) operands.push_back(detail::as_partial_sum(a.sums.of[k + 1]));
   Tensors gradients = apply_control(a.op, operands, backward, Where::current());
   for (size_t k = 0; k < arrived.sources.size(); ++k) a.sums.of[arrived.sources[k] + 1] = gradients[k];
   return {};

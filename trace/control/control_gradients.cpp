@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rill/autodiff/forward_impl.h"
+#include "rill/autodiff/tape_impl.h"
 #include "rill/devices/params/read_attrs.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -34,7 +35,10 @@ std::vector<Tensor> BackwardTrace::gradient(
   for (size_t k = 0; k < inputs.size(); ++k)
     if (same_as[k] != k) identify(inputs[k], inputs[same_as[k]]);
   choose_targets(interpret(g, inputs));
-  return tape.gradient(targets_, wanted, {.unconnected = Unconnected::zero, .output_gradients = seeds_});
+  std::vector<Tensor> sums = GradientTape::Impl::partial_sums(tape, targets_, wanted, seeds_);
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (!sums[i].defined()) sums[i] = zeros_like(inputs[sources[i]]);
+  return sums;
 }
 
 Graph BackwardTrace::finish(std::vector<bool>* used) {

@@ -29,7 +29,8 @@ class BackwardTrace {
   explicit BackwardTrace(const std::string& role);
 
   Tensor argument(const Spec& s, std::string name) { return tracer_.add_argument(s, std::move(name)); }
-  // Cotangents of the inputs `sources`, given the seeds of the targets; zeros where no target depends on an input.
+  // Cotangents of the inputs `sources`, given the seeds of the targets; zeros where no target depends on an input. Seeds
+  // and results are partial sums (tape_impl.h).
   // Input i counts as the same tensor as input same_as[i].
   std::vector<Tensor> gradient(const Graph& g, std::vector<Tensor>& inputs, const std::vector<size_t>& sources,
                                const std::vector<size_t>& same_as,

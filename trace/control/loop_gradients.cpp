@@ -4,6 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/trace/control/control_gradients.h"
@@ -56,7 +57,7 @@ Graph backward_step(const LoopToScan& l, BackwardScan& b) {
   const std::vector<Tensor> ends(l.operands.begin(), l.operands.end());
   std::vector<Tensor> carried_bar, constants_bar, inputs, y_bar, saved_bar, kept;
   for (size_t k : b.carried) carried_bar.push_back(back.argument(ends[k].spec(), "cotangent"));
-  for (size_t k : b.constants) constants_bar.push_back(back.argument(ends[k].spec(), "sum"));
+  for (size_t k : b.constants) constants_bar.push_back(back.argument(detail::sum_spec(ends[k].spec()), "sum"));
   for (size_t k = 0; k < l.carried; ++k) inputs.push_back(back.argument(ends[k].spec(), "carried"));
   for (size_t k = 0; k < l.scanned; ++k) inputs.push_back(back.argument(row_spec(ends[l.carried + k].spec()), "x"));
   for (size_t k : b.y_arrived) y_bar.push_back(back.argument(row_spec(l.y_bar[k].spec()), "cotangent"));
@@ -77,7 +78,10 @@ Graph backward_step(const LoopToScan& l, BackwardScan& b) {
     for (size_t k = 0; k < kept.size(); ++k) back.keep(results[l.carried + k], kept[k]);
   };
   std::vector<Tensor> gradients = back.gradient(*l.body, inputs, sources, l.representatives(), choose_targets);
-  for (const Tensor& t : gradients) back.output(t);
+  const size_t constants = b.carried.size(), rows = constants + b.constants.size();
+  for (size_t i = 0; i < gradients.size(); ++i)
+    back.output(i >= constants && i < rows ? detail::as_partial_sum(gradients[i])
+                                           : detail::rounded_sum(gradients[i], inputs[sources[i]].dtype()));
   std::vector<bool> used;
   Graph g = back.finish(&used);
   for (size_t k = 0; k < used.size(); ++k)
@@ -91,7 +95,7 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
                    const std::string& place) {
   auto sum_of = [&](size_t k) -> Tensor& { return sums[size_t(l.first[k + l.offset])]; };
   auto add = [&](size_t k, const Tensor& term) {
-    if (wanted(k)) sum_of(k) = sum_of(k).defined() ? sum_of(k) + term : term;
+    if (wanted(k)) detail::add_cotangent(sum_of(k), Tensor(term));
   };
   BackwardScan b = choose(l, wanted);
   if (!l.count.defined() && !l.length.is_open() && l.length.plain() == 0) {  // carried cotangents pass through
@@ -110,7 +114,9 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
   if (attrs.counted) operands.push_back(l.count);
   for (size_t k : b.carried)
     operands.push_back(l.carried_bar[k].defined() ? l.carried_bar[k] : start_of_sum(l.operands[k].spec()));
-  for (size_t k : b.constants) operands.push_back(sum_of(k).defined() ? sum_of(k) : start_of_sum(l.operands[k].spec()));
+  for (size_t k : b.constants)
+    operands.push_back(sum_of(k).defined() ? detail::as_partial_sum(sum_of(k))
+                                           : start_of_sum(detail::sum_spec(l.operands[k].spec())));
   attrs.carried = int(b.carried.size() + b.constants.size());
   operands.insert(operands.end(), l.saved.begin(), l.saved.end());
   operands.insert(operands.end(), l.operands.begin() + long(l.carried),
@@ -124,7 +130,11 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
   std::vector<size_t> order = b.carried;
   order.insert(order.end(), b.constants.begin(), b.constants.end());
   order.insert(order.end(), b.rows.begin(), b.rows.end());
-  for (size_t k : order) attrs.outputs.push_back(l.operands[k].spec());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Spec& s = l.operands[order[i]].spec();
+    const bool is_sum = i >= b.carried.size() && i < b.carried.size() + b.constants.size();
+    attrs.outputs.push_back(is_sum ? detail::sum_spec(s) : s);
+  }
 
   Tensors gradients = apply_control(scan_op, operands, attrs, Where::current());
   const size_t constants = b.carried.size(), rows = constants + b.constants.size();
@@ -136,7 +146,10 @@ void backward_scan(const LoopToScan& l, const std::function<bool(size_t)>& wante
     return l.length > 1;
   };
   const bool are_added = !l.count.defined() && is_one_of_many();
-  for (size_t i = 0; i < b.rows.size(); ++i) add(b.rows[i], are_added ? gradients[rows + i] + 0 : gradients[rows + i]);
+  for (size_t i = 0; i < b.rows.size(); ++i) {
+    const Tensor& g = gradients[rows + i];
+    add(b.rows[i], !are_added ? g : (is_float8(g.dtype()) ? detail::as_partial_sum(g) : g) + 0);
+  }
   for (size_t i = b.carried.size(); i-- > 0;) add(b.carried[i], gradients[i]);
 }
 
