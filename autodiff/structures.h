@@ -29,6 +29,10 @@ decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
     if constexpr (std::is_invocable_v<F&, A..., Where>) return f(std::forward<A>(x)..., where);
     else return f(std::forward<A>(x)...);
   } else {
+    static_assert(
+        std::is_invocable_v<F&, A...>,
+        "the function cannot be called with these arguments. they are const: its parameters are const Tensor&, "
+        "or Tensor, but not Tensor& or Tensor&&; and the operator() of a struct is const");
     return f(std::forward<A>(x)...);
   }
 }

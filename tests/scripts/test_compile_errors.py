@@ -43,6 +43,10 @@ MISTAKES = [
     ("nn::AvgPool2D p({.padding = 1});", NO_MATCH + "|designated initializer for an array"),
     ("nn::LpPool2D p(2, {.strides = {2}});", NO_MATCH),
     ("nn::DepthwiseConv2D p({.multiplier = 2});", NO_MATCH + "|designated initializer for an array"),
+    # Functions that change their arguments, or themselves.
+    ("grad([](Tensor&& t) { return sum(t); })(x);", "the function cannot be called with these arguments"),
+    ("vmap([](Tensor& t) { return sum(t); })(x);", "the function cannot be called with these arguments"),
+    ("struct C { Tensor operator()(const Tensor& t) { return sum(t); } }; recompute(C())(x);", "the operator.. of a struct is const"),
     # Losses and optimizers of a training loop.
     ('nn::Dense m(1); train::Loop l(m, {.loss = "mse", .optimizer = nn::Adam()});', "a loss is a function and not its name"),
     ("nn::Dense m(1); train::Loop l(m, {.loss = huber_loss, .optimizer = nn::Adam()});", "this loss takes a number besides"),
