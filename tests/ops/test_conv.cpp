@@ -491,6 +491,30 @@ TEST_CASE("windows as deep as their input") {
     }
 }
 
+TEST_CASE("strided windows that leave the input's end") {
+  const auto whole = [](const Shape& shape, uint64_t seed) {
+    return round(random::normal(shape, {.dtype = f64, .key = random::Key(seed)}));
+  };
+  const auto is_right = [&](const Shape& x, const Shape& w, const ConvOptions& o) {
+    const Tensor a = whole(x, 1), b = whole(w, 2), y = conv(a, b, o);
+    for (const DType half : {bf16, f16})  // sums of whole numbers are exact
+      if (!array_equal(conv(a.astype(half), b.astype(half), o), y.astype(half))) return false;
+    return true;
+  };
+  for (int repeat = 0; repeat < 20; ++repeat)
+    CHECK(is_right({1, 16, 32}, {8, 32, 32}, {.strides = {8}, .padding = SpacePadding({{4, 0}})}));
+  CHECK(is_right({1, 13, 13, 16}, {5, 5, 16, 16}, {.strides = {8}, .padding = 3}));
+  CHECK(is_right({3, 8, 3}, {4, 1, 15}, {.strides = {4}, .padding = SpacePadding({{3, 0}}), .groups = 3}));
+  for (const int64_t stride : {3, 4, 6, 8})
+    for (const int64_t before : {1, 2, 3, 4, 6, 7})
+      for (const int64_t dilation : {1, 2})
+        for (const int64_t channels : {1, 16, 32}) {
+          INFO("stride " << stride << " padding " << before << " dilation " << dilation << " channels " << channels);
+          const ConvOptions o{.strides = {stride}, .padding = SpacePadding({{before, 0}}), .dilation = {dilation}};
+          for (const int64_t size : {11, 13, 16, 20}) CHECK(is_right({2, size, channels}, {3, channels, 16}, o));
+        }
+}
+
 TEST_CASE("a window of one element that is strided and dilated") {
   for (const Dims& strides : {Dims{2, 1}, Dims{1, 2}, Dims{3, 1}, Dims{2, 2}})
     for (const Dims& dilation : {Dims{2, 2}, Dims{2, 1}, Dims{1, 2}}) {

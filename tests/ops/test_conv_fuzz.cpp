@@ -58,8 +58,8 @@ struct Case {
     double work = double(batch) * double(in * out * p.groups);
     for (size_t a = 0; a < rank; ++a) {
       const int64_t size = 1 + below(rank == 1 ? 80 : rank == 2 ? 24 : 9), window = pointwise ? 1 : often_one(6);
-      p.strides.push_back(often_one(4)), p.dilation.push_back(often_one(3));
-      p.pads_lo.push_back(below(2) ? below(4) : 0), p.pads_hi.push_back(below(2) ? below(4) : 0);
+      p.strides.push_back(often_one(below(4) ? 4 : 9)), p.dilation.push_back(often_one(3));
+      p.pads_lo.push_back(below(2) ? below(below(4) ? 4 : 9) : 0), p.pads_hi.push_back(below(2) ? below(4) : 0);
       const int64_t room = size + p.pads_lo[a] + p.pads_hi[a] - (window - 1) * p.dilation[a] - 1;
       if (room < 0) return false;
       x.push_back(size), w.push_back(window), y.push_back(room / p.strides[a] + 1);

@@ -19,13 +19,20 @@ bool is_padded_around(const Sliding& s) {
   return s.lo[0] > 0 && inside + (s.window[0] - 1) * s.dilation[0] >= s.in[0];
 }
 
+// Whether, along an axis, the input is padded in front and does not end within the last window.
+bool is_padded_and_left(const Sliding& s) {
+  for (int a = 0; a < 3; ++a) {
+    const int64_t last_end = (s.out[a] - 1) * s.stride[a] - s.lo[a] + (s.window[a] - 1) * s.dilation[a] + 1;
+    if (s.lo[a] > 0 && last_end < s.in[a]) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_wrong(ConvResult which, DType dtype, const Sliding& s) {
   if (which == ConvResult::weight && is_padded_around(s)) return true;
-  if (is_half(dtype) && which == ConvResult::forward && s.groups > 1)
-    for (int a = 0; a < 3; ++a)
-      if (s.stride[a] > 1 && s.dilation[a] > 1) return true;
+  if (which == ConvResult::forward && is_half(dtype) && is_padded_and_left(s)) return true;
   constexpr int64_t most_lanes = 16;
   const auto is_one = [](int64_t n) { return n == 1; };
   return which == ConvResult::weight && s.in_channels / s.groups < most_lanes &&
