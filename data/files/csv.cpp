@@ -87,7 +87,7 @@ class CsvReader final : public detail::BlockReader {
     bytes_.clear(), at_ = hold_ = 0;
     forget();
     in_->seek(begin_, where());
-    at_end_ = false;
+    at_end_ = false, broken_ = nullptr;
   }
   std::vector<std::string> read_header();
   void find_schema(const std::vector<std::string>& names);
@@ -147,6 +147,7 @@ class CsvReader final : public detail::BlockReader {
   size_t window_ = first_window;  // the bytes that read_ahead() examines
   bool careful_ = false;          // the next row is not as it should be
   std::exception_ptr failed_;     // the error of reading on, after the bytes in memory
+  std::exception_ptr broken_;     // the file's: thrown again where the rows before it are read again
   std::vector<csv::Column> found_;
   std::string unquoted_;  // a field without its quotes
   std::string wrong_;     // the error of the current row
@@ -164,6 +165,7 @@ void CsvReader::open(const std::string& path) {
   at_ = hold_ = 0, begin_ = 0, line_ = 1, fields_ = 0;
   slots_.clear();
   at_end_ = ended_ = holds_ = false;
+  broken_ = nullptr;
   begin();
 }
 
@@ -250,6 +252,10 @@ void CsvReader::find_schema(const std::vector<std::string>& names) {
 
 // Reads more of the file; pieces grow with a row, so that a long one is not scanned too often.
 bool CsvReader::refill() {
+  if (broken_) {
+    ended_ = true;
+    std::rethrow_exception(broken_);
+  }
   if (at_end_) return false;
   if (failed_) {
     ended_ = true;
@@ -268,17 +274,16 @@ bool CsvReader::refill() {
   size_t n = 0;
   try {
     n = in_->some(bytes_.data() + old, piece, where());
+    if (n == 0 && in_->is_cut())
+      in_->reject("the packed bytes end before their stream does. the file is not complete", where());
   } catch (...) {
     bytes_.resize(old);
     ended_ = true;
+    broken_ = std::current_exception();
     throw;
   }
   bytes_.resize(old + n);
   at_end_ = n == 0;
-  if (at_end_ && in_->is_cut()) {
-    ended_ = true;
-    in_->reject("the packed bytes end before their stream does. the file is not complete", where());
-  }
   return n > 0;
 }
 

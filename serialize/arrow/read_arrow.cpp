@@ -305,6 +305,8 @@ struct Batches::Impl {
     std::string& text = schema ? held : schema_bytes;
     text.clear();
     in->read(text, 4, where);
+    if (text.empty() && in->is_cut())
+      source.reject("the packed bytes end before their stream does. the file is not complete");
     if (text.empty()) return {};
     uint32_t length = text.size() == 4 ? little_endian<uint32_t>(text.data()) : continuation;
     if (length == continuation) {

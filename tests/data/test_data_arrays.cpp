@@ -169,6 +169,12 @@ TEST_CASE("data files: Arrow files and streams, batch by batch") {
       CHECK(count % 20 == 0);
     }
   }
+  // A plain stream may end between messages without saying so, a packed one not.
+  const std::string packed = gzipped(stream);
+  for (size_t n = 20; n + 8 < packed.size(); ++n) {
+    put_file(folder / "cut.arrows.gz", packed.substr(0, n));
+    if (message_of([&] { data::arrow<Row>(folder / "cut.arrows.gz").count(); }).empty()) FAIL_CHECK("cut at " << n);
+  }
 }
 
 namespace {

@@ -449,6 +449,18 @@ TEST_CASE("data files: what is wrong with a CSV file is said with its line, and 
   CHECK(has(message_of([&] { data::csv(path).count(); }), "two columns 'a'"));
 }
 
+TEST_CASE("data files: packed CSV that is cut says so, in the rows that types are inferred from too") {
+  Folder folder;
+  std::string text = "price\n";
+  for (int i = 0; i < 600; ++i) text += std::to_string(100000 + i * 7919 % 900000) + "\n";
+  for (const std::string& packed : {gzipped(text), zstd_of(text)})
+    for (size_t n = 20; n < packed.size(); n += 7) {
+      put_file(folder / "cut.csv", packed.substr(0, n));
+      const auto ds = data::csv(folder / "cut.csv");
+      for (int pass = 0; pass < 2; ++pass) CHECK(has(message_of([&] { ds.count(); }), "cut.csv'"));
+    }
+}
+
 TEST_CASE("data files: CSV is resumed at any row, of any packing, and batches are those of the rows") {
   Folder folder;
   std::string text = "i,s,x\n";

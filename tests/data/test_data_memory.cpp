@@ -51,7 +51,7 @@ TEST_CASE("data memory: a pass over 10 GB of mapped files stays small, in any or
   }
   const auto ds = data::npy(folder / "*.npy");
   CHECK(ds.size() == 5 * rows);
-  [[maybe_unused]] const int64_t batch_mb = 4, buffers = 4 * batch_mb;  // two in prefetch(), one being made, one looked at
+  [[maybe_unused]] const int64_t buffers = 4 * 4;  // of 4 MB: two in prefetch(), one being made, one looked at
   // A part of the rows is enough to see pages that stay: as many as would take 300 MB.
   for (const auto& pass : {ds.skip(3 * rows - 2000).take(5000), ds.shuffle({.seed = 1}).take(5000)}) {
     const int64_t before = resident_mb();
