@@ -120,7 +120,8 @@ RILL_TAKES_DTYPE(gumbel, RandomOptions, (const Shape& shape), shape)
 Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(laplace, RandomOptions, (const Shape& shape), shape)
 // Indices along the last axis of `logits` with probability softmax(logits), i64 by default: of shape `leading` + the
-// other axes. Throws where the dtype asked for does not hold the last index.
+// other axes. Throws where the dtype asked for does not hold the last index, and where the largest of the logits is not
+// finite.
 Tensor categorical(const Tensor& logits, const Shape& leading = {}, const RandomOptions& options = {},
                    Where where = Where::current());
 // 0 ... n-1 in random order, i64 by default. Throws where the dtype asked for does not hold n-1 and all below it.

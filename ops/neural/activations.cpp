@@ -66,7 +66,12 @@ Tensor scaled_softplus(const Tensor& x, double beta, Where where) {
   CallerScope caller(where);
   require_finite("scaled_softplus", "beta", beta, where);
   require_option(beta != 0, "scaled_softplus", "beta", beta, "other than 0", where);
-  return in_float_blocks([&](const Tensor& t) { return softplus(t * beta) / beta; }, x);
+  return in_float_blocks(
+      [&](const Tensor& t) {
+        const Tensor scaled = t * beta, is_far = scaled > 100;  // where softplus(x) is x
+        return rill::where(is_far, t, softplus(rill::where(is_far, 0, scaled)) / beta);
+      },
+      x);
 }
 
 Tensor hard_shrink(const Tensor& x, double lambda, Where where) {
@@ -88,7 +93,8 @@ Tensor squareplus(const Tensor& x, double b, Where where) {
       [&](const Tensor& t) {
         if (b == 0) return relu(t);
         // x + root cancels for large -x, where it is b / (root - x). (The derivative of abs(x) at 0 would be 0.)
-        const Tensor is_low = t < 0, sum = rill::where(is_low, -t, t) + sqrt(square(t) + b);
+        const Tensor is_low = t < 0,
+                     sum = rill::where(is_low, -t, t) + hypot(t, full({}, std::sqrt(b), {t.dtype(), t.device()}));
         return rill::where(is_low, (b / 2) / sum, sum / 2);
       },
       x);
@@ -122,11 +128,13 @@ Tensor sparsemax(const Tensor& x, Axis axis_, Where where) {
   CallerScope caller(where);
   require_operand("sparsemax", x, where);
   const int64_t axis = normal_axis(axis_, x, "sparsemax", where);
+  const Dim n = x.shape()[size_t(axis)];
+  if (!n.is_open() && n == 0) return from_work(to_work(x), x.dtype());
   const Tensor input = to_work(x), w = input - stop_gradient(max(input, {axis}, true));
   const Tensor down = -sort(-stop_gradient(w), axis);
   Shape along(size_t(x.ndim()), 1);
-  along[size_t(axis)] = x.shape()[size_t(axis)];
-  const Tensor rank = reshape(arange(1, x.shape()[size_t(axis)] + 1, 1, {w.dtype(), w.device()}), along);
+  along[size_t(axis)] = n;
+  const Tensor rank = reshape(arange(1, n + 1, 1, {w.dtype(), w.device()}), along);
   const Tensor holds = rank * down + 1 > cumsum(down, axis);
   const Tensor least = min(rill::where(holds, down, std::numeric_limits<double>::infinity()), {axis}, true);
   const Tensor member = stop_gradient(w) >= least;
@@ -142,7 +150,9 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options,
   const int64_t axis = normal_axis(options.axis, logits, "gumbel_softmax", where);
   const Tensor w = to_work(logits);
   const Tensor noise = random::gumbel(w.shape(), {.dtype = w.dtype(), .key = options.key, .device = w.device()});
-  const Tensor soft = softmax((w + noise) / options.temperature, axis);
+  // Beside large logits the noise would be rounded away.
+  const Tensor near = w - stop_gradient(max(w, axis, true));
+  const Tensor soft = softmax((near + noise) / options.temperature, axis);
   if (!options.hard) return from_work(soft, logits.dtype());
   const Tensor chosen = one_hot(argmax(soft, axis), soft.shape()[size_t(axis)], {.axis = axis, .dtype = w.dtype()});
   return from_work(chosen + (soft - stop_gradient(soft)), logits.dtype());

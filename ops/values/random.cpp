@@ -407,10 +407,9 @@ Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
   if (broadcast_shapes(p.shape(), shape, where) != shape)
     fail("random::bernoulli",
          fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
-  // A C++ double has all its bits, though a tensor made of it would be f32.
-  const bool wide = is_double(p.dtype());
-  const Tensor hit =
-      half_open_unit(shape, wide ? DType::f64 : DType::f32, {.key = o.key, .device = o.device}, where) < p;
+  // A small probability has more bits behind the point than an f32 in [0, 1) is drawn with. (f16 has none.)
+  const DType drawn = p.dtype() == DType::f16 ? DType::f32 : DType::f64;
+  const Tensor hit = half_open_unit(shape, drawn, {.key = o.key, .device = o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));
 }
 
@@ -438,16 +437,23 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   require_operand("random::categorical", logits, where);
   if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
   const DType index = index_dtype("random::categorical", o.dtype, logits.shape().back(), where);
+  const auto holds = [](const Tensor& t) { return rill::all(isfinite(max(t, -1))); };
+  if (is_floating(logits.dtype()))
+    require_elements(holds, "random::categorical",
+                     "the largest of the logits that a class is chosen from must be finite, and none NaN", logits,
+                     where);
   Shape shape = leading;
   for (Dim size : logits.shape()) shape.push_back(size);
   // The Gumbel trick: the largest of logits plus noise falls on each index with its probability. Of n classes the
   // largest noises are about log(n), of which f32 has few different ones: where there are so many classes that two of
   // those may be equal, and the first would be preferred, f64 is drawn.
   constexpr int64_t few = 1 << 10;
-  const bool wide = !(logits.shape().back() <= few) || (is_floating(logits.dtype()) && is_double(logits.dtype()));
-  const Tensor noise = gumbel(
-      shape, {.dtype = wide ? DType::f64 : DType::f32, .key = o.key, .device = o.device ? o.device : logits.device()});
-  return astype(argmax((wide ? astype(logits, DType::f64) : logits) + noise, -1), index);
+  const bool wide = !(logits.shape().back() <= few) || !is_floating(logits.dtype()) || is_double(logits.dtype());
+  const DType work = wide ? DType::f64 : DType::f32;
+  const Tensor noise = gumbel(shape, {.dtype = work, .key = o.key, .device = o.device ? o.device : logits.device()});
+  // Beside large logits the noise would be rounded away.
+  const Tensor x = astype(logits, work);
+  return astype(argmax(x - max(x, -1, true) + noise, -1), index);
 }
 
 Tensor permutation(Dim n, const RandomOptions& o, Where where) {

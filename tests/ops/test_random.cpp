@@ -184,6 +184,18 @@ TEST_CASE("bernoulli holds all 53 bits of a double") {
   CHECK(std::abs(double((int64_t(1) << 27) - all_hits(1 - 0x1p-26)) - 2) <= 3 * std::sqrt(2));
 }
 
+TEST_CASE("bernoulli holds all bits of a small probability in f32 and bf16") {
+  // 2^25 draws are 4 of probability 2^-23, sigma 2; rarer ones would be as many if u were a multiple of 2^-24.
+  for (const DType d : {f32, bf16}) {
+    const auto hits = [&](double p) {
+      const Tensor all = full({1 << 25}, p, {.dtype = d});
+      return double(sum(random::bernoulli(all, all.shape(), {.key = random::Key(31)})).item<int64_t>());
+    };
+    CHECK(std::abs(hits(0x1p-23) - 4) <= 3 * 2);
+    CHECK(hits(0x1p-40) == 0);
+  }
+}
+
 TEST_CASE("categorical prefers none of many equal classes") {
   // In f32 the largest noises of so many are equal, of which the first would be taken: 3 of 4 draws in the lower half.
   // Of 32 draws sigma is 9 %.
@@ -194,6 +206,28 @@ TEST_CASE("categorical prefers none of many equal classes") {
   for (int i = 0; i < draws; ++i)
     lower += random::categorical(logits, {}, {.key = random::Key(23).fold_in(i)}).item<int64_t>() < classes / 2;
   CHECK(std::abs(double(lower) / draws - 0.5) <= 2 * 0.5 / std::sqrt(draws));
+}
+
+TEST_CASE("categorical prefers none of equal classes whose logits are large") {
+  const auto is_fair = [](const Tensor& chosen) {
+    return std::abs(mean(chosen.astype(f64)).item<double>() - 0.5) <= 3 * 0.5 / std::sqrt(100000.);
+  };
+  for (const DType d : {f32, f64, bf16})
+    for (const double logit : {1e6, -1e7, 1e8, 1e30}) {
+      INFO(name(d) << " " << logit);
+      const Tensor logits = full({2}, logit, {.dtype = d});
+      CHECK(is_fair(random::categorical(logits, {100000}, {.key = random::Key(24)})));
+      const Tensor rows = broadcast_to(logits, {100000, 2});
+      CHECK(is_fair(argmax(gumbel_softmax(rows, {.hard = true, .key = random::Key(25)}), -1)));
+    }
+  CHECK(is_fair(random::categorical(tensor({1000000000, 1000000000}), {100000}, {.key = random::Key(24)})));
+  const auto refused = [](const Tensor& logits) {
+    return has(message_of([&] { random::categorical(logits); }), "must be finite, and none NaN");
+  };
+  CHECK(refused(tensor({-INFINITY, -INFINITY})));
+  CHECK(refused(tensor({0.f, NAN})));
+  CHECK(refused(tensor({0.f, INFINITY})));
+  CHECK(random::categorical(tensor({-INFINITY, 0.f})).item<int64_t>() == 1);
 }
 
 TEST_CASE("order and choice") {
