@@ -131,8 +131,15 @@ Classes classes_of(const Tensor& prediction, const Tensor& labels, int64_t class
 Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double threshold, bool from_logits) {
   const Tensor p = without_last_one(prediction, labels.ndim()), y = without_last_one(labels, p.ndim());
   if (y.shape() != p.shape())
-    fail("yes or no", fmt::format("the prediction is {} and the labels are {}: both have one shape",
-                                  to_string(prediction.spec()), to_string(labels.spec())));
+    fail("yes or no",
+         fmt::format("the prediction is {} and the labels are {}. predictions of a yes have the labels' shape{}",
+                     to_string(prediction.spec()), to_string(labels.spec()),
+                     prediction.ndim() == labels.ndim() + 1
+                         ? fmt::format("; of one of {0} classes, give {{.classes = {0}}}", int64_t(prediction.dim(-1)))
+                         : ""));
+  assert_that(all(y <= 1),
+              "labels are 1 for a yes and 0 (or -1) for a no. of more classes, give their number: "
+              "{.classes = n}");
   const bool decided = is_integer(p.dtype()) || is_bool(p.dtype());
   const Tensor probability = from_logits && !decided ? sigmoid(p) : p;
   // In the prediction's dtype, as curves do it: 0.4f is at the threshold 0.4, and not above it.

@@ -298,6 +298,7 @@ Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
   require_operand("kl_divergence", p, where);
   require_operand("kl_divergence", log_q, where);
+  reject_pairs("kl_divergence", p, log_q, where, 1);
   const auto [result, work] = floating_dtypes(p, log_q);
   const Tensor x = astype(p, work);
   return rounded(sum(xlogy(x, x) - multiply_no_nan(astype(log_q, work), x), -1), result);

@@ -42,7 +42,8 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
                          const GaussianNllOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("gaussian_nll_loss", {&prediction, &target, &variance}, where);
-  reject_pairs("gaussian_nll_loss", prediction, target, where);
+  for (const auto& [a, b] : {std::pair(&prediction, &target), {&prediction, &variance}, {&target, &variance}})
+    reject_pairs("gaussian_nll_loss", *a, *b, where);
   require_not_negative("gaussian_nll_loss", "epsilon", o.epsilon, where);
   const Tensor v = rill::where(w.in[2] < o.epsilon, o.epsilon, w.in[2]);
   const Tensor error = w.in[0] - w.in[1], loss = 0.5 * (log(v) + error * (error / v));
@@ -152,6 +153,8 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);
   const Worked w = worked("margin_ranking_loss", {&a, &b, &labels}, where);
+  for (const auto& [x, y] : {std::pair(&a, &b), {&a, &labels}, {&b, &labels}})
+    reject_pairs("margin_ranking_loss", *x, *y, where);
   require_finite("margin_ranking_loss", "margin", margin, where);
   return astype(relu(margin - w.in[2] * (w.in[0] - w.in[1])), w.result);
 }
@@ -161,7 +164,9 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& lab
   const Worked w = worked("cosine_embedding_loss", {&a, &b}, where);
   require_operand("cosine_embedding_loss", labels, where);
   require_finite("cosine_embedding_loss", "margin", margin, where);
+  reject_pairs("cosine_embedding_loss", a, b, where, 1);
   const Tensor likeness = cosine_similarity(w.in[0], w.in[1], -1, where);
+  reject_pairs("cosine_embedding_loss", likeness, labels, where);
   return astype(by_label(labels, 1 - likeness, relu(likeness - margin)), w.result);
 }
 

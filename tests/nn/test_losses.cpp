@@ -175,6 +175,8 @@ TEST_CASE("a column beside a vector is no pair of predictions and labels") {
       {"hinge_embedding_loss", [](auto& a, auto& b) { return hinge_embedding_loss(a, b); }},
       {"poisson_nll_loss", [](auto& a, auto& b) { return poisson_nll_loss(a, b); }},
       {"gaussian_nll_loss", [](auto& a, auto& b) { return gaussian_nll_loss(a, b, tensor(1.f)); }},
+      {"gaussian_nll_loss of variances", [](auto& a, auto& b) { return gaussian_nll_loss(tensor(1.f), a, b); }},
+      {"margin_ranking_loss", [](auto& a, auto& b) { return margin_ranking_loss(a, tensor(1.f), b); }},
   };
   for (const auto& [name, loss] : losses) {
     INFO(name);
@@ -185,7 +187,13 @@ TEST_CASE("a column beside a vector is no pair of predictions and labels") {
     CHECK(loss(x, tensor(1.f)).shape() == Shape{3, 1});
     CHECK(loss(x, expand_dims(y, -1)).shape() == Shape{3, 1});
     CHECK(loss(x, expand_dims(y, 0)).shape() == Shape{3, 3});  // meant so
+    CHECK(has(message_of([&] { loss(expand_dims(x, -1), x); }), "would compare each with all"));
   }
+  const Tensor rows = ones({3, 4});
+  const auto refused = [](const std::function<void()>& f) { return has(message_of(f), "would compare each with all"); };
+  CHECK(refused([&] { cosine_embedding_loss(rows, rows, ones({3, 1})); }));
+  CHECK(refused([&] { kl_divergence(rows, ones({3, 1, 4})); }));
+  CHECK(kl_divergence(ones({5, 1, 4}), rows).shape() == Shape{5, 3});
 }
 
 TEST_CASE("losses are traced once for batches of all sizes") {

@@ -229,7 +229,7 @@ TEST_CASE("batches of no examples change nothing, and alone they say nothing") {
     CHECK(std::isnan(metric.result().item<double>()));
     metric.update(none, none);
     CHECK(std::isnan(metric.result().item<double>()));
-    metric.update(a, b);
+    metric.update(a, minimum(b, 1));
     const double alone = metric.result().item<double>();
     metric.update(none, none);
     CHECK(metric.result().item<double>() == alone);
@@ -278,6 +278,12 @@ TEST_CASE("metrics say what does not fit, and hold no gradients") {
   CHECK(has(message_of([] { metrics::confusion_matrix(2).update(tensor({0, 5}), tensor({0, 1})); }), "[0, classes)"));
   CHECK(has(message_of([] { metrics::precision({.average = metrics::Average::macro}); }), ".classes"));
   CHECK(has(message_of([] { metrics::top_k(0); }), "1 or more"));
+  for (const Metric& m : {metrics::f1(), metrics::auc(), metrics::binary_accuracy()})
+    CHECK(has(message_of([&] { m.update(tensor({0.2, 0.9}), tensor({0, 2})); }), "{.classes = n}"));
+  CHECK(has(message_of([&] { metrics::f1().update(ones({2, 3}), tensor({0, 1})); }), "{.classes = 3}"));
+  CHECK(
+      has(message_of([&] { metrics::calibration_error().update(tensor({{3., -5.}}), tensor({0})); }), "probabilities"));
+  CHECK(metrics::f1()(tensor({0.2, 0.9}), tensor({-1, 1})).item<double>() == 1);
   const Variable v(ones({3}), "v");
   const Metric error = metrics::mean_squared_error();
   GradientTape tape;
