@@ -97,7 +97,8 @@ Tensor lu_solve(const Lu& factors, const Tensor& b, Where where = Where::current
 // --- Eigenvalues and singular values (matrix/spectral.cpp) -----------------------------------------------------------
 // A matrix that holds an infinity or a NaN gives NaN. Vectors are unique up to a factor of magnitude 1, which is chosen
 // so that each one's largest element is real and positive. Gradients through vectors are infinite or NaN where two
-// values are equal; those of complex vectors are right for functions that this factor does not change.
+// values are equal; those of complex vectors are right for functions that this factor does not change. Second derivatives,
+// of values too, are not to be used where two values are equal: they are NaN, or finite and wrong.
 
 struct SvdOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();

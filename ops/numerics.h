@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "rill/tensor/callback.h"
+#include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)
 

@@ -1,5 +1,9 @@
 // Kernels of the solvers and of the factorisations with a fixed number of steps: cholesky, solve,
 // triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "rill/devices/matrix/batch.h"
 #include "rill/devices/matrix/blocked_cholesky.h"
 #include "rill/devices/matrix/blocked_lu.h"
@@ -158,14 +162,42 @@ void for_each_diagonal(const KernelArgs& args, const Batch& b, const Routines<T>
   });
 }
 
+// The product of n numbers, times powers of two that keep it within range until the last.
+template <class T>
+T scaled_product(T product, const T* x, int64_t n) {
+  using R = Real<T>;
+  const auto exponent = [](const T& v) {
+    const R size = std::max(std::abs(std::real(v)), std::abs(std::imag(v)));
+    return size > 0 && std::isfinite(size) ? std::ilogb(size) : 0;
+  };
+  const auto scaled = [](const T& v, int by) {
+    if constexpr (std::is_same_v<T, R>) return std::scalbn(v, by);
+    else return T(std::scalbn(v.real(), by), std::scalbn(v.imag(), by));
+  };
+  int64_t power = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const int of_product = exponent(product), of_factor = exponent(x[j]);
+    product = scaled(product, -of_product) * scaled(x[j], -of_factor);
+    power += of_product + of_factor;
+  }
+  return scaled(product, int(std::clamp<int64_t>(power, -5000, 5000)));
+}
+
 void det(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
   check_sizes("det", b);
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
     for_each_diagonal(args, b, use, [&](int64_t i, const T* diagonal, Real<T> sign) {
+      using R = Real<T>;
+      constexpr R least = std::numeric_limits<R>::min(), most = std::numeric_limits<R>::max();
       T product = sign;
-      for (int64_t j = 0; j < b.rows; ++j) product *= diagonal[j];
-      args.out_data<T>()[i] = product;
+      bool in_range = true;
+      for (int64_t j = 0; j < b.rows; ++j) {
+        product *= diagonal[j];
+        const R size = std::max(std::abs(std::real(product)), std::abs(std::imag(product)));
+        in_range &= size >= least && size <= most;
+      }
+      args.out_data<T>()[i] = in_range ? product : scaled_product<T>(sign, diagonal, b.rows);
     });
   });
 }

@@ -23,12 +23,18 @@ Tensor sine_over(const Tensor& x) {
   return where(is_near, sinc(near / std::numbers::pi), sin(far) / far);
 }
 
+// e^x / x, which is finite a little further than e^x.
+Tensor exp_over(const Tensor& x) {
+  const Tensor root = exp(0.5 * x);
+  return root / x * root;
+}
+
 }  // namespace
 
 RILL_LONG_UNARY(exp1, E1, long double, "the exponential integral E1: that of e^-t / t from x to infinity", -exp(-x) / x,
                 (unary_samples<10, 2000>), 2, "")
 RILL_LONG_UNARY(expi, Ei, long double, "the exponential integral Ei: the principal value of that of e^t / t up to x",
-                exp(x) / x, (unary_samples<50, 2000>), 2, "Expint")
+                exp_over(x), (unary_samples<50, 2000>), 2, "Expint")
 RILL_LONG_UNARY(sine_integral, SineIntegral, long double, "the integral of sin(t) / t from 0 to x", sine_over(x),
                 (unary_samples<-2000, 2000>), 2, "")
 RILL_LONG_UNARY(cosine_integral, CosineIntegral, long double,

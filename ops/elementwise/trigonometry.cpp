@@ -46,18 +46,25 @@ Tensor slope_of_complex_tanh(const Tensor& x) {
   const Tensor e = exp(-2 * where(real(x) < 0, -x, x));
   return 4 * e / square(1 + e);
 }
-// 1 / sqrt(x^2 + 1); for real numbers without the square, which may overflow.
-Tensor slope_of_asinh(const Tensor& x) {
-  return is_complex(x.dtype()) ? rsqrt(x * x + 1) : reciprocal(hypot(x, ones_like(x)));
+Tensor times_i(const Tensor& x) { return complex(-imag(x), real(x)); }
+// 1 / sqrt(1 - x^2), and 1 / sqrt(x^2 + 1), without the square where it may overflow.
+Tensor slope_of_asin(const Tensor& x) {
+  return is_complex(x.dtype()) ? rsqrt(1 - x) * rsqrt(1 + x) : rsqrt(one_less_square(x));
 }
-Tensor slope_of_asin(const Tensor& x) { return rsqrt(one_less_square(x)); }
+Tensor slope_of_asinh(const Tensor& x) {
+  return is_complex(x.dtype()) ? slope_of_asin(times_i(x)) : reciprocal(hypot(x, ones_like(x)));
+}
+// 1 / cos^2: 1 + tan^2 cancels where the imaginary part is large.
+Tensor slope_of_tan(const Tensor& x) {
+  return is_complex(x.dtype()) ? slope_of_complex_tanh(times_i(x)) : square(reciprocal(cos(x)));
+}
 }  // namespace
 
 RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300),
                  2, "Sin", "Sin")
 RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), chain(a, -sin(x)), IN,
                  SAMPLES(-300, 300), 2, "Cos", "Cos")
-RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT,
+RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, slope_of_tan(x)), IN,
                  SAMPLES(-130, 130), 4, "Tan", "Tan")
 RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, slope_of_asin(x)), IN,
                  SAMPLES(-90, 90), 2, "Asin", "Asin")

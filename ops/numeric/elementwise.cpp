@@ -99,6 +99,10 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
     const Tensor y = lerp(astype(start, DType::f64), astype(end, DType::f64), weight);
     return astype(y, weight.spec().weak ? DType::f32 : to_floating(weight.dtype()));
   }
+  if (const DType d = promote(start.dtype(), end.dtype()); is_half(d)) {  // which is rounded once
+    const Tensor y = lerp(astype(start, DType::f32), astype(end, DType::f32), weight);
+    return astype(y, weight.spec().weak ? d : promote(d, weight.dtype()));
+  }
   const Tensor gap = end - start;
   const Tensor size = is_complex(weight.dtype()) ? abs(weight) : weight;
   return rill::where(size < 0.5, start + weight * gap, end - gap * (1 - weight));

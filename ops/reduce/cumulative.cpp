@@ -234,6 +234,7 @@ Tensor diff(const Tensor& x, int64_t n, Axis axis, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("diff", fmt::format("order must be non-negative but got {}", n), where);
   axis = normal_axis(axis, x, "diff", where);
+  if (n > 1 && is_half(x.dtype())) return astype(diff(astype(x, DType::f32), n, axis), x.dtype());
   Tensor y = x;
   for (; n > 0 && y.shape()[size_t(axis)] > 0; --n) {
     const Dim size = y.shape()[size_t(axis)];

@@ -90,6 +90,23 @@ TEST_CASE("gradients of values that coincide") {
   CHECK(allclose(gradient_of(g, small * 1e-25f) * 1e-25f, gradient_of(g, small), {.rtol = 1e-4, .atol = 1e-5}));
 }
 
+TEST_CASE("determinants whose partial products leave the range") {
+  const auto det = [](const Tensor& x) { return linalg::det(x); };
+  for (const DType d : {f32, f64, c64, c128}) {
+    const double large = d == f32 || d == c64 ? 1e30 : 1e200;
+    const double tolerance = d == f32 || d == c64 ? 1e-6 : 1e-14;
+    for (const std::vector<double>& on : {std::vector<double>{large, large, 1 / large, 1 / large},
+                                          {1 / large, 1 / large, large, large},
+                                          {large, 1 / large, 1 / large, large}}) {
+      const Tensor x = diag(tensor(on)).astype(d);
+      CHECK(near(real(det(x)), {1}, tolerance));
+    }
+  }
+  CHECK(det(diag(tensor({1e200, 1e200, -1.0}))).item<double>() == -inf);
+  CHECK(near(det(diag(tensor({1e200, 0.0, 1e200}))), {0}));
+  CHECK(std::isnan(det(diag(tensor({1.0, std::nan("")}))).item<double>()));
+}
+
 TEST_CASE("determinants of singular matrices have gradients") {
   const auto det = [](const Tensor& x) { return linalg::det(x); };
   const Tensor x = tensor({{1.0, 2.0}, {2.0, 4.0}});

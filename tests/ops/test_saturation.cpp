@@ -170,6 +170,47 @@ TEST_CASE("functions and two derivatives far out") {
     }
 }
 
+TEST_CASE("functions whose squares and products leave the range") {
+  for (const DType d : {f32, f64}) {
+    const double large = d == f32 ? 1e30 : 1e200;
+    const Tensor x = tensor({large, -large}).astype(d);
+    const auto is = [&](const F1& f, double up, double down, double slope_up, double slope_down) {
+      return near(f(x), {up, down}) && near(slope_of(f)(x), {slope_up, slope_down});
+    };
+    CHECK(is([](const Tensor& t) { return squareplus(t); }, large, 1 / large, 1, 0));
+    CHECK(is([](const Tensor& t) { return scaled_softplus(t * 1e8, 3); }, large * 1e8, 0, 1e8, 0));
+  }
+  // By mpmath. Far from the real axis tan is i, and far out asin, acos and asinh are logarithms.
+  struct Point {
+    F1 f;
+    double re, im, slope_re, slope_im;
+  };
+  const F1 tangent = [](const Tensor& z) { return tan(z); }, arcsine = [](const Tensor& z) { return asin(z); },
+           arccosine = [](const Tensor& z) { return acos(z); }, area_sine = [](const Tensor& z) { return asinh(z); };
+  const Point far_points[] = {
+      {tangent, 0.25, 8.0, 3.950355729918109e-07, 2.1580886175458978e-07},
+      {tangent, 0.25, -8.0, 3.950355729918109e-07, -2.1580886175458978e-07},
+      {tangent, 0.25, 20.0, 1.4913126444706636e-17, 8.147078108098511e-18},
+      {tangent, 1.5, 0.5, -3.4496702078652874, 1.084281687907903},
+      {arcsine, 1.1805916207174113e+21, 1.1805916207174113e+21, 4.235164736271502e-22, 4.235164736271502e-22},
+      {arccosine, 1.1805916207174113e+21, 1.1805916207174113e+21, -4.235164736271502e-22, -4.235164736271502e-22},
+      {area_sine, 1.1805916207174113e+21, 1.1805916207174113e+21, 4.235164736271502e-22, -4.235164736271502e-22},
+      {arcsine, -1.1805916207174113e+21, 5.902958103587057e+20, 3.3881317890172015e-22, -6.776263578034403e-22},
+      {arccosine, -1.1805916207174113e+21, 5.902958103587057e+20, -3.3881317890172015e-22, 6.776263578034403e-22},
+      {area_sine, -1.1805916207174113e+21, 5.902958103587057e+20, 6.776263578034403e-22, 3.3881317890172015e-22},
+      {arcsine, 0.5, 0.25, 1.0725361811319973, 0.161274720625658},
+      {arccosine, 0.5, 0.25, -1.0725361811319973, -0.161274720625658},
+      {area_sine, 0.5, 0.25, 0.9028864745760471, -0.09401030915279851},
+  };
+  for (const Point& p : far_points)
+    for (const DType d : {c64, c128}) {
+      const Tensor z = complex(tensor(p.re), tensor(p.im)).astype(d);
+      const Tensor g = conj(slope_of([&](const Tensor& t) { return real(p.f(t)); })(z));
+      CHECK(near(real(g), {p.slope_re}, d == c64 ? 1e-5 : 1e-13));
+      CHECK(near(imag(g), {p.slope_im}, d == c64 ? 1e-5 : 1e-13));
+    }
+}
+
 TEST_CASE("the last power of two") {
   CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(1024.0)), {1.2460659279417838e308}));
   CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(128.f)), {2.3586576e38}));

@@ -161,6 +161,7 @@ const FarPoint far_points[] = {
     {"dawsn", 5.0, -0.021340744242768354, 0.009139293579129873},
     {"dawsn", 100.0, -5.0007501875656545e-5, 1.0003001125525296e-6},
     {"dawsn", -1000000.0, -5.0000000000075e-13, -1.000000000003e-18},
+    {"expi", 90.0, 1.35600366035315645e+37, 1.34093695301589915e+37},
     {"i0e", 0.5, -0.48861446726427837, 0.66438732815881335},
     {"i0e", -7.0, 0.011448509963282574, 0.0025699863966224796},
     {"i0e", 12.0, -0.0049619219232594666, 0.00063515223900385176},
@@ -216,6 +217,7 @@ const FarPoint far_points[] = {
 Tensor far_function(std::string_view name, const Tensor& x) {
   if (name == "erfcx") return erfcx(x);
   if (name == "dawsn") return dawsn(x);
+  if (name == "expi") return expi(x);
   if (name == "i0e") return i0e(x);
   if (name == "i1e") return i1e(x);
   if (name == "k0e") return k0e(x);
