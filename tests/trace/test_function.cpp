@@ -37,6 +37,21 @@ TEST_CASE("passes: dead code, constants, common subexpressions") {
   CHECK(Executable(o).kernel_count() == 3);  // sin, multiply, add
 }
 
+TEST_CASE("what depends on open sizes is no constant to optimize()") {
+  const std::vector<std::function<Tensor(const Tensor&)>> all = {
+      [](const Tensor& x) { return x + sum(full({x.dim(0), x.dim(1)}, 2.f)); },
+      [](const Tensor& x) { return x + sum(arange(x.dim(0)).astype(f32)); },
+      [](const Tensor& x) { return matmul(eye(x.dim(0)) * 2, x); },
+      [](const Tensor& x) { return x + zeros_like(x) + ones({x.dim(0), 1}); },
+      [](const Tensor& x) { return grad([](const Tensor& t) { return sum(t * t); })(x); }};
+  for (const auto& body : all) {
+    const Graph g = function("f", body, {.signature = {spec(f32, {any, any})}}).graph(spec(f32, {any, any}));
+    const Graph o = optimize(g);
+    for (const Node& n : o.nodes())
+      if (n.kind == Node::Kind::constant) CHECK(n.constant.size() == 1);
+  }
+}
+
 TEST_CASE("a chain runs in one buffer of the arena") {
   auto f = function("chain", [](const Tensor& x) { return sum(tanh(exp(sin(x * 2) + 1) * 3)); });
   Executable e(optimize(f.graph(spec(f32, {1000}))));

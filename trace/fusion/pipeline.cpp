@@ -17,6 +17,7 @@
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/fusion/joined_pads.h"
 #include "rill/trace/fusion/thin_axes.h"
+#include "rill/trace/graph/instantiate.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
@@ -62,7 +63,7 @@ Graph run_passes(std::span<const Pass> passes, Graph g) {
                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     g = std::move(next);
 #ifndef NDEBUG
-    verify(g);
+    if (std::ranges::none_of(g.nodes(), [&](const Node& n) { return holds_open_size(g, n); })) verify(g);
 #endif
   }
   return g;

@@ -58,6 +58,10 @@ Graph drop_markers(const Graph& g) {
 // --- Constant folding ------------------------------------------------------------------------------------------------
 
 namespace {
+// In a graph for display, '?' may stand for different sizes.
+bool gives_open_size(const Node& n) {
+  return std::ranges::any_of(n.outputs, [](const Spec& s) { return std::ranges::count(s.shape, Dim(open_size)) != 0; });
+}
 int64_t bytes_of(const Node& n) {
   int64_t bytes = 0;
   for (const Spec& s : n.outputs) bytes += s.shape.numel() * int64_t(size_of(s.dtype));
@@ -65,7 +69,7 @@ int64_t bytes_of(const Node& n) {
 }
 
 bool foldable(const Rewriter& r, const Node& n) {
-  if (n.kind != Node::Kind::op || n.op->call) return false;
+  if (n.kind != Node::Kind::op || n.op->call || gives_open_size(n) || has_open_sizes(n)) return false;
   for (ValueId v : n.inputs)
     if (r.result().nodes()[size_t(r[v].node)].kind != Node::Kind::constant) return false;
   return bytes_of(n) <= fold_limit;
@@ -129,10 +133,6 @@ size_t key_of(const Node& n) {
   if (n.kind != Node::Kind::constant) return mix(h, hash(n.attrs));
   h = mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
   return mix(h, hash_of_elements(n.constant));
-}
-// In a graph for display, '?' may stand for different sizes.
-bool gives_open_size(const Node& n) {
-  return std::ranges::any_of(n.outputs, [](const Spec& s) { return std::ranges::count(s.shape, Dim(open_size)) != 0; });
 }
 bool is_shared(const Node& n) {
   // A frozen weight keeps its name.
