@@ -99,7 +99,9 @@ struct EarlyStopping {
   }
   int64_t patience() const { return std::max<int64_t>(options.patience, 1); }
   void stop(Run& run) const {
-    run.stop(fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
+    run.stop(best.value == best.first && !options.baseline
+                 ? fmt::format("{} was not finite for {} epochs", options.monitor, waited)
+                 : fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
   }
   std::string save() const {
     return json{{"best", as_json(best.value)}, {"waited", waited}, {"epoch", best_epoch}}.dump();

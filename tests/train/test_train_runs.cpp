@@ -201,6 +201,11 @@ TEST_CASE("the best weights, and that a run was stopped, are known to one that g
   for (int i = 0; i < 3; ++i) CHECK(run_in(folder / "a", 8, with_early_stopping()) == whole);
 }
 
+TEST_CASE("a run whose number is NaN from the first epoch on says so when it stops") {
+  const auto nan = train::each_epoch([](train::Run& run) { run.logs["score"] = std::nan(""); });
+  CHECK(has(run_in("", 8, {nan, with_early_stopping()[1]}), "score was not finite for 3 epochs"));
+}
+
 TEST_CASE("a step of one's own goes on too, with its numbers and its optimizer") {
   const Folder folder;
   const auto run = [&](const std::string& where, int64_t epochs, int64_t stop_at) {

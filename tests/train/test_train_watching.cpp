@@ -1,9 +1,11 @@
 // Callbacks that look at a run (debugger, profiler, memory, averages, steps), and train::Monitored for loops of one's own.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "catch.h"
 #include "child.h"
@@ -309,4 +311,144 @@ TEST_CASE("Monitored survives signals and kills") {
     CHECK(child("RILL_RUN=" + run, "child: a loop of its own", output) == 0);
     CHECK(contents(run + ".end") == whole);
   }
+}
+
+namespace {
+std::string events(const std::string& folder) {
+  std::string all;
+  for (const auto& e : std::filesystem::directory_iterator(folder)) all += contents(e.path());
+  return all;
+}
+}  // namespace
+
+TEST_CASE("TensorBoard gets gradients, the graph, pictures, hyperparameters and a profile, and training its bits") {
+  const Folder at;
+  const auto trained = [&](std::vector<train::Callback> callbacks) {
+    random::seed(3);
+    Net net;
+    train::Loop loop(net, with(nn::Adam({.learning_rate = 0.02})));
+    loop.fit(batches(), {.epochs = 2, .progress = false, .callbacks = std::move(callbacks)});
+    return net.out.kernel.value();
+  };
+  const auto picture = [](train::Run&) { return ones({1, 4, 4, 1}); };
+  const Tensor plain = trained({});
+  CHECK(same_bits(trained({train::tensorboard(at / "logs", {.histograms_every = 2,
+                                                            .gradients = true,
+                                                            .graph = true,
+                                                            .images = {{"squares", picture}},
+                                                            .hparams = {{"rate", 0.02}, {"kind", "dense"}},
+                                                            .profile_steps = {3}})}),
+                  plain));
+  const std::string all = events(at / "logs/train");
+  for (const char* what : {"gradients/hidden/kernel", "gradients/norm/scale", "squares", "sparse_softmax_cross_entropy",
+                           "hparams", "rate", "step 3"})
+    CHECK(has(all, what));
+  CHECK(!has(all, "gradients/norm/moving_mean"));
+  // Pictures are made again and again, and an empty function is no picture.
+  CHECK(has(message_of([&] { train::tensorboard(at / "x", {.images = {{"none", {}}}}); }), "'none'"));
+  nn::Dense model(3);
+  train::Loop own(model, [&](const Tensor& x, const Tensor&) { return mean(model(x)); }, {.traced = false});
+  const auto fit = [&](const train::TensorBoardOptions& o) {
+    return message_of(
+        [&] { own.fit(batches(), {.progress = false, .callbacks = {train::tensorboard(at / "own", o)}}); });
+  };
+  CHECK(has(fit({.gradients = true}), "your own"));
+  CHECK(has(fit({.graph = true}), "not traced"));
+  CHECK(has(fit({.profile_steps = {1}}), "not traced"));
+}
+
+TEST_CASE("gradients of a run are those of its loss on the last batch, after the epoch too") {
+  random::seed(1);
+  nn::Dense model(3);
+  const auto [x, y] = clouds(16);
+  train::Loop loop(model, {.loss = sparse_softmax_cross_entropy,
+                           .optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9}),
+                           .clip_norm = 1e-3});
+  int looked = 0;
+  const auto look = [&, x = x, y = y](train::Run& run) {
+    ++looked;
+    GradientTape tape;
+    const Tensor loss = mean(sparse_softmax_cross_entropy(model(x), y));
+    CHECK(allclose(run.gradients().at("kernel"), tape.gradient(loss, model.kernel), {.rtol = 1e-5}));
+    CHECK(run.step_graph().has_value());
+    CHECK(run.profile_step({.runs = 1}).has_value());
+  };
+  loop.fit(data::from_tensors(std::pair(x, y)).batch(16),
+           {.epochs = 2, .progress = false, .callbacks = {train::each_step(look), train::each_epoch(look)}});
+  CHECK(looked == 4);
+  // A run that goes on where only the end of an epoch is left has no batch to look at.
+  const Folder at;
+  const auto fit = [&](train::Callback c) {
+    nn::Dense net(3);
+    train::Loop run(net, with(nn::Adam()));
+    run.fit(batches(), {.progress = false, .callbacks = {std::move(c)}, .resume = at / "run"});
+  };
+  fit(train::each_step([](train::Run& run) {
+    if (run.step == 4) run.stop("enough");
+  }));
+  int ends = 0;
+  fit(train::each_epoch([&](train::Run& run) {
+    ++ends;
+    CHECK(run.gradients().empty());
+    CHECK_FALSE(run.step_graph().has_value());
+    CHECK_FALSE(run.profile_step({}).has_value());
+  }));
+  CHECK(ends == 1);
+}
+
+TEST_CASE("where the time of a run went, and what may help") {
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const auto slow = [](const Tensor& x, const Tensor& y) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return std::pair(x, y);
+  };
+  const auto data = data::from_tensors(clouds()).batch(16);
+  loop.fit(data, {.progress = false});  // traced
+  const train::History waits = loop.fit(data.map(slow), {.epochs = 10, .progress = false});
+  CHECK(waits.times().data > 0.08);
+  CHECK(waits.times().step > 0);
+  CHECK(has(to_string(waits), "steps wait for data: let a thread prepare them, dataset.prefetch()"));
+  const train::History calls = loop.fit(
+      data,
+      {.epochs = 10, .validation = data, .progress = false, .callbacks = {train::each_step([](train::Run&) {
+                                                              std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                                            })}});
+  CHECK(calls.times().callbacks > 0.08);
+  CHECK(calls.times().validation > 0);
+  CHECK(has(to_string(calls), "callbacks take long"));
+  CHECK(to_string(train::RunTimes{.data = 1, .step = 8, .saving = 1}) == "10 s: data 10 %, steps 80 %, saving 10 %");
+  CHECK(has(to_string(train::RunTimes{.data = 8, .step = 2, .prefetches = true}), ".threads = 4"));
+  CHECK(has(to_string(train::RunTimes{.step = 2, .validation = 8}), ".validation_every"));
+  CHECK(has(to_string(train::RunTimes{.step = 2, .saving = 8}), ".save_every_steps"));
+}
+
+TEST_CASE("histories as text, files and curves") {
+  train::History h;
+  h.add({{"loss", 2.5}, {"val_loss", 3}, {"accuracy", 0.25}, {"seconds", 1}});
+  h.add({{"loss", 1.5}, {"accuracy", 0.5}, {"seconds", 1}});
+  CHECK(h.csv() == "epoch,loss,val_loss,accuracy,seconds\n1,2.5,3,0.25,1\n2,1.5,,0.5,1\n");
+  CHECK(train::History::from_json(h.json()).csv() == h.csv());
+  CHECK(has(message_of([&] { h.at("nothing"); }), "val_loss"));
+  CHECK(has(message_of([] { train::History().back(); }), "no epoch"));
+  CHECK(has(message_of([] { train::History::from_json("{"); }), "no history"));
+  const Folder folder;
+  h.plot(folder / "h.svg");
+  h.plot(folder / "h.txt");
+  h.write_csv(folder / "h.csv");
+  h.write_json(folder / "h.json");
+  std::ifstream svg(folder / "h.svg");
+  std::string text((std::istreambuf_iterator<char>(svg)), {});
+  CHECK(has(text, "</svg>"));
+  CHECK(has(text, "val_loss"));
+  CHECK(has(message_of([&] { h.plot(folder / "none/h.svg"); }), "cannot be written"));
+}
+
+TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
+  nn::Dense model(3);
+  train::Loop loop(model, with(nn::Adam()));
+  const std::string text = stderr_of([&] { loop.fit(batches(), {.epochs = 2}); });
+  CHECK(has(text, "epoch 1/2"));
+  CHECK(has(text, "epoch 2/2"));
+  CHECK(has(text, "accuracy"));
 }
