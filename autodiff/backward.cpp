@@ -106,9 +106,13 @@ Spec detail::sum_spec(const Spec& of) {
   if (is_small_float(of.dtype)) wide.dtype = f32;
   return wide;
 }
-Tensor detail::as_partial_sum(const Tensor& sum) { return is_small_float(sum.dtype()) ? sum.astype(f32) : sum; }
+Tensor detail::as_partial_sum(Tensor sum) {
+  if (is_small_float(sum.dtype())) sum = sum.astype(f32);
+  return sum;
+}
 Tensor detail::rounded_sum(Tensor sum, DType of) {
-  return sum.defined() && is_small_float(of) && sum.dtype() != of ? sum.astype(of) : sum;
+  if (sum.defined() && is_small_float(of) && sum.dtype() != of) sum = sum.astype(of);
+  return sum;
 }
 
 void detail::add_cotangent(Tensor& sum, Tensor&& term) {
@@ -154,7 +158,7 @@ class PartSums {
     if (!sum.defined() || listeners().see_ops() || sum.size() < min_overwritten || part.size() > sum.size() / 4 ||
         detail::sum_spec(part.spec()).dtype != detail::sum_spec(sum.spec()).dtype)
       return false;
-    sum = detail::as_partial_sum(sum);
+    sum = detail::as_partial_sum(std::move(sum));
     const Tensor now = read(*e.op, e.attrs, sum) + part;
     const auto [at, is_first] = last_.try_emplace(node);
     LastPart& last = at->second;

@@ -230,8 +230,17 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
           fmt::format("the function gives {} tensors where it gave {} when it ran first. it must do the same each time",
                       results.size(), run.results),
           run.where);
-    for (size_t k = 0; k < cotangents.size(); ++k)
-      if (cotangents[k].defined()) targets.push_back(results[run.recorded[k]]), seeds.push_back(cotangents[k]);
+    for (size_t k = 0; k < cotangents.size(); ++k) {
+      const Tensor &seed = cotangents[k], &y = results[run.recorded[k]];
+      if (!seed.defined()) continue;
+      if (!y.defined() || y.dtype() != seed.dtype() || !(y.shape() == seed.shape()))
+        fail("recompute",
+             fmt::format(
+                 "result {} of the function is {} where it was {} when it ran first. it must do the same each time",
+                 run.recorded[k], y.defined() ? to_string(y.spec()) : "undefined", to_string(seed.spec())),
+             run.where);
+      targets.push_back(y), seeds.push_back(seed);
+    }
   }
   CallerScope caller(run.where, "GradientTape.gradient");
   const std::vector<Tensor> g = GradientTape::Impl::partial_sums(tape, targets, sources, seeds);

@@ -107,7 +107,7 @@ class GradientTape::Impl final : public OwnedTape {
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes if `consume`.
   // `slices`, if not null, has one for each source, and receives the cotangents of sources that are only used in
   // lookups of rows. `arrived` is called for each complete cotangent (gradient_hook.h). Cotangents have the dtypes
-  // `types`, by source; if there are none, they are partial sums (add_cotangent() below).
+  // `types`, by source; without any they are left as partial sums (add_cotangent() below).
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                std::span<const TapeNode> sources, bool consume, std::span<const DType> types,
                                std::vector<IndexedSlices>* slices = nullptr,
@@ -182,7 +182,7 @@ void add_cotangent(Tensor& sum, Tensor&& term);
 // The spec of partial sums of more than one term.
 Spec sum_spec(const Spec& of);
 // A partial sum in that dtype; and a complete sum, rounded to the dtype of what it is the cotangent of.
-Tensor as_partial_sum(const Tensor& sum);
+Tensor as_partial_sum(Tensor sum);
 Tensor rounded_sum(Tensor sum, DType of);
 // `value`, computed from `in`, as a tensor with this gradient rule; and telling this thread's tapes of it.
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where);

@@ -154,7 +154,7 @@ class Pool {
     idle_.resize(idle_.size() - found);
     try {
       while (out.size() < count && (must || made_ < count)) out.push_back(make());
-    } catch (const std::system_error&) {  // the limit of threads is reached
+    } catch (...) {  // the limit of threads is reached, or memory is
       if (!must) return out;
       for (Worker* w : out) idle_.push_back(w);
       throw;

@@ -245,7 +245,10 @@ Kernel kernel_for(const Op& op, Device device, DType dtype) {
 
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed) {
   Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());
-  if (!op.wants_contiguous) return run_on_device(kernel, {in, out, attrs, packed, &op});
+  // Nothing is allocated where nothing is copied: of the updates of a step in place, a failing one would leave those before.
+  const auto is_dense = [](const Tensor* t) { return t->is_contiguous(); };
+  if (!op.wants_contiguous || std::all_of(in.begin(), in.end(), is_dense))
+    return run_on_device(kernel, {in, out, attrs, packed, &op});
   SmallVec<Tensor, 4> copies;
   SmallVec<const Tensor*, 8> dense(in);
   copies.reserve(in.size());

@@ -10,7 +10,7 @@
 #include <optional>
 #include <ostream>
 
-#include "rill/autodiff/tape.h"
+#include "rill/autodiff/tape_impl.h"
 #include "rill/distribute/collectives.h"
 #include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
@@ -253,10 +253,6 @@ Tensor checked_loss(const Tensor& loss, const Where& where) {
   return loss;
 }
 
-void add_to(Tensor& sum, const Tensor& term) {
-  if (term.defined()) sum = sum.defined() ? sum + term : term;
-}
-
 }  // namespace
 
 Pipeline::Pipeline(const PipelineOptions& options, Where where) : options_(options) {
@@ -288,7 +284,8 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
     f.in = xs ? (*xs)(m) : given;
     if (!xs) f.tape->watch(f.in, where);
     f.out = stage(f.in);
-    if (ys) f.out = checked_loss(loss(f.out, (*ys)(m)), where) / double(n), add_to(total, f.out);
+    if (ys)
+      f.out = checked_loss(loss(f.out, (*ys)(m)), where) / double(n), total = total.defined() ? total + f.out : f.out;
     f.tape->stop();
     return f.out;
   };
@@ -299,10 +296,13 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
     GradientOptions how{.unconnected = Unconnected::none};
     if (given.defined()) how.output_gradients = {given};
     std::vector<Tensor> g = f.tape->gradient(std::vector<Tensor>{f.out}, sources, how, where);
-    for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], g[i]);
+    for (size_t i = 0; i < sums.size(); ++i)  // halves in f32, as a tape adds them
+      if (g[i].defined()) rill::detail::add_cotangent(sums[i], std::move(g[i]));
     return xs ? Tensor() : g.back().defined() ? g.back() : zeros_like(f.in);
   };
   StageRun(table_, options_, stage_, where).run(forward, backward);
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i] = rill::detail::rounded_sum(std::move(sums[i]), variables[i].dtype());
   return {from_last(total, where), std::move(sums)};
 }
 

@@ -93,8 +93,9 @@ Metric calibration_error(int64_t bins, Where where) {
         const bool many = p.ndim() == y.ndim() + 1 && p.dim(-1) != 1;
         const Classes c = many ? classes_of(p, y, 0) : yes_or_no(p, y, 0.5, false);
         const Tensor each = without_last_one(p, c.label.ndim()).astype(f64);
-        assert_that(all(logical_and(p >= 0, p <= 1)),
-                    "all predictions are probabilities: of logits give softmax(logits)");
+        // A mean of probabilities in f32 may be a little more than 1.
+        assert_that(all(logical_and(p >= 0, p <= 1.00001)),
+                    "predictions are probabilities. for logits pass softmax(logits), or sigmoid(logits) for yes or no");
         const Tensor confidence = reshape(many ? max(p.astype(f64), -1) : maximum(each, 1 - each), {-1});
         const Tensor right = reshape((c.prediction == c.label).astype(f64), {-1});
         const Tensor w = reshape(weights_like(weights, c.label), {-1});

@@ -135,7 +135,7 @@ Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double thresho
          fmt::format("the prediction is {} and the labels are {}. predictions of a yes have the labels' shape{}",
                      to_string(prediction.spec()), to_string(labels.spec()),
                      prediction.ndim() == labels.ndim() + 1
-                         ? fmt::format("; of one of {0} classes, give {{.classes = {0}}}", int64_t(prediction.dim(-1)))
+                         ? fmt::format("; for {0} classes pass {{.classes = {0}}}", int64_t(prediction.dim(-1)))
                          : ""));
   assert_that(all(y <= 1),
               "labels are 1 for a yes and 0 (or -1) for a no. of more classes, give their number: "

@@ -151,7 +151,8 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options,
   const Tensor w = to_work(logits);
   const Tensor noise = random::gumbel(w.shape(), {.dtype = w.dtype(), .key = options.key, .device = w.device()});
   // Beside large logits the noise would be rounded away.
-  const Tensor near = w - stop_gradient(max(w, axis, true));
+  const Dim n = w.shape()[size_t(axis)];
+  const Tensor near = !n.is_open() && n == 0 ? w : w - stop_gradient(max(w, axis, true));
   const Tensor soft = softmax((near + noise) / options.temperature, axis);
   if (!options.hard) return from_work(soft, logits.dtype());
   const Tensor chosen = one_hot(argmax(soft, axis), soft.shape()[size_t(axis)], {.axis = axis, .dtype = w.dtype()});

@@ -26,26 +26,26 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
   return w;
 }
 
-// Throws for predictions [n, 1] and labels [n], or the other way round, also with axes of 1 behind: they would broadcast to
-// [n, n], although each prediction is meant to be compared with its own label. `inner` axes of both belong to one example.
+// Throws for predictions [n, 1] and labels [n], or the other way round, and for [n, 1, ...] and [n, ...]: they would
+// broadcast to [n, n], although each prediction is meant to be compared with its own label. The last `inner` axes belong to
+// one example and are not looked at.
 inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, const Where& where, int inner = 0) {
   const bool wider = a.ndim() > b.ndim();
   const Tensor &column = wider ? a : b, &flat = wider ? b : a;
   const int axes = flat.ndim() - inner;
   if (axes <= 0 || column.ndim() != flat.ndim() + 1) return;
-  const auto is = [](Dim d, int64_t n) { return !d.is_open() && d == n; };
-  bool pairs = false;
+  const auto is_one = [](Dim d) { return !d.is_open() && d == 1; };
   for (int k = 0; k < axes; ++k) {
-    const Dim own = column.dim(k), beside = column.dim(k + 1), n = flat.dim(k);
+    const Dim own = column.dim(k), n = flat.dim(k);
     const bool matches = (k == axes - 1 && inner == 0) || (!own.is_open() && !n.is_open() && own == n);
-    pairs = pairs || (is(beside, 1) && !is(n, 1) && matches);
+    if (!matches || !is_one(column.dim(k + 1)) || is_one(n)) continue;
+    fail(op,
+         fmt::format("a column beside a vector would compare each with all. give the operand of fewer axes one more: "
+                     "expand_dims(x, {}) where each is for its own, expand_dims(x, 0) where all pairs are meant. "
+                     "operands: {}, {}",
+                     k + 1, to_string(a.spec()), to_string(b.spec())),
+         where);
   }
-  if (!pairs) return;
-  fail(op,
-       fmt::format("a column beside a vector would compare each with all. bring both to one shape, say by "
-                   "expand_dims(labels, -1). operands: {}, {}",
-                   to_string(a.spec()), to_string(b.spec())),
-       where);
 }
 
 // For `scores` [..., classes] and integers `labels` [...]: throws unless the operands are such.

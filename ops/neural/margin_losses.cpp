@@ -175,6 +175,8 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   CallerScope caller(where);
   const Worked w = worked("triplet_margin_loss", {&anchor, &positive, &negative}, where);
   require_option(o.margin > 0, "triplet_margin_loss", "margin", o.margin, "more than 0", where);
+  for (const auto& [x, y] : {std::pair(&anchor, &positive), {&anchor, &negative}, {&positive, &negative}})
+    if (!o.distance) reject_pairs("triplet_margin_loss", *x, *y, where, 1);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
     if (!o.distance) return pairwise_distance(x, y, {.p = o.p, .epsilon = o.epsilon}, where);
     const UserScope user;

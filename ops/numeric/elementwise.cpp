@@ -99,9 +99,11 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
     const Tensor y = lerp(astype(start, DType::f64), astype(end, DType::f64), weight);
     return astype(y, weight.spec().weak ? DType::f32 : to_floating(weight.dtype()));
   }
-  if (const DType d = promote(start.dtype(), end.dtype()); is_half(d)) {  // which is rounded once
-    const Tensor y = lerp(astype(start, DType::f32), astype(end, DType::f32), weight);
-    return astype(y, weight.spec().weak ? d : promote(d, weight.dtype()));
+  if (is_half(start.dtype()) || is_half(end.dtype()) || is_half(weight.dtype())) {  // rounded once, if at all
+    CommonDtype result;
+    for (const Tensor* t : {&start, &end, &weight}) result.add(t->spec());
+    const auto wide = [](const Tensor& t) { return is_half(t.dtype()) ? astype(t, DType::f32) : t; };
+    return astype(lerp(wide(start), wide(end), wide(weight)), result.dtype);
   }
   const Tensor gap = end - start;
   const Tensor size = is_complex(weight.dtype()) ? abs(weight) : weight;

@@ -28,7 +28,8 @@ Tensor polyval(const Tensor& p, const Tensor& x, Where where) {
   CallerScope caller(where);
   require_coefficients("polyval", p, where);
   require_operand("polyval", x, where);
-  if (const DType d = x.spec().weak ? p.dtype() : promote(p.dtype(), x.dtype()); is_half(d))  // which is rounded once
+  const DType d = promote(p.dtype(), p.spec().weak, x.dtype(), x.spec().weak);
+  if (is_half(d))  // which is rounded once
     return astype(polyval(astype(p, DType::f32), astype(x, DType::f32)), d);
   Tensor y = zeros_like(x);
   for (const Tensor& c : unstack(p)) y = y * x + c;

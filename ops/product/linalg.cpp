@@ -258,9 +258,9 @@ Tensor cross(const Tensor& a, const Tensor& b, Axis axis, Where where) {
       reject("cross", fmt::format("vectors must have 2 or 3 elements along axis {}, not {}", axis, n), a, b, where);
     return unstack(x, at);
   };
+  const std::vector<Tensor> u = parts(a), v = parts(b);
   if (const DType d = promote(a.dtype(), b.dtype()); is_half(d))  // which is rounded once
     return astype(cross(astype(a, DType::f32), astype(b, DType::f32), axis), d);
-  const std::vector<Tensor> u = parts(a), v = parts(b);
   Tensor z = u[0] * v[1] - u[1] * v[0];
   if (u.size() == 2 && v.size() == 2) return z;
   // A missing third element is 0.

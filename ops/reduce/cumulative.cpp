@@ -222,11 +222,13 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
   // logaddexp over distances 1, 2, 4, ...: each step combines as many elements again, none of which can
   // overflow, as exp of a difference to one common maximum could.
   Tensor y = o.reverse ? reverse(line, axis) : line;
-  if (!is_floating(y.dtype())) y = astype(y, DType::f32);
+  const DType result = is_floating(y.dtype()) ? y.dtype() : DType::f32;
+  y = astype(y, is_half(result) ? DType::f32 : result);  // which is rounded once
   for (int64_t reach = 1; reach < n; reach *= 2) {
     const Tensor folded = logaddexp(slice_axis(y, axis, reach, n), slice_axis(y, axis, 0, n - reach));
     y = concat({slice_axis(y, axis, 0, reach), folded}, axis);
   }
+  y = astype(y, result);
   return o.reverse ? reverse(y, axis) : y;
 }
 

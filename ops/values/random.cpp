@@ -407,7 +407,7 @@ Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
   if (broadcast_shapes(p.shape(), shape, where) != shape)
     fail("random::bernoulli",
          fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
-  // A small probability has more bits behind the point than an f32 in [0, 1) is drawn with. (f16 has none.)
+  // A small probability has more bits behind the point than an f32 in [0, 1) is drawn with. (Every f16 is a multiple of 2^-24.)
   const DType drawn = p.dtype() == DType::f16 ? DType::f32 : DType::f64;
   const Tensor hit = half_open_unit(shape, drawn, {.key = o.key, .device = o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));
@@ -434,13 +434,12 @@ Tensor laplace(const Shape& shape, const RandomOptions& o, Where where) {
 
 Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptions& o, Where where) {
   CallerScope caller(where);
-  require_operand("random::categorical", logits, where);
+  require_real("random::categorical", logits, where);
   if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
   const DType index = index_dtype("random::categorical", o.dtype, logits.shape().back(), where);
   const auto holds = [](const Tensor& t) { return rill::all(isfinite(max(t, -1))); };
   if (is_floating(logits.dtype()))
-    require_elements(holds, "random::categorical",
-                     "the largest of the logits that a class is chosen from must be finite, and none NaN", logits,
+    require_elements(holds, "random::categorical", "each row's largest logit must be finite, and no logit NaN", logits,
                      where);
   Shape shape = leading;
   for (Dim size : logits.shape()) shape.push_back(size);

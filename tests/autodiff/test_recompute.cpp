@@ -559,3 +559,21 @@ TEST_CASE("a traced function's derivative, inside, takes operands that a policy 
     for (const RecomputePolicy& policy : policies())
       CHECK(array_equal(grad(recompute(f, {.policy = policy}))(x), grad(f)(x)));
 }
+
+TEST_CASE("a recomputed function that gives something else when it runs again is told so") {
+  const Tensor x = ones({3});
+  const auto wrong = [&](const std::function<Tensor(const Tensor&)>& again) {
+    int runs = 0;
+    const auto f = recompute([&](const Tensor& t) { return runs++ ? again(t) : t * t; });
+    return message_of([&] {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = f(x);
+      tape.gradient(y, x);
+    });
+  };
+  CHECK(has(wrong([](const Tensor&) { return Tensor(); }), "is undefined where it was f32[3]"));
+  CHECK(has(wrong([](const Tensor& t) { return sum(t); }), "is f32[] where it was f32[3]"));
+  CHECK(has(wrong([](const Tensor& t) { return t.astype(i32); }), "is i32[3] where it was f32[3]"));
+  CHECK(wrong([](const Tensor& t) { return t * t; }).empty());
+}

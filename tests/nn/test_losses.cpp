@@ -193,6 +193,8 @@ TEST_CASE("a column beside a vector is no pair of predictions and labels") {
   const auto refused = [](const std::function<void()>& f) { return has(message_of(f), "would compare each with all"); };
   CHECK(refused([&] { cosine_embedding_loss(rows, rows, ones({3, 1})); }));
   CHECK(refused([&] { kl_divergence(rows, ones({3, 1, 4})); }));
+  CHECK(refused([&] { triplet_margin_loss(rows, ones({3, 1, 4}), rows); }));
+  CHECK(has(message_of([&] { binary_cross_entropy(ones({3, 1, 5, 5}), ones({3, 5, 5})); }), "expand_dims(x, 1)"));
   CHECK(kl_divergence(ones({5, 1, 4}), rows).shape() == Shape{5, 3});
 }
 

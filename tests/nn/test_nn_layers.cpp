@@ -274,6 +274,8 @@ TEST_CASE("activations of Keras") {
                  tensor({{0., 0., 1.}, {0.1 + 0.4 / 3, 0.2 + 0.4 / 3, 0.3 + 0.4 / 3}, {0.5, 0.5, 0.}})));
   CHECK(has(message_of([&] { squareplus(x, -1); }), "b is -1"));
   CHECK(has(message_of([] { sparsemax(tensor(1.)); }), "axis"));
+  CHECK(sparsemax(zeros({3, 0})).shape() == Shape{3, 0});
+  CHECK(gumbel_softmax(zeros({3, 0})).shape() == Shape{3, 0});
 }
 
 TEST_CASE("windows of pools and depthwise convolutions are numbers or braces") {

@@ -496,9 +496,20 @@ TEST_CASE("strided windows that leave the input's end") {
     return round(random::normal(shape, {.dtype = f64, .key = random::Key(seed)}));
   };
   const auto is_right = [&](const Shape& x, const Shape& w, const ConvOptions& o) {
-    const Tensor a = whole(x, 1), b = whole(w, 2), y = conv(a, b, o);
-    for (const DType half : {bf16, f16})  // sums of whole numbers are exact
-      if (!array_equal(conv(a.astype(half), b.astype(half), o), y.astype(half))) return false;
+    const auto all = [&](DType d) {
+      const Tensor a = whole(x, 1).astype(d), b = whole(w, 2).astype(d);
+      GradientTape tape;
+      tape.watch(a), tape.watch(b);
+      const Tensor y = conv(a, b, o);
+      const auto [by_a, by_b] = tape.gradient(y, a, b);
+      return std::vector{y, by_a, by_b};
+    };
+    const std::vector<Tensor> right = all(f64);
+    for (const DType half : {bf16, f16}) {  // sums of whole numbers are exact
+      const std::vector<Tensor> got = all(half);
+      for (size_t k = 0; k < right.size(); ++k)
+        if (!array_equal(got[k], right[k].astype(half))) return false;
+    }
     return true;
   };
   for (int repeat = 0; repeat < 20; ++repeat)

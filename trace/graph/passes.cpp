@@ -58,7 +58,7 @@ Graph drop_markers(const Graph& g) {
 // --- Constant folding ------------------------------------------------------------------------------------------------
 
 namespace {
-// In a graph for display, '?' may stand for different sizes.
+// In a graph for display, '?' may stand for different sizes: what has one is neither folded nor shared.
 bool gives_open_size(const Node& n) {
   return std::ranges::any_of(n.outputs, [](const Spec& s) { return std::ranges::count(s.shape, Dim(open_size)) != 0; });
 }

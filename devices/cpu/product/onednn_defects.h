@@ -29,10 +29,10 @@
 //    found. multiplies_neighbours(). Test: "an infinity behind an odd number of channels". The weight gradient multiplies
 //    pixels by pairs, with the same at the end of a row of an odd number. Test: tests/ops/test_conv.cpp, "an infinity at
 //    the end of an odd row".
-// 10. A convolution of bf16, along an axis that is padded in front and strided, writes outside its workspace where the last
-//    window leaves as much of the input as the padding, three elements or more: garbage, and a damaged heap. Seen in 3.2
-//    on AVX-512 with bf16; no report found. is_wrong() refuses all that are padded and leave anything. Test:
-//    tests/ops/test_conv.cpp, "strided windows that leave the input's end".
+// 10. A convolution of bf16, along an axis that is padded in front and strided, writes outside its workspace where at least
+//    as many elements as the padding, and at least three, follow the last window: garbage, and a damaged heap. Seen in
+//    3.2 on AVX-512 with bf16; no report found. is_wrong() refuses halves wherever the front is padded and any input
+//    follows the last window. Test: tests/ops/test_conv.cpp, "strided windows that leave the input's end".
 // 11. Its kernel that copies windows out for a product of matrices, which is left where others do not serve, goes pixel by
 //    pixel where a window of few channels is thousands of numbers wide: 1.5 s for 8,000 numbers convolved with as many, of
 //    which rill's own takes 0.02. Seen in 3.2; no report found. crawls(). Test: "windows as wide as a signal".
