@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/ref/iterate.h"
@@ -449,7 +450,15 @@ struct Plain {
     const size_t n = size_t(size);
     Hessenberg<WC> schur(Matrix<WC>(n, n, a));
     if (!schur.triangulate()) return 1;
-    for (size_t i = 0; i < n; ++i) w[i] = C(schur.h(i, i));
+    WR largest = 0;
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(schur.h(i, i)));
+    for (size_t i = 0; i < n; ++i) {
+      w[i] = C(schur.h(i, i));
+      // A complex shift leaves a real matrix's real values with what rounding makes of 0.
+      constexpr bool is_real = std::is_same_v<T, Real<T>>;
+      if (is_real && std::abs(schur.h(i, i).imag()) <= 8 * std::numeric_limits<WR>::epsilon() * largest)
+        w[i] = C(w[i].real(), 0);
+    }
     if (v) eigenvectors(schur).store(v);
     return 0;
   }

@@ -157,6 +157,8 @@ def norms(cases):
         for shape, axis, groups in [((2, 3, 4), -1, 2), ((3, 6, 2, 2), 1, 3), ((2, 5, 4), -1, 1), ((4, 6), -1, 2), ((2, 2, 3, 3, 4), -1, 2)]:
             x = cases.normals(shape, dtype)
             channels = shape[axis]
+            if shape == (4, 6):  # groups of three, which must not happen to be nearly equal
+                x = Operand(0.5 * x.wide + np.arange(channels), dtype)
             scale, offset = cases.floats((channels,), dtype, 0.5, 2), cases.normals((channels,), dtype)
             near, slope = at_least_one(24), at_least_one(96)
             along = lambda f, axis=axis: lambda x, *more: f(x.movedim(axis, 1), *more).movedim(1, axis)
