@@ -446,20 +446,28 @@ struct Plain {
     return 0;
   }
 
+  // A complex shift leaves the real values of a real matrix, and their vectors, with what rounding makes of 0.
+  static void clear_rounding(const Hessenberg<WC>& schur, C* w, C* v) {
+    const size_t n = schur.h.rows;
+    WR largest = 0;
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(schur.h(i, i)));
+    for (size_t i = 0; i < n; ++i) {
+      if (std::abs(schur.h(i, i).imag()) > 8 * std::numeric_limits<WR>::epsilon() * largest) continue;
+      w[i] = C(w[i].real(), 0);
+      if (!v) continue;
+      C* const x = v + i * n;
+      const C most = *std::max_element(x, x + n, [](const C& p, const C& q) { return std::norm(p) < std::norm(q); });
+      const C turn = most == C(0) ? C(1) : std::conj(most) / std::abs(most);
+      for (size_t k = 0; k < n; ++k) x[k] = C((x[k] * turn).real(), 0);
+    }
+  }
   static int eig(int size, T* a, C* w, C* v, Scratch&) {
     const size_t n = size_t(size);
     Hessenberg<WC> schur(Matrix<WC>(n, n, a));
     if (!schur.triangulate()) return 1;
-    WR largest = 0;
-    for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(schur.h(i, i)));
-    for (size_t i = 0; i < n; ++i) {
-      w[i] = C(schur.h(i, i));
-      // A complex shift leaves a real matrix's real values with what rounding makes of 0.
-      constexpr bool is_real = std::is_same_v<T, Real<T>>;
-      if (is_real && std::abs(schur.h(i, i).imag()) <= 8 * std::numeric_limits<WR>::epsilon() * largest)
-        w[i] = C(w[i].real(), 0);
-    }
+    for (size_t i = 0; i < n; ++i) w[i] = C(schur.h(i, i));
     if (v) eigenvectors(schur).store(v);
+    if constexpr (std::is_same_v<T, Real<T>>) clear_rounding(schur, w, v);
     return 0;
   }
 

@@ -424,6 +424,8 @@ def positions(cases):
                 o = {"base": base, "size": n, "interleaved": interleaved}
                 cases.by_torch("rotary", [x, at], o, lambda x, at: turn(x, at, base, n), dtype, near, grad_tolerance=slope)
         x = cases.normals((4, 7), dtype)
+        wide = np.asarray(x.wide)
+        x = Operand(np.where(np.isin(wide, [-0.5, 0, 0.25, 1, 1.5]), 0.7, wide), dtype)  # not at a bound, where there is no slope
         for most, below, bound in [(None, 0.0, 0.0), (1.0, 0.0, 0.0), (1.5, 0.25, -0.5), (None, 0.5, 0.25)]:
             o = {"negative_slope": below, "threshold": bound} | ({} if most is None else {"max_value": most})
 
