@@ -120,8 +120,8 @@ void detail::add_cotangent(Tensor& sum, Tensor&& term) {
     sum = std::move(term);
     return;
   }
-  if (is_small_float(sum.dtype())) sum = sum.astype(f32);
-  if (is_small_float(term.dtype())) term = term.astype(f32);
+  sum = as_partial_sum(std::move(sum));
+  term = as_partial_sum(std::move(term));
   const Tensor* rest[] = {&term};
   if (!executing_eagerly()) sum = sum + term;  // which adds no guard, and so serves all sizes
   else if (sum.size() < min_overwritten || !(sum.spec() == term.spec())) sum = sum + term;

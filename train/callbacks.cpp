@@ -99,7 +99,7 @@ struct EarlyStopping {
   }
   int64_t patience() const { return std::max<int64_t>(options.patience, 1); }
   void stop(Run& run) const {
-    run.stop(best.value == best.first && !options.baseline
+    run.stop(best_epoch < 0 && !options.baseline
                  ? fmt::format("{} was not finite for {} epochs", options.monitor, waited)
                  : fmt::format("{} was no better than {:.6g} for {} epochs", options.monitor, best.value, waited));
   }

@@ -18,6 +18,7 @@ namespace {
 
 const Logs& row_or_fail(const std::vector<Logs>& rows, size_t i, const Where& where) {
   if (rows.empty()) fail("History", "no epoch was trained", where);
+  if (i >= rows.size()) fail("History", fmt::format("has {} epochs, from 0. there is no {}", rows.size(), i), where);
   return rows[i];
 }
 
@@ -115,6 +116,7 @@ std::string svg_of(const History& h) {
 }  // namespace
 
 const Logs& History::front(Where where) const { return row_or_fail(rows_, 0, where); }
+const Logs& History::operator[](size_t epoch) const { return row_or_fail(rows_, epoch, Where()); }
 const Logs& History::back(Where where) const { return row_or_fail(rows_, rows_.size() - 1, where); }
 
 std::vector<std::string> History::names() const {

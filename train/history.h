@@ -1,18 +1,18 @@
 // History: the numbers of a training run, epoch by epoch, as text, files and curves.
 #pragma once
 #include <iosfwd>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "rill/tensor/error.h"
+#include "rill/tensor/named_map.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill::train {
 
-// Numbers by name: "loss", "accuracy", "val_loss".
-using Logs = std::map<std::string, double>;
+// Numbers by name: "loss", "accuracy", "val_loss". at() throws, with the existing names, where there is none.
+using Logs = NamedMap<double>;
 
 // The time of a run, in seconds: waiting for batches, steps (including tracing), callbacks and progress, validation,
 // saving for `resume`. The work of a GPU counts when the program waits for it.
@@ -27,12 +27,12 @@ std::string to_string(const RunTimes& times);
 // A row for each epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
 class History {
  public:
-  // The rows, in order. front() and back() throw if there are none.
+  // The rows, in order. front() and back() throw if there are none, history[epoch] if there is none of it.
   const std::vector<Logs>& rows() const& { return rows_; }
   std::vector<Logs> rows() const&& { return rows_; }
   const Logs& front(Where where = Where::current()) const;
   const Logs& back(Where where = Where::current()) const;
-  const Logs& operator[](size_t epoch) const { return rows_.at(epoch); }
+  const Logs& operator[](size_t epoch) const;
   size_t size() const { return rows_.size(); }
   bool empty() const { return rows_.empty(); }
   auto begin() const { return rows_.begin(); }

@@ -274,8 +274,6 @@ bool CsvReader::refill() {
   size_t n = 0;
   try {
     n = in_->some(bytes_.data() + old, piece, where());
-    if (n == 0 && in_->is_cut())
-      in_->reject("the packed bytes end before their stream does. the file is not complete", where());
   } catch (...) {
     bytes_.resize(old);
     ended_ = true;

@@ -69,8 +69,6 @@ class LineReader final : public detail::BlockReader {
             fmt::format("a line that began at byte {} has more than {} bytes", begin_ + int64_t(at_), longest_line),
             where());
       if (refill()) continue;
-      if (in_->is_cut())
-        in_->reject("the packed bytes end before their stream does. the file is not complete", where());
       if (looked == 0) return false;
       line = {bytes_.data() + at_, looked};
       at_ = bytes_.size();

@@ -277,16 +277,17 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
   if (is_last()) ys.emplace(y, n, "y", where);
   std::vector<InFlight> flying{size_t(n)};
   std::vector<Tensor> sums(variables.size());
-  Tensor total;
+  Tensor total;  // of the loss; sums of halves are in f32, as a tape's are
+  DType loss_dtype = f32;
   const auto forward = [&](int64_t m, const Tensor& given) {
     InFlight& f = flying[size_t(m)];
     f.tape = std::make_unique<rill::GradientTape>();
     f.in = xs ? (*xs)(m) : given;
     if (!xs) f.tape->watch(f.in, where);
     f.out = stage(f.in);
-    if (ys)
-      f.out = checked_loss(loss(f.out, (*ys)(m)), where) / double(n), total = total.defined() ? total + f.out : f.out;
+    if (ys) f.out = checked_loss(loss(f.out, (*ys)(m)), where) / double(n);
     f.tape->stop();
+    if (ys) rill::detail::add_cotangent(total, Tensor(f.out)), loss_dtype = f.out.dtype();
     return f.out;
   };
   const auto backward = [&](int64_t m, const Tensor& given) {
@@ -296,14 +297,14 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
     GradientOptions how{.unconnected = Unconnected::none};
     if (given.defined()) how.output_gradients = {given};
     std::vector<Tensor> g = f.tape->gradient(std::vector<Tensor>{f.out}, sources, how, where);
-    for (size_t i = 0; i < sums.size(); ++i)  // halves in f32, as a tape adds them
+    for (size_t i = 0; i < sums.size(); ++i)
       if (g[i].defined()) rill::detail::add_cotangent(sums[i], std::move(g[i]));
     return xs ? Tensor() : g.back().defined() ? g.back() : zeros_like(f.in);
   };
   StageRun(table_, options_, stage_, where).run(forward, backward);
   for (size_t i = 0; i < sums.size(); ++i)
     sums[i] = rill::detail::rounded_sum(std::move(sums[i]), variables[i].dtype());
-  return {from_last(total, where), std::move(sums)};
+  return {from_last(rill::detail::rounded_sum(std::move(total), loss_dtype), where), std::move(sums)};
 }
 
 Tensor Pipeline::forward(const Stage& stage, const Tensor& x, Where where) const {

@@ -120,7 +120,9 @@ Schedule step_decay(double initial, double steps, double factor, Where where) {
 }
 
 Schedule multi_step_decay(double initial, std::vector<double> boundaries, double factor, Where where) {
+  checked_rate(initial, "multi_step_decay", where);
   require_above_zero("multi_step_decay", "factor", factor, where);
+  require_ascending("multi_step_decay", boundaries, where);
   std::vector<double> values{initial};
   for (size_t i = 0; i < boundaries.size(); ++i) values.push_back(values.back() * factor);
   return piecewise_constant(std::move(boundaries), std::move(values), where);

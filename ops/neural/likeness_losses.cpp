@@ -86,7 +86,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntr
 Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& labels, const FocalOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("sigmoid_focal_loss", {&logits, &labels}, where);
-  reject_pairs("sigmoid_focal_loss", logits, labels, where);
+  reject_pairs("sigmoid_focal_loss", {&logits, &labels}, where);
   require_focal("sigmoid_focal_loss", o, where);
   const Tensor &x = w.in[0], &y = w.in[1], p = sigmoid(x);
   Tensor loss = sigmoid_cross_entropy(x, y) * focal_factor(p * (1 - y) + sigmoid(-x) * y, o.gamma);
@@ -127,7 +127,7 @@ Tensor tversky_loss(const Tensor& prediction, const Tensor& target, double alpha
 Tensor squared_hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("squared_hinge_loss", {&prediction, &labels}, where);
-  reject_pairs("squared_hinge_loss", prediction, labels, where);
+  reject_pairs("squared_hinge_loss", {&prediction, &labels}, where);
   return astype(square(relu(1 - w.in[1] * w.in[0])), w.result);
 }
 

@@ -26,10 +26,10 @@ inline Worked worked(std::string_view op, std::initializer_list<const Tensor*> o
   return w;
 }
 
-// Throws for predictions [n, 1] and labels [n], or the other way round, and for [n, 1, ...] and [n, ...]: they would
-// broadcast to [n, n], although each prediction is meant to be compared with its own label. The last `inner` axes belong to
-// one example and are not looked at.
-inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, const Where& where, int inner = 0) {
+// Throws where one of the operands is [n, 1] and another [n], or [n, 1, ...] and [n, ...]: they would broadcast to
+// [n, n], although each prediction is meant to be compared with its own label. The last `inner` axes belong to one
+// example and are not looked at.
+inline void reject_pair(std::string_view op, const Tensor& a, const Tensor& b, const Where& where, int inner) {
   const bool wider = a.ndim() > b.ndim();
   const Tensor &column = wider ? a : b, &flat = wider ? b : a;
   const int axes = flat.ndim() - inner;
@@ -46,6 +46,11 @@ inline void reject_pairs(std::string_view op, const Tensor& a, const Tensor& b, 
                      k + 1, to_string(a.spec()), to_string(b.spec())),
          where);
   }
+}
+inline void reject_pairs(std::string_view op, std::initializer_list<const Tensor*> operands, const Where& where,
+                         int inner = 0) {
+  for (auto a = operands.begin(); a != operands.end(); ++a)
+    for (auto b = a + 1; b != operands.end(); ++b) reject_pair(op, **a, **b, where, inner);
 }
 
 // For `scores` [..., classes] and integers `labels` [...]: throws unless the operands are such.

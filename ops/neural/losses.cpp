@@ -258,7 +258,7 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   require_operand("sigmoid_cross_entropy", logits, where);
   require_operand("sigmoid_cross_entropy", labels, where);
   for (const Tensor* t : {&logits, &labels}) reject_float8("sigmoid_cross_entropy", *t, where);
-  reject_pairs("sigmoid_cross_entropy", logits, labels, where);
+  reject_pairs("sigmoid_cross_entropy", {&logits, &labels}, where);
   const auto [result, work] = floating_dtypes(logits);
   const Tensor x = astype(logits, work), y = astype(labels, work);
   const Tensor positive = x > 0, magnitude = rill::where(positive, x, -x);
@@ -289,7 +289,7 @@ Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
   require_operand("hinge_loss", prediction, where);
   require_operand("hinge_loss", labels, where);
-  reject_pairs("hinge_loss", prediction, labels, where);
+  reject_pairs("hinge_loss", {&prediction, &labels}, where);
   const auto [result, work] = floating_dtypes(prediction, labels);
   return rounded(relu(1 - astype(labels, work) * astype(prediction, work)), result);
 }
@@ -298,7 +298,7 @@ Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
   require_operand("kl_divergence", p, where);
   require_operand("kl_divergence", log_q, where);
-  reject_pairs("kl_divergence", p, log_q, where, 1);
+  reject_pairs("kl_divergence", {&p, &log_q}, where, 1);
   const auto [result, work] = floating_dtypes(p, log_q);
   const Tensor x = astype(p, work);
   return rounded(sum(xlogy(x, x) - multiply_no_nan(astype(log_q, work), x), -1), result);

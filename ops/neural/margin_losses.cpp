@@ -42,8 +42,7 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
                          const GaussianNllOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("gaussian_nll_loss", {&prediction, &target, &variance}, where);
-  for (const auto& [a, b] : {std::pair(&prediction, &target), {&prediction, &variance}, {&target, &variance}})
-    reject_pairs("gaussian_nll_loss", *a, *b, where);
+  reject_pairs("gaussian_nll_loss", {&prediction, &target, &variance}, where);
   require_not_negative("gaussian_nll_loss", "epsilon", o.epsilon, where);
   const Tensor v = rill::where(w.in[2] < o.epsilon, o.epsilon, w.in[2]);
   const Tensor error = w.in[0] - w.in[1], loss = 0.5 * (log(v) + error * (error / v));
@@ -53,7 +52,7 @@ Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const T
 Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& o, Where where) {
   CallerScope caller(where);
   const Worked w = worked("poisson_nll_loss", {&prediction, &target}, where);
-  reject_pairs("poisson_nll_loss", prediction, target, where);
+  reject_pairs("poisson_nll_loss", {&prediction, &target}, where);
   require_not_negative("poisson_nll_loss", "epsilon", o.epsilon, where);
   const Tensor &x = w.in[0], &t = w.in[1];
   Tensor loss = o.log_input ? exp(x) - t * x : x - t * log(x + o.epsilon);
@@ -69,7 +68,7 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("binary_cross_entropy", {&p, &labels}, where);
-  reject_pairs("binary_cross_entropy", p, labels, where);
+  reject_pairs("binary_cross_entropy", {&p, &labels}, where);
   const Tensor &x = w.in[0], &y = w.in[1];
   // Below 1e-12 the slope is constant, as in torch: a wrong prediction with certainty must still be able to learn.
   const auto bounded = [](const Tensor& q, const Tensor& logarithm) {
@@ -97,7 +96,7 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, 
 Tensor soft_margin_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Worked w = worked("soft_margin_loss", {&prediction, &labels}, where);
-  reject_pairs("soft_margin_loss", prediction, labels, where);
+  reject_pairs("soft_margin_loss", {&prediction, &labels}, where);
   return astype(softplus(-w.in[1] * w.in[0]), w.result);
 }
 
@@ -145,7 +144,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);
   const Worked w = worked("hinge_embedding_loss", {&x, &labels}, where);
-  reject_pairs("hinge_embedding_loss", x, labels, where);
+  reject_pairs("hinge_embedding_loss", {&x, &labels}, where);
   require_finite("hinge_embedding_loss", "margin", margin, where);
   return astype(by_label(labels, w.in[0], relu(margin - w.in[0])), w.result);
 }
@@ -153,8 +152,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& labels, double margin, Where where) {
   CallerScope caller(where);
   const Worked w = worked("margin_ranking_loss", {&a, &b, &labels}, where);
-  for (const auto& [x, y] : {std::pair(&a, &b), {&a, &labels}, {&b, &labels}})
-    reject_pairs("margin_ranking_loss", *x, *y, where);
+  reject_pairs("margin_ranking_loss", {&a, &b, &labels}, where);
   require_finite("margin_ranking_loss", "margin", margin, where);
   return astype(relu(margin - w.in[2] * (w.in[0] - w.in[1])), w.result);
 }
@@ -164,9 +162,9 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& lab
   const Worked w = worked("cosine_embedding_loss", {&a, &b}, where);
   require_operand("cosine_embedding_loss", labels, where);
   require_finite("cosine_embedding_loss", "margin", margin, where);
-  reject_pairs("cosine_embedding_loss", a, b, where, 1);
+  reject_pairs("cosine_embedding_loss", {&a, &b}, where, 1);
   const Tensor likeness = cosine_similarity(w.in[0], w.in[1], -1, where);
-  reject_pairs("cosine_embedding_loss", likeness, labels, where);
+  reject_pairs("cosine_embedding_loss", {&likeness, &labels}, where);
   return astype(by_label(labels, 1 - likeness, relu(likeness - margin)), w.result);
 }
 
@@ -175,8 +173,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   CallerScope caller(where);
   const Worked w = worked("triplet_margin_loss", {&anchor, &positive, &negative}, where);
   require_option(o.margin > 0, "triplet_margin_loss", "margin", o.margin, "more than 0", where);
-  for (const auto& [x, y] : {std::pair(&anchor, &positive), {&anchor, &negative}, {&positive, &negative}})
-    if (!o.distance) reject_pairs("triplet_margin_loss", *x, *y, where, 1);
+  if (!o.distance) reject_pairs("triplet_margin_loss", {&anchor, &positive, &negative}, where, 1);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
     if (!o.distance) return pairwise_distance(x, y, {.p = o.p, .epsilon = o.epsilon}, where);
     const UserScope user;

@@ -37,6 +37,8 @@ struct Layout {
   int64_t size = 0;  // of a list, or the bytes of a text
 };
 
+constexpr int16_t sparse_union = 0;  // Union's mode; 1 is a dense one
+
 DType integer_of(const format::Int& t, bool& known) {
   const bool s = t.is_signed();
   known = true;
@@ -449,13 +451,20 @@ void Batch::skip(const format::Field& field) {
     case format::Type_LargeListView: pass(3); break;
     case format::Type_BinaryView:
     case format::Type_Utf8View: return pass(2 + uint32_t(next_count()));
+    case format::Type_RunEndEncoded: break;
     case format::Type_Union:
-    case format::Type_RunEndEncoded:
-      source_.reject(described(field) + ": the columns behind one of that type cannot be found");
+      has_union_ = true;
+      pass(field.type_as_Union() && field.type_as_Union()->mode() == sparse_union ? 1 : 2);
+      break;
     default: pass(2);
   }
   if (field.children())
     for (const format::Field* child : *field.children()) skip(*child);
+}
+
+void Batch::end() const {
+  if (has_union_ && meta_.buffers() && buffers_ != meta_.buffers()->size())
+    source_.reject("has a column of unions as Arrow wrote them before 1.0, behind which no column can be found");
 }
 
 Array read_column(const format::Field& field, Batch& batch, const Dictionaries& dictionaries) {

@@ -79,6 +79,8 @@ class Batch {
   int64_t next_count();
   // Skips the buffers of a column, whose type must be a known one.
   void skip(const format::Field& field);
+  // Behind the last column. Throws where a skipped column had other buffers than skip() assumes.
+  void end() const;
   const Source& source() const { return source_; }
 
  private:
@@ -89,6 +91,7 @@ class Batch {
   const Source& source_;
   int64_t rows_;
   uint32_t nodes_ = 0, buffers_ = 0, counts_ = 0;
+  bool has_union_ = false;  // one was skipped
   std::deque<std::string> unpacked_;
 };
 

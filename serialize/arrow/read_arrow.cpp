@@ -156,6 +156,7 @@ class Reader {
       if (columns_[i]) columns_[i]->append(read_column(f, batch, dictionaries_));
       else batch.skip(f);
     }
+    batch.end();
   }
   void take_dictionary(const format::DictionaryBatch& d, std::string_view body) {
     const auto field = fields_.find(d.id());
@@ -305,8 +306,6 @@ struct Batches::Impl {
     std::string& text = schema ? held : schema_bytes;
     text.clear();
     in->read(text, 4, where);
-    if (text.empty() && in->is_cut())
-      source.reject("the packed bytes end before their stream does. the file is not complete");
     if (text.empty()) return {};
     uint32_t length = text.size() == 4 ? little_endian<uint32_t>(text.data()) : continuation;
     if (length == continuation) {

@@ -37,11 +37,12 @@ std::string_view ByteStream::start() {
   return std::string_view(packed_).substr(0, 12);
 }
 
-void ByteStream::unpack(Packing how, const Where& where) {
+void ByteStream::unpack(Packing how, const Where& where, AtCut at_cut) {
   if (how == Packing::zstd && !ZstdStream::is_known())
     reject("is packed by zstd, which this build of rill does not unpack: it lacks the arrow feature, and so libzstd",
            where);
   packing_ = how;
+  at_cut_ = at_cut;
   start_unpacking(where);
 }
 
@@ -96,7 +97,11 @@ void ByteStream::inflate_some(char* out, size_t n, size_t& came, const Where& wh
 // Bytes unpacked into `out`: 0 at the end of the file alone.
 size_t ByteStream::unpack_some(char* out, size_t n, const Where& where) {
   for (;;) {
-    if (at_ == packed_.size() && !refill()) return 0;
+    if (at_ == packed_.size() && !refill()) {
+      if (inside_ && at_cut_ == AtCut::error)
+        reject("the packed bytes end before their stream does. the file is not complete", where);
+      return 0;
+    }
     size_t came = 0;
     if (packing_ == Packing::zstd) {
       std::string_view in = std::string_view(packed_).substr(at_);

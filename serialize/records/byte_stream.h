@@ -49,8 +49,10 @@ class ByteStream {
 
   // The first bytes of the file as they stand in it, up to 12: what it may be recognised by. Before the first read.
   std::string_view start();
-  // Called once, before the first read, where the file is packed.
-  void unpack(Packing how, const Where& where);
+  // Called once, before the first read, where the file is packed. Where its bytes end before their stream does, reading
+  // throws; with AtCut::end it is the end, and is_cut(): for a file that may still grow.
+  enum class AtCut { error, end };
+  void unpack(Packing how, const Where& where, AtCut at_cut = AtCut::error);
 
   // Appends up to `n` bytes, fewer at the end of the file alone. Memory grows as the bytes come.
   void read(std::string& out, size_t n, const Where& where);
@@ -92,6 +94,7 @@ class ByteStream {
   size_t next_piece_ = first_piece;  // of the file
   int64_t offset_ = 0, size_ = 0;
   Packing packing_ = Packing::none;
+  AtCut at_cut_ = AtCut::error;
   bool ended_ = false;
   bool inside_ = false;  // a packed stream that has not ended
   z_stream stream_ = {};

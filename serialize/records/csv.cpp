@@ -282,7 +282,6 @@ Table read_csv(const std::string& path, CsvOptions options, Where where) {
   if (const Packing p = packing_by_mark(in.start()); p != Packing::none) in.unpack(p, where);
   std::string bytes;
   in.read(bytes, SIZE_MAX, where);
-  if (in.is_cut()) in.reject("the packed bytes end before their stream does. the file is not complete", where);
   Survey survey(path, options, where);
   survey.read(bytes);
   for (const auto& [name, dtype] : options.dtypes)

@@ -193,7 +193,7 @@ void RecordReader::Impl::look_at_start(const Where& where) {
   const std::string_view start = in.start();
   const Packing packing = packing_of(start);
   known = start.size() >= 12 || packing == Packing::zlib;
-  if (known && packing != Packing::none) in.unpack(packing, where);
+  if (known && packing != Packing::none) in.unpack(packing, where, ByteStream::AtCut::end);
 }
 
 std::optional<uint64_t> RecordReader::Impl::next_length(std::string& head, const Where& where) {

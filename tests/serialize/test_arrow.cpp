@@ -71,6 +71,15 @@ TEST_CASE("columns are chosen by name, in that order; others may be of any type"
   CHECK(has(error_of("kinds.arrow", {.columns = {"i9"}}), "has no column 'i9'. it has 'i8', 'i16'"));
 }
 
+TEST_CASE("unions, runs and structs are left out without the columns behind them") {
+  const Table t = read_arrow(fixture("unions.arrow"), {.skip_others = true});
+  CHECK(t.names == Texts{"number"});
+  CHECK(t.at("number").to_vector<int64_t>() == std::vector<int64_t>{10, 20, 30});
+  for (const char* name : {"sparse", "dense", "runs", "deep"})
+    CHECK(
+        has(error_of("unions.arrow", {.columns = {name}}), "the column '" + std::string(name) + "', of Arrow's type"));
+}
+
 TEST_CASE("a table without rows keeps its columns' dtypes and sizes") {
   const Table t = read_arrow(fixture("empty.arrow"));
   CHECK(t.at("i32").spec() == zeros({0}, i32).spec());

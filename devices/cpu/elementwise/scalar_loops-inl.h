@@ -111,16 +111,6 @@ HWY_INLINE V elu(V x, V alpha) {
 }
 
 template <class T>
-HWY_INLINE void store_result(Lane<T> v, T* out, size_t n) {
-  store_n(v, out, n);
-}
-template <class T>
-HWY_INLINE void store_result(LaneMask<T> m, bool* out, size_t n) {
-  T wide[Lane<T>::kLanes];
-  store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
-  for (size_t i = 0; i < n; ++i) out[i] = wide[i] != 0;
-}
-template <class T>
 HWY_INLINE void store_full(Lane<T> v, T* out) {
   store(v, out);
 }
@@ -152,74 +142,115 @@ struct ResultOf<LaneMask<T>> {
   using type = bool;
 };
 
-// Calls F on vectors i..i+lanes, then on the remainder. `get(k, i, n)` loads operand k.
+template <class F, int Inputs, class V>
+HWY_INLINE auto apply_to(V x, [[maybe_unused]] V y, [[maybe_unused]] V z) {
+  if constexpr (Inputs == 1) return F()(x);
+  else if constexpr (Inputs == 2) return F()(x, y);
+  else return F()(x, y, z);
+}
+// The number that F gives of the lanes V.
+template <class F, class V, int Inputs>
+using Result = typename ResultOf<decltype(apply_to<F, Inputs>(V(), V(), V()))>::type;
+
+// F of n elements, a multiple of the lanes. Not inlined, so that F is compiled once for whole vectors and the remainder.
 template <class F, class T, int Inputs, unsigned Uniform>
-HWY_INLINE void vector_loop(const Run& run) {
+HWY_NOINLINE void whole_vectors(const T* a, const T* b, const T* c, Result<F, Lane<T>, Inputs>* out, size_t n) {
+  using V = Lane<T>;
+  const V a0 = Uniform & 1 ? V(*a) : V(), b0 = Uniform & 2 ? V(*b) : V(), c0 = Uniform & 4 ? V(*c) : V();
+  for (size_t i = 0; i < n; i += V::kLanes) {
+    const V x = Uniform & 1 ? a0 : load<V>(a + i);
+    if constexpr (Inputs == 1) store_full(F()(x), out + i);
+    else if constexpr (Inputs == 2) store_full(F()(x, Uniform & 2 ? b0 : load<V>(b + i)), out + i);
+    else store_full(F()(x, Uniform & 2 ? b0 : load<V>(b + i), Uniform & 4 ? c0 : load<V>(c + i)), out + i);
+  }
+}
+// The same where F takes much longer than to load what it takes: also compiled once for all layouts. A uniform operand
+// has a full vector, and a step of 0.
+template <class F, class T, int Inputs>
+HWY_NOINLINE void stepping_vectors(const T* a, size_t step_a, const T* b, size_t step_b, const T* c, size_t step_c,
+                                   Result<F, Lane<T>, Inputs>* out, size_t n) {
+  using V = Lane<T>;
+  for (size_t i = 0; i < n; i += V::kLanes, a += step_a, b += step_b, c += step_c, out += V::kLanes) {
+    if constexpr (Inputs == 2) store_full(F()(load<V>(a), load<V>(b)), out);
+    else store_full(F()(load<V>(a), load<V>(b), load<V>(c)), out);
+  }
+}
+
+// Calls f(a, b, c, out, n) for the whole vectors of a run, and for the remainder as a vector in memory of its own.
+template <class T, int Inputs, class R, class F>
+HWY_INLINE void in_whole_vectors(const Run& run, unsigned uniform, F f) {
   using V = Lane<T>;
   constexpr size_t lanes = V::kLanes;
   const T* a = static_cast<const T*>(run.in[0]);
   const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
   const T* c = static_cast<const T*>(run.in[Inputs > 2 ? 2 : 0]);
-  const V a0 = Uniform & 1 ? V(*a) : V(), b0 = Uniform & 2 ? V(*b) : V(), c0 = Uniform & 4 ? V(*c) : V();
-  auto full = [&](size_t i) HWY_ATTR {
-    V x = Uniform & 1 ? a0 : load<V>(a + i);
-    if constexpr (Inputs == 1) return F()(x);
-    else if constexpr (Inputs == 2) return F()(x, Uniform & 2 ? b0 : load<V>(b + i));
-    else return F()(x, Uniform & 2 ? b0 : load<V>(b + i), Uniform & 4 ? c0 : load<V>(c + i));
-  };
-  auto part = [&](size_t i, size_t n) HWY_ATTR {
-    V x = Uniform & 1 ? a0 : load_n<V>(a + i, n);
-    if constexpr (Inputs == 1) return F()(x);
-    else if constexpr (Inputs == 2) return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n));
-    else return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n), Uniform & 4 ? c0 : load_n<V>(c + i, n));
-  };
-  using R = typename ResultOf<decltype(full(0))>::type;
   R* out = static_cast<R*>(run.out);
-  size_t i = 0;
-  for (; i + lanes <= run.n; i += lanes) store_full(full(i), out + i);
-  if (i < run.n) store_result(part(i, run.n - i), out + i, run.n - i);
+  const size_t rest = run.n % lanes, n = run.n - rest;
+  if (n) f(a, b, c, out, n);
+  if (!rest) return;
+  T x[lanes], y[lanes], z[lanes];
+  if (!(uniform & 1)) store(load_n<V>(a + n, rest), x), a = x;
+  if (Inputs > 1 && !(uniform & 2)) store(load_n<V>(b + n, rest), y), b = y;
+  if (Inputs > 2 && !(uniform & 4)) store(load_n<V>(c + n, rest), z), c = z;
+  R results[lanes];
+  f(a, b, c, results, lanes);
+  if constexpr (std::is_same_v<R, T>) store_n(load<V>(results), out + n, rest);
+  else std::copy_n(results, rest, out + n);
+}
+template <class F, class T, int Inputs, unsigned Uniform>
+HWY_INLINE void vector_loop(const Run& run) {
+  in_whole_vectors<T, Inputs, Result<F, Lane<T>, Inputs>>(run, Uniform, whole_vectors<F, T, Inputs, Uniform>);
+}
+template <class F, class T, int Inputs>
+HWY_INLINE void stepping_loop(const Run& run) {
+  using V = Lane<T>;
+  using R = Result<F, V, Inputs>;
+  T uniform[3][V::kLanes];
+  size_t step[3] = {};
+  for (int k = 0; k < Inputs; ++k)
+    if (run.uniform >> k & 1) store(V(*static_cast<const T*>(run.in[k])), uniform[k]);
+    else step[k] = V::kLanes;
+  in_whole_vectors<T, Inputs, R>(run, run.uniform, [&](const T* a, const T* b, const T* c, R* out, size_t n) HWY_ATTR {
+    stepping_vectors<F, T, Inputs>(step[0] ? a : uniform[0], step[0], step[1] ? b : uniform[1], step[1],
+                                   step[2] ? c : uniform[2], step[2], out, n);
+  });
 }
 
-// The same for halves, which are computed in lanes of f32.
-template <class F, class H, int Inputs, unsigned Uniform>
+// The same for halves, which are computed in lanes of f32, two vectors at a time.
+template <class F, class H, int Inputs>
 HWY_INLINE void half_loop(const Run& run) {
   using V = Lane<float>;
-  constexpr size_t lanes = V::kLanes;
-  const H* a = static_cast<const H*>(run.in[0]);
-  const H* b = static_cast<const H*>(run.in[Inputs > 1 ? 1 : 0]);
-  const H* c = static_cast<const H*>(run.in[Inputs > 2 ? 2 : 0]);
-  const V a0 = Uniform & 1 ? V(float(*a)) : V(), b0 = Uniform & 2 ? V(float(*b)) : V(),
-          c0 = Uniform & 4 ? V(float(*c)) : V();
-  auto result = [&](const H* x, [[maybe_unused]] const H* y, [[maybe_unused]] const H* z) HWY_ATTR {
-    const auto lanes_of = [](bool uniform, V one, const H* p)
-                              HWY_ATTR { return uniform ? one : V(cpu::HWY_NAMESPACE::widen(p)); };
-    const V first = lanes_of(Uniform & 1, a0, x);
-    if constexpr (Inputs == 1) return F()(first);
-    else if constexpr (Inputs == 2) return F()(first, lanes_of(Uniform & 2, b0, y));
-    else return F()(first, lanes_of(Uniform & 2, b0, y), lanes_of(Uniform & 4, c0, z));
-  };
-  constexpr bool tests = !std::is_same_v<decltype(result(a, b, c)), V>;
+  constexpr size_t lanes = V::kLanes, pair = 2 * lanes;
+  constexpr bool tests = std::is_same_v<Result<F, V, Inputs>, bool>;
   using R = std::conditional_t<tests, bool, H>;
-  auto put = [](auto v, R* to) HWY_ATTR {
-    if constexpr (tests) store_full(v, to);
-    else cpu::HWY_NAMESPACE::narrow(v.raw, to);
-  };
-  R* out = static_cast<R*>(run.out);
-  size_t i = 0;
-  if constexpr (!tests)
-    for (; i + 2 * lanes <= run.n; i += 2 * lanes) {
-      const V low = result(a + i, b + i, c + i), high = result(a + i + lanes, b + i + lanes, c + i + lanes);
-      cpu::HWY_NAMESPACE::narrow(low.raw, high.raw, out + i);
+  const unsigned uniform = Inputs > 1 ? run.uniform : 0;
+  const H *in[3] = {}, *from[3] = {};
+  H own[3][pair] = {};  // of uniform operands, and of the remainder
+  for (int k = 0; k < Inputs; ++k) {
+    in[k] = static_cast<const H*>(run.in[k]);
+    if (uniform >> k & 1) std::fill_n(own[k], pair, *in[k]);
+  }
+  R* const out = static_cast<R*>(run.out);
+  R results[pair];
+  for (size_t i = 0; i < run.n; i += pair) {
+    const size_t n = std::min(pair, run.n - i);
+    for (int k = 0; k < Inputs; ++k) {
+      const bool is_uniform = uniform >> k & 1;
+      if (n < pair && !is_uniform) std::copy_n(in[k] + i, n, own[k]);
+      from[k] = n < pair || is_uniform ? own[k] : in[k] + i;
     }
-  for (; i + lanes <= run.n; i += lanes) put(result(a + i, b + i, c + i), out + i);
-  if (i == run.n) return;
-  H x[lanes] = {}, y[lanes] = {}, z[lanes] = {};
-  R rest[lanes];
-  if (!(Uniform & 1)) std::copy(a + i, a + run.n, x);
-  if (Inputs > 1 && !(Uniform & 2)) std::copy(b + i, b + run.n, y);
-  if (Inputs > 2 && !(Uniform & 4)) std::copy(c + i, c + run.n, z);
-  put(result(x, y, z), rest);
-  std::copy_n(rest, run.n - i, out + i);
+    const auto half = [&](size_t at) HWY_ATTR {
+      const auto operand = [&](int k) HWY_ATTR { return V(cpu::HWY_NAMESPACE::widen(from[k] + at)); };
+      if constexpr (Inputs == 1) return F()(operand(0));
+      else if constexpr (Inputs == 2) return F()(operand(0), operand(1));
+      else return F()(operand(0), operand(1), operand(2));
+    };
+    const auto low = half(0), high = half(lanes);
+    R* const to = n < pair ? results : out + i;
+    if constexpr (tests) store_full(low, to), store_full(high, to + lanes);
+    else cpu::HWY_NAMESPACE::narrow(low.raw, high.raw, to);
+    if (n < pair) std::copy_n(results, n, out + i);
+  }
 }
 
 // The lowest byte of each number, which compilers do not vectorise.
@@ -234,8 +265,9 @@ HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t* out) {
 
 // Blocks of a fixed length, in arrays that nothing aliases, are what compilers vectorise at -O2. Bools are first
 // computed as numbers of the operands' width, so that all vectors have one width.
-template <class F, class T, int Inputs, unsigned Uniform>
+template <class F, class T, int Inputs>
 HWY_INLINE void number_loop(const Run& run) {
+  const bool uniform_a = Inputs > 1 && (run.uniform & 1), uniform_b = run.uniform & 2, uniform_c = run.uniform & 4;
   const T* a = static_cast<const T*>(run.in[0]);
   const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
   const T* c = static_cast<const T*>(run.in[Inputs > 2 ? 2 : 0]);
@@ -250,13 +282,13 @@ HWY_INLINE void number_loop(const Run& run) {
   using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // there are no vectors of bool
   Stored x[block] = {}, y[block] = {}, z[block] = {};
   std::conditional_t<std::is_same_v<R, bool>, uint8_t, R> results[block];
-  if (Uniform & 1) std::fill_n(x, block, *a);
-  if (Inputs > 1 && (Uniform & 2)) std::fill_n(y, block, *b);
-  if (Inputs > 2 && (Uniform & 4)) std::fill_n(z, block, *c);
+  if (uniform_a) std::fill_n(x, block, *a);
+  if (Inputs > 1 && uniform_b) std::fill_n(y, block, *b);
+  if (Inputs > 2 && uniform_c) std::fill_n(z, block, *c);
   const auto compute = [&](size_t i, size_t n) HWY_ATTR {
-    if (!(Uniform & 1)) std::memcpy(x, a + i, n * sizeof(T));
-    if (Inputs > 1 && !(Uniform & 2)) std::memcpy(y, b + i, n * sizeof(T));
-    if (Inputs > 2 && !(Uniform & 4)) std::memcpy(z, c + i, n * sizeof(T));
+    if (!uniform_a) std::memcpy(x, a + i, n * sizeof(T));
+    if (Inputs > 1 && !uniform_b) std::memcpy(y, b + i, n * sizeof(T));
+    if (Inputs > 2 && !uniform_c) std::memcpy(z, c + i, n * sizeof(T));
     if constexpr (std::is_same_v<R, bool> && sizeof(T) > 1) {
       T wide[block];
       for (size_t j = 0; j < block; ++j) wide[j] = T(apply(x[j], y[j], z[j]));
@@ -281,70 +313,55 @@ HWY_INLINE void number_loop(const Run& run) {
     i += block;
   }
   if (run.n - i > few) return compute(i, run.n - i);
-  for (; i < run.n; ++i) out[i] = R(apply(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i], c[Uniform & 4 ? 0 : i]));
+  for (; i < run.n; ++i) out[i] = R(apply(a[uniform_a ? 0 : i], b[uniform_b ? 0 : i], c[uniform_c ? 0 : i]));
 }
 
-template <class F, class T, int Inputs, unsigned Uniform>
-HWY_INLINE void any_loop(const Run& run) {
-  if constexpr (std::is_floating_point_v<T>) vector_loop<F, T, Inputs, Uniform>(run);
-  else if constexpr (is_half_type<T>) half_loop<F, T, Inputs, Uniform>(run);
-  else number_loop<F, T, Inputs, Uniform>(run);
-}
-
-// Three operands, for rare layouts: the first is uniform, and at least one other is not.
-template <class F, class T>
-void one_by_one(const Run& run) {
-  Run one{{run.in[0], run.in[1], run.in[2]}, run.out, 1, 7};
-  for (size_t i = 0; i < run.n; ++i) {
-    any_loop<F, T, 3, 7>(one);
-    for (int k = 0; k < 3; ++k)
-      if (!(run.uniform >> k & 1)) one.in[k] = static_cast<const T*>(one.in[k]) + 1;
-    one.out = static_cast<T*>(one.out) + 1;
-  }
-}
-
-// The Loop of F on elements of T.
-template <class F, class T, int Inputs>
+// The Loop of F on elements of T. What is computed at once has loops of its own for the layouts that occur most.
+template <class F, class T, int Inputs, bool is_cheap>
 void loop(const Run& run) {
-  if constexpr (Inputs == 1) return any_loop<F, T, 1, 0>(run);
-  else if constexpr (Inputs == 3) switch (run.uniform & 7) {
-      case 7: return any_loop<F, T, 3, 7>(run);
-      case 6: return any_loop<F, T, 3, 6>(run);
-      case 2: return any_loop<F, T, 3, 2>(run);
-      case 4: return any_loop<F, T, 3, 4>(run);
-      case 0: return any_loop<F, T, 3, 0>(run);
-      default: return one_by_one<F, T>(run);
+  if constexpr (is_half_type<T>) {
+    half_loop<F, T, Inputs>(run);
+  } else if constexpr (!std::is_floating_point_v<T>) {
+    number_loop<F, T, Inputs>(run);
+  } else if constexpr (Inputs == 1) {
+    vector_loop<F, T, 1, 0>(run);
+  } else {
+    const unsigned uniform = run.uniform & ((1u << Inputs) - 1);
+    if constexpr (is_cheap && Inputs == 2) {
+      if (uniform == 1) return vector_loop<F, T, 2, 1>(run);
+      if (uniform == 2) return vector_loop<F, T, 2, 2>(run);
+      if (uniform == 0) return vector_loop<F, T, 2, 0>(run);
     }
-  else switch (run.uniform & 3) {
-      case 1: return any_loop<F, T, 2, 1>(run);
-      case 2: return any_loop<F, T, 2, 2>(run);
-      default: return any_loop<F, T, 2, 0>(run);
-    }
+    if constexpr (is_cheap && Inputs == 3)
+      if (uniform == 6) return vector_loop<F, T, 3, 6>(run);
+    stepping_loop<F, T, Inputs>(run);
+  }
 }
 
 template <class F, int Inputs, unsigned kinds>
 constexpr LoopTable make_table() {
   LoopTable t;
+  constexpr bool is_cheap = (kinds & halves) != 0;
   auto set = [&](DType d, Loop l) { t.loop[int(d)] = l; };
   if constexpr ((kinds & floats) != 0)
-    set(DType::f32, loop<F, float, Inputs>), set(DType::f64, loop<F, double, Inputs>);
+    set(DType::f32, loop<F, float, Inputs, is_cheap>), set(DType::f64, loop<F, double, Inputs, is_cheap>);
   if constexpr ((kinds & signed_ints) != 0) {
-    set(DType::i8, loop<F, int8_t, Inputs>), set(DType::i16, loop<F, int16_t, Inputs>);
-    set(DType::i32, loop<F, int32_t, Inputs>), set(DType::i64, loop<F, int64_t, Inputs>);
+    set(DType::i8, loop<F, int8_t, Inputs, is_cheap>), set(DType::i16, loop<F, int16_t, Inputs, is_cheap>);
+    set(DType::i32, loop<F, int32_t, Inputs, is_cheap>), set(DType::i64, loop<F, int64_t, Inputs, is_cheap>);
   }
   if constexpr ((kinds & unsigned_ints) != 0) {
-    set(DType::u8, loop<F, uint8_t, Inputs>), set(DType::u16, loop<F, uint16_t, Inputs>);
-    set(DType::u32, loop<F, uint32_t, Inputs>), set(DType::u64, loop<F, uint64_t, Inputs>);
+    set(DType::u8, loop<F, uint8_t, Inputs, is_cheap>), set(DType::u16, loop<F, uint16_t, Inputs, is_cheap>);
+    set(DType::u32, loop<F, uint32_t, Inputs, is_cheap>), set(DType::u64, loop<F, uint64_t, Inputs, is_cheap>);
   }
-  if constexpr ((kinds & bools) != 0) set(DType::boolean, loop<F, bool, Inputs>);
-  if constexpr ((kinds & halves) != 0) set(DType::bf16, loop<F, BFloat16, Inputs>);
-  if constexpr ((kinds & halves) != 0 && RILL_NATIVE_F16) set(DType::f16, loop<F, Half, Inputs>);
+  if constexpr ((kinds & bools) != 0) set(DType::boolean, loop<F, bool, Inputs, is_cheap>);
+  if constexpr ((kinds & halves) != 0) set(DType::bf16, loop<F, BFloat16, Inputs, is_cheap>);
+  if constexpr ((kinds & halves) != 0 && RILL_NATIVE_F16) set(DType::f16, loop<F, Half, Inputs, is_cheap>);
   return t;
 }
 
 // F on recording lanes, once for all instruction sets.
 template <class F, class T, int Inputs>
-int32_t record(const int32_t* in) {
+[[gnu::cold]] int32_t record(const int32_t* in) {
   using V = kernel::Rec<T>;
   if constexpr (Inputs == 1) return F()(V::of(in[0])).id;
   else return F()(V::of(in[0]), V::of(in[1])).id;
