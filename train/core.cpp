@@ -9,25 +9,18 @@
 #include <cstdio>
 
 #include "rill/data/stage.h"
-#include "rill/distribute/model.h"
-#include "rill/distribute/parallel/mesh.h"
-#include "rill/distribute/parallel/part_norms.h"
-#include "rill/distribute/sharded.h"
-#include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/train/rank_calls.h"
 #include "rill/train/snapshot.h"
 
 namespace rill::train {
 
-Ranks::Ranks(const distribute::Mesh& mesh, const std::string& axis, Where where)
-    : trains_(true), sharers_(mesh.group(axis, where)) {
-  for (const distribute::MeshAxis& a : mesh.axes())
-    if (a.name != axis && a.size > 1)
-      part_ += fmt::format("{}{}-{}", part_.empty() ? "" : "-", a.name, mesh.rank(a.name, where));
+std::pair<int64_t, int64_t> Ranks::share(const Where& where) const {
+  return {calls_->rank(sharers_, where), calls_->size(sharers_, where)};
 }
 
 namespace impl {
@@ -77,10 +70,10 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
   if (own_step && options_.clip_norm > 0)
     fail("Loop", "the step is your own, and .clip_norm would do nothing. give it to the step's optimizer", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
-  if (options_.distribute && options_.distribute.everybody().rank(where) < 0)
+  if (const Ranks& ranks = options_.distribute; ranks && ranks->rank(ranks.everybody(), where) < 0)
     fail("Loop",
          fmt::format("rank {} is none of those that train. make the loop on these alone: if (group.rank() >= 0) ...",
-                     distribute::rank(where)),
+                     ranks->rank({}, where)),
          where);
   if (const nn::Optimizer* o = options_.optimizer.get(); o && o->clip_norm() > 0 && !options_.distribute.part().empty())
     fail("Loop",
@@ -172,7 +165,8 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   const std::vector<Variable> parameters = nn::trainable(variables().values());
   if (parameters.empty()) fail("Loop", "the model has no trainable parameters", where_);
   std::optional<GradientHook> averages;
-  if (options_.distribute) averages.emplace(tape, distribute::averaging({.group = options_.distribute.sharers()}));
+  const Ranks& ranks = options_.distribute;
+  if (ranks) averages.emplace(tape, ranks->averaging(ranks.sharers()));
   std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
   std::vector<Gradient> gradients;
   std::vector<Variable> reached;
@@ -181,9 +175,8 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
   if (shown_gradients_) show(gradients, reached);
   if (options_.clip_norm > 0)
-    gradients = options_.distribute.part().empty()
-                    ? clip_by_global_norm(gradients, options_.clip_norm).gradients
-                    : distribute::clip_by_global_norm(gradients, reached, options_.clip_norm).gradients;
+    gradients = ranks.part().empty() ? clip_by_global_norm(gradients, options_.clip_norm).gradients
+                                     : ranks->clip(gradients, reached, options_.clip_norm);
   options_.optimizer.get()->apply_gradients(gradients, reached);
 }
 
@@ -195,12 +188,14 @@ void Core::show(const std::vector<Gradient>& gradients, const std::vector<Variab
 
 // Ranks whose parts of a batch differ in length are weighted by their rows.
 Tensor Core::weighted_loss(const Tensor& loss, const Tensor& prediction) const {
-  if (!options_.distribute) return loss;
+  const Ranks& ranks = options_.distribute;
+  if (!ranks) return loss;
   const Tensor rows = count_of(prediction);
-  return loss * astype(rows / distribute::mean(rows, options_.distribute.sharers()), loss.dtype());
+  return loss * astype(rows / ranks->mean(rows, ranks.sharers()), loss.dtype());
 }
 Tensor Core::joined_loss(const Tensor& share) const {
-  return options_.distribute ? distribute::mean(share, options_.distribute.sharers()) : share;
+  const Ranks& ranks = options_.distribute;
+  return ranks ? ranks->mean(share, ranks.sharers()) : share;
 }
 
 void Core::count(const Tensor& loss, const Tensor& prediction, const Tensor& target, const Tensor& weights) {
@@ -263,13 +258,13 @@ void Core::tell_unseen_classes() {
   if (weighted_classes_.empty()) return;
   const Ranks& ranks = options_.distribute;
   Tensor seen = labels_seen_.at(weighted_classes_.size()).value();
-  if (ranks) seen = distribute::all_reduce(seen, distribute::Reduce::sum, ranks.sharers());
+  if (ranks) seen = ranks->all_reduce(seen, distribute::Reduce::sum, ranks.sharers());
   std::string unseen;
   for (size_t i = 0; i < weighted_classes_.size(); ++i)
     if (seen.item<int64_t>(int64_t(i)) == 0)
       unseen += fmt::format("{}{}", unseen.empty() ? "" : ", ", weighted_classes_[i]);
   weighted_classes_.clear();
-  if (!unseen.empty() && (!ranks || ranks.everybody().rank() == 0))
+  if (!unseen.empty() && (!ranks || ranks->rank(ranks.everybody(), where_) == 0))
     std::fprintf(stderr, "rill: class_weights has a weight of class %s, which no label of the first epoch was\n",
                  unseen.c_str());
 }
@@ -299,7 +294,7 @@ Logs Core::read_metrics(bool of_all_ranks) const {
   Logs logs;
   const auto read = [&](const metrics::Metric& m) {
     const Ranks& ranks = options_.distribute;
-    const Tensor value = of_all_ranks && ranks ? distribute::result(m, ranks.sharers()) : m.result();
+    const Tensor value = of_all_ranks && ranks ? ranks->result(m, ranks.sharers()) : m.result();
     if (value.size() != 1)
       fail("Loop",
            fmt::format("the metric '{}' gives {}, and a history has numbers. update() it yourself, over predict()",

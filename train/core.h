@@ -27,13 +27,18 @@ class Mesh;
 
 namespace rill::train {
 
+namespace impl {
+struct RankCalls;
+const RankCalls& rank_calls();
+}  // namespace impl
+
 // Which ranks of a distribute::Session train together.
 class Ranks {
  public:
   Ranks() = default;
   template <std::same_as<bool> B>
-  Ranks(B all) : trains_(all) {}  // all of them, or each by itself
-  Ranks(const distribute::Group& group) : trains_(true), sharers_(group), everybody_(group) {}
+  Ranks(B all) : calls_(all ? &impl::rank_calls() : nullptr) {}  // all of them, or each by itself
+  Ranks(const distribute::Group& group) : calls_(&impl::rank_calls()), sharers_(group), everybody_(group) {}
   // Those along one axis share batches. All ranks of the mesh train; those along its other axes have other parts of one
   // model (distribute::ColumnParallelDense and similar).
   Ranks(const distribute::Mesh& mesh, const std::string& axis, Where where = Where::current());
@@ -41,14 +46,17 @@ class Ranks {
   Ranks(const M&) {
     static_assert(!sizeof(M), "say along which axis batches are shared: {.distribute = {mesh, \"data\"}}");
   }
-  explicit operator bool() const { return trains_; }
+  explicit operator bool() const { return calls_ != nullptr; }
+  const impl::RankCalls* operator->() const { return calls_; }       // for the loop
   const distribute::Group& sharers() const { return sharers_; }      // of batches
   const distribute::Group& everybody() const { return everybody_; }  // who begins, saves and ends at once
   // This rank's part of a model that is distributed over several ranks: "model-1". Empty if it is complete.
   const std::string& part() const { return part_; }
+  // This rank's number among those that share batches, and how many they are.
+  std::pair<int64_t, int64_t> share(const Where& where) const;
 
  private:
-  bool trains_ = false;
+  const impl::RankCalls* calls_ = nullptr;  // null where each trains by itself
   distribute::Group sharers_, everybody_;
   std::string part_;
 };

@@ -444,8 +444,8 @@ class Loop {
   // This rank's rows of each batch.
   template <class T>
   data::Dataset<T> shard(const data::Dataset<T>& dataset, const Where& where) const {
-    const distribute::Group& ranks = core_->options().distribute.sharers();
-    return dataset.shard(ranks.size(where), ranks.rank(where), {.within_batch = true}, where);
+    const auto [rank, ranks] = core_->options().distribute.share(where);
+    return dataset.shard(ranks, rank, {.within_batch = true}, where);
   }
   template <class T>
   impl::Source source_of(const data::Dataset<T>& dataset, const Where& where) {

@@ -10,10 +10,6 @@
 #include <cstdio>
 
 #include "rill/data/stage.h"
-#include "rill/distribute/model.h"
-#include "rill/distribute/parallel/part_norms.h"
-#include "rill/distribute/sharded.h"
-#include "rill/distribute/tape.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
@@ -50,11 +46,11 @@ class CoreRun final : public Run {
         ranks_(core.options_.distribute),
         folder_(options.resume.empty() || ranks_.part().empty() ? options.resume
                                                                 : options.resume + "/" + ranks_.part()),
-        progress_(options.progress && (!ranks_ || ranks_.everybody().rank() == 0)),
+        progress_(options.progress && (!ranks_ || ranks_->rank(ranks_.everybody(), where) == 0)),
         position_(zeros({4}, {.dtype = i64}), VariableOptions{.name = "position", .trainable = false}),
         state_(tensor(std::string()), VariableOptions{.name = "state", .trainable = false}) {
     epochs = options.epochs;
-    if (ranks_) rank = ranks_.everybody().rank(), part = ranks_.part();
+    if (ranks_) rank = ranks_->rank(ranks_.everybody(), where), part = ranks_.part();
     epoch_steps = options.steps_per_epoch ? options.steps_per_epoch : data.train.size;
     if (!options.resume.empty()) manager_ = make_manager({});
   }
@@ -126,7 +122,7 @@ class CoreRun final : public Run {
   SaveCheckpointOptions written_together() override { return ranks_ ? written_by_all() : SaveCheckpointOptions(); }
   bool on_any(bool own) override {
     if (!ranks_) return own;
-    return distribute::all_reduce(tensor(int32_t(own)), distribute::Reduce::max, ranks_.everybody()).item<int32_t>();
+    return ranks_->all_reduce(tensor(int32_t(own)), distribute::Reduce::max, ranks_.everybody()).item<int32_t>();
   }
 
   std::string explain_step() override {
@@ -171,18 +167,18 @@ class CoreRun final : public Run {
     save.part.first = {"random", "random/*", "run/*"};
     for (const auto& [path, v] : core_.variables())
       if (!v.trainable()) save.part.first.push_back("model/" + path);
-    return train::written_by_all(std::move(save), ranks_.sharers());
+    return ranks_->written_by_all(std::move(save), ranks_.sharers());
   }
 
   // Refuses runs that would train on a part of the data, or wait for files in another folder.
   void check_alike() {
-    if (!distribute::is_same(tensor(shards_in(data_.train.stages)), ranks_.sharers(), where_))
+    if (!ranks_->is_same(tensor(shards_in(data_.train.stages)), ranks_.sharers(), where_))
       fail(
           "Loop.fit",
           "each rank has a shard of the dataset, and the loop cuts the batches among them again, so that data are left "
           "out. give all ranks the whole dataset, without shard()",
           where_);
-    if (!distribute::is_same(tensor(options_.resume), ranks_.everybody(), where_))
+    if (!ranks_->is_same(tensor(options_.resume), ranks_.everybody(), where_))
       fail("Loop.fit",
            fmt::format(
                "ranks have different folders to resume from, and this one's is '{}'. give all of them one, which "
@@ -193,21 +189,21 @@ class CoreRun final : public Run {
 
   void begin_alike() {
     if (manager_) manager_ = make_manager(written_by_all());
-    distribute::broadcast(core_.variables(), 0, ranks_.sharers());
+    ranks_->broadcast(core_.variables(), ranks_.sharers());
     if (nn::Optimizer* o = optimizer()) {
       const NamedVariables model = core_.variables();
       if (!core_.own_step_) o->build(model);
-      distribute::broadcast(*o, 0, ranks_.sharers());
+      ranks_->broadcast(rill::variables(*o), ranks_.sharers());
     }
-    distribute::broadcast(random::generator(), 0, ranks_.everybody());
+    ranks_->broadcast(rill::variables(random::generator()), ranks_.everybody());
     if (core_.options_.clip_norm > 0 && !ranks_.part().empty()) require_parts_known();
   }
   // The norm counts parameters that no layer has declared as parts once, so these must be equal.
   void require_parts_known() {
     NamedVariables alike;
     for (const auto& [path, v] : core_.variables())
-      if (v.trainable() && !distribute::is_of_many(v)) alike.add(path, v);
-    if (!distribute::detail::same_variables(alike, ranks_.everybody(), where_))
+      if (v.trainable() && !ranks_->is_part(v)) alike.add(path, v);
+    if (!ranks_->are_same(alike, ranks_.everybody(), where_))
       fail("Loop.fit",
            "clip_norm bounds the norm of the whole model, and ranks have other values of a parameter of which no layer "
            "says that it is a part. say so where it is made: distribute::lies_on(parameter, group)",
@@ -218,7 +214,7 @@ class CoreRun final : public Run {
   bool came_anywhere(bool signalled) {
     if (!ranks_) return signalled;
     const Tensor own = tensor({int32_t(signalled), int32_t(!why_stopped().empty())});
-    const Tensor most = distribute::all_reduce(own, distribute::Reduce::max, ranks_.everybody());
+    const Tensor most = ranks_->all_reduce(own, distribute::Reduce::max, ranks_.everybody());
     const std::vector<int32_t> any = most.to_vector<int32_t>();
     if (any[1] != 0 && why_stopped().empty()) stop("another rank has stopped");
     return any[0] != 0;
@@ -275,7 +271,7 @@ class CoreRun final : public Run {
   std::string last_of_all() {
     if (ranks_.part().empty()) return manager_->latest();
     const Tensor own = tensor({manager_->latest_step()});
-    const int64_t last = distribute::all_reduce(own, distribute::Reduce::min, ranks_.everybody()).item<int64_t>();
+    const int64_t last = ranks_->all_reduce(own, distribute::Reduce::min, ranks_.everybody()).item<int64_t>();
     const std::string name = fmt::format("/run-{}", last);
     for (const std::string& path : manager_->all())
       if (path.ends_with(name)) return path;

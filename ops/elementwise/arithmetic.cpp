@@ -46,9 +46,9 @@ HWY_INLINE V tanh_slope(V x) {
   return V(4) * sigmoid_slope(x + x);
 }
 
-RILL_SCALAR2(add, cheap_numbers, plus(x, y))
-RILL_SCALAR2(subtract, cheap_numbers, minus(x, y))
-RILL_SCALAR2(multiply, cheap_numbers, times(x, y))
+RILL_SCALAR2(add, cheap_numbers | same_signed, plus(x, y))
+RILL_SCALAR2(subtract, cheap_numbers | same_signed, minus(x, y))
+RILL_SCALAR2(multiply, cheap_numbers | same_signed, times(x, y))
 RILL_SCALAR2(divide, cheap_floats, x / y)
 RILL_SCALAR2(multiply_no_nan, cheap_floats, select(y == V(0), V(0), x* y))
 RILL_SCALAR2(multiply_nonzero, cheap_floats, select((x == V(0)) | (y == V(0)), V(0), x* y))

@@ -11,8 +11,8 @@ namespace rill::HWY_NAMESPACE {
 
 RILL_SCALAR2(maximum, any_cheap, max(x, y))
 RILL_SCALAR2(minimum, any_cheap, min(x, y))
-RILL_SCALAR2(equal, any_cheap, x == y)
-RILL_SCALAR2(not_equal, any_cheap, x != y)
+RILL_SCALAR2(equal, any_cheap | same_signed, x == y)
+RILL_SCALAR2(not_equal, any_cheap | same_signed, x != y)
 RILL_SCALAR2(less, any_cheap, x < y)
 RILL_SCALAR2(less_equal, any_cheap, x <= y)
 

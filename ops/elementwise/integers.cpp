@@ -9,10 +9,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-RILL_SCALAR2(bitwise_and, ints | bools, V(x& y))
-RILL_SCALAR2(bitwise_or, ints | bools, V(x | y))
-RILL_SCALAR2(bitwise_xor, ints | bools, V(x ^ y))
-RILL_SCALAR2(left_shift, ints, shift_left(x, y))
+RILL_SCALAR2(bitwise_and, ints | bools | same_signed, V(x& y))
+RILL_SCALAR2(bitwise_or, ints | bools | same_signed, V(x | y))
+RILL_SCALAR2(bitwise_xor, ints | bools | same_signed, V(x ^ y))
+RILL_SCALAR2(left_shift, ints | same_signed, shift_left(x, y))
 RILL_SCALAR2(right_shift, ints, shift_right(x, y))
 
 // Greatest common divisors of a block of numbers, in loops that compilers vectorise. Stein's binary algorithm (1967),

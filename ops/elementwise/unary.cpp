@@ -19,8 +19,8 @@ HWY_INLINE V negated(V x) {
   else return -x;
 }
 
-RILL_SCALAR(negative, cheap_numbers, negated(x))
-RILL_SCALAR(square, cheap_numbers, times(x, x))
+RILL_SCALAR(negative, cheap_numbers | same_signed, negated(x))
+RILL_SCALAR(square, cheap_numbers | same_signed, times(x, x))
 RILL_SCALAR(abs, cheap_numbers, abs(x))
 RILL_SCALAR(sign, cheap_numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0: 0
 RILL_SCALAR(relu, cheap_numbers, relu(x))
@@ -28,8 +28,8 @@ RILL_SCALAR(floor, cheap_floats, floor(x))
 RILL_SCALAR(ceil, cheap_floats, ceil(x))
 RILL_SCALAR(trunc, cheap_floats, trunc(x))
 RILL_SCALAR(round, cheap_floats, round_even(x))
-RILL_SCALAR(bitwise_not, ints | bools, V(x ^ V(-1)))
-RILL_SCALAR(logical_not, any_cheap, x == V(0))
+RILL_SCALAR(bitwise_not, ints | bools | same_signed, V(x ^ V(-1)))
+RILL_SCALAR(logical_not, any_cheap | same_signed, x == V(0))
 RILL_SCALAR(isnan, cheap_floats, isnan(x))
 RILL_SCALAR(isinf, cheap_floats, abs(x) == V(std::numeric_limits<scalar_t<V>>::infinity()))
 RILL_SCALAR(isfinite, cheap_floats, abs(x) < V(std::numeric_limits<scalar_t<V>>::infinity()))

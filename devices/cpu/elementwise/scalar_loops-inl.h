@@ -38,7 +38,7 @@ using cpu::ScalarLoops;
 
 // The dtypes that get loops: `f` for full vectors, others for one number at a time (the compiler vectorises those). f16
 // and bf16 are converted to f32 in blocks for its loop; `halves` gives them a loop of their own, for ops that are
-// cheaper than the conversion.
+// cheaper than the conversion. `same_signed`: signed integers get the loops of unsigned ones, of the same bits.
 enum Kinds : unsigned {
   halves = 16,
   floats = 1,
@@ -48,6 +48,7 @@ enum Kinds : unsigned {
   ints = 6,
   numbers = 7,
   any_kind = 15,
+  same_signed = 32,
   cheap_floats = floats | halves,
   cheap_numbers = numbers | halves,
   any_cheap = any_kind | halves
@@ -345,7 +346,7 @@ constexpr LoopTable make_table() {
   auto set = [&](DType d, Loop l) { t.loop[int(d)] = l; };
   if constexpr ((kinds & floats) != 0)
     set(DType::f32, loop<F, float, Inputs, is_cheap>), set(DType::f64, loop<F, double, Inputs, is_cheap>);
-  if constexpr ((kinds & signed_ints) != 0) {
+  if constexpr ((kinds & signed_ints) != 0 && (kinds & same_signed) == 0) {
     set(DType::i8, loop<F, int8_t, Inputs, is_cheap>), set(DType::i16, loop<F, int16_t, Inputs, is_cheap>);
     set(DType::i32, loop<F, int32_t, Inputs, is_cheap>), set(DType::i64, loop<F, int64_t, Inputs, is_cheap>);
   }
@@ -353,6 +354,12 @@ constexpr LoopTable make_table() {
     set(DType::u8, loop<F, uint8_t, Inputs, is_cheap>), set(DType::u16, loop<F, uint16_t, Inputs, is_cheap>);
     set(DType::u32, loop<F, uint32_t, Inputs, is_cheap>), set(DType::u64, loop<F, uint64_t, Inputs, is_cheap>);
   }
+  if constexpr ((kinds & same_signed) != 0)
+    for (const auto& [d, unsigned_one] : {std::pair(DType::i8, DType::u8),
+                                          {DType::i16, DType::u16},
+                                          {DType::i32, DType::u32},
+                                          {DType::i64, DType::u64}})
+      set(d, t.loop[int(unsigned_one)]);
   if constexpr ((kinds & bools) != 0) set(DType::boolean, loop<F, bool, Inputs, is_cheap>);
   if constexpr ((kinds & halves) != 0) set(DType::bf16, loop<F, BFloat16, Inputs, is_cheap>);
   if constexpr ((kinds & halves) != 0 && RILL_NATIVE_F16) set(DType::f16, loop<F, Half, Inputs, is_cheap>);
