@@ -3,8 +3,8 @@
 #pragma once
 #include <vector>
 
-#include "rill/autodiff/sparse.h"
 #include "rill/autodiff/gradient_hook.h"
+#include "rill/autodiff/sparse.h"
 #include "rill/distribute/collectives.h"
 #include "rill/nn/metrics.h"
 #include "rill/serialize/checkpoint.h"
