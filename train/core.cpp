@@ -20,6 +20,7 @@
 namespace rill::train {
 
 std::pair<int64_t, int64_t> Ranks::share(const Where& where) const {
+  if (!calls_) return {0, 1};
   return {calls_->rank(sharers_, where), calls_->size(sharers_, where)};
 }
 

@@ -52,7 +52,7 @@ class Ranks {
   const distribute::Group& everybody() const { return everybody_; }  // who begins, saves and ends at once
   // This rank's part of a model that is distributed over several ranks: "model-1". Empty if it is complete.
   const std::string& part() const { return part_; }
-  // This rank's number among those that share batches, and how many they are.
+  // This rank's number among those that share batches, and how many they are: 0 of 1 where each trains by itself.
   std::pair<int64_t, int64_t> share(const Where& where) const;
 
  private:

@@ -18,7 +18,8 @@ namespace {
 
 const Logs& row_or_fail(const std::vector<Logs>& rows, size_t i, const Where& where) {
   if (rows.empty()) fail("History", "no epoch was trained", where);
-  if (i >= rows.size()) fail("History", fmt::format("has {} epochs, from 0. there is no {}", rows.size(), i), where);
+  if (i >= rows.size())
+    fail("History", fmt::format("has {} epochs, counted from 0. there is no epoch {}", rows.size(), i), where);
   return rows[i];
 }
 

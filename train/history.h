@@ -27,7 +27,7 @@ std::string to_string(const RunTimes& times);
 // A row for each epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
 class History {
  public:
-  // The rows, in order. front() and back() throw if there are none, history[epoch] if there is none of it.
+  // The rows, in order. front() and back() throw if there are none, history[epoch], counted from 0, beyond the last.
   const std::vector<Logs>& rows() const& { return rows_; }
   std::vector<Logs> rows() const&& { return rows_; }
   const Logs& front(Where where = Where::current()) const;

@@ -1,5 +1,5 @@
-// What a run does together with other ranks. The loop calls it through these pointers, which Ranks sets: a program that
-// trains by itself needs no librill_distribute, and a first build compiles none. rank_calls.cpp has the functions.
+// What a run does together with other ranks. The loop calls it through these pointers, which Ranks sets, so that the
+// loop alone, which the digits demo is linked to, needs nothing of distribute/. rank_calls.cpp has the functions.
 #pragma once
 #include <vector>
 

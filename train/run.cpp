@@ -19,7 +19,7 @@
 #include "rill/train/folders.h"
 #include "rill/train/laps.h"
 #include "rill/train/progress.h"
-#include "rill/train/ranks.h"
+#include "rill/train/rank_calls.h"
 #include "rill/train/signals.h"
 #include "rill/train/snapshot.h"
 #include "rill/train/texts.h"

@@ -88,19 +88,26 @@ Schedule cosine_decay(double initial, double steps, double alpha, double warmup,
   });
 }
 
+namespace {
+Schedule steps_between(std::string_view op, std::vector<double> boundaries, std::vector<double> values,
+                       const Where& where) {
+  for (double v : values) checked_rate(v, op, where);
+  require_ascending(op, boundaries, where);
+  return of_step([boundaries = std::move(boundaries), values = std::move(values)](const Tensor& step) {
+    Tensor rate = full_like(step, values[0]);
+    for (size_t i = 0; i < boundaries.size(); ++i) rate = rill::where(step >= boundaries[i], values[i + 1], rate);
+    return rate;
+  });
+}
+}  // namespace
+
 Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where) {
   if (values.size() != boundaries.size() + 1)
     fail("piecewise_constant",
          std::to_string(values.size()) + " values for " + std::to_string(boundaries.size()) +
              " boundaries. give one value more than boundaries",
          where);
-  for (double v : values) checked_rate(v, "piecewise_constant", where);
-  require_ascending("piecewise_constant", boundaries, where);
-  return of_step([=](const Tensor& step) {
-    Tensor rate = full_like(step, values[0]);
-    for (size_t i = 0; i < boundaries.size(); ++i) rate = rill::where(step >= boundaries[i], values[i + 1], rate);
-    return rate;
-  });
+  return steps_between("piecewise_constant", std::move(boundaries), std::move(values), where);
 }
 
 void LearningRate::name_variables(VariablePaths& paths) const {
@@ -120,12 +127,10 @@ Schedule step_decay(double initial, double steps, double factor, Where where) {
 }
 
 Schedule multi_step_decay(double initial, std::vector<double> boundaries, double factor, Where where) {
-  checked_rate(initial, "multi_step_decay", where);
   require_above_zero("multi_step_decay", "factor", factor, where);
-  require_ascending("multi_step_decay", boundaries, where);
   std::vector<double> values{initial};
   for (size_t i = 0; i < boundaries.size(); ++i) values.push_back(values.back() * factor);
-  return piecewise_constant(std::move(boundaries), std::move(values), where);
+  return steps_between("multi_step_decay", std::move(boundaries), std::move(values), where);
 }
 
 Schedule polynomial_decay(double initial, double steps, double final, double power, Where where) {

@@ -437,10 +437,10 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   require_real("random::categorical", logits, where);
   if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
   const DType index = index_dtype("random::categorical", o.dtype, logits.shape().back(), where);
-  const Tensor largest = max(logits, -1, true);
+  const auto holds = [](const Tensor& t) { return rill::all(isfinite(max(t, -1))); };
   if (is_floating(logits.dtype()))
-    require_elements([](const Tensor& t) { return rill::all(isfinite(t)); }, "random::categorical",
-                     "each row's largest logit must be finite, and no logit NaN", largest, where);
+    require_elements(holds, "random::categorical", "each row's largest logit must be finite, and no logit NaN", logits,
+                     where);
   Shape shape = leading;
   for (Dim size : logits.shape()) shape.push_back(size);
   // The Gumbel trick: the largest of logits plus noise falls on each index with its probability. Of n classes the
@@ -451,7 +451,8 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   const DType work = wide ? DType::f64 : DType::f32;
   const Tensor noise = gumbel(shape, {.dtype = work, .key = o.key, .device = o.device ? o.device : logits.device()});
   // Beside large logits the noise would be rounded away.
-  return astype(argmax(astype(logits, work) - astype(largest, work) + noise, -1), index);
+  const Tensor x = astype(logits, work);
+  return astype(argmax(x - max(x, -1, true) + noise, -1), index);
 }
 
 Tensor permutation(Dim n, const RandomOptions& o, Where where) {

@@ -67,6 +67,7 @@ TEST_CASE("options of schedules are checked") {
   const auto refused = [](auto f, const char* what) { CHECK(has(message_of(f), what)); };
   refused([] { nn::step_decay(1, 0, 0.5); }, "steps");
   refused([] { nn::multi_step_decay(1, {2, 1}, 0.5); }, "ascend");
+  refused([] { nn::multi_step_decay(1e300, {1}, 1e10); }, "[multi_step_decay]");
   refused([] { nn::cosine_restarts(1, 5, {.multiple = 0.5}); }, "multiple");
   refused([] { nn::one_cycle(1, 10, {.rising = 1}); }, "rising");
   refused([] { nn::joined({nn::constant_rate(1)}, {3}); }, "1 schedules for 1 boundaries");

@@ -431,6 +431,12 @@ TEST_CASE("histories as text, files and curves") {
   CHECK(train::History::from_json(h.json()).csv() == h.csv());
   CHECK(has(message_of([&] { h.at("nothing"); }), "val_loss"));
   CHECK(has(message_of([] { train::History().back(); }), "no epoch"));
+  train::History two;
+  two.add({{"loss", 2}, {"accuracy", 0.5}});
+  two.add({{"loss", 1}});
+  CHECK(two[1].at("loss") == 1);
+  CHECK(has(message_of([&] { two[2]; }), "has 2 epochs, counted from 0. there is no epoch 2"));
+  CHECK(has(message_of([&] { two[0].at("acc"); }), "there is no 'acc'. the names are: accuracy, loss"));
   CHECK(has(message_of([] { train::History::from_json("{"); }), "no history"));
   const Folder folder;
   h.plot(folder / "h.svg");

@@ -38,7 +38,8 @@ using cpu::ScalarLoops;
 
 // The dtypes that get loops: `f` for full vectors, others for one number at a time (the compiler vectorises those). f16
 // and bf16 are converted to f32 in blocks for its loop; `halves` gives them a loop of their own, for ops that are
-// cheaper than the conversion. `same_signed`: signed integers get the loops of unsigned ones, of the same bits.
+// cheaper than the conversion. `same_signed`, for ops that give the same bits for signed integers and for unsigned ones:
+// both get the same loops.
 enum Kinds : unsigned {
   halves = 16,
   floats = 1,
@@ -165,8 +166,8 @@ HWY_NOINLINE void whole_vectors(const T* a, const T* b, const T* c, Result<F, La
     else store_full(F()(x, Uniform & 2 ? b0 : load<V>(b + i), Uniform & 4 ? c0 : load<V>(c + i)), out + i);
   }
 }
-// The same where F takes much longer than to load what it takes: also compiled once for all layouts. A uniform operand
-// has a full vector, and a step of 0.
+// The same for functions that take much longer than their loads: compiled once for all layouts. A uniform operand fills
+// a vector in memory, whose step is 0.
 template <class F, class T, int Inputs>
 HWY_NOINLINE void stepping_vectors(const T* a, size_t step_a, const T* b, size_t step_b, const T* c, size_t step_c,
                                    Result<F, Lane<T>, Inputs>* out, size_t n) {
@@ -177,7 +178,8 @@ HWY_NOINLINE void stepping_vectors(const T* a, size_t step_a, const T* b, size_t
   }
 }
 
-// Calls f(a, b, c, out, n) for the whole vectors of a run, and for the remainder as a vector in memory of its own.
+// Calls f(a, b, c, out, n) for the whole vectors of a run, and for the remainder as a vector in memory of its own. The
+// memory of a uniform operand, which f reads each time, must not be the run's `out`.
 template <class T, int Inputs, class R, class F>
 HWY_INLINE void in_whole_vectors(const Run& run, unsigned uniform, F f) {
   using V = Lane<T>;
@@ -314,10 +316,11 @@ HWY_INLINE void number_loop(const Run& run) {
     i += block;
   }
   if (run.n - i > few) return compute(i, run.n - i);
-  for (; i < run.n; ++i) out[i] = R(apply(a[uniform_a ? 0 : i], b[uniform_b ? 0 : i], c[uniform_c ? 0 : i]));
+  const bool moves_b = Inputs > 1 && !uniform_b, moves_c = Inputs > 2 && !uniform_c;
+  for (; i < run.n; ++i) out[i] = R(apply(a[uniform_a ? 0 : i], b[moves_b ? i : 0], c[moves_c ? i : 0]));
 }
 
-// The Loop of F on elements of T. What is computed at once has loops of its own for the layouts that occur most.
+// The Loop of F on elements of T. Cheap functions, which are those with `halves`, have a loop for each common layout.
 template <class F, class T, int Inputs, bool is_cheap>
 void loop(const Run& run) {
   if constexpr (is_half_type<T>) {
