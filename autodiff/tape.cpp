@@ -35,7 +35,7 @@ std::atomic<uint64_t> next_serial{1};
 // The thread's next tape reuses the storage of the entries.
 thread_local EntryList<TapeEntry> spare_entries;
 
-uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
+uint64_t address_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
 
 uint64_t new_tape_serial() { return next_serial++; }
@@ -113,7 +113,7 @@ TapeNode GradientTape::Impl::node_of(const Tensor& t) const {
   return tensors_.empty() ? 0 : tensors_.find(r->id);
 }
 TapeNode GradientTape::Impl::node_of(const Source& s) const {
-  return s.variable ? variables_.find(key_of(s.variable.get())) : node_of(s.tensor);
+  return s.variable ? variables_.find(address_of(s.variable.get())) : node_of(s.tensor);
 }
 
 void GradientTape::Impl::watch(const Tensor& t) {
@@ -121,15 +121,15 @@ void GradientTape::Impl::watch(const Tensor& t) {
 }
 
 void GradientTape::Impl::watch(const Shared<VariableState>& v) {
-  if (variables_.find(key_of(v.get()))) return;
-  variables_.insert(key_of(v.get()), new_node());
+  if (variables_.find(address_of(v.get()))) return;
+  variables_.insert(address_of(v.get()), new_node());
   alive_.push_back(v);
 }
 
 void GradientTape::Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
   if (!recording) return;
   if (options.watch_variables && v->trains()) watch(v);
-  if (TapeNode node = variables_.find(key_of(v.get()))) name_output(value, node);
+  if (TapeNode node = variables_.find(address_of(v.get()))) name_output(value, node);
 }
 
 void GradientTape::Impl::name_output(Tensor& t, TapeNode node) {

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-LIBRARY = ("librill.so", "liblight.a", "libsmall.a", "libvectors.a")
+LIBRARY = ("librill.so", "liblight.a", "libsmall.a", "libvectors.a", "librill_ops.so", "libops_light.a", "libops_vectors.a")
 # A measure of the machine that every C++ compiler can run: templates, inlining, no headers of rill's.
 YARDSTICK = "#include <regex>\n#include <string>\nbool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+|b\")); }\n"
 

@@ -123,7 +123,7 @@ ROWS = [
     Row("tu_compile", "g++ -O2 of a 20-line program that includes the public header", goal=0.6 * S, there=("mlx", 1.7 * S)),
     Row("object_compile", "processor time of the compiler for librill's dearest object; limit: a file that includes <regex>", of_limit=8),
     Row("start", "process start to the first eager result", goal=3 * MS),
-    Row("core_size", "librill.so, stripped, without what it loads (oneDNN, LLVM) and librill_io", goal=8 * MB, unit="size"),
+    Row("core_size", "librill.so, stripped, without what it loads (oneDNN, LLVM), librill_ops and librill_io", goal=8 * MB, unit="size"),
     Row("peak_memory", "train_cnn, resident peak of the process", goal=150 * MB, unit="size"),
     Row("peak_block", "train_block, resident peak of the process", of_peer=1.0, unit="size"),
     Row("peak_deep", "gradients of 50 layers of tanh(h W), 4096x256, eager, resident peak of the process", of_peer=1.0, unit="size"),

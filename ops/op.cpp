@@ -1,38 +1,65 @@
 // The registry of ops: a linked list through the records, so that a record registers itself without a central table.
+// Records of librill_ops are no part of a program that calls none of its ops, until a name asks for one.
 #include "rill/ops/op.h"
 
 #include "rill/ops/stored_ops.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "rill/devices/modules.h"
 
 namespace rill {
 
 namespace {
-constinit const Op* first_op = nullptr;
-constinit const Op* first_unlisted = nullptr;
+constinit std::atomic<const Op*> first_op = nullptr;
+constinit std::atomic<const Op*> first_unlisted = nullptr;
+
+// The records of librill_ops register themselves as it is loaded: with a program that links it, else here.
+void open_ops() {
+#ifndef RILL_OPS_LINKED
+  const std::string path = module_path("librill_ops.so." RILL_SOVERSION);
+  if (!path.empty()) dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+#endif
+}
+
+std::vector<const Op*> sorted_ops() {
+  std::vector<const Op*> v;
+  for (const Op* op = first_op; op; op = op->next) v.push_back(op);
+  std::sort(v.begin(), v.end(), [](const Op* a, const Op* b) { return a->name < b->name; });
+  return v;
+}
+
+const Op* find_among(const std::vector<const Op*>& ops, std::string_view name) {
+  auto it =
+      std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
+  return it != ops.end() && (*it)->name == name ? *it : nullptr;
+}
 }  // namespace
 
-Op::Op(const OpSpec& spec) : OpSpec(spec), next(spec.listed ? first_op : first_unlisted) {
-  (listed ? first_op : first_unlisted) = this;
+Op::Op(const OpSpec& spec) : OpSpec(spec) {
+  std::atomic<const Op*>& first = listed ? first_op : first_unlisted;
+  next = first;
+  while (!first.compare_exchange_weak(next, this)) {  // another library may be loaded by another thread
+  }
 }
 
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> ops = [] {
-    std::vector<const Op*> v;
-    for (const Op* op = first_op; op; op = op->next) v.push_back(op);
-    std::sort(v.begin(), v.end(), [](const Op* a, const Op* b) { return a->name < b->name; });
-    return v;
+    open_ops();
+    return sorted_ops();
   }();
   return ops;
 }
 
 const Op* find_op(std::string_view name) {
-  const auto& ops = all_ops();
-  auto it =
-      std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
-  return it != ops.end() && (*it)->name == name ? *it : nullptr;
+  static const std::vector<const Op*> loaded = sorted_ops();
+  const Op* op = find_among(loaded, name);
+  return op ? op : find_among(all_ops(), name);
 }
 
 const Op* find_stored_op(std::string_view name) {

@@ -30,7 +30,7 @@ if "--" in compiler:
     compiler, FLAGS = compiler[:split], compiler[split + 1:]
 else:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    FLAGS = [f"-I{root}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lrill", "-Wl,--as-needed", "-lrill_data", "-lrill_distribute", "-lrill_nn"]
+    FLAGS = [f"-I{root}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lrill", "-Wl,--as-needed", "-lrill_data", "-lrill_distribute", "-lrill_nn", "-lrill_ops"]
     if glob.glob(f"{build}/librill_io.so*"):
         FLAGS += [*(["-lrill_train"] if glob.glob(f"{build}/librill_train.so*") else []), *(["-lrill_models"] if glob.glob(f"{build}/librill_models.so*") else []), "-lrill_io"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)

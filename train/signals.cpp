@@ -1,6 +1,7 @@
 #include "rill/train/signals.h"
 
 #include <cstdlib>
+#include <initializer_list>
 
 namespace rill::train {
 

@@ -1,5 +1,5 @@
 // Elementwise ops on ref:0: one element at a time through the operands' strides, in the widest type of the operand's
-// kind, rounded once when stored. Slow and simple; the oracle of the tests.
+// kind, rounded once when stored. Slow and simple; the oracle of the tests. What librill_ops calls has default visibility.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -15,14 +15,15 @@ using Complex = std::complex<long double>;
 
 // Reads element `p` of dtype `d`, as the wide type W of its kind.
 template <class W>
-W load_wide(DType d, const char* p);
+[[gnu::visibility("default")]] W load_wide(DType d, const char* p);
 // Stores a wide value as dtype `d`: rounds floats once, wraps integers.
 template <class W>
-void store_wide(DType d, char* p, W value);
+[[gnu::visibility("default")]] void store_wide(DType d, char* p, W value);
 
 // Calls body(input pointers, output pointer) for every element of the output, inputs broadcast.
-void for_each_element(const KernelArgs& args, void (*body)(void* context, const char* const* in, char* out),
-                      void* context);
+[[gnu::visibility("default")]] void for_each_element(const KernelArgs& args,
+                                                     void (*body)(void* context, const char* const* in, char* out),
+                                                     void* context);
 
 // Integers wrap around, which C++ leaves undefined for signed ones: f computes them unsigned.
 template <class T, class F>

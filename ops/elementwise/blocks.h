@@ -8,6 +8,8 @@
 #include "rill/ops/elementwise.h"
 #include "rill/ops/scopes.h"
 
+#pragma GCC visibility push(default)  // for librill_ops, too
+
 namespace rill::elementwise {
 
 inline constexpr int64_t worth_blocks = 1 << 16;  // elements
@@ -67,3 +69,5 @@ Tensor in_float_blocks(F&& f, const Tensor& x) {
 }
 
 }  // namespace rill::elementwise
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 
 #include "rill/ops/sets.h"
 
+#pragma GCC visibility push(default)  // for librill_ops, too
+
 namespace rill {
 
 // Which elements along the last axis begin a run: the first, and those that differ from the one before them. NaN equals
@@ -31,3 +33,5 @@ std::optional<ValueTable> value_table(const Tensor& x);
 void require_distinct(std::string_view op, const Tensor& x, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <span>
 
+#include "rill/ops/common_dtype.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/ops.h"
@@ -356,26 +357,6 @@ Tensor float_power(const Tensor& x, const Tensor& y, Where where) {
   require_operand("float_power", y, where);
   const DType d = is_complex(x.dtype()) || is_complex(y.dtype()) ? DType::c128 : DType::f64;
   return power(astype(x, d), astype(y, d), where);
-}
-
-// --- clip with one bound ---------------------------------------------------------------------------------------------
-
-namespace {
-// The largest or smallest number of x's dtype, which as a bound changes nothing.
-Tensor no_bound(const Tensor& x, bool largest) {
-  const DType d = x.dtype();
-  if (d == DType::u64 && largest) return full({}, std::numeric_limits<uint64_t>::max(), {d, x.device()});
-  if (is_integer(d)) return largest ? int64_t(iinfo(d).max) : iinfo(d).min;
-  if (is_bool(d)) return largest;
-  return largest ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-}
-}  // namespace
-
-Tensor clip(const Tensor& x, const ClipOptions& o, Where where) {
-  CallerScope caller(where);
-  require_operand("clip", x, where);
-  if (!o.low && !o.high) return x;
-  return clip(x, o.low ? *o.low : no_bound(x, false), o.high ? *o.high : no_bound(x, true));
 }
 
 }  // namespace rill

@@ -39,7 +39,7 @@ inline Tensor as_terms(const Tensor& x, std::optional<DType> dtype) {
 inline Tensor as_sum(const Tensor& y, std::optional<DType> dtype) { return dtype ? astype(y, *dtype) : y; }
 
 // x with its NaNs replaced by `instead`.
-Tensor without_nan(const Tensor& x, double instead);
+[[gnu::visibility("default")]] Tensor without_nan(const Tensor& x, double instead);  // for librill_ops, too
 
 // sqrt(sum of |x|^2) over `axes` (none: |x|), whose squares neither overflow nor underflow; for integers in f32.
 Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);

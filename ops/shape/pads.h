@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/ops/conv.h"
 
+#pragma GCC visibility push(default)  // for librill_ops, too
+
 namespace rill {
 
 // The number of spatial axes of `x`, 1 to 3, between a batch axis and channels. Throws for another number.
@@ -13,3 +15,5 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
                      const Dims& dilation, Dims& lo, Dims& hi, std::string_view op, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -16,32 +16,32 @@
 namespace rill {
 namespace {
 
-constexpr std::string_view op = "SparseTensor";
+constexpr std::string_view type_name = "SparseTensor";
 
 // Stored axis by axis, so that the indices along one are dense.
 Tensor by_axis(const Tensor& indices) { return transpose(transpose(indices).contiguous()); }
 
 void require_shapes(const Tensor& indices, const Tensor& values, const Shape& shape, const Where& where) {
-  require_defined(op, indices, "the list of indices", where);
-  require_defined(op, values, "the list of values", where);
+  require_defined(type_name, indices, "the list of indices", where);
+  require_defined(type_name, values, "the list of values", where);
   if (!is_integer(indices.dtype()) || indices.ndim() != 2 || indices.shape()[1] != shape.ndim())
-    fail(op,
+    fail(type_name,
          fmt::format("the indices are {} and must be integers of the shape [n, {}]: one row for each element, of an "
                      "index for each axis of {}",
                      to_string(indices.spec()), shape.ndim(), to_string(shape)),
          where);
   if (values.dtype() == DType::string || values.ndim() != 1 || values.shape()[0] != indices.shape()[0])
-    fail(op,
+    fail(type_name,
          fmt::format("the values are {} and must be {} numbers or bools in a vector, one for each row of the indices",
                      to_string(values.spec()), int64_t(indices.shape()[0])),
          where);
   int64_t all = 1;
   for (Dim n : shape) {
-    if (n.hint() < 0) fail(op, fmt::format("the shape is {}: no size may be negative", to_string(shape)), where);
+    if (n.hint() < 0) fail(type_name, fmt::format("the shape is {}: no size may be negative", to_string(shape)), where);
     all = multiply_sizes(all, std::max<int64_t>(n.hint(), 1));
   }
   if (all == INT64_MAX)
-    fail(op, fmt::format("the shape is {}: it may have less than 2^63 elements", to_string(shape)), where);
+    fail(type_name, fmt::format("the shape is {}: it may have less than 2^63 elements", to_string(shape)), where);
 }
 
 // Throws if an index, dense along each axis, is out of range; returns whether the indices are sorted.
@@ -53,7 +53,7 @@ bool check_indices(const Tensor& indices, const Shape& shape, const Where& where
   for (int64_t axis = 0; axis < ndim; ++axis)
     for (int64_t e = 0; e < count; ++e)
       if (const int64_t i = p[axis * count + e]; uint64_t(i) >= uint64_t(int64_t(shape[size_t(axis)])))
-        fail(op,
+        fail(type_name,
              fmt::format("index {} of element {} is out of range for axis {}, of size {}. indices count from 0 to size "
                          "- 1",
                          i, e, axis, int64_t(shape[size_t(axis)])),
@@ -149,7 +149,7 @@ SparseTensor::SparseTensor(const Tensor& indices, const Tensor& values, const Sh
 
 SparseTensor SparseTensor::from_dense(const Tensor& x, Where where) {
   CallerScope caller(where, "SparseTensor::from_dense");
-  require_defined(op, x, "the dense tensor", where);
+  require_defined(type_name, x, "the dense tensor", where);
   if (x.dtype() == DType::string) fail("from_dense", "strings are neither zero nor not. give it numbers", where);
   if (x.is_symbolic())
     fail("from_dense",
@@ -243,8 +243,8 @@ CsrParts SparseTensor::to_csr(Where where) const {
 SparseTensor SparseTensor::with_values(const Tensor& values, Where where) const {
   CallerScope caller(where, "SparseTensor::with_values");
   checked(where);
-  require_defined(op, values, "the list of values", where);
-  if (values.dtype() == DType::string) fail(op, "the values are strings, and must be numbers or bools", where);
+  require_defined(type_name, values, "the list of values", where);
+  if (values.dtype() == DType::string) fail(type_name, "the values are strings, and must be numbers or bools", where);
   const Tensor all =
       values.shape() == values_.shape() ? values : broadcast_to(number_beside(values, values_), values_.shape());
   return {Unchecked(), indices_, all, shape_, coalesced_};
@@ -300,12 +300,13 @@ Tensor narrowed(const Index& i, const Tensor& column, Dim n, int64_t axis, Tenso
   if (i.kind == Index::Kind::integer) {
     const Dim at = *i.start < 0 ? *i.start + n : *i.start;
     if (at < 0 || at >= n)
-      fail(op, fmt::format("index {} is out of bounds for axis {} with size {}", int64_t(*i.start), axis, int64_t(n)),
+      fail(type_name,
+           fmt::format("index {} is out of bounds for axis {} with size {}", int64_t(*i.start), axis, int64_t(n)),
            where);
     kept = logical_and(kept, column == at);
     return Tensor();
   }
-  if (i.step == 0) fail(op, "the step of a slice is 0", where);
+  if (i.step == 0) fail(type_name, "the step of a slice is 0", where);
   const Dim low = i.start.value_or(i.step > 0 ? slice_min : slice_max),
             high = i.stop.value_or(i.step > 0 ? slice_max : slice_min);
   const SliceRange range = slice_range(low, high, i.step, n);
@@ -319,16 +320,17 @@ Tensor narrowed(const Index& i, const Tensor& column, Dim n, int64_t axis, Tenso
 SparseTensor SparseTensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
                                       Where where) const {
   CallerScope caller(where, "SparseTensor");
-  SparseParts::require_known_indices(*this, op, where);
+  SparseParts::require_known_indices(*this, type_name, where);
   std::vector<Index> index;
   for (const Index& i : {i0, i1, i2, i3, i4, i5, i6, i7}) {
     if (i.kind == Index::Kind::absent) break;
     if (i.kind != Index::Kind::integer && i.kind != Index::Kind::slice)
-      fail(op, "a sparse tensor is indexed with integers, slices and `all`. to_dense() takes every index", where);
+      fail(type_name, "a sparse tensor is indexed with integers, slices and `all`. to_dense() takes every index",
+           where);
     index.push_back(i);
   }
   if (int(index.size()) > ndim())
-    fail(op, fmt::format("there are {} indices, and the shape is {}", index.size(), to_string(shape_)), where);
+    fail(type_name, fmt::format("there are {} indices, and the shape is {}", index.size(), to_string(shape_)), where);
   index.resize(shape_.size(), all);
   Tensor picks;
   std::vector<Tensor> columns;

@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/ops/random.h"
 
+#pragma GCC visibility push(default)  // for librill_ops, too
+
 namespace rill::random {
 
 // The dtype that a draw is asked for, f32 by default. Throws where it is not floating (or complex with `complex_too`).
@@ -18,3 +20,5 @@ Tensor open_unit(const Shape& shape, DType d, const RandomOptions& options, cons
 Tensor open_signed(const Shape& shape, DType d, const RandomOptions& options, const Where& where);
 
 }  // namespace rill::random
+
+#pragma GCC visibility pop

@@ -102,6 +102,6 @@ class Rill(ConanFile):
 
     def package_info(self):
         # The package's own files for CMake and pkg-config say more than Conan can derive.
-        self.cpp_info.libs = ["rill_train", "rill_data", "rill_distribute", "rill_nn", "rill_models", "rill_io", "rill"] if self.options.io else ["rill_data", "rill_distribute", "rill_nn", "rill"]
+        self.cpp_info.libs = ["rill_train", "rill_data", "rill_distribute", "rill_nn", "rill_models", "rill_io", "rill_ops", "rill"] if self.options.io else ["rill_data", "rill_distribute", "rill_nn", "rill_ops", "rill"]
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "rill")]

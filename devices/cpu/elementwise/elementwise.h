@@ -1,7 +1,7 @@
 // Elementwise ops on the CPU. An op's arithmetic is written once, as a functor over lanes (devices/kernel/lanes.h), in
 // the file of its record; scalar_loops-inl.h turns it into loops over dense runs, once for each dtype and instruction
 // set. This header has the table for those loops, and the driver that splits any operands (strided, broadcast, half
-// precision) into dense runs and divides the work among threads.
+// precision) into dense runs and divides the work among threads. What librill_ops calls of it has default visibility.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +36,7 @@ struct RecordTable {
 class ScalarLoops {
  public:
   // `target` is Highway's number of the instruction set; smaller is better. Only one instruction set passes `records`.
-  void offer(long long target, const LoopTable* table, const RecordTable* records);
+  [[gnu::visibility("default")]] void offer(long long target, const LoopTable* table, const RecordTable* records);
   // Loops on complex numbers, for every machine (complex.cpp).
   void offer_complex(Loop c64, Loop c128) { c64_ = c64, c128_ = c128; }
   Loop operator[](DType d) const {
@@ -62,7 +62,7 @@ template <Name name>
 inline constinit ScalarLoops scalar_loops;
 
 // Runs the op with these loops on any operands that broadcast to the output.
-void run_elementwise(const ScalarLoops& loops, const KernelArgs& args);
+[[gnu::visibility("default")]] void run_elementwise(const ScalarLoops& loops, const KernelArgs& args);
 
 // The `cpu` and `record_point` entries of an elementwise record: .cpu = scalar_kernel<"tanh">.
 struct ScalarKernel {

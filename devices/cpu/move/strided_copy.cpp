@@ -23,18 +23,18 @@ namespace {
 struct Axis {
   int64_t size, from, to;  // strides in elements
 };
-using AxisList = SmallVec<Axis, 8>;
+using AxisPairs = SmallVec<Axis, 8>;
 
 constexpr int64_t copy_grain = 64 * 1024;     // elements worth waking a thread for
 constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level caches hold
 
-AxisList joined_axes(const Shape& shape, const Strides& from, const Strides& to) {
-  AxisList axes;
+AxisPairs joined_axes(const Shape& shape, const Strides& from, const Strides& to) {
+  AxisPairs axes;
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] != 1) axes.push_back({shape[i], from[i], to[i]});
   std::stable_sort(axes.begin(), axes.end(),
                    [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
-  AxisList out;
+  AxisPairs out;
   for (const Axis& a : axes) append_axis(out, a, &Axis::from, &Axis::to);
   if (out.empty()) out.push_back({1, 1, 1});
   return out;
@@ -43,7 +43,7 @@ AxisList joined_axes(const Shape& shape, const Strides& from, const Strides& to)
 // The offsets of rows along all axes but the last `inner`, from row `begin` on.
 class Rows {
  public:
-  Rows(const AxisList& axes, size_t inner, int64_t begin) : axes_(axes), n_(axes.size() - inner), index_(n_, 0) {
+  Rows(const AxisPairs& axes, size_t inner, int64_t begin) : axes_(axes), n_(axes.size() - inner), index_(n_, 0) {
     for (size_t i = n_; i-- > 0;) {
       index_[i] = begin % axes[i].size;
       begin /= axes[i].size;
@@ -64,7 +64,7 @@ class Rows {
   int64_t from = 0, to = 0;
 
  private:
-  const AxisList& axes_;
+  const AxisPairs& axes_;
   size_t n_;
   SmallVec<int64_t, 8> index_;
 };
@@ -85,7 +85,7 @@ void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t 
 }
 
 template <class T>
-void copy_rows(const AxisList& axes, const T* from, T* to) {
+void copy_rows(const AxisPairs& axes, const T* from, T* to) {
   const Axis& last = axes.back();
   if (axes.size() == 1) {
     parallel_for(last.size, copy_grain, [&](int64_t b, int64_t e) {
@@ -103,7 +103,7 @@ void copy_rows(const AxisList& axes, const T* from, T* to) {
 
 // The last axis is the fastest in `to`, the one before it in `from`: tiles keep both in the cache.
 template <class T>
-void copy_tiles(const AxisList& axes, const T* from, T* to) {
+void copy_tiles(const AxisPairs& axes, const T* from, T* to) {
   const Axis &a = axes[axes.size() - 2], &l = axes.back();
   const int64_t tile = std::max<int64_t>(16, 128 / sizeof(T)), long_tile = 8 * tile;
   int64_t blocks = (a.size + tile - 1) / tile, rows = blocks, line = 64 / int64_t(sizeof(T));
@@ -131,7 +131,7 @@ void copy_tiles(const AxisList& axes, const T* from, T* to) {
 }
 
 // Moves the axis that is fastest in the source next to the last; false if that is the last one itself.
-bool order_for_tiles(AxisList& axes) {
+bool order_for_tiles(AxisPairs& axes) {
   size_t n = axes.size(), fast = n - 1;
   for (size_t i = 0; i < n; ++i)
     if (axes[i].from != 0 && std::abs(axes[i].from) < std::abs(axes[fast].from)) fast = i;
@@ -143,7 +143,7 @@ bool order_for_tiles(AxisList& axes) {
 }
 
 template <class T>
-void copy_typed(AxisList& axes, const void* from, void* to) {
+void copy_typed(AxisPairs& axes, const void* from, void* to) {
   if (order_for_tiles(axes)) copy_tiles(axes, static_cast<const T*>(from), static_cast<T*>(to));
   else copy_rows(axes, static_cast<const T*>(from), static_cast<T*>(to));
 }
@@ -160,7 +160,7 @@ bool is_uniform(const Tensor& t) {
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
                   const Strides& to_strides) {
   if (shape.numel() == 0) return;
-  AxisList axes = joined_axes(shape, from_strides, to_strides);
+  AxisPairs axes = joined_axes(shape, from_strides, to_strides);
   if (dtype == DType::string) return copy_typed<std::string>(axes, from, to);
   switch (size_of(dtype)) {
     case 1: return copy_typed<uint8_t>(axes, from, to);

@@ -13,7 +13,7 @@ using Transpose = void (*)(const U* from, int64_t from_step, int64_t rows, int64
 using Transposes = std::tuple<Transpose<uint8_t>, Transpose<uint16_t>, Transpose<uint32_t>, Transpose<uint64_t>>;
 // For this machine. `streaming`: by stores that bypass the caches, for what is not read soon; `to` and to_step are then
 // multiples of 64 bytes.
-const Transposes& transposes(bool streaming);
+[[gnu::visibility("default")]] const Transposes& transposes(bool streaming);  // for librill_ops, too
 
 // The same for any elements; those of 16 bytes are never streamed.
 template <class T>

@@ -4,6 +4,8 @@
 // All of them add up an element of C in order of k, in blocks of gemm_block_k, so its bits depend on its row of A, its
 // column of B and k alone: not on the kernel, the number of threads, the other rows, or the layout of the operands. The
 // exception is a C of one element (gemm_dots.cpp), unless set_deterministic(true).
+//
+// What librill_ops calls of it (factorisations, products of blocks) has default visibility.
 #pragma once
 #include <cstdint>
 
@@ -35,8 +37,8 @@ inline constexpr int64_t worth_a_thread = 1 << 16;
 void gemm_small(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
 // One row of C (m == 1), if B's columns are dense (b_k == 1) or there is only one.
-void gemm_dots(const Gemm& g, const float* a, const float* b, float* c);
-void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
+[[gnu::visibility("default")]] void gemm_dots(const Gemm& g, const float* a, const float* b, float* c);
+[[gnu::visibility("default")]] void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
 
 // The steps that follow a product, each with its operand except relu.
 struct GemmTail {
@@ -57,8 +59,8 @@ struct GemmProduct {
   const T* packed_b = nullptr;  // b packed by pack_gemm(), which is then read instead
 };
 // Of any size, on all threads. If A's rows are not dense (a_k != 1), blocks of A are packed; for many rows, those of B.
-void gemm_blocked(const GemmProduct<float>& p);
-void gemm_blocked(const GemmProduct<double>& p);
+[[gnu::visibility("default")]] void gemm_blocked(const GemmProduct<float>& p);
+[[gnu::visibility("default")]] void gemm_blocked(const GemmProduct<double>& p);
 // By the fastest of these.
 void gemm(const Gemm& g, const float* a, const float* b, float* c);
 // B packed for gemm_blocked, and its number of elements.

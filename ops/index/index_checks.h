@@ -1,0 +1,17 @@
+// What operands that hold indices must be.
+#pragma once
+#include <string_view>
+
+#include "rill/tensor/tensor.h"
+
+#pragma GCC visibility push(default)  // librill_ops checks indices, too
+
+namespace rill {
+
+// Throw as errors of `op`: unless the dtype of `indices` is an integer's, and where one is not in [0, size).
+void require_integers(std::string_view op, const Tensor& indices, const Where& where);
+void require_bounds(std::string_view op, const Tensor& indices, Dim size, const Where& where);
+
+}  // namespace rill
+
+#pragma GCC visibility pop
