@@ -134,8 +134,8 @@ bool sum_in_memory_order(const FoldAxes& axes, const S* x, int64_t* out) {
 
 // --- Extremes --------------------------------------------------------------------------------------------------------
 
-template <bool largest, class T>
-bool extreme_of_rows(const FoldAxes& axes, const T* x, T* out) {
+template <class T>
+bool extreme_of_rows(bool largest, const FoldAxes& axes, const T* x, T* out) {
   RowsOfRuns rows;
   if (!rows.find(axes) || rows.n < min_row_width) return false;
   const Extremes<T>& loops = std::get<Extremes<T>>(reduce_tables().extremes);

@@ -280,7 +280,7 @@ void reduce_prod(const KernelArgs& args) {
     const auto fold = [&]<class S>(S, const auto& loops) {                                                       \
       using T = std::remove_const_t<decltype(loops.identity)>;                                                   \
       if constexpr (std::is_same_v<S, T>)                                                                        \
-        if (extreme_of_rows<is_max>(fold_axes(args, Order::idempotent), args.in_data<T>(0), args.out_data<T>())) \
+        if (extreme_of_rows(is_max, fold_axes(args, Order::idempotent), args.in_data<T>(0), args.out_data<T>())) \
           return;                                                                                                \
       fold_as<S, T>(args, loops, Order::idempotent);                                                             \
     };                                                                                                           \
@@ -459,14 +459,16 @@ template <class S>
 void norm_of(const KernelArgs& args) {
   std::vector<double> norms = sum_squares<S, Part::all>(args);
   const auto is_plain = [](double sum) { return !(sum < least_plain_sum || sum > greatest_plain_sum); };
-  if (!std::is_same_v<RealOf<S>, double> || std::all_of(norms.begin(), norms.end(), is_plain)) {
-    for (double& sum : norms) sum = std::sqrt(sum);
-  } else {  // the plain sum equals the sum without the others
-    const std::vector<double> large = sum_squares<S, Part::large>(args), middle = sum_squares<S, Part::middle>(args),
-                              small = sum_squares<S, Part::small>(args);
-    for (size_t i = 0; i < norms.size(); ++i)
-      norms[i] = is_plain(norms[i]) ? std::sqrt(norms[i]) : join_parts(large[i], middle[i], small[i]);
+  if constexpr (std::is_same_v<RealOf<S>, double>) {
+    if (!std::all_of(norms.begin(), norms.end(), is_plain)) {  // the plain sum equals the sum without the others
+      const std::vector<double> large = sum_squares<S, Part::large>(args), middle = sum_squares<S, Part::middle>(args),
+                                small = sum_squares<S, Part::small>(args);
+      for (size_t i = 0; i < norms.size(); ++i)
+        norms[i] = is_plain(norms[i]) ? std::sqrt(norms[i]) : join_parts(large[i], middle[i], small[i]);
+      return write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
+    }
   }
+  for (double& sum : norms) sum = std::sqrt(sum);
   write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
 }
 
