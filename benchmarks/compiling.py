@@ -1,4 +1,4 @@
-"""How long the compiler takes for librill's objects: the rows `object_compile` and `library_compile` of run.py.
+"""How long the compiler takes for the objects of librill and librill_ops: the rows `object_compile` and `library_compile` of run.py.
 
 Objects are those of the last build (compile_commands.json); how long each took then is in Ninja's log, by which the dearest
 are found. These are compiled again, alone, and their processor time is what counts: it does not hang on what else runs. Before
@@ -20,7 +20,7 @@ YARDSTICK = "#include <regex>\n#include <string>\nbool f(const std::string& s) {
 
 
 def objects(build):
-    """Those of librill: (seconds that the last build took, object, command), the dearest first."""
+    """Those of both: (seconds that the last build took, object, command), the dearest first."""
     took = {}
     for line in (Path(build) / ".ninja_log").read_text().splitlines()[1:]:
         begin, end, _, output, _ = line.split("\t")
@@ -62,7 +62,7 @@ def yardstick():
 if __name__ == "__main__":
     of = objects(sys.argv[1])
     measure = yardstick()
-    print(f"{len(of)} objects of librill, {sum(t for t, _, _ in of):.0f} s in the last build; <regex> takes {measure:.1f} s")
+    print(f"{len(of)} objects of librill and librill_ops, {sum(t for t, _, _ in of):.0f} s in the last build; <regex> takes {measure:.1f} s")
     for _, output, command in of[: int(sys.argv[2]) if len(sys.argv) > 2 else 10]:
         seconds = again(sys.argv[1], output, command)
         print(f"{seconds:6.1f} s {seconds / measure:5.1f}x  {output}")

@@ -1,4 +1,4 @@
-// What initializers share whose weights are matrices.
+// What the initializers of matrices share.
 #pragma once
 #include <string_view>
 

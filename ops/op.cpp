@@ -12,6 +12,7 @@
 #include <string>
 
 #include "rill/devices/modules.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -19,12 +20,29 @@ namespace {
 constinit std::atomic<const Op*> first_op = nullptr;
 constinit std::atomic<const Op*> first_unlisted = nullptr;
 
-// The records of librill_ops register themselves as it is loaded: with a program that links it, else here.
-void open_ops() {
-#ifndef RILL_OPS_LINKED
-  const std::string path = module_path("librill_ops.so." RILL_SOVERSION);
-  if (!path.empty()) dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+// The records of librill_ops register themselves as it is loaded: with a program that links it, else here. Gives why it
+// cannot be, or "".
+std::string load_ops() {
+#ifdef RILL_OPS_LINKED
+  return "";
+#else
+  const char* file = "librill_ops.so." RILL_SOVERSION;
+  if (dlopen(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) return "";
+  const std::string path = module_path(file);
+  if (path.empty()) return fmt::format("{} is not beside librill", file);
+  return open_module(path, "rill_ops_version", RILL_VERSION).why;
 #endif
+}
+
+std::atomic<const std::string*> why_not_opened = nullptr;
+
+// Not by the initialiser of a static: the loader has a lock of its own, which another thread may hold that waits for that.
+const std::string& open_ops() {
+  if (const std::string* why = why_not_opened) return *why;
+  const std::string *first = nullptr, *why = new std::string(load_ops());
+  if (why_not_opened.compare_exchange_strong(first, why)) return *why;
+  delete why;
+  return *first;
 }
 
 std::vector<const Op*> sorted_ops() {
@@ -39,34 +57,50 @@ const Op* find_among(const std::vector<const Op*>& ops, std::string_view name) {
       std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
   return it != ops.end() && (*it)->name == name ? *it : nullptr;
 }
+
+// Among those that are registered without librill_ops being opened.
+const Op* find_loaded(std::string_view name) {
+  const ForkDelay no_fork;
+  static const std::vector<const Op*> loaded = sorted_ops();
+  return find_among(loaded, name);
+}
+
+const Op* find_unlisted(std::string_view name) {
+  for (const Op* op = first_unlisted; op; op = op->next)
+    if (op->name == name && (op->marker || ReadableAttrs::find(name))) return op;
+  return nullptr;
+}
 }  // namespace
 
 Op::Op(const OpSpec& spec) : OpSpec(spec) {
   std::atomic<const Op*>& first = listed ? first_op : first_unlisted;
   next = first;
-  while (!first.compare_exchange_weak(next, this)) {  // another library may be loaded by another thread
+  while (!first.compare_exchange_weak(next, this)) {  // another thread may be loading another library
   }
 }
 
 const std::vector<const Op*>& all_ops() {
-  static const std::vector<const Op*> ops = [] {
-    open_ops();
-    return sorted_ops();
-  }();
+  const ForkDelay no_fork;  // a child must not find librill_ops half loaded
+  open_ops();
+  static const std::vector<const Op*> ops = sorted_ops();
   return ops;
 }
 
 const Op* find_op(std::string_view name) {
-  static const std::vector<const Op*> loaded = sorted_ops();
-  const Op* op = find_among(loaded, name);
+  const Op* op = find_loaded(name);
   return op ? op : find_among(all_ops(), name);
 }
 
 const Op* find_stored_op(std::string_view name) {
-  if (const Op* op = find_op(name)) return op;
-  for (const Op* op = first_unlisted; op; op = op->next)
-    if (op->name == name && (op->marker || ReadableAttrs::find(name))) return op;
-  return nullptr;
+  const Op* op = find_loaded(name);
+  if (!op) op = find_unlisted(name);
+  if (!op) op = find_among(all_ops(), name);
+  return op ? op : find_unlisted(name);
+}
+
+std::string missing_ops() {
+  const std::string* why = why_not_opened;
+  return why && !why->empty() ? ". librill_ops, which has many ops, cannot be opened: " + *why : "";
 }
 
 std::string_view name(OpKind k) {

@@ -287,9 +287,10 @@ class Op : public OpSpec {
   const Op* next = nullptr;  // the registry is a linked list through the records
 };
 
-// Every record of the library, by name.
+// Every record of the library, by name: those that are registered at the first call, which opens librill_ops. Not for static
+// initialisers.
 const std::vector<const Op*>& all_ops();
-// The record called `name`, or null.
+// The record called `name`, or null. A name that is not registered makes it open librill_ops. Not for static initialisers.
 const Op* find_op(std::string_view name);
 
 }  // namespace rill

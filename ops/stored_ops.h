@@ -1,5 +1,7 @@
 // Calls of ops as files hold them: a record by its name, and its attributes as names and values.
 #pragma once
+#include <string>
+
 #include "rill/devices/params/read_attrs.h"
 #include "rill/ops/op.h"
 
@@ -10,6 +12,8 @@ namespace rill {
 // The record called `name` that a traced graph may hold, markers among them; null where there is none. Those that only
 // passes make are none.
 const Op* find_stored_op(std::string_view name);
+// The end of an error about an op that is not there: ". librill_ops ... cannot be opened: " and why, or "" where it was.
+std::string missing_ops();
 
 // The struct of its attributes, or null where it has none. Throws rill::Error for a record without samples, and for a
 // struct that is not known (ReadableAttrs). Not for control flow, whose attributes hold graphs.

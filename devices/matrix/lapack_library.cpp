@@ -7,6 +7,7 @@
 #include "rill/devices/matrix/routines.h"
 #include "rill/devices/modules.h"
 #include "rill/tensor/error.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::matrix {
 
@@ -25,6 +26,7 @@ const Tables& open_library() {
 }  // namespace
 
 const Tables& lapack_tables() {
+  const ForkDelay no_fork;  // a child must not find the library half loaded
   static const Tables& tables = open_library();
   return tables;
 }

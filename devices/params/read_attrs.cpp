@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <charconv>
 #include <optional>
 
@@ -166,12 +167,13 @@ int AttrValues::choice(const char* name, std::string_view (*text)(int), int coun
 // --- The structs that are known --------------------------------------------------------------------------------------
 
 namespace {
-constinit const ReadableAttrs* first_readable = nullptr;
+constinit std::atomic<const ReadableAttrs*> first_readable = nullptr;
 }
 
 void ReadableAttrs::add() {
   next_ = first_readable;
-  first_readable = this;
+  while (!first_readable.compare_exchange_weak(next_, this)) {  // another thread may be loading another library
+  }
 }
 
 const ReadableAttrs* ReadableAttrs::find(const AttrsType* type) {

@@ -1,4 +1,4 @@
-// Products with quantised numbers in blocks, by their definition.
+// Quantised numbers in blocks, decoded and multiplied by their definition.
 #include <vector>
 
 #include "rill/devices/number_blocks.h"

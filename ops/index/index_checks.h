@@ -8,8 +8,9 @@
 
 namespace rill {
 
-// Throw as errors of `op`: unless the dtype of `indices` is an integer's, and where one is not in [0, size).
+// Throws, as an error of `op`, unless `indices` are integers.
 void require_integers(std::string_view op, const Tensor& indices, const Where& where);
+// Throws, as an error of `op`, where an index is not in [0, size).
 void require_bounds(std::string_view op, const Tensor& indices, Dim size, const Where& where);
 
 }  // namespace rill

@@ -8,6 +8,7 @@
 #include "rill/ops/index/index_checks.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 

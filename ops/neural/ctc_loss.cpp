@@ -17,16 +17,16 @@ namespace rill {
 
 namespace {
 
-constexpr std::string_view op = "ctc_loss";
+constexpr std::string_view ctc = "ctc_loss";
 // Replaces log(0): finite, so that differences of two of them are not NaN, also in gradients; and so large that no
 // sum of log probabilities comes near.
 constexpr double never = -1e30;
 
 void check(const Tensor& log_p, const Tensor& labels, const Tensor& input_lengths, const Tensor& label_lengths,
            int64_t blank, const Where& where) {
-  for (const Tensor* t : {&log_p, &labels, &input_lengths, &label_lengths}) require_operand(op, *t, where);
+  for (const Tensor* t : {&log_p, &labels, &input_lengths, &label_lengths}) require_operand(ctc, *t, where);
   const auto rejects = [&](std::string_view rule) {
-    fail(op,
+    fail(ctc,
          fmt::format("{}. operands: {}, {}, {}, {}", rule, to_string(log_p.spec()), to_string(labels.spec()),
                      to_string(input_lengths.spec()), to_string(label_lengths.spec())),
          where);
@@ -39,11 +39,11 @@ void check(const Tensor& log_p, const Tensor& labels, const Tensor& input_length
     rejects("labels are integers [batch, length]");
   for (const Tensor* t : {&input_lengths, &label_lengths})
     if (t->shape() != Shape{batch} || !is_integer(t->dtype())) rejects("lengths are integers [batch]");
-  require_option(blank >= 0 && blank < log_p.shape()[2], op, "blank", blank,
+  require_option(blank >= 0 && blank < log_p.shape()[2], ctc, "blank", blank,
                  fmt::format("a class, in [0, {})", log_p.shape()[2]), where);
-  require_few_tensors(op, log_p.shape()[0], where);
+  require_few_tensors(ctc, log_p.shape()[0], where);
   const auto within = [&](const Tensor& t, std::string_view what, Dim most) {
-    require_elements([&](const Tensor& v) { return all((v >= 0) & (v <= most)); }, op,
+    require_elements([&](const Tensor& v) { return all((v >= 0) & (v <= most)); }, ctc,
                      fmt::format("{} must be from 0 to {}", what, most), t, where);
   };
   within(input_lengths, "input lengths", log_p.shape()[0]);

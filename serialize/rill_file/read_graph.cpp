@@ -231,8 +231,8 @@ class FunctionReader {
     if (!n.op)
       reject(
           fmt::format("the op '{}' is none of this build's. it may be from a newer version, or from a library that "
-                      "this program does not load",
-                      name.substr(0, 80)));
+                      "this program does not load{}",
+                      name.substr(0, 80), missing_ops()));
     for (const json& v : list(j, "in")) n.inputs.push_back(value(v, g));
     if (n.op->graphs) {
       n.attrs = control(*n.op, field(j, "control"), outer);

@@ -1,5 +1,5 @@
 // A separate program, as a user of an installed rill would write it. It includes every public header; given the name
-// of a file it also writes a graph there, which takes the library of files as well.
+// of a file it also writes a graph there, which takes the library of files as well. det() takes librill_ops.
 #include <rill/data.h>
 #include <rill/distribute.h>
 #include <rill/distributions.h>
@@ -13,6 +13,7 @@
 #include <rill/train.h>
 #endif
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -43,5 +44,6 @@ int main(int argc, char** argv) {
     std::printf("the headers are of %s\n", headers.c_str());
     return 1;
   }
-  return y.item<float>() == 54.f && slope(0, 0).item<float>() == 7.f ? 0 : 1;
+  const bool right = y.item<float>() == 54.f && slope(0, 0).item<float>() == 7.f;
+  return right && std::abs(linalg::det(x).item<float>() + 2) < 1e-5f ? 0 : 1;
 }

@@ -226,7 +226,7 @@ TEST_CASE("isin compares as == does") {
   CHECK(is(tensor({1.f, NAN}), tensor({double(NAN), 1.})) == Bools{true, false});
 }
 
-TEST_CASE("indices of shapes with more places than i64 counts") {
+TEST_CASE("indices of shapes with more elements than i64 counts") {
   const int64_t large = int64_t(1) << 32, larger = int64_t(1) << 40;
   says([&] { unravel_index(tensor({5}), {large, large}); }, {"[unravel_index]", "[4294967296,4294967296]"});
   says([&] { ravel_multi_index({tensor({int64_t(1) << 39}), tensor({0})}, {larger, larger}); },

@@ -331,7 +331,7 @@ class Reader {
 
   void call(Graph& g, Node& n, const std::string& name, const Token& at, int depth) {
     n.op = find_stored_op(name);
-    if (!n.op) reject(at, fmt::format("'{}' is no op of this build", name.substr(0, 80)));
+    if (!n.op) reject(at, fmt::format("'{}' is no op of this build{}", name.substr(0, 80), missing_ops()));
     require("(");
     n.inputs = values(g, ")");
     const Token attrs_at = now_;
