@@ -37,12 +37,10 @@ std::string load_ops() {
 std::atomic<const std::string*> why_not_opened = nullptr;
 
 // Not by the initialiser of a static: the loader has a lock of its own, which another thread may hold that waits for that.
-const std::string& open_ops() {
-  if (const std::string* why = why_not_opened) return *why;
+void open_ops() {
+  if (why_not_opened) return;
   const std::string *first = nullptr, *why = new std::string(load_ops());
-  if (why_not_opened.compare_exchange_strong(first, why)) return *why;
-  delete why;
-  return *first;
+  if (!why_not_opened.compare_exchange_strong(first, why)) delete why;
 }
 
 std::vector<const Op*> sorted_ops() {

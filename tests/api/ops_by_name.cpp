@@ -8,25 +8,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "expect.h"
+#include "loaded.h"
 
 using namespace rill;
 
 namespace {
-
-// The path of a library that this process has loaded, or "".
-std::string loaded(const std::string& library) {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);)
-    if (const size_t at = line.find('/'); at != line.npos && line.find(library) != line.npos) return line.substr(at);
-  return "";
-}
 
 std::string graph_of(const std::string& op) {
   auto root = function("root", [](Tensor x) { return sqrt(x); });

@@ -53,6 +53,18 @@ def known(f, *slopes):
     return lambda *x: Known.apply(*(torch.broadcast_tensors(*x) if len(x) > 1 else x))
 
 
+def smooth(f, *slopes):
+    """A function of one of mpmath's numbers for torch's tape. Its derivatives are mpmath's too, the first of them as given:
+    for those whose closed form is a small difference of large numbers."""
+
+    def value(x):
+        with mpmath.workdps(60):
+            return f(x)
+
+    after = slopes or [lambda x: mpmath.diff(f, x)]
+    return known(exactly(value), lambda x: smooth(*after)(x))
+
+
 def once(f):
     class Once(torch.autograd.Function):
         @staticmethod
@@ -109,9 +121,9 @@ K0 = known(VALUE["k0"], lambda x: -K1(x))
 K1 = known(VALUE["k1"], lambda x: -K0(x) - K1(x) / x)
 I0 = known(VALUE["i0"], lambda x: I1(x))
 I1 = known(VALUE["i1"], lambda x: I0(x) - unless_zero(x, 0.5, lambda z: I1(z) / z))
-I0E = known(VALUE["i0e"], lambda x: I1E(x) - torch.sign(x) * I0E(x))
-I1E = known(VALUE["i1e"], lambda x: I0E(x) - unless_zero(x, 0.5, lambda z: I1E(z) / z) - torch.sign(x) * I1E(x))
-ERFCX = known(VALUE["erfcx"], lambda x: 2 * x * ERFCX(x) - 2 / np.sqrt(np.pi))
+I0E = smooth(lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)))
+I1E = smooth(lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)))
+ERFCX = smooth(erfcx)
 
 
 def waves(x):
