@@ -23,6 +23,7 @@ using distribute::Reduce;
 
 using Cases = std::map<std::string, std::function<void()>>;
 extern const Cases training_cases;           // training.cpp
+extern const Cases loop_cases;               // loop.cpp
 extern const Cases parallel_cases;           // parallel.cpp
 extern const Cases spread_cases;             // spread.cpp
 extern const Cases checkpoint_cases;         // checkpoints.cpp

@@ -513,8 +513,8 @@ int main(int argc, char** argv) {
   n = distribute::size(), me = distribute::rank();
   if (argc > 2) folder = argv[2];
   const bool catches = argc > 2 && std::string(argv[2]) == "caught";
-  for (const Cases* list :
-       {&cases, &training_cases, &parallel_cases, &spread_cases, &checkpoint_cases, &server_cases, &gpu_cases})
+  for (const Cases* list : {&cases, &training_cases, &loop_cases, &parallel_cases, &spread_cases, &checkpoint_cases,
+                            &server_cases, &gpu_cases})
     if (list->contains(name)) return list->at(name)(), 0;
   const Cases& list = gpu_mistakes.contains(name) ? gpu_mistakes : mistakes;
   if (catches) caught(list.at(name));

@@ -54,44 +54,6 @@ inline void damage(std::string& bytes, const std::string& other, Random& random)
   }
 }
 
-// --- Checksums that hide what stands behind them -----------------------------------------------------------------------
-
-// The checksum of `bytes` by a polynomial, which png has the lowest bit first and Ogg the highest.
-inline uint32_t checksum(std::string_view bytes, bool lowest_first) {
-  uint32_t sum = lowest_first ? ~0u : 0;
-  for (const char c : bytes) {
-    sum ^= lowest_first ? uint8_t(c) : uint32_t(uint8_t(c)) << 24;
-    for (int k = 0; k < 8; ++k)
-      sum = lowest_first ? sum >> 1 ^ (sum & 1 ? 0xEDB88320u : 0) : sum << 1 ^ (sum >> 31 ? 0x04C11DB7u : 0);
-  }
-  return lowest_first ? ~sum : sum;
-}
-
-// PNG: a length, a name, the bytes and a checksum, in chunks.
-inline void repair_chunks(std::string& bytes) {
-  for (size_t at = 8; at + 12 <= bytes.size();) {
-    size_t length = 0;
-    for (size_t k = 0; k < 4; ++k) length = length << 8 | uint8_t(bytes[at + k]);
-    if (length > bytes.size() - at - 12) return;
-    const uint32_t sum = checksum(std::string_view(bytes).substr(at + 4, length + 4), true);
-    for (size_t k = 0; k < 4; ++k) bytes[at + 8 + length + k] = char(sum >> (24 - 8 * k));
-    at += 12 + length;
-  }
-}
-
-// Ogg: pages whose lengths stand in their heads.
-inline void repair_pages(std::string& bytes) {
-  for (size_t at = 0; at + 27 <= bytes.size();) {
-    size_t size = 27 + uint8_t(bytes[at + 26]);
-    for (size_t i = 27, end = size; i < end && at + i < bytes.size(); ++i) size += uint8_t(bytes[at + i]);
-    if (size > bytes.size() - at) return;
-    std::memset(&bytes[at + 22], 0, 4);
-    const uint32_t sum = checksum(std::string_view(bytes).substr(at, size), false);
-    for (size_t k = 0; k < 4; ++k) bytes[at + 22 + k] = char(sum >> 8 * k);
-    at += size;
-  }
-}
-
 // --- Messages --------------------------------------------------------------------------------------------------------
 // https://protobuf.dev/programming-guides/encoding/. Without the schema: bytes that read as fields are taken for a
 // message, which is right for most and writes the same bytes again where it is not.

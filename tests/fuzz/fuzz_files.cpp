@@ -31,6 +31,7 @@
 
 #include "fuzz_damage.h"
 #include "fuzz_models.h"
+#include "fuzz_repair.h"
 #include "own_new.h"
 #include "rill/data.h"
 #include "rill/rill.h"
@@ -330,60 +331,7 @@ void read_list_of_checkpoints(const std::string& path) {
   latest_checkpoint(std::filesystem::path(path).parent_path().string());
 }
 
-// --- Checksums that hide what stands behind them ---------------------------------------------------------------------
-
-// Repairs the block of a table at `handle`, and returns its entries' values; empty if it is out of bounds.
-std::vector<std::string> repair_block(std::string& bytes, std::string_view handle) {
-  uint64_t offset = 0, size = 0, shared = 0, key = 0, length = 0;
-  take_varint(handle, offset);
-  take_varint(handle, size);
-  if (bytes.size() < 48 || offset > bytes.size() || size > bytes.size() || offset + size + 5 > bytes.size() - 48)
-    return {};
-  const uint32_t sum = masked_crc32c(std::string_view(bytes).substr(offset, size + 1));
-  std::memcpy(&bytes[offset + size + 1], &sum, 4);
-  std::vector<std::string> values;
-  for (std::string_view rest = std::string_view(bytes).substr(offset, size); rest.size() > 8;) {
-    if (!take_varint(rest, shared) || !take_varint(rest, key) || !take_varint(rest, length)) break;
-    if (key > rest.size() || length > rest.size() - key) break;
-    values.emplace_back(rest.substr(key, length));
-    rest.remove_prefix(key + length);
-  }
-  return values;
-}
-
-// The index block, whose handle is the second one at the end, and the blocks that it lists.
-void repair_table(std::string& bytes) {
-  if (bytes.size() < 48) return;
-  std::string_view end = std::string_view(bytes).substr(bytes.size() - 48);
-  uint64_t ignored = 0;
-  take_varint(end, ignored);
-  take_varint(end, ignored);
-  const std::string index(end);
-  for (const std::string& handle : repair_block(bytes, index)) repair_block(bytes, handle);
-}
-
-// TFRecord: a length of 8 bytes and the record, each with its checksum; unpacked files alone.
-void repair_records(std::string& bytes) {
-  const auto put = [&](size_t at, size_t from, size_t n) {
-    const uint32_t sum = masked_crc32c(std::string_view(bytes).substr(from, n));
-    std::memcpy(&bytes[at], &sum, 4);
-  };
-  for (size_t at = 0; bytes.size() - at >= 16;) {
-    uint64_t length = 0;
-    std::memcpy(&length, &bytes[at], 8);
-    if (length > bytes.size() - at - 16) return;
-    put(at + 8, at, 8);
-    put(at + 12 + length, at + 12, length);
-    at += 16 + length;
-  }
-}
-
-void repair(const std::string& name, std::string& bytes) {
-  if (name.ends_with(".index")) repair_table(bytes);
-  if (name.ends_with(".ogg")) repair_pages(bytes);
-  if (name.ends_with(".png")) repair_chunks(bytes);
-  if (name.ends_with(".tfrecord")) repair_records(bytes);
-}
+// --- The list --------------------------------------------------------------------------------------------------------
 
 struct Reader {
   const char* ending;  // of the names of its files
