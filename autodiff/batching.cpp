@@ -129,7 +129,7 @@ void report_loop(const Op& op, Dim rows, const Where& where) {
   static const bool log = settings::logs("vmap");
   if (!log) return;
   static ForkMutex mutex;
-  static std::set<std::pair<const Op*, std::string>> reported;
+  static auto& reported = *new std::set<std::pair<const Op*, std::string>>;  // ops may run while a program ends
   const std::string location = place_of(where);
   const std::lock_guard lock(mutex);
   if (reported.emplace(&op, location).second)

@@ -11,6 +11,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/id_mark.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill {
 
@@ -33,7 +34,7 @@ void NodeMap::insert(uint64_t key, TapeNode node) {
 namespace {
 std::atomic<uint64_t> next_serial{1};
 // The thread's next tape reuses the storage of the entries.
-thread_local EntryList<TapeEntry> spare_entries;
+thread_local constinit PerThread<EntryList<TapeEntry>> spare_entries;
 
 uint64_t address_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
@@ -74,7 +75,7 @@ void OwnedTape::list_ends(const Listeners& list) {
 
 GradientTape::Impl::Impl(TapeOptions o)
     : options(o),
-      entries(std::move(spare_entries)),
+      entries(std::move(*spare_entries)),
       serial_(new_tape_serial()),
       thread_(this_thread()),
       begun_(next_id_here()) {
@@ -83,7 +84,7 @@ GradientTape::Impl::Impl(TapeOptions o)
 
 GradientTape::Impl::~Impl() {
   entries.clear();  // except for one block
-  spare_entries = std::move(entries);
+  *spare_entries = std::move(entries);
 }
 
 void GradientTape::Impl::forget() {

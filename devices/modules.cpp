@@ -3,21 +3,30 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
 
 namespace rill {
 
-std::string module_path(const std::string& file) {
+namespace {
+// The folder of this library, or of the program that it is a part of. The loader found it as it loaded: by now a relative
+// path may mean another.
+std::string own_folder() {
   Dl_info here;
-  if (dladdr(reinterpret_cast<const void*>(&module_path), &here) == 0 || !here.dli_fname) return "";
-  std::string folder = here.dli_fname;
-  const size_t slash = folder.rfind('/');
-  folder = slash == std::string::npos ? "." : folder.substr(0, slash);
-  for (const char* below : {"/", "/rill-" RILL_VERSION "/"}) {
-    std::string path = folder;
-    path.append(below).append(file);
-    if (struct stat s{}; stat(path.c_str(), &s) == 0) return path;
-  }
+  void* loaded = nullptr;
+  char folder[PATH_MAX];
+  if (!dladdr1(reinterpret_cast<const void*>(&module_path), &here, &loaded, RTLD_DL_LINKMAP)) return "";
+  if (dlinfo(loaded, RTLD_DI_ORIGIN, folder) == 0) return folder;
+  const std::string path = here.dli_fname ? here.dli_fname : "";
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+}  // namespace
+
+std::string module_path(const std::string& file) {
+  for (const char* below : {"/", "/rill-" RILL_VERSION "/"})
+    if (std::string path = own_folder() + below + file; access(path.c_str(), F_OK) == 0) return path;
   return "";
 }
 

@@ -25,6 +25,7 @@
 #include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/later_errors.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill {
 
@@ -33,9 +34,14 @@ namespace rill {
 thread_local constinit Listeners* thread_listeners = nullptr;
 
 Listeners& make_listeners() {
-  static thread_local Listeners lowest;
-  thread_listeners = &lowest;
-  return lowest;
+  struct Lowest : Listeners {
+    ~Lowest() {
+      if (thread_listeners == this) thread_listeners = nullptr;
+    }
+  };
+  static thread_local constinit PerThread<Lowest> lowest;
+  thread_listeners = &*lowest;
+  return *lowest;
 }
 
 namespace {

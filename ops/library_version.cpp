@@ -1,7 +1,5 @@
-// Which librill this librill_ops is of: librill opens no other.
-extern "C" {
-#pragma GCC visibility push(default)
-extern const char rill_ops_version[];
-const char rill_ops_version[] = RILL_VERSION;
-#pragma GCC visibility pop
-}
+// Which librill this librill_ops is of: of any other the loader says that it lacks this symbol, before a record has
+// registered itself there.
+extern "C" __attribute__((visibility("default"))) const char RILL_RELEASE[];
+
+[[gnu::used]] static const char* const librill_of_this_release = RILL_RELEASE;

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "rill/devices/modules.h"
@@ -21,46 +23,65 @@ constinit std::atomic<const Op*> first_op = nullptr;
 constinit std::atomic<const Op*> first_unlisted = nullptr;
 
 // The records of librill_ops register themselves as it is loaded: with a program that links it, else here. Gives why it
-// cannot be, or "".
+// cannot be, or "". One of another release finds no rill_release_... here, and so cannot be loaded.
 std::string load_ops() {
 #ifdef RILL_OPS_LINKED
   return "";
 #else
+  const ForkDelay no_fork;  // a child must not find it half loaded
   const char* file = "librill_ops.so." RILL_SOVERSION;
   if (dlopen(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) return "";
   const std::string path = module_path(file);
   if (path.empty()) return fmt::format("{} is not beside librill", file);
-  return open_module(path, "rill_ops_version", RILL_VERSION).why;
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return "";
+  const std::string why = dlerror();
+  if (why.find("rill_release_") == why.npos) return fmt::format("{} cannot be opened: {}", path, why);
+  return fmt::format("{} is not of rill " RILL_VERSION ", as librill is. reinstall rill, so that both are", path);
 #endif
 }
 
+// Why librill_ops could not be opened when that was last tried, or "" once it is; null before.
 std::atomic<const std::string*> why_not_opened = nullptr;
 
-// Not by the initialiser of a static: the loader has a lock of its own, which another thread may hold that waits for that.
+// What stood in the way may be gone by the next call. Not for the initialiser of a static: the loader has a lock of its
+// own, which another thread may hold that waits for that.
 void open_ops() {
-  if (why_not_opened) return;
-  const std::string *first = nullptr, *why = new std::string(load_ops());
-  if (!why_not_opened.compare_exchange_strong(first, why)) delete why;
+  const std::string* before = why_not_opened;
+  if (before && before->empty()) return;
+  const std::string why = load_ops();
+  if (before && *before == why) return;
+  static auto& texts = *new std::set<std::string>;  // never destroyed: ops may run while a program ends
+  static ForkMutex mutex;
+  const std::lock_guard hold(mutex);
+  why_not_opened = &*texts.insert(why).first;
 }
 
-std::vector<const Op*> sorted_ops() {
-  std::vector<const Op*> v;
-  for (const Op* op = first_op; op; op = op->next) v.push_back(op);
-  std::sort(v.begin(), v.end(), [](const Op* a, const Op* b) { return a->name < b->name; });
-  return v;
+// The registered ops by name. A library that is loaded brings more, so that there is a new list then; who holds an old one
+// keeps it.
+struct OpList {
+  const Op* newest;
+  std::vector<const Op*> ops;
+  const OpList* before;
+};
+std::atomic<const OpList*> last_list = nullptr;
+
+const std::vector<const Op*>& registered_ops() {
+  const Op* newest = first_op;
+  const OpList* before = last_list;
+  if (before && before->newest == newest) return before->ops;
+  auto* list = new OpList{newest, {}, before};
+  for (const Op* op = newest; op; op = op->next) list->ops.push_back(op);
+  std::sort(list->ops.begin(), list->ops.end(), [](const Op* a, const Op* b) { return a->name < b->name; });
+  while (!last_list.compare_exchange_weak(list->before, list)) {
+  }
+  return list->ops;
 }
 
-const Op* find_among(const std::vector<const Op*>& ops, std::string_view name) {
+const Op* find_registered(std::string_view name) {
+  const auto& ops = registered_ops();
   auto it =
       std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
   return it != ops.end() && (*it)->name == name ? *it : nullptr;
-}
-
-// Among those that are registered without librill_ops being opened.
-const Op* find_loaded(std::string_view name) {
-  const ForkDelay no_fork;
-  static const std::vector<const Op*> loaded = sorted_ops();
-  return find_among(loaded, name);
 }
 
 const Op* find_unlisted(std::string_view name) {
@@ -78,21 +99,20 @@ Op::Op(const OpSpec& spec) : OpSpec(spec) {
 }
 
 const std::vector<const Op*>& all_ops() {
-  const ForkDelay no_fork;  // a child must not find librill_ops half loaded
   open_ops();
-  static const std::vector<const Op*> ops = sorted_ops();
-  return ops;
+  return registered_ops();
 }
 
 const Op* find_op(std::string_view name) {
-  const Op* op = find_loaded(name);
-  return op ? op : find_among(all_ops(), name);
+  if (const Op* op = find_registered(name)) return op;
+  open_ops();
+  return find_registered(name);
 }
 
 const Op* find_stored_op(std::string_view name) {
-  const Op* op = find_loaded(name);
+  const Op* op = find_registered(name);
   if (!op) op = find_unlisted(name);
-  if (!op) op = find_among(all_ops(), name);
+  if (!op) op = find_op(name);
   return op ? op : find_unlisted(name);
 }
 

@@ -15,7 +15,7 @@ const AttrsType* attributes_of(const Op& op) {
   if (const ReadableAttrs* known = ReadableAttrs::find(op.name)) return known->type;
   if (op.marker) return nullptr;
   static ForkMutex mutex;
-  static std::unordered_map<const Op*, const AttrsType*> found;
+  static auto& found = *new std::unordered_map<const Op*, const AttrsType*>;  // ops may run while a program ends
   const std::lock_guard lock(mutex);
   const auto [at, is_new] = found.try_emplace(&op, nullptr);
   if (!is_new) return at->second;

@@ -8,6 +8,7 @@
 
 #include "rill/tensor/callback.h"
 #include "rill/tensor/later_errors.h"
+#include "rill/tensor/per_thread.h"
 #include "rill/tensor/user_scope.h"
 
 namespace rill {
@@ -19,7 +20,7 @@ struct Caller {
 };
 thread_local constinit std::optional<Caller> caller;
 thread_local constinit const std::string *replayed = nullptr, *replayed_function = nullptr;
-thread_local std::string scope_name;
+thread_local constinit PerThread<std::string> scope_name;
 
 class PlacedError : public Error {
  public:
@@ -110,13 +111,14 @@ std::string called_function() {
   return caller ? plain_name(caller->function) : "";
 }
 
-NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
-  scope_name.reserve(outer_length_ + 1 + name.size());  // if this throws, nothing has changed
-  if (!scope_name.empty() && !name.empty()) scope_name += '/';
-  scope_name += name;
+NameScope::NameScope(std::string_view name) : outer_length_(scope_name->size()) {
+  std::string& scope = *scope_name;
+  scope.reserve(outer_length_ + 1 + name.size());  // if this throws, nothing has changed
+  if (!scope.empty() && !name.empty()) scope += '/';
+  scope += name;
 }
-NameScope::~NameScope() { scope_name.resize(outer_length_); }
-const std::string& current_scope() { return scope_name; }
+NameScope::~NameScope() { scope_name->resize(outer_length_); }
+const std::string& current_scope() { return *scope_name; }
 
 ReplayScope::ReplayScope(const std::string& place, const std::string& function)
     : outer_(replayed), outer_function_(replayed_function) {
@@ -127,11 +129,16 @@ ReplayScope::~ReplayScope() { replayed = outer_, replayed_function = outer_funct
 std::string place_of(const Where& where) {
   if (replayed) return *replayed;
   // A loop asks for the same line over and over.
-  thread_local Where last;
-  thread_local std::string text;
+  struct Last {
+    Where where;
+    std::string text;
+  };
+  thread_local constinit PerThread<Last> kept;
+  Last& last = *kept;
   const Where here = caller_or(where);
-  if (here.file_name() != last.file_name() || here.line() != last.line()) text = to_string(here), last = here;
-  return text;
+  if (here.file_name() != last.where.file_name() || here.line() != last.where.line())
+    last.text = to_string(here), last.where = here;
+  return last.text;
 }
 
 namespace {
@@ -161,12 +168,12 @@ std::string to_string(const Where& where) {
 void fail(std::string_view op, std::string message, const Where& where) {
   const std::string place = place_of(where);
   // Without a line, the caller that adds it adds the context as well: fail_placed(), fail_at().
-  const std::string named = place.empty() ? fmt::format("[{}]", op) : context(op, called_function(), scope_name);
+  const std::string named = place.empty() ? fmt::format("[{}]", op) : context(op, called_function(), *scope_name);
   throw Error(with_place(place, named + " " + message));
 }
 
 void fail_placed(std::string_view text, const Where& where) {
-  std::throw_with_nested(Error(with_place(place_of(where), in_context(text, called_function(), scope_name))));
+  std::throw_with_nested(Error(with_place(place_of(where), in_context(text, called_function(), *scope_name))));
 }
 
 void detail::fail_empty_callable(std::string_view op, std::string_view what, const Where& where) {
@@ -194,10 +201,11 @@ std::string StartedFrom::beginning(std::string_view op) {
       return with_place(o->place, context(op, o->function, o->scope) + " ");
     if (!from->where_) continue;
     if (const std::string place = place_of(*from->where_); !place.empty())
-      return with_place(place, context(op, called_function(), scope_name) + " ");
+      return with_place(place, context(op, called_function(), *scope_name) + " ");
   }
   const std::string place = place_of(Where());
-  return place.empty() ? fmt::format("[{}] ", op) : with_place(place, context(op, called_function(), scope_name) + " ");
+  return place.empty() ? fmt::format("[{}] ", op)
+                       : with_place(place, context(op, called_function(), *scope_name) + " ");
 }
 
 void fail_later(const std::string& text) { throw PlacedError(with_place("", text)); }

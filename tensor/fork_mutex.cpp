@@ -22,7 +22,8 @@ namespace {
 struct Holder {
   std::atomic<bool> inside = false;
   std::atomic<bool> used = true;
-  int depth = 0;  // number of mutexes that it holds
+  int depth = 0;                     // number of mutexes that it holds
+  std::atomic<bool> delays = false;  // the first of them is a ForkDelay
   Holder* next = nullptr;
 };
 
@@ -42,24 +43,38 @@ constexpr size_t most_handlers = 8;
 constinit Handlers handlers[most_handlers] = {};
 constinit std::atomic<size_t> handler_count = 0;
 
-// If the forking thread holds a mutex itself, another may wait for that one and never release its own, so the wait has
-// a limit then.
+// fork() calls the handlers that were registered last first. Ours are registered twice: as the library is loaded, and with
+// the first lock, so that they run ahead of those of an allocator that was loaded later. The first of them that is called
+// does what there is to do.
+enum class Registered { as_loaded, with_first_lock };
+Registered prepared_by;  // guarded by one_fork
+
+// The wait has a limit for a thread that may wait for this one: if this one holds a mutex itself, any; and one with a
+// ForkDelay, which may wait for the loader's lock, whose holder may wait for the fork.
+template <Registered which>
 void before_fork() {
+  if (forking.load() == this_thread()) return;
   for (size_t i = handler_count; i-- > 0;) handlers[i].before();
   one_fork.lock();
+  prepared_by = which;
   forking.store(this_thread());
   constexpr std::chrono::microseconds pause(50);
   const bool holds = own && own->depth > 0;
-  int64_t turns = holds ? std::chrono::seconds(1) / pause : -1;
+  int64_t turns = std::chrono::seconds(1) / pause;
   for (Holder* h = holders; h; h = h->next)
-    while (h != own && h->inside.load() && turns != 0) turns -= turns > 0, std::this_thread::sleep_for(pause);
+    while (h != own && h->inside.load() && turns != 0) {
+      turns -= holds || h->delays.load();
+      std::this_thread::sleep_for(pause);
+    }
 }
 
+template <Registered which>
 void after_fork(bool is_child) {
+  if (prepared_by != which) return;
   if (is_child) {
     ++forks;
     for (Holder* h = holders; h; h = h->next)
-      if (h != own) h->inside = false, h->used = false, h->depth = 0;
+      if (h != own) h->inside = false, h->used = false, h->delays = false, h->depth = 0;
   }
   forking.store(nullptr);
   one_fork.unlock();
@@ -71,16 +86,24 @@ void give_back(void* holder) {
   static_cast<Holder*>(holder)->used.store(false, std::memory_order_release);
 }
 
-// The first call registers the handlers of fork(). It must not happen earlier: an allocator has to register with
-// pthread_atfork() first, so that it locks after us. A pthread key returns the holder after all thread_locals are
-// destroyed, whose destructors may lock mutexes.
+template <Registered which>
+void register_handlers() {
+  pthread_atfork(before_fork<which>, [] { after_fork<which>(false); }, [] { after_fork<which>(true); });
+}
+
+// A pthread key returns the holder after all thread_locals are destroyed, whose destructors may lock mutexes.
+pthread_key_t holder_key;
+pthread_once_t holder_once = PTHREAD_ONCE_INIT;
+void prepare() {
+  pthread_key_create(&holder_key, give_back);
+  register_handlers<Registered::as_loaded>();
+}
+[[gnu::constructor]] void prepare_as_loaded() { pthread_once(&holder_once, prepare); }
+std::atomic<bool> has_locked = false;
+
 Holder* make_own() {
-  static pthread_key_t key = [] {
-    pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
-    pthread_key_t k = 0;
-    pthread_key_create(&k, give_back);
-    return k;
-  }();
+  pthread_once(&holder_once, prepare);  // the initialiser of another static may be earlier
+  if (!has_locked.exchange(true)) register_handlers<Registered::with_first_lock>();
   for (Holder* h = holders; h && !own; h = h->next)
     if (bool used = false; h->used.compare_exchange_strong(used, true)) own = h;
   if (!own) {
@@ -89,7 +112,7 @@ Holder* make_own() {
     while (!holders.compare_exchange_weak(own->next, own)) {
     }
   }
-  pthread_setspecific(key, own);
+  pthread_setspecific(holder_key, own);
   return own;
 }
 
@@ -123,8 +146,12 @@ void ForkMutex::unlock() {
 
 ForkDelay::ForkDelay() {
   while (!enter()) wait_for_fork();
+  if (own->depth == 1) own->delays = true;
 }
-ForkDelay::~ForkDelay() { leave(); }
+ForkDelay::~ForkDelay() {
+  if (own->depth == 1) own->delays = false;
+  leave();
+}
 
 struct UserCodeMutex::State {
   ForkMutex mutex;  // of what follows

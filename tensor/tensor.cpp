@@ -3,6 +3,7 @@
 
 #include "rill/tensor/delayed.h"
 #include "rill/tensor/id_mark.h"
+#include "rill/tensor/per_thread.h"
 
 #include <fmt/format.h>
 
@@ -48,8 +49,8 @@ thread_local constinit uint64_t next_id = 0, last_id = 0;
 // For IdMark: the number of marks on this thread, and the blocks of ids taken while there is one.
 thread_local constinit int marks = 0;
 std::vector<uint64_t>& blocks_since_mark() {
-  static thread_local std::vector<uint64_t> blocks;
-  return blocks;
+  static thread_local constinit PerThread<std::vector<uint64_t>> blocks;
+  return *blocks;
 }
 // A ring of the blocks that this thread took last.
 constexpr size_t remembered_blocks = 64;

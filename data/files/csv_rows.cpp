@@ -11,6 +11,7 @@
 #include "rill/data/files/csv_numbers.h"
 #include "rill/devices/cpu/text/marks.h"
 #include "rill/devices/registry.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::data::detail {
 
@@ -162,7 +163,8 @@ const char* quoted_field(const char* text, const char* p, const uint32_t*& mark,
 // 16 readable bytes after it.
 const char* CsvFields::read_row(const char* text, const char* p, const uint32_t*& mark, const uint32_t* marks_end,
                                 CsvPiece& piece, CsvRows& to) const {
-  thread_local std::string unquoted;
+  thread_local constinit PerThread<std::string> text_of_thread;
+  std::string& unquoted = *text_of_thread;
   const int64_t row = piece.first + piece.done;
   const char* const quick_end = text + (piece.quick - piece.from);
   const size_t columns = slots_.size();
@@ -193,7 +195,8 @@ const char* CsvFields::read_row(const char* text, const char* p, const uint32_t*
 }
 
 void CsvFields::read_rows(const char* bytes, CsvPiece& piece, CsvRows& to) const {
-  thread_local std::vector<uint32_t> marks;
+  thread_local constinit PerThread<std::vector<uint32_t>> marks_of_thread;
+  std::vector<uint32_t>& marks = *marks_of_thread;
   const size_t n = piece.to - piece.from;
   marks.resize(std::max(marks.size(), n + cpu::mark_room));
   const char *const text = bytes + piece.from, *p = text;

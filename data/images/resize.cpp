@@ -12,6 +12,7 @@
 #include "rill/ops/images.h"
 #include "rill/ops/listeners.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::images {
 namespace {
@@ -153,8 +154,12 @@ const Taps& known_taps(int64_t in, int64_t out, ResizeMethod method, bool antial
   };
   constexpr size_t few = 4;
   constexpr int64_t most = 1 << 16;  // weights that are worth keeping
-  thread_local std::vector<Known> known(few + 1);
-  thread_local size_t next = 0;
+  struct Recent {
+    std::array<Known, few + 1> known;
+    size_t next = 0;
+  };
+  thread_local constinit PerThread<Recent> of_thread;
+  auto& [known, next] = *of_thread;
   for (const Known& k : known)
     if (k.in == in && k.out == out && k.method == method && k.antialias == antialias) return k.taps;
   Taps taps = taps_for(in, out, method, antialias);

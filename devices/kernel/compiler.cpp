@@ -61,14 +61,14 @@ struct Library {
 };
 
 const Library& library() {
-  static const Library found = [] {
-    Library l;
+  static const Library& found = *[] {  // never destroyed: ops may run while a program ends
+    auto& l = *new Library;
     struct stat s{};
     if (settings::jit() == "off") l.reason = jit_is_off;
     else if (*llvm_version == '\0') l.reason = "this build has no LLVM";
     else if (l.path = library_path(s); l.path.empty()) l.reason = "librill_llvm.so is not installed";
     l.stamp = fmt::format("{} {} {}.{}", version(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
-    return l;
+    return &l;
   }();
   return found;
 }

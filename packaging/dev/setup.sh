@@ -400,7 +400,7 @@ configure() {
     elif [ "$(cat "$build/args.stamp" 2>/dev/null)" != "$asked" ]; then how=(--reconfigure)
     elif [ "$(cat "$build/found.stamp" 2>/dev/null)" != "$found" ]; then how=(--reconfigure --clearcache)
     elif [ "$(cat "$build/vectors.stamp" 2>/dev/null)" != "$vectors" ]; then how=(--reconfigure)
-    else return 0; fi
+    else regenerate; return; fi
   elif [ -e "$build/meson-private/coredata.dat" ]; then how=(--wipe)
   fi
   meson --version >/dev/null 2>&1 || { forget "$venv" "$deps/meson.stamp"; meson_and_ninja; }
@@ -410,12 +410,21 @@ configure() {
     [ -n "$hint" ] || hint=$(configure_hint)
     failed "$deps/configure.log" "configuring failed; the lines above say why."
   }
-  sed -n '/^rill [0-9]/,/^Found ninja/{/^Found ninja/d;p}' "$deps/configure.log" | tee "$build/features.txt" >&2
+  features_of_log | tee "$build/features.txt" >&2
   echo "$asked" >"$build/args.stamp"
   echo "$found" >"$build/found.stamp"
   echo "$vectors" >"$build/vectors.stamp"
   echo "$PWD" >"$build/path.stamp"
 }
+
+# Where a meson.build changed, as by `git pull`: the lists of targets and of tests are read next.
+regenerate() {
+  ninja -C "$build" build.ninja >"$deps/configure.log" 2>&1 ||
+    failed "$deps/configure.log" "configuring failed; the lines above say why."
+  ! grep -q '^rill [0-9]' "$deps/configure.log" || features_of_log >"$build/features.txt"
+}
+
+features_of_log() { sed -n '/^rill [0-9]/,/^Found ninja/{/^Found ninja/d;p}' "$deps/configure.log"; }
 
 # What to do about what Meson said, where that is not plain.
 configure_hint() {

@@ -19,6 +19,7 @@
 #include "rill/serialize/debugger/dump_files.h"
 #include "rill/serialize/save.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/per_thread.h"
 #include "rill/trace/graph/graph_names.h"
 
 namespace rill::debug {
@@ -37,8 +38,8 @@ bool fits_any(std::string_view text, const std::vector<std::string>& patterns) {
 class OpenDumps final : public RunWatcher {
  public:
   static OpenDumps& here() {
-    static thread_local OpenDumps dumps;
-    return dumps;
+    static thread_local constinit PerThread<OpenDumps> dumps;
+    return *dumps;
   }
   void add(RunWatcher& dump) {
     all_.push_back(&dump);

@@ -485,6 +485,13 @@ def testing(w):
     check("and at the end what all counted", status == 1 and text.endswith("\n7 passed, 1 failed, 0 skipped\n"), text)
     w.dev("test", "tape")
     check("a test that is named builds what it needs", w.said("ninja").splitlines()[-1].split()[2:] == ["tests/a", "tests/c"], w.said("ninja"))
+    # Of a test that is new, as by `git pull`, nothing is known before Meson has looked again, which Ninja has it do.
+    tests = (info / "intro-tests.json").read_text()
+    (info / "intro-tests.json").write_text("[]")
+    w.path.joinpath("later").write_text(tests)
+    w.tool("ninja", f'case "$*" in *build.ninja) cp "$WORLD/later" "{info}/intro-tests.json" ;; *" -n"*) ;; *) echo "$@" >>"$WORLD/ninja" ;; esac')
+    w.dev("test", "tape")
+    check("a new test is built, too", w.said("ninja").splitlines()[-1].split()[2:] == ["tests/a", "tests/c"], w.said("ninja"))
     status, text = w.dev("test", "tepa")
     check("a test that does not exist is said, with the nearest", status != 0 and "did you mean tape?" in text, text)
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
+#include "rill/tensor/per_thread.h"
 #include "rill/trace/call/function_state.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/trace_observer.h"
@@ -20,25 +21,25 @@ namespace rill {
 // --- Recursion -------------------------------------------------------------------------------------------------------
 
 namespace {
-thread_local std::vector<const FunctionCore*> being_traced;
+thread_local constinit PerThread<std::vector<const FunctionCore*>> being_traced;
 }
 
 FunctionCore::Inline::Inline(FunctionCore& core, const Where& where) {
-  if (std::find(being_traced.begin(), being_traced.end(), &core) != being_traced.end()) {
+  if (std::find(being_traced->begin(), being_traced->end(), &core) != being_traced->end()) {
     std::string cycle;
-    for (const FunctionCore* f : being_traced) cycle += f->name() + " -> ";
+    for (const FunctionCore* f : *being_traced) cycle += f->name() + " -> ";
     fail(core.name(),
          fmt::format(
              "the function calls itself while it is traced ({}{}), which never ends. use while_loop() or a C++ loop",
              cycle, core.name()),
          where);
   }
-  being_traced.push_back(&core);
+  being_traced->push_back(&core);
   ++detail::open_bodies;
 }
 FunctionCore::Inline::~Inline() {
   --detail::open_bodies;
-  being_traced.pop_back();
+  being_traced->pop_back();
 }
 
 // --- Tracing ---------------------------------------------------------------------------------------------------------

@@ -36,7 +36,6 @@ class Worker {
  public:
   using Job = std::function<void()>;
 
-  ~Worker() { end(); }
   // Drops the waiting jobs, and the running one after its current kernel; accepts no more.
   void end() {
     kernel::stop_compiling();
@@ -107,15 +106,17 @@ class Worker {
   BackgroundThread thread_;
 };
 
-// Constructed after everything that compiling needs (the memory cache of kernels), so that it is destroyed first.
+// Made after everything that compiling needs (the memory cache of kernels), so that it ends first.
 Worker& worker() {
-  static const std::string compiler_first = kernel::no_compiler_reason();
-  static Worker w;
-  static const bool handled = [] {
-    at_fork([] { w.before_fork(); }, [](bool is_child) { w.after_fork(is_child); });
-    return true;
+  static Worker& w = []() -> Worker& {
+    static_cast<void>(kernel::no_compiler_reason());
+    static auto& made = *new Worker;  // not destroyed, only ended: ops may run while a program ends
+    static const struct Ends {
+      ~Ends() { made.end(); }
+    } ends;
+    at_fork([] { made.before_fork(); }, [](bool is_child) { made.after_fork(is_child); });
+    return made;
   }();
-  static_cast<void>(handled);
   return w;
 }
 

@@ -6,6 +6,7 @@
 #include "rill/devices/cpu/elementwise/fused_fold.h"
 #include "rill/devices/cpu/elementwise/fused_sums.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::cpu {
 
@@ -75,15 +76,18 @@ void run_checked(const KernelArgs& args) {
 }  // namespace
 
 char* fused_scratch(int64_t bytes) {
-  thread_local std::unique_ptr<char, Free> memory;
-  thread_local int64_t size = 0;
-  if (size < bytes) {
-    memory.reset();
-    size = 0;  // until the allocation below succeeds: it may throw
-    memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
-    size = bytes;
+  struct Memory {
+    std::unique_ptr<char, Free> data;
+    int64_t size = 0;
+  };
+  thread_local constinit PerThread<Memory> kept;
+  Memory& memory = *kept;
+  if (memory.size < bytes) {
+    memory = {};  // the allocation below may throw
+    memory.data.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
+    memory.size = bytes;
   }
-  return memory.get();
+  return memory.data.get();
 }
 
 void run_fused(const KernelArgs& args) {

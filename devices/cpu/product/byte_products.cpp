@@ -15,6 +15,7 @@
 #include "rill/devices/params/byte_params.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::cpu {
 namespace {
@@ -30,8 +31,7 @@ Ref<Buffer> packed_columns(const Columns& c) {
 }  // namespace
 
 char* thread_buffer(int which, int64_t bytes) {
-  thread_local std::unique_ptr<std::array<std::vector<char>, 3>> buffers;  // a pointer, as such storage is scarce
-  if (!buffers) buffers = std::make_unique<std::array<std::vector<char>, 3>>();
+  thread_local constinit PerThread<std::array<std::vector<char>, 3>> buffers;
   std::vector<char>& buffer = (*buffers)[size_t(which)];
   if (int64_t(buffer.size()) < bytes) std::vector<char>(size_t(bytes)).swap(buffer);
   return buffer.data();

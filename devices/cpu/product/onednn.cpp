@@ -11,6 +11,7 @@
 #include "rill/devices/threads.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/fork_mutex.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::cpu::onednn {
 namespace {
@@ -34,13 +35,16 @@ struct Cache {
 };
 
 Cache& cache() {
-  static thread_local Cache c;
-  return c;
+  static thread_local constinit PerThread<Cache> c;
+  return *c;
 }
 
 dnnl_stream_t stream() {
-  static thread_local dnnl::stream s(engine());
-  return s.get();
+  struct Stream {
+    dnnl::stream of_thread{engine()};
+  };
+  static thread_local constinit PerThread<Stream> s;
+  return s->of_thread.get();
 }
 
 // The caller of the op adds its name and operands (ops/run_errors.h).
@@ -62,7 +66,7 @@ size_t Key::hash() const {
 bool operator==(const Key& a, const Key& b) { return a.words_ == b.words_; }
 
 const dnnl::engine& engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  static const auto& e = *new dnnl::engine(dnnl::engine::kind::cpu, 0);  // ops may run while a program ends
   return e;
 }
 

@@ -30,6 +30,7 @@
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/per_thread.h"
 
 namespace rill::cpu {
 
@@ -90,18 +91,20 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = number(p[i * stride]);
 }
 
-// Memory for the accumulators of one thread, reused between calls: the same for every type, as a library that is opened
-// late finds little thread-local storage.
+// Memory for the accumulators of one thread, reused between calls, by every type.
 inline void* scratch_bytes(size_t bytes) {
-  thread_local std::unique_ptr<std::max_align_t[]> memory;
-  thread_local size_t size = 0;
-  if (size < bytes) {
-    memory.reset();
-    size = 0;  // until the allocation below succeeds: it may throw
-    memory = std::make_unique_for_overwrite<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
-    size = bytes;
+  struct Memory {
+    std::unique_ptr<std::max_align_t[]> data;
+    size_t size = 0;
+  };
+  thread_local constinit PerThread<Memory> kept;
+  Memory& memory = *kept;
+  if (memory.size < bytes) {
+    memory = {};  // the allocation below may throw
+    memory.data = std::make_unique_for_overwrite<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
+    memory.size = bytes;
   }
-  return memory.get();
+  return memory.data.get();
 }
 template <class T>
 T* scratch(int64_t n) {
