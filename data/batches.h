@@ -15,7 +15,7 @@
 namespace rill::data {
 
 struct BatchesOptions {
-  detail::NamedOnly named_only_ = detail::NamedOnly();
+  rill::detail::NamedOnly named_only_ = rill::detail::NamedOnly();
   bool shuffle = true;  // otherwise in order
   bool partial = true;  // an epoch ends with the remaining rows, even if fewer than a batch
 };

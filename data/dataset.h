@@ -383,6 +383,7 @@ class Dataset {
 
   // --- Going through it ---
 
+  // A pass, whose state can be saved and restored; a range-based for makes one of its own.
   Iterator<T> iterator(const IteratorOptions& options = {}, Where where = Where::current()) const {
     return Iterator<T>(stage_, options, where);
   }

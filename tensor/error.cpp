@@ -39,7 +39,7 @@ std::string plain_name(std::string_view text) {
     depth += text[begin - 1] == '>';
     depth -= text[begin - 1] == '<' && depth;
   }
-  for (const std::string_view helper : {"{anonymous}", "lambda", "detail::", "Impl::"})
+  for (const std::string_view helper : {"{anonymous}", "lambda", "detail::", "impl::", "Impl::"})
     if (text.substr(begin, end - begin).find(helper) != text.npos) return "";
   std::string name, part;
   bool in_class = false;

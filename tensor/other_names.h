@@ -87,8 +87,8 @@ struct OtherNames {
 
   // clang-format off
   RILL_FUNCTION(abs) RILL_FUNCTION(all) RILL_FUNCTION(any) RILL_FUNCTION(argmax)
-  RILL_FUNCTION(flatten) RILL_FUNCTION(matmul) RILL_FUNCTION(max) RILL_FUNCTION(mean) RILL_FUNCTION(min)
-  RILL_FUNCTION(norm) RILL_FUNCTION(pow) RILL_FUNCTION(relu) RILL_FUNCTION(softmax) RILL_FUNCTION(sqrt)
+  RILL_FUNCTION(exp) RILL_FUNCTION(flatten) RILL_FUNCTION(log) RILL_FUNCTION(max) RILL_FUNCTION(mean)
+  RILL_FUNCTION(min) RILL_FUNCTION(norm) RILL_FUNCTION(relu) RILL_FUNCTION(softmax) RILL_FUNCTION(sqrt)
   RILL_FUNCTION(squeeze) RILL_FUNCTION(sum) RILL_FUNCTION(transpose)
   RILL_WRITTEN(add_, "x += y: tensors never change")
   RILL_WRITTEN(backward, "tape.gradient(loss, w) of a GradientTape")
@@ -99,14 +99,17 @@ struct OtherNames {
   RILL_WRITTEN(detach, "stop_gradient(x)")
   RILL_WRITTEN(fill_, "x = full_like(x, v): tensors never change")
   RILL_WRITTEN(grad, "tape.gradient(loss, w) of a GradientTape")
+  RILL_WRITTEN(matmul, "matmul(x, y)")
   RILL_WRITTEN(mm, "matmul(x, y)")
   RILL_WRITTEN(numel, "x.size()")
   RILL_WRITTEN(numpy, "x.to_vector<float>()")
   RILL_WRITTEN(permute, "transpose(x, {1, 0})")
+  RILL_WRITTEN(pow, "pow(x, y)")
   RILL_WRITTEN(print, "std::cout << x")
   RILL_WRITTEN(requires_grad_, "tape.watch(x) of a GradientTape")
   RILL_WRITTEN(std, "stddev(x)")
   RILL_WRITTEN(t, "x.T()")
+  RILL_WRITTEN(tolist, "x.to_vector<float>()")
   RILL_WRITTEN(unsqueeze, "expand_dims(x, axis)")
   RILL_WRITTEN(view, "x.reshape({2, -1})")
   // clang-format on

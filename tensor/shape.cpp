@@ -1,6 +1,9 @@
 #include "rill/tensor/shape.h"
 
+#include <fmt/format.h>
+
 #include "rill/tensor/dim_table.h"
+#include "rill/tensor/error.h"
 
 namespace rill {
 
@@ -14,6 +17,11 @@ std::string print(const Shape& s, bool open) {
   return out + "]";
 }
 }  // namespace
+
+void Shape::no_such_axis(int64_t axis) const {
+  fail("shape", fmt::format("axis {} is out of bounds for array of dimension {}", axis, size()), Where());
+}
+
 std::string to_string(const Shape& s) { return print(s, false); }
 std::string with_open_sizes(const Shape& s) { return print(s, true); }
 

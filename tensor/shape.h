@@ -1,5 +1,6 @@
 // Shapes, strides and axes: short lists of numbers; up to six are stored inside the object, without heap memory.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,15 @@ class Shape : public Dims {
   Shape(const std::vector<I>& sizes) : Dims(sizes.begin(), sizes.end()) {}
   using Dims::operator[], Dims::back, Dims::front;
   Size operator[](size_t axis) const { return Size(Dims::operator[](axis)); }
+  // Of a signed number: -1 is the last axis. Throws if there is no such axis.
+  template <std::signed_integral I>
+  Size operator[](I axis) const {
+    return Size(Dims::operator[](checked(axis)));
+  }
+  template <std::signed_integral I>
+  Dim& operator[](I axis) {
+    return Dims::operator[](checked(axis));
+  }
   Size back() const { return Size(Dims::back()); }
   Size front() const { return Size(Dims::front()); }
   // Number of elements, the product of the sizes; 1 for {}.
@@ -44,6 +54,14 @@ class Shape : public Dims {
     return Size(n);
   }
   int ndim() const { return int(size()); }  // the number of axes
+
+ private:
+  size_t checked(int64_t axis) const {
+    const int64_t from_front = axis < 0 ? axis + int64_t(size()) : axis;
+    if (uint64_t(from_front) >= size()) no_such_axis(axis);
+    return size_t(from_front);
+  }
+  [[noreturn, gnu::cold]] void no_such_axis(int64_t axis) const;
 };
 
 // "[2,3]".

@@ -21,6 +21,7 @@ struct ChanceOptions {
   double p = 0.5;  // how likely an image is changed
   std::optional<random::Key> key = {};
 };
+// Mirrored, or as it was.
 Tensor random_flip_left_right(const Tensor& x, const ChanceOptions& options = {}, Where where = Where::current());
 Tensor random_flip_up_down(const Tensor& x, const ChanceOptions& options = {}, Where where = Where::current());
 

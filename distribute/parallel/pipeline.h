@@ -41,6 +41,7 @@ struct PipelineTable {
   int64_t micro_batches = 1;
   std::vector<std::vector<Work>> stages;  // by stage and tick
 
+  // The number of columns: a stage does one piece of work in each, or waits.
   int64_t ticks() const { return int64_t(stages[0].size()); }
   // The fraction of ticks at which a stage waits: (stages - 1) / (micro_batches + stages - 1).
   double bubbles() const;

@@ -163,6 +163,8 @@ MISTAKES = [
     ("x.detach();", r"stop_gradient\(x\)"),
     ("v.fill_(0);", r"full_like\(x, v\): tensors never change"),
     ("w.grad();", r"tape.gradient\(loss, w\)"),
+    ("x.matmul(y);", r"written matmul\(x, y\)"),
+    ("x.pow(2);", r"written pow\(x, y\)"),
     ("x.mm(y);", r"matmul\(x, y\)"),
     ("x.numel();", r"x.size\(\)"),
     ("x.numpy();", r"x.to_vector<float>\(\)"),
@@ -175,6 +177,8 @@ MISTAKES = [
     ("x.view(2, 3, 1, -1, 1);", r"x.reshape\({2, -1}\)"),
     # Members that lack a type, or are given what they do not take.
     ("float z = x.item();", r"x.item<float>\(\)"),
+    ("x.matmul(x);", r"written matmul\(x, y\)"),
+    ("x.pow(2);", r"written pow\(x, y\)"),
     ("std::vector<float> z = x.to_vector();", r"x.to_vector<float>\(\)"),
     ("x.data();", r"x.data<float>\(\)"),
     ("x.size(0);", r"x.dim\(axis\)"),

@@ -119,6 +119,17 @@ TEST_CASE("axes, order and repetition") {
   CHECK(text(broadcast_arrays({a, b})[1]) == "[[0 1 2]\n [0 1 2]]");
 }
 
+TEST_CASE("a shape is read by axis, from either end") {
+  const Shape& shape = x.shape();
+  CHECK((shape[0] == 2 && shape[-1] == 4 && shape[-3] == 2 && shape[size_t(1)] == 3 && zeros({shape[-1]}).size() == 4));
+  for (const int axis : {3, 9, -4})
+    CHECK_THROWS_WITH(shape[axis], contains_text("is out of bounds for array of dimension 3"));
+  CHECK_THROWS_WITH(Shape{}[0], contains_text("axis 0 is out of bounds for array of dimension 0"));
+  Shape changed = shape;
+  changed[-1] = 7;
+  CHECK(changed == Shape{2, 3, 7});
+}
+
 TEST_CASE("reshape is a view wherever the strides allow one") {
   auto is_view = [](const Tensor& t, const Shape& s) { return reshape(t, s).rep()->buffer == t.rep()->buffer; };
   CHECK(is_view(x, {4, 6}));
