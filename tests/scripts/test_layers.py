@@ -200,6 +200,19 @@ for layer in LEFT:
             if found := MUTEX.search(text.read()):
                 faults.append(f"{file}: {found[0]} is not safe beside fork(). use tensor/fork_mutex.h or fork_condition.h")
 
+# What ops use lasts until the last destructor has run: a thread_local with one of its own ends before those of statics. Of
+# the types here each says that it has ended.
+THREAD_LOCAL = re.compile(r"^[^/\n]*\bthread_local (?:const )?([\w:]+)([^;={(\n]*)", re.M)
+MAY_END = {"EndWithMain", "RepListOwner", "HeapOwner", "FaultSlot"}
+PLAIN = {"constinit", "bool", "int", "int64_t", "size_t"}
+for layer in LEFT:
+    for file in files(layer, ".h", ".cpp"):
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            for kind, rest in THREAD_LOCAL.findall(text.read()):
+                if kind not in MAY_END | PLAIN and "*" not in rest:
+                    faults.append(f"{file}: a thread_local {kind} ends before statics do, whose destructors may run ops. use "
+                                  "`thread_local constinit PerThread` (tensor/per_thread.h)")
+
 # A folder of more than a dozen files has a README.md.
 for layer in [*LEFT, "tests", "docs"]:
     for folder, _, names in os.walk(f"{ROOT}/{layer}"):
