@@ -153,7 +153,7 @@ MISTAKES = [
     ("GradientTape tape(true);", r"GradientTape tape\({.persistent = true}\)"),
     # Members of other libraries' names: those of the same name as rill's function, then those of another.
     *[(f"x.{name}();", rf"x.{name}\(\) is written {name}\(x\)") for name in (
-        "abs all any argmax flatten matmul max mean min norm pow relu softmax sqrt squeeze sum transpose").split()],
+        "abs all any argmax exp flatten log max mean min norm relu softmax sqrt squeeze sum transpose").split()],
     ("v.add_(y);", r"x \+= y: tensors never change"),
     ("x.backward();", r"tape.gradient\(loss, w\)"),
     ("x.clamp(0, 1);", r"clip\(x, low, high\)"),
@@ -166,6 +166,7 @@ MISTAKES = [
     ("x.matmul(y);", r"written matmul\(x, y\)"),
     ("x.pow(2);", r"written pow\(x, y\)"),
     ("x.mm(y);", r"matmul\(x, y\)"),
+    ("x.tolist();", r"x.to_vector<float>\(\)"),
     ("x.numel();", r"x.size\(\)"),
     ("x.numpy();", r"x.to_vector<float>\(\)"),
     ("x.permute({1, 0});", r"transpose\(x, {1, 0}\)"),
@@ -177,8 +178,6 @@ MISTAKES = [
     ("x.view(2, 3, 1, -1, 1);", r"x.reshape\({2, -1}\)"),
     # Members that lack a type, or are given what they do not take.
     ("float z = x.item();", r"x.item<float>\(\)"),
-    ("x.matmul(x);", r"written matmul\(x, y\)"),
-    ("x.pow(2);", r"written pow\(x, y\)"),
     ("std::vector<float> z = x.to_vector();", r"x.to_vector<float>\(\)"),
     ("x.data();", r"x.data<float>\(\)"),
     ("x.size(0);", r"x.dim\(axis\)"),
