@@ -25,8 +25,10 @@ std::string own_folder() {
 }  // namespace
 
 std::string module_path(const std::string& file) {
+  const std::string folder = own_folder();
+  if (folder.empty()) return "";
   for (const char* below : {"/", "/rill-" RILL_VERSION "/"})
-    if (std::string path = own_folder() + below + file; access(path.c_str(), F_OK) == 0) return path;
+    if (std::string path = folder + below + file; access(path.c_str(), F_OK) == 0) return path;
   return "";
 }
 

@@ -1,6 +1,7 @@
 // Resizing: taps by method, and their sums. If nothing observes the ops these are loops over rows
 // (devices/cpu/image/blend_rows.h); else gathers, products and sums with the same bits.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
