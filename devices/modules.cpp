@@ -34,12 +34,19 @@ std::string module_path(const std::string& file) {
 
 Module open_module(const std::string& path, const char* version_name, const std::string& version) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!handle) return {nullptr, fmt::format("{} cannot be opened: {}", path, dlerror())};
+  const auto of_another = [&](const std::string& its) {
+    return Module{nullptr,
+                  fmt::format("{} is of {}, and librill of rill {}. reinstall rill, so that both are of one version",
+                              path, its, version)};
+  };
+  if (!handle) {
+    const std::string why = dlerror();
+    if (why.find("rill_release_") != why.npos) return of_another("another rill");
+    return {nullptr, fmt::format("{} cannot be opened: {}", path, why)};
+  }
+  if (!version_name) return {handle, ""};
   const auto* its = static_cast<const char*>(dlsym(handle, version_name));
-  if (its && its == version) return {handle, ""};
-  return {nullptr,
-          fmt::format("{} is of rill {}, and librill of rill {}. reinstall rill, so that both are of one version", path,
-                      its ? its : "?", version)};
+  return its && its == version ? Module{handle, ""} : of_another(fmt::format("rill {}", its ? its : "?"));
 }
 
 ModuleFunctions::ModuleFunctions(const std::string& file, const char* version_name, const std::string& version,

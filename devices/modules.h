@@ -16,7 +16,8 @@ struct Module {
   std::string why;         // why it cannot be used, or ""
 };
 // Opens the module at `path` for as long as the program runs. `version_name` is the string in which it exports the
-// version it was built with, which must be `version`.
+// version it was built with, which must be `version`. Null for a library that asks for the symbol of its release
+// (tensor/version.cpp), so that the loader refuses one of another: librill_ops, which is in use once it is loaded.
 Module open_module(const std::string& path, const char* version_name, const std::string& version);
 
 // Looks up the functions of such a library, for a table of them.

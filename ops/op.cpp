@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 
 #include "rill/devices/modules.h"
 #include "rill/tensor/fork_mutex.h"
@@ -33,27 +33,29 @@ std::string load_ops() {
   if (dlopen(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) return "";
   const std::string path = module_path(file);
   if (path.empty()) return fmt::format("{} is not beside librill", file);
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return "";
-  const std::string why = dlerror();
-  if (why.find("rill_release_") == why.npos) return fmt::format("{} cannot be opened: {}", path, why);
-  return fmt::format("{} is not of rill " RILL_VERSION ", as librill is. reinstall rill, so that both are", path);
+  return open_module(path, nullptr, RILL_VERSION).why;
 #endif
 }
 
-// Why librill_ops could not be opened when that was last tried, or "" once it is; null before.
-std::atomic<const std::string*> why_not_opened = nullptr;
+constinit std::atomic<bool> ops_are_open = false;
+// Why librill_ops could not be opened when that was last tried, or "".
+struct LastFault {
+  ForkMutex mutex;
+  std::string why;
+};
+LastFault& last_fault() {
+  static auto& fault = *new LastFault;  // never destroyed: ops may run while a program ends
+  return fault;
+}
 
 // What stood in the way may be gone by the next call. Not for the initialiser of a static: the loader has a lock of its
 // own, which another thread may hold that waits for that.
 void open_ops() {
-  const std::string* before = why_not_opened;
-  if (before && before->empty()) return;
-  const std::string why = load_ops();
-  if (before && *before == why) return;
-  static auto& texts = *new std::set<std::string>;  // never destroyed: ops may run while a program ends
-  static ForkMutex mutex;
-  const std::lock_guard hold(mutex);
-  why_not_opened = &*texts.insert(why).first;
+  if (ops_are_open) return;
+  std::string why = load_ops();
+  if (why.empty()) ops_are_open = true;
+  const std::lock_guard hold(last_fault().mutex);
+  last_fault().why = std::move(why);
 }
 
 // The registered ops by name. A library that is loaded brings more, so that there is a new list then; who holds an old one
@@ -117,8 +119,9 @@ const Op* find_stored_op(std::string_view name) {
 }
 
 std::string missing_ops() {
-  const std::string* why = why_not_opened;
-  return why && !why->empty() ? ". librill_ops, which has many ops, cannot be opened: " + *why : "";
+  const std::lock_guard hold(last_fault().mutex);
+  const std::string& why = last_fault().why;
+  return why.empty() ? "" : ". librill_ops, which has many ops, is not loaded: " + why;
 }
 
 std::string_view name(OpKind k) {

@@ -214,9 +214,11 @@ void walk(T& value, LeafVisitor& v) {
     else std::apply(all, detail::fields_of(value));
     if constexpr (has_places) v.integers_are_places(false);
   } else {
-    static_assert(std::is_same_v<T, void>,
-                  "a traced function or a derivative cannot take or give this type: name the fields of a struct with "
-                  "RILL_FIELDS(Type, a, b), and see rill/ops/tree.h for the types that may stand in one");
+    static_assert(
+        std::is_same_v<T, void>,
+        "a traced function or a derivative cannot take or give this type: name the fields of a struct with "
+        "RILL_FIELDS(Type, a, b), pass variables(model) for the parameters of a model, and see rill/ops/tree.h "
+        "for the types that may stand in one");
   }
 }
 

@@ -23,7 +23,8 @@ class ForkMutex {
   std::mutex mutex_;
 };
 
-// For work that a fork() must not interrupt though it holds no ForkMutex, as it takes locks of another library.
+// For work that a fork() should not interrupt though it holds no ForkMutex, as it takes locks of another library. fork()
+// waits for it a second at most: the work may itself wait for a lock that the forking thread holds.
 class ForkDelay {
  public:
   ForkDelay();

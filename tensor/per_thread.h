@@ -1,11 +1,13 @@
-// PerThread: what each thread keeps for itself, as `thread_local constinit PerThread<T> x;`.
+// PerThread: what each thread keeps for itself, as `thread_local constinit PerThread<T> x;`. Scratch is memory for it.
 //
 // A plain thread_local T is destroyed before the statics of the program and in some order among the thread's others, whose
 // destructors may still run ops. This one is made when it is first used and lasts until all of those are gone; it is then
 // freed, but for the main thread's, which end with the process. It takes one pointer of thread-local storage, which is
 // scarce in a library that is opened late.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace rill {
@@ -30,6 +32,28 @@ class PerThread {
     return *(value_ = made.release());
   }
   T* value_ = nullptr;
+};
+
+// Memory that is reused between calls and grows as they need more.
+class Scratch {
+ public:
+  // At least so many bytes, aligned to 64. Where that is more than before, nothing is left of what they held.
+  char* bytes(size_t size) {
+    if (size_ < size) {
+      size_ = 0, data_.reset();  // the allocation may throw
+      data_.reset(static_cast<char*>(::operator new(size, alignment)));
+      size_ = size;
+    }
+    return data_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct Free {
+    void operator()(char* p) const { ::operator delete(p, alignment); }
+  };
+  std::unique_ptr<char, Free> data_;
+  size_t size_ = 0;
 };
 
 }  // namespace rill

@@ -493,15 +493,19 @@ IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const Poo
 }
 
 Tensor global_max_pool(const Tensor& x, Layout layout, bool keepdims, Where where) {
+  CallerScope caller(where);
   return global_pool(max_pool_op, x, layout, keepdims, where);
 }
 Tensor global_avg_pool(const Tensor& x, Layout layout, bool keepdims, Where where) {
+  CallerScope caller(where);
   return global_pool(avg_pool_op, x, layout, keepdims, where);
 }
 Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout, Where where) {
+  CallerScope caller(where);
   return adaptive_pool(max_pool_op, x, out, layout, where);
 }
 Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout, Where where) {
+  CallerScope caller(where);
   // Axis by axis, and rounded once.
   if (x.defined() && is_half(x.dtype()))
     return astype(adaptive_pool(avg_pool_op, astype(x, DType::f32), out, layout, where), x.dtype());

@@ -142,6 +142,7 @@ Tensor reverse(const Tensor& x, const Axes& axes, Where where) {
 }
 
 Tensor flip(const Tensor& x, const Axes& axes, Where where) {
+  CallerScope caller(where);
   require_operand("flip", x, where);
   return reverse(x, axes, where);
 }

@@ -46,6 +46,19 @@ const std::vector<Program> programs = {
        for (int i = 0; i < 3; ++i, jit::wait()) static_cast<void>(f(x));
        return f(x);
      }},
+    // Its key is split on the CPU, for which the pack has no compiler: what stands on the GPU is compiled all the same.
+    {"dropout", 1e-6,
+     [](const Tensor& x) {
+       auto f = function("f", [](const Tensor& x, const random::Key& key) {
+         const Tensor noise = random::normal(x.shape(), {.key = key});
+         return where(random::uniform(x.shape(), {.key = key.split()[1]}) < 0.3f, 0.f, x * 2 + noise);
+       });
+       const Tensor y = f(x, random::Key(5));
+       jit::wait();
+       if (x.device() == gpu && f.explain().find("fused(") == std::string::npos)
+         throw Error("nothing was compiled:\n" + f.explain());
+       return y + f(x, random::Key(6));
+     }},
     {"fold", 1e-6, [](const Tensor& x) { return sum(x, 0) + max(sum(x, 1)); }},
     {"scan", 1e-5, [](const Tensor& x) { return cumsum(x, 0) + cumsum(x, 1); }},
     {"sort", 0, [](const Tensor& x) { return sort(x, 1) + sort(x, 0); }},

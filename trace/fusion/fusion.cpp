@@ -50,11 +50,25 @@ const Op fused_op({.name = "fused",
 
 namespace {
 
+// The groups that fuse. Where no kernel can be compiled for the CPU, those of its nodes do not: a GPU's do all the same.
+std::vector<FusionGroup> fusing_groups(const Graph& g, bool is_compiled) {
+  std::vector<FusionGroup> groups = find_groups(g);
+  if (is_compiled && !kernel::no_compiler_reason().empty())
+    std::erase_if(groups, [&](const FusionGroup& group) {
+      return is_host(g.nodes()[size_t(group.nodes.front())].outputs[0].device);
+    });
+  return groups;
+}
+
 // Rebuilds a graph with its groups as nodes: each as soon as its operands exist, otherwise in program order.
 class Condenser {
  public:
   Condenser(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel&))
-      : g_(g), compile_(compile), groups_(find_groups(g)), group_of_(g.nodes().size(), -1), map_(g.nodes().size()) {
+      : g_(g),
+        compile_(compile),
+        groups_(fusing_groups(g, compile != nullptr)),
+        group_of_(g.nodes().size(), -1),
+        map_(g.nodes().size()) {
     repeat_cheap_nodes(g, groups_);
     for (size_t k = 0; k < groups_.size(); ++k)
       for (int32_t i : groups_[k].nodes) group_of_[size_t(i)] = int(k);

@@ -12,10 +12,6 @@ namespace rill::cpu {
 
 namespace {
 
-struct Free {
-  void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
-};
-
 constexpr int64_t piece_alignment = 64;  // points: pieces of a row start at cache lines
 
 void run_points(const FusedCall& call, const KernelArgs& args, int64_t grain) {
@@ -76,18 +72,8 @@ void run_checked(const KernelArgs& args) {
 }  // namespace
 
 char* fused_scratch(int64_t bytes) {
-  struct Memory {
-    std::unique_ptr<char, Free> data;
-    int64_t size = 0;
-  };
-  thread_local constinit PerThread<Memory> kept;
-  Memory& memory = *kept;
-  if (memory.size < bytes) {
-    memory = {};  // the allocation below may throw
-    memory.data.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
-    memory.size = bytes;
-  }
-  return memory.data.get();
+  thread_local constinit PerThread<Scratch> kept;
+  return kept->bytes(size_t(bytes));
 }
 
 void run_fused(const KernelArgs& args) {

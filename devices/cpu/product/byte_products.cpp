@@ -31,10 +31,8 @@ Ref<Buffer> packed_columns(const Columns& c) {
 }  // namespace
 
 char* thread_buffer(int which, int64_t bytes) {
-  thread_local constinit PerThread<std::array<std::vector<char>, 3>> buffers;
-  std::vector<char>& buffer = (*buffers)[size_t(which)];
-  if (int64_t(buffer.size()) < bytes) std::vector<char>(size_t(bytes)).swap(buffer);
-  return buffer.data();
+  thread_local constinit PerThread<std::array<Scratch, 3>> buffers;
+  return (*buffers)[size_t(which)].bytes(size_t(bytes));
 }
 
 Zeros::Zeros(const Tensor& of_left, const Tensor& of_right) {

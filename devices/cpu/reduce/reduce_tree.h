@@ -16,7 +16,6 @@
 // by reduce_fold.h and row_sums.h alone.
 #pragma once
 #include <algorithm>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -92,23 +91,13 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
 }
 
 // Memory for the accumulators of one thread, reused between calls, by every type.
-inline void* scratch_bytes(size_t bytes) {
-  struct Memory {
-    std::unique_ptr<std::max_align_t[]> data;
-    size_t size = 0;
-  };
-  thread_local constinit PerThread<Memory> kept;
-  Memory& memory = *kept;
-  if (memory.size < bytes) {
-    memory = {};  // the allocation below may throw
-    memory.data = std::make_unique_for_overwrite<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
-    memory.size = bytes;
-  }
-  return memory.data.get();
+inline char* scratch_bytes(size_t size) {
+  thread_local constinit PerThread<Scratch> kept;
+  return kept->bytes(size);
 }
 template <class T>
 T* scratch(int64_t n) {
-  return static_cast<T*>(scratch_bytes(size_t(n) * sizeof(T)));
+  return reinterpret_cast<T*>(scratch_bytes(size_t(n) * sizeof(T)));
 }
 
 // Computes elements that are not in memory: `rows` runs of `width` neighbouring points, the first from point `first`
