@@ -157,6 +157,8 @@ TEST_CASE("the user's own call and the layer's path come first") {
   const Tensor q = ones({2, 4, 5, 8});
   says_here([&] { attention(q, q, q, {.mask = ones({3, 3})}); }, {"[attention] in [broadcast_to] "});
   const nn::Embedding words(10, 4, {.name = "words"});
+  says_here([] { flip(ones({2, 3}), 2); }, {"[flip] in [reverse] axis 2"});
+  says_here([] { adaptive_avg_pool(ones({3}), {2}); }, {"[adaptive_avg_pool] in [avg_pool] "});
   says_here([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
   says_here([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
   says_here(
