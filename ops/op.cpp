@@ -37,25 +37,27 @@ std::string load_ops() {
 #endif
 }
 
-constinit std::atomic<bool> ops_are_open = false;
-// Why librill_ops could not be opened when that was last tried, or "".
-struct LastFault {
+// Whether librill_ops is open, and why it was not when that was last tried, or "": set together, so that a thread which
+// failed cannot leave its reason behind another's success.
+struct OpenOps {
+  std::atomic<bool> open = false;
   ForkMutex mutex;
   std::string why;
 };
-LastFault& last_fault() {
-  static auto& fault = *new LastFault;  // never destroyed: ops may run while a program ends
-  return fault;
+OpenOps& opened() {
+  static auto& state = *new OpenOps;  // never destroyed: ops may run while a program ends
+  return state;
 }
 
 // What stood in the way may be gone by the next call. Not for the initialiser of a static: the loader has a lock of its
-// own, which another thread may hold that waits for that.
+// own, which another thread may hold that waits for that; nor under the mutex, for the same reason.
 void open_ops() {
-  if (ops_are_open) return;
+  OpenOps& state = opened();
+  if (state.open) return;
   std::string why = load_ops();
-  if (why.empty()) ops_are_open = true;
-  const std::lock_guard hold(last_fault().mutex);
-  last_fault().why = std::move(why);
+  const std::lock_guard hold(state.mutex);
+  if (why.empty()) state.open = true;
+  state.why = state.open ? "" : std::move(why);
 }
 
 // The registered ops by name. A library that is loaded brings more, so that there is a new list then; who holds an old one
@@ -119,8 +121,8 @@ const Op* find_stored_op(std::string_view name) {
 }
 
 std::string missing_ops() {
-  const std::lock_guard hold(last_fault().mutex);
-  const std::string& why = last_fault().why;
+  const std::lock_guard hold(opened().mutex);
+  const std::string& why = opened().why;
   return why.empty() ? "" : ". librill_ops, which has many ops, is not loaded: " + why;
 }
 
