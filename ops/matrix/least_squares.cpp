@@ -209,16 +209,6 @@ Tensor orth(const Tensor& x, const RankOptions& o, Where where) {
   return slice_axis(f.u, 1, 0, rank);
 }
 
-Polar polar(const Tensor& x, bool left, Where where) {
-  CallerScope caller(where);
-  const Tensor a = operand("polar", x, where);
-  if (a.ndim() < 2) fail("polar", fmt::format("takes matrices. got {}", to_string(x.spec())), where);
-  const Svd f = svd(a, {.full_matrices = false}, where);
-  const Tensor s = expand_dims(f.s, -2);
-  const Tensor p = left ? matmul(f.u * s, adjoint(f.u)) : matmul(adjoint(f.vh) * s, f.vh);
-  return {matmul(f.u, f.vh), p};
-}
-
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RankOptions& o, Where where) {
   CallerScope caller(where);
   check_options("lstsq", o, where);

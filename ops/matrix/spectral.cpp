@@ -16,15 +16,19 @@ using namespace matrix_rules;
 
 extern const Op svd_op, eigh_op;
 
-// x / y, and 0 where both are 0. Vectors of values that coincide are not unique, and those of singular values
-// of 0 neither; but nothing arrives for them from a function of the values alone, or of other vectors.
-Tensor over_gaps(const Tensor& x, const Tensor& y) {
-  const Tensor none = logical_and(x == 0, y == 0);
+// x / y, and 0 where y is 0 and nothing has arrived: vectors of values that coincide are not unique, and those of singular
+// values of 0 neither, but a function of the values alone, or of other vectors, does not mind. Where something has arrived
+// and x is 0 all the same, it has cancelled, and nobody knows the limit: 0 / 0 stays NaN.
+Tensor over_gaps(const Tensor& x, const Tensor& y, const Tensor& arrived) {
+  const Tensor none = logical_and(logical_not(arrived), y == 0);
   return where(none, 0, x / where(none, 1, y));
 }
+Tensor over_gaps(const Tensor& x, const Tensor& y) { return over_gaps(x, y, x != 0); }
+// x with zeros on the diagonal.
+Tensor off_diagonal(const Tensor& x) { return x * (1 - identity_like(x)); }
 // x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
 Tensor over_differences(const Tensor& x, const Tensor& values) {
-  return over_gaps(x * (1 - identity_like(x)), expand_dims(values, -2) - expand_dims(values, -1));
+  return over_gaps(off_diagonal(x), expand_dims(values, -2) - expand_dims(values, -1));
 }
 // x with its columns times the elements of v.
 Tensor scale_columns(const Tensor& x, const Tensor& v) { return x * expand_dims(v, -2); }
@@ -46,10 +50,13 @@ Tensor antihermitian(const Tensor& x) { return x - adjoint(x); }
 Tensor svd_gradient(const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& by_u, const Tensor& by_s,
                     const Tensor& by_vh) {
   const Dim m = rows_of(u.spec()), n = columns_of(vh.spec()), k = s.shape().back();
-  const Tensor of_u = antihermitian(matmul(adjoint(u), by_u)), of_v = antihermitian(matmul(vh, adjoint(by_vh)));
+  const Tensor along_u = matmul(adjoint(u), by_u), along_v = matmul(vh, adjoint(by_vh));
+  const Tensor of_u = antihermitian(along_u), of_v = antihermitian(along_v);
+  const Tensor either = off_diagonal(abs(along_u) + abs(along_v)), arrived = either + swapaxes(either, -1, -2) != 0;
   // (s[j] of_u + s[i] of_v) / (s[j]^2 - s[i]^2) at [i, j], in two parts, without the squares.
-  const Tensor sums = expand_dims(s, -2) + expand_dims(s, -1);
-  Tensor inner = 0.5 * (over_differences(of_u + of_v, s) + over_gaps((of_u - of_v) * (1 - identity_like(of_u)), sums));
+  const Tensor sums = expand_dims(s, -2) + expand_dims(s, -1), gaps = expand_dims(s, -2) - expand_dims(s, -1);
+  Tensor inner =
+      0.5 * (over_gaps(off_diagonal(of_u + of_v), gaps, arrived) + over_gaps(off_diagonal(of_u - of_v), sums, arrived));
   Tensor on_diagonal = by_s;
   if (is_complex(u.dtype()))  // the phase that u and vh share is not free
     on_diagonal = astype(by_s, u.dtype()) + over_gaps(diagonal(of_u, 0, -2, -1), 2 * s);

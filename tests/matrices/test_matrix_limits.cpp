@@ -90,6 +90,35 @@ TEST_CASE("gradients of values that coincide") {
   CHECK(allclose(gradient_of(g, small * 1e-25f) * 1e-25f, gradient_of(g, small), {.rtol = 1e-4, .atol = 1e-5}));
 }
 
+TEST_CASE("polar factors have gradients where singular values coincide, and singular vectors have none") {
+  const Tensor m = tensor({{1.0, 2.0}, {5.0, 4.0}}), twice = 2.0 * eye(2, f64);
+  const auto weighed = [](const Tensor& t, const Tensor& by) { return sum(t * by); };
+  // At c * 1, du = (dx - dx^T) / 2c and dp = (dx + dx^T) / 2.
+  CHECK(near(gradient_of([&](const Tensor& x) { return weighed(linalg::polar(x).u, m); }, twice), {0, -0.75, 0.75, 0}));
+  CHECK(near(gradient_of([&](const Tensor& x) { return weighed(linalg::polar(x).p, m); }, twice), {1, 3.5, 3.5, 4}));
+  const Tensor turn = tensor({{0.6, -0.8, 0.0}, {0.8, 0.6, 0.0}, {0.0, 0.0, 1.0}});
+  random::seed(3);
+  for (const Tensor& x : {turn, random::normal({3, 3}, {.dtype = f64}), random::normal({4, 2}, {.dtype = f64}),
+                          random::normal({2, 4}, {.dtype = f64}), random::normal({2, 2}, {.dtype = c128})})
+    for (const bool left : {false, true}) {
+      INFO(to_string(x.spec()) << left);
+      const GradCheck u = gradcheck([&](const Tensor& t) { return linalg::polar(t, left).u; }, x);
+      CHECK((u.ok || (INFO(u.message), false)));
+      // Of a matrix with more columns than rows, the p that H(p) p = H(x) x defines has no derivative at its zeros.
+      if (x.dim(left ? 0 : 1) > x.dim(left ? 1 : 0)) continue;
+      const GradCheck p = gradcheck([&](const Tensor& t) { return linalg::polar(t, left).p; }, x);
+      CHECK((p.ok || (INFO(p.message), false)));
+    }
+  // What is put together again from singular vectors has a gradient that only its formula knows: NaN, and not 0.
+  const Tensor g = gradient_of(
+      [&](const Tensor& x) {
+        const linalg::Svd f = linalg::svd(x);
+        return weighed(matmul(f.u * f.s, f.vh), m);
+      },
+      twice);
+  CHECK(any(isnan(g)).item<bool>());
+}
+
 TEST_CASE("determinants whose partial products leave the range") {
   const auto det = [](const Tensor& x) { return linalg::det(x); };
   for (const DType d : {f32, f64, c64, c128}) {
