@@ -89,7 +89,8 @@ const Op bitcast_op({.name = "bitcast",
 
 Tensor Tensor::astype(DType dtype, Where where) const {
   if (defined() && this->dtype() == dtype && !spec().weak) return *this;
-  require_dtype("cast", dtype, where);
+  const CallerScope caller(where, "astype");
+  require_dtype("astype", dtype, where);
   return apply1(cast_op, {this}, CastAttrs{dtype}, where);
 }
 Tensor astype(const Tensor& x, DType dtype, Where where) { return x.astype(dtype, where); }

@@ -46,7 +46,10 @@ namespace {
 // integers take the dtype of the other operand; but if they do not fit, they are compared by value.
 bool loses_values(const Tensor& x, const Tensor& y) {
   if (!x.defined() || !y.defined() || !is_integer(x.dtype()) || !is_integer(y.dtype())) return false;
-  if (x.spec().weak != y.spec().weak) return overflows(x, y.dtype()) || overflows(y, x.dtype());
+  const auto exceeds = [](const Tensor& a, const Tensor& b) {
+    return overflows(a, b.dtype()) || may_overflow(a, b.dtype());
+  };
+  if (x.spec().weak != y.spec().weak) return x.spec().weak ? exceeds(x, y) : exceeds(y, x);
   return is_floating(promote(x.dtype(), y.dtype()));
 }
 // As 64 bits of its own signedness.

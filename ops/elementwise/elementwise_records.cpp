@@ -12,6 +12,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/values/fill.h"
 #include "rill/tensor/visit_dtype.h"
@@ -98,6 +99,54 @@ bool overflows(const Tensor& t, DType dtype) {
   return does;
 }
 
+namespace {
+// Whether `t` is a C++ number that a trace has as an argument: its value is known when the graph runs.
+bool is_argument(const Tensor& t) {
+  Dim size;
+  return t.spec().weak && t.ndim() == 0 && t.is_symbolic() && !is_open_size(t, size);
+}
+// Whether n, an integer or a floating number, lies in the range of an integer dtype.
+Tensor lies_in(const IntegerInfo& range, const Tensor& n) {
+  if (is_floating(n.dtype())) return (n >= double(range.min)) & (n < 2 * double(range.max / 2 + 1));
+  const Tensor low = n >= range.min;
+  return low & (range.max > uint64_t(INT64_MAX) ? n <= range.max : n <= int64_t(range.max));
+}
+}  // namespace
+
+bool may_overflow(const Tensor& t, DType dtype) {
+  if (!is_argument(t) || !is_integer(t.dtype()) || !is_integer(dtype)) return false;
+  const IntegerInfo own = iinfo(t.dtype()), range = iinfo(dtype);
+  return own.min < range.min || own.max > range.max;
+}
+
+void check_argument(std::string_view op, const Tensor& t, DType dtype, const Where& where, bool whole) {
+  if (!is_integer(dtype) || !is_argument(t)) return;
+  const IntegerInfo range = iinfo(dtype);
+  if (may_overflow(t, dtype))
+    require_elements([&](const Tensor& n) { return lies_in(range, n); }, op,
+                     fmt::format("a C++ integer must fit the {} that it has to become (convert the other operand with "
+                                 "astype(), or make a tensor of the integer)",
+                                 name(dtype)),
+                     t, where);
+  if (is_floating(t.dtype()))
+    require_elements(
+        [&](const Tensor& n) {
+          const Tensor cut = trunc(n), fits = lies_in(range, cut);
+          return whole ? fits & (cut == n) : fits;
+        },
+        op,
+        fmt::format("a C++ number must {}fit the {} that it has to become", whole ? "be whole and " : "", name(dtype)),
+        t, where);
+}
+
+bool loses_digits(const Tensor& t, DType dtype) {
+  if (!is_scalar(t) || is_complex(dtype) || dtype == DType::string) return false;
+  if (is_complex(t.dtype())) return t.item<std::complex<double>>().imag() != 0;
+  if (!is_floating(t.dtype()) || !is_integer(dtype)) return false;
+  const double number = t.item<double>();
+  return number != std::trunc(number) || !holds(dtype, number);
+}
+
 Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where, bool weak) {
   if ((t.dtype() == dtype && t.device() == device) || dtype == DType::string) return weak ? t : t.astype(dtype, where);
   check_fits(op, t, dtype, where);
@@ -135,7 +184,7 @@ Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, con
   if (a.dtype == b.dtype && a.device == b.device && (!floating || !is_integer(a.dtype))) {
     if (!(floating && is_bool(a.dtype))) return apply1(op, {&x, &y}, {}, where);
   }
-  CallerScope caller(where, "");
+  CallerScope caller(where, op.name.data());
   DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
   if (floating) d = to_floating(d);
   const bool weak = a.weak && b.weak;
@@ -152,7 +201,7 @@ Tensor unary_of_integers(const Op& op, const Tensor& x, const Where& where) {
 }
 Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
   if (!is_bool_tensor(x) || !is_bool_tensor(y)) return binary(op, x, y, false, where);
-  CallerScope caller(where, "");
+  CallerScope caller(where, op.name.data());
   return binary(op, x.astype(DType::i8), y.astype(DType::i8), false, where);
 }
 
@@ -241,6 +290,7 @@ void check_fits(std::string_view op, const Tensor& value, DType dtype, const Whe
                      dtype == DType::string ? "give a string; strings::as_string(...) makes one of a number"
                                             : "strings::to_number(...) reads numbers"),
          where);
+  elementwise::check_argument(op, value, dtype, where, false);
   if (!elementwise::overflows(value, dtype)) return;
   std::string number;
   if (Dim size; is_open_size(value, size)) number = fmt::format("{}", size);

@@ -143,6 +143,16 @@ bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
   if (Dim size; is_open_size(bound, size)) return below == (size < 0);
   return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
 }
+// The same of a bound that is known when the graph runs: it is moved to the end of the range that it is beyond.
+Tensor least_of(const Tensor& x, const Tensor& bound) {
+  if (!x.defined() || !bound.defined() || !may_overflow(bound, x.dtype())) return bound;
+  return is_unsigned(bound.dtype()) ? bound : maximum(bound, iinfo(x.dtype()).min);
+}
+Tensor most_of(const Tensor& x, const Tensor& bound) {
+  if (!x.defined() || !bound.defined() || !may_overflow(bound, x.dtype())) return bound;
+  const uint64_t most = iinfo(x.dtype()).max;
+  return most <= uint64_t(INT64_MAX) ? minimum(bound, int64_t(most)) : bound;
+}
 // A C++ number converted to x's dtype.
 Tensor own_bound(const Tensor& x, const Tensor& bound) {
   if (!bound.spec().weak || bound.ndim() != 0 || overflows(bound, x.dtype()) ||
@@ -158,8 +168,8 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
     const Tensor least = own_bound(x, low), most = own_bound(x, high);
     if (const Tensor y = run_formula(cpu::scalar_loops<"clip">, {&x, &least, &most}); y.defined()) return y;
   }
-  const Tensor raised = bounds_nothing(x, low, true) ? x : maximum(x, low);
-  return bounds_nothing(x, high, false) ? raised : minimum(raised, high);
+  const Tensor raised = bounds_nothing(x, low, true) ? x : maximum(x, least_of(x, low));
+  return bounds_nothing(x, high, false) ? raised : minimum(raised, most_of(x, high));
 }
 
 // --- Of two ----------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ inline std::vector<Tensor> real_operands(std::string_view op, std::span<const Te
   return out;
 }
 inline Tensor long_call(const Op& op, std::initializer_list<const Tensor*> in, const Where& where) {
-  const CallerScope caller(where, "");
+  const CallerScope caller(where, op.name.data());
   const std::vector<Tensor> t = real_operands(op.name, std::span(in.begin(), in.size()), where);
   if (t.size() == 1) return apply1(op, {&t[0]}, {}, where);
   if (t.size() == 2) return apply1(op, {&t[0], &t[1]}, {}, where);

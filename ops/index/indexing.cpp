@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "rill/devices/params/gather_params.h"
+#include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/nonzero.h"
 #include "rill/ops/index/scatter_records.h"
@@ -79,6 +80,7 @@ class Planner {
   void count_axes(std::span<const Index> index) {
     size_t taken = 0, ellipses = 0;
     for (const Index& i : index) {
+      if (i.tensor) require_defined("index", *i.tensor, "an entry of the index", where_);
       taken += axes_taken(i);
       ellipses += i.kind == Index::Kind::ellipsis;
     }
@@ -264,6 +266,13 @@ void check_value(const Tensor& value, const Tensor& base, const Shape& chosen, c
 Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, ScatterMode mode, const Where& where) {
   CallerScope caller(where);
   check_fits("at", value, base.dtype(), where);
+  if (value.is_symbolic() && is_floating(value.dtype()))
+    elementwise::check_argument("at", value, base.dtype(), where, true);
+  if (elementwise::loses_digits(value, base.dtype()))
+    fail("at",
+         fmt::format("a tensor of {} cannot hold {}. convert the tensor with astype(), or the value, which cuts it",
+                     name(base.dtype()), to_string(value)),
+         where);
   Plan p = Planner(base, index, where).take();
   if (p.index.empty()) {
     check_value(value, base, p.shape, where);

@@ -197,7 +197,8 @@ Tensor search_other_signs(const Tensor& sorted, const Tensor& values, bool right
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
   CallerScope caller(where);
   // A C++ integer that does not fit the vector's dtype is searched for by its mathematical value.
-  const bool fits = !elementwise::overflows(values, sorted.dtype());
+  const bool fits =
+      !elementwise::overflows(values, sorted.dtype()) && !elementwise::may_overflow(values, sorted.dtype());
   const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
   if (is_floating(d) && is_integer(sorted.dtype()) && is_integer(values.dtype()) && sorted.ndim() > 0)
     return search_other_signs(sorted, values, right, where);

@@ -59,12 +59,14 @@ Tensor fitted(const VariableState& v, const Tensor& value, const Shape& shape, s
   if (value.is_symbolic() && executing_eagerly() && !compute_delayed(value))
     fail_foreign(op, fmt::format("the value for variable '{}'", v.name), value, where);
   Tensor t = value;
-  if (is_integer(v.spec.dtype) && elementwise::overflows(t, v.spec.dtype))
+  if (elementwise::overflows(t, v.spec.dtype) || elementwise::loses_digits(t, v.spec.dtype))
     fail(op,
          fmt::format("variable '{}' is {}, which cannot hold {}. give it a wider dtype, or convert the value with "
-                     "astype({}), which wraps",
-                     v.name, to_string(v.spec), to_string(t), name(v.spec.dtype)),
+                     "astype({}), which {}",
+                     v.name, to_string(v.spec), to_string(t), name(v.spec.dtype),
+                     is_integer(t.dtype()) ? "wraps" : "cuts it"),
          where);
+  elementwise::check_argument(op, t, v.spec.dtype, where, true);
   if (t.spec().weak || t.dtype() == v.spec.dtype) t = t.astype(v.spec.dtype);
   else
     fail(op,
