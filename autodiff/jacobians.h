@@ -118,7 +118,8 @@ auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, 
 }
 
 template <size_t... which, class F, class... X>
-auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const Where& where, const X&... x) {
+auto jacobian_by(std::string_view op, JacobianMode mode, F& f, const JacobianOptions& options, const Where& where,
+                 const X&... x) {
   static_assert(((which < sizeof...(X)) && ...), "jacobian<i>(f): f is called with fewer arguments than that");
   static_assert(all_differ<which...>, "jacobian<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
@@ -126,13 +127,12 @@ auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const 
   if constexpr (both_ways)
     if (mode == JacobianMode::forward) return forward_jacobian<which...>(f, options, where, x...);
   if (mode == JacobianMode::forward)
-    fail("jacobian", "Variables inside a structure keep their values in forward mode. pass their values", where);
+    fail(op, "Variables inside a structure keep their values in forward mode. pass their values", where);
   GradientTape tape({.watch_variables = false});
-  const std::string_view op = mode == JacobianMode::reverse ? "jacrev" : "jacobian";
   auto watched = watch_arguments(op, tape, where, numbers, x...);
   auto y = as_argument(call_with(f, numbers, watched.values, where, x...));
   const std::vector<Tensor*> results = tensors_in(y);
-  require_jacobian_of("jacrev", results, where);
+  require_jacobian_of(op, results, where);
   if constexpr (both_ways)
     if (mode == JacobianMode::automatic && goes_forward(results, tensors_in(watched.values))) {
       tape.stop();
@@ -148,9 +148,9 @@ template <size_t... which, class F>
 auto jacobian_transform(std::string_view op, JacobianMode mode, F f, const JacobianOptions& options,
                         const Where& where) {
   require_callable(op, f, "the function", where);
-  return transform_of<F>([f = std::move(f), mode, options, where](const auto&... x) {
-    if constexpr (sizeof...(which) == 0) return jacobian_by<0>(mode, f, options, where, x...);
-    else return jacobian_by<which...>(mode, f, options, where, x...);
+  return transform_of<F>([op, f = std::move(f), mode, options, where](const auto&... x) {
+    if constexpr (sizeof...(which) == 0) return jacobian_by<0>(op, mode, f, options, where, x...);
+    else return jacobian_by<which...>(op, mode, f, options, where, x...);
   });
 }
 
@@ -186,7 +186,9 @@ auto jacfwd(F f, Where where = Where::current()) {
 // gives a tuple of tuples.
 template <size_t... argument, class F>
 auto hessian(F f, Where where = Where::current()) {
-  return jacrev<argument...>(grad<argument...>(std::move(f), where), where);
+  return detail::jacobian_transform<argument...>(
+      "hessian", JacobianMode::reverse,
+      detail::grad_of<argument...>("hessian", std::move(f), {.unconnected = Unconnected::zero}, where), {}, where);
 }
 
 }  // namespace rill

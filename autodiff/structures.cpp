@@ -15,6 +15,11 @@ Tensor fresh(std::string_view op, const Tensor& x, const Where& where) {
 
 void WatchLeaves::argument(Tensor& t) {
   t = fresh(op_, t, where_);
+  if (!is_differentiable(t.dtype()))
+    fail(op_,
+         fmt::format("the argument is {}, which has no derivative: give a floating or complex tensor",
+                     to_string(t.spec())),
+         where_);
   tape_.watch(t, where_);
   sources.emplace_back(t);
 }

@@ -294,12 +294,12 @@ inline constexpr bool all_differ<first, rest...> = ((first != rest) && ...) && a
 
 // {f's result, the gradient of its loss by argument `which`, or a tuple of them}.
 template <size_t... which, class F, class... X>
-auto value_and_gradients(F& f, const GradientOptions& options, const Where& where, const X&... x) {
+auto value_and_gradients(std::string_view op, F& f, const GradientOptions& options, const Where& where, const X&... x) {
   static_assert(((which < sizeof...(X)) && ...), "grad<i>(f): f is called with fewer arguments than that");
   static_assert(all_differ<which...>, "grad<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
   GradientTape tape({.watch_variables = false});
-  auto watched = watch_arguments("grad", tape, where, numbers, x...);
+  auto watched = watch_arguments(op, tape, where, numbers, x...);
   auto given = call_with(f, numbers, watched.values, where, x...);
   using R = decltype(given);
   static_assert(is_loss<R> || is_loss_with_more<R>,
@@ -308,7 +308,7 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
     if constexpr (is_loss<R>) return Tensor(given);
     else return Tensor(given.first);
   }();
-  require_scalar("grad", loss, where);
+  require_scalar(op, loss, where);
   std::vector<Tensor> gradients = tape.gradient(std::vector<Tensor>{loss}, watched.sources, options, where);
   Tensor* next = gradients.data();
   auto all_gradients = gradients_like(watched.values, next);

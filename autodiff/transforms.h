@@ -60,26 +60,41 @@ std::pair<Tensor, GradientRule> as_one(const Value& value, Rule rule, std::vecto
             }};
   }
 }
+
+// value_and_grad and grad, where `op` is the function that the user called.
+template <size_t... argument, class F>
+auto value_and_grad_of(std::string_view op, F f, const GradientOptions& options, const Where& where) {
+  require_callable(op, f, "the function", where);
+  return transform_of<F>([op, f = std::move(f), options, where](const auto&... x) {
+    if constexpr (sizeof...(argument) == 0) return value_and_gradients<0>(op, f, options, where, x...);
+    else return value_and_gradients<argument...>(op, f, options, where, x...);
+  });
+}
+template <size_t... argument, class F>
+auto grad_of(std::string_view op, F f, const GradientOptions& options, const Where& where) {
+  return transform_of<F>([g = value_and_grad_of<argument...>(op, std::move(f), options, where)](const auto&... x) {
+    auto [value, gradient] = g(x...);
+    if constexpr (std::is_same_v<decltype(value), Tensor>) return gradient;
+    else return std::pair(std::move(gradient), std::move(value.second));
+  });
+}
 }  // namespace detail
+
+// Of grad and value_and_grad: what the gradient is where the function does not depend on an argument.
+struct GradOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Unconnected unconnected = Unconnected::zero;
+};
 
 // value_and_grad(f)(x, rest...) -> {f(x, rest...), the gradient by x}. f gives one number, or a pair of it and whatever
 // else it computed, which is handed through. x and the others may be structures of tensors (ops/tree.h); the gradient
 // is one like it, as GradientTape::gradient gives it. value_and_grad<0, 2>(f) gives the gradients by these arguments,
 // as a tuple. Where f does not depend on an argument, the gradient is zeros, unless the options say otherwise.
-struct GradOptions {
-  detail::NamedOnly named_only_ = detail::NamedOnly();
-  Unconnected unconnected = Unconnected::zero;
-};
 template <size_t... argument, class F>
-auto value_and_grad(F f, GradOptions o, Where where = Where::current()) {
-  detail::require_callable("grad", f, "the function", where);
-  const GradientOptions options{.unconnected = o.unconnected};
-  return detail::transform_of<F>([f = std::move(f), options, where](const auto&... x) {
-    if constexpr (sizeof...(argument) == 0) return detail::value_and_gradients<0>(f, options, where, x...);
-    else return detail::value_and_gradients<argument...>(f, options, where, x...);
-  });
+auto value_and_grad(F f, GradOptions options, Where where = Where::current()) {
+  return detail::value_and_grad_of<argument...>("value_and_grad", std::move(f), {.unconnected = options.unconnected},
+                                                where);
 }
-
 template <size_t... argument, class F>
 auto value_and_grad(F f, Where where = Where::current()) {
   return value_and_grad<argument...>(std::move(f), GradOptions(), where);
@@ -89,11 +104,7 @@ auto value_and_grad(F f, Where where = Where::current()) {
 // as above.
 template <size_t... argument, class F>
 auto grad(F f, GradOptions options, Where where = Where::current()) {
-  return detail::transform_of<F>([g = value_and_grad<argument...>(std::move(f), options, where)](const auto&... x) {
-    auto [value, gradient] = g(x...);
-    if constexpr (std::is_same_v<decltype(value), Tensor>) return gradient;
-    else return std::pair(std::move(gradient), std::move(value.second));
-  });
+  return detail::grad_of<argument...>("grad", std::move(f), {.unconnected = options.unconnected}, where);
 }
 template <size_t... argument, class F>
 auto grad(F f, Where where = Where::current()) {

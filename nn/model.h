@@ -55,19 +55,23 @@ class Cloner final : public ModelVisitor {
 
 template <class T, class>
 using First = T;
-// The graph of model(x) or, of a struct of several inputs, of model(x, y). `begins` is called ahead of each call of the
-// model, of which a trace may make several, the last of which counts.
+// The graph of model(x) or, of a struct of several inputs, of model(x, y), for a call of `op` at `where`: what fails in a
+// layer of rill's is told there, what fails in a model of the user's at the line of the model. `begins` is called ahead of
+// each call of the model, of which a trace may make several, the last of which counts.
 template <class Model, class Begins, class... X>
-Graph trace_model(const Model& model, const Begins& begins, const Where& where, X... specs) {
+Graph trace_model(const Model& model, const char* op, const Begins& begins, const Where& where, X... specs) {
   const auto call = [&](First<const Tensor&, X>... x) {
     begins();
-    return model(x...);
+    if constexpr (rill::detail::is_of_nn<Model>()) {
+      const CallerScope caller(where, op);
+      return model(x...);
+    } else return model(x...);
   };
   return function("build", call, {}, where).graph(std::move(specs)..., where);
 }
 template <class Model, class... X>
-Graph trace_model(const Model& model, const Where& where, X... specs) {
-  return trace_model(model, [] {}, where, std::move(specs)...);
+Graph trace_model(const Model& model, const char* op, const Where& where, X... specs) {
+  return trace_model(model, op, [] {}, where, std::move(specs)...);
 }
 // For each argument a tensor like it, or its spec.
 using Input = rill::detail::TensorOrSpec;
@@ -80,19 +84,19 @@ using Input = rill::detail::TensorOrSpec;
 template <class Model>
 Model& build(Model& model, impl::Input x, Where where = Where::current()) {
   impl::name_by_path(model);
-  impl::trace_model(model, where, x);
+  impl::trace_model(model, "nn::build", where, x);
   return model;
 }
 template <class Model>
 Model& build(Model& model, impl::Input x, impl::Input y, Where where = Where::current()) {
   impl::name_by_path(model);
-  impl::trace_model(model, where, x, y);
+  impl::trace_model(model, "nn::build", where, x, y);
   return model;
 }
 template <class Model>
 Model& build(Model& model, impl::Input x, impl::Input y, impl::Input z, Where where = Where::current()) {
   impl::name_by_path(model);
-  impl::trace_model(model, where, x, y, z);
+  impl::trace_model(model, "nn::build", where, x, y, z);
   return model;
 }
 
@@ -193,13 +197,13 @@ namespace impl {
 template <class Model, class... X>
 Summary summary_of(Model& model, const Where& where, const X&... x) {
   name_by_path(model);
-  trace_model(model, where, x...);  // makes the parameters
+  trace_model(model, "nn::summary", where, x...);  // makes the parameters
   SummaryVisitor visitor;
   visitor.enter("", rill::detail::part_of(model));
   rill::detail::visit_inside(model, visitor);
   visitor.leave();
   CallNotes calls;
-  const Graph graph = trace_model(model, [&] { calls.restart(); }, where, x...);
+  const Graph graph = trace_model(model, "nn::summary", [&] { calls.restart(); }, where, x...);
   return summarize(visitor, rill::variables(model), calls, graph);
 }
 }  // namespace impl

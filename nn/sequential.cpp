@@ -47,6 +47,8 @@ std::vector<Variable> trainable(const std::vector<Variable>& variables) {
 
 Tensor Sequential::operator()(const Tensor& x, const Call& call, Where where) const {
   CallerScope caller(where);
+  if (moved_.from)
+    fail("Sequential", "this model was moved from, and has no layers. assign a model to it first", where);
   Tensor y = x;
   if (!chain_) {
     for (const AnyLayer& layer : layers_) y = layer(y, call, where);

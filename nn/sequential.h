@@ -3,6 +3,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rill/autodiff/recompute_policy.h"
@@ -82,8 +83,8 @@ class Sequential {
   size_t size() const { return layers_.size(); }
   bool empty() const { return layers_.empty(); }
   // The i-th layer; -1 is the last one. It can be replaced: model[-1] = nn::Dense(3). Throws if there is none.
-  AnyLayer& operator[](int64_t i) { return at(i); }
-  const AnyLayer& operator[](int64_t i) const { return at(i); }
+  AnyLayer& operator[](rill::detail::BracketIndex i) { return at(i.index, i.where); }
+  const AnyLayer& operator[](rill::detail::BracketIndex i) const { return at(i.index, i.where); }
   AnyLayer& at(int64_t i, Where where = Where::current());
   const AnyLayer& at(int64_t i, Where where = Where::current()) const {
     return const_cast<Sequential*>(this)->at(i, where);
@@ -94,6 +95,20 @@ class Sequential {
   auto end() const { return layers_.end(); }
 
  private:
+  // Set in what was moved from, which would otherwise be a model without layers: the identity.
+  struct Moved {
+    bool from = false;
+    Moved() = default;
+    Moved(const Moved&) = default;
+    Moved& operator=(const Moved&) = default;
+    Moved(Moved&& o) noexcept : from(std::exchange(o.from, true)) {}
+    Moved& operator=(Moved&& o) noexcept {
+      from = std::exchange(o.from, true);
+      return *this;
+    }
+  };
+
+  Moved moved_;
   std::string name_ = "sequential";
   std::vector<AnyLayer> layers_;
   std::optional<ChainOptions> chain_;

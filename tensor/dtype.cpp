@@ -88,7 +88,7 @@ void fail_storage_only(DType d) {
 
 // --- Names -----------------------------------------------------------------------------------------------------------
 
-DType parse_dtype(std::string_view text) {
+DType parse_dtype(std::string_view text, Where where) {
   struct Alias {
     std::string_view text;
     DType dtype;
@@ -121,7 +121,7 @@ DType parse_dtype(std::string_view text) {
        fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string, "
                    "f8_e4m3fn, f8_e5m2",
                    text),
-       Where());
+       where);
 }
 
 // --- Promotion -------------------------------------------------------------------------------------------------------

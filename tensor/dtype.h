@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "rill/tensor/error.h"
+
 #pragma GCC visibility push(default)
 
 namespace rill {
@@ -110,7 +112,7 @@ constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == '
 // Floating or complex: what gradients flow through.
 constexpr bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
 // The dtype called `text` ("f32", also "float32", "int64", ...). Throws rill::Error for any other text.
-DType parse_dtype(std::string_view text);
+DType parse_dtype(std::string_view text, Where where = Where::current());
 
 // The dtype that an operation on `a` and `b` computes in. A weak operand (a C++ scalar) gives way to a strong one of
 // the same or a higher kind: i32 tensor + 1 is i32, f32 tensor * 2.0 is f32, i32 tensor + 0.5 is f32.

@@ -18,8 +18,8 @@ std::string print(const Shape& s, bool open) {
 }
 }  // namespace
 
-void Shape::no_such_axis(int64_t axis) const {
-  fail("shape", fmt::format("axis {} is out of bounds for array of dimension {}", axis, size()), Where());
+void detail::BracketIndex::no_such_axis(size_t n, const char* what) const {
+  fail(what, fmt::format("axis {} is out of bounds for array of dimension {}", index, n), where);
 }
 
 std::string to_string(const Shape& s) { return print(s, false); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rill/tensor/dim.h"
+#include "rill/tensor/error.h"
 #include "rill/tensor/small_vec.h"
 
 #pragma GCC visibility push(default)
@@ -23,7 +24,48 @@ concept is_axis = DimOrSize<T> || (std::integral<T> && !std::same_as<T, bool>);
 
 using Dims = SmallVec<Dim, 6>;      // sizes, positions and what is made from them
 using Ints = SmallVec<int64_t, 6>;  // plain numbers: indices into memory, counters
-using Strides = Ints;               // in elements, may be zero (broadcast) or negative (reversed)
+
+namespace detail {
+// A number in brackets, which counts from the end where it is negative, with the line where it stands: operator[] takes
+// no defaulted parameter.
+struct BracketIndex {
+  int64_t index;
+  Where where;
+
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  BracketIndex(I index, Where where = Where::current()) : index(int64_t(index)), where(where) {}
+  // The index among the `n` axes of `what`. Throws if there is no such axis.
+  size_t of_axes(size_t n, const char* what) const {
+    const int64_t from_front = index < 0 ? index + int64_t(n) : index;
+    if (uint64_t(from_front) >= n) no_such_axis(n, what);
+    return size_t(from_front);
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void no_such_axis(size_t n, const char* what) const;
+};
+}  // namespace detail
+
+// The distance between neighbours along each axis, in elements: zero where it is broadcast, negative where reversed.
+class Strides : public Ints {
+ public:
+  using Ints::Ints;
+  Strides() = default;
+  Strides(const Ints& strides) : Ints(strides) {}
+  Strides(Ints&& strides) noexcept : Ints(std::move(strides)) {}
+  template <std::unsigned_integral I>
+  int64_t operator[](I axis) const {
+    return Ints::operator[](axis);
+  }
+  template <std::unsigned_integral I>
+  int64_t& operator[](I axis) {
+    return Ints::operator[](axis);
+  }
+  // Of a signed number: -1 is the last axis. Throws if there is no such axis.
+  int64_t operator[](detail::BracketIndex axis) const { return Ints::operator[](axis.of_axes(size(), "strides")); }
+  int64_t& operator[](detail::BracketIndex axis) { return Ints::operator[](axis.of_axes(size(), "strides")); }
+};
 
 // The size along each axis; {} is a scalar. Sizes are zero or more, or open_size in a signature.
 class Shape : public Dims {
@@ -34,17 +76,18 @@ class Shape : public Dims {
   Shape(Dims&& d) noexcept : Dims(std::move(d)) {}
   template <is_axis I>
   Shape(const std::vector<I>& sizes) : Dims(sizes.begin(), sizes.end()) {}
-  using Dims::operator[], Dims::back, Dims::front;
-  Size operator[](size_t axis) const { return Size(Dims::operator[](axis)); }
-  // Of a signed number: -1 is the last axis. Throws if there is no such axis.
-  template <std::signed_integral I>
+  using Dims::back, Dims::front;
+  template <std::unsigned_integral I>
   Size operator[](I axis) const {
-    return Size(Dims::operator[](checked(axis)));
+    return Size(Dims::operator[](axis));
   }
-  template <std::signed_integral I>
+  template <std::unsigned_integral I>
   Dim& operator[](I axis) {
-    return Dims::operator[](checked(axis));
+    return Dims::operator[](axis);
   }
+  // Of a signed number: -1 is the last axis. Throws if there is no such axis.
+  Size operator[](detail::BracketIndex axis) const { return Size(Dims::operator[](axis.of_axes(size(), "shape"))); }
+  Dim& operator[](detail::BracketIndex axis) { return Dims::operator[](axis.of_axes(size(), "shape")); }
   Size back() const { return Size(Dims::back()); }
   Size front() const { return Size(Dims::front()); }
   // Number of elements, the product of the sizes; 1 for {}.
@@ -54,14 +97,6 @@ class Shape : public Dims {
     return Size(n);
   }
   int ndim() const { return int(size()); }  // the number of axes
-
- private:
-  size_t checked(int64_t axis) const {
-    const int64_t from_front = axis < 0 ? axis + int64_t(size()) : axis;
-    if (uint64_t(from_front) >= size()) no_such_axis(axis);
-    return size_t(from_front);
-  }
-  [[noreturn, gnu::cold]] void no_such_axis(int64_t axis) const;
 };
 
 // "[2,3]".

@@ -16,11 +16,12 @@ namespace rill::train {
 
 namespace {
 
-const Logs& row_or_fail(const std::vector<Logs>& rows, size_t i, const Where& where) {
+const Logs& row_or_fail(const std::vector<Logs>& rows, int64_t i, const Where& where) {
   if (rows.empty()) fail("History", "no epoch was trained", where);
-  if (i >= rows.size())
-    fail("History", fmt::format("has {} epochs, counted from 0. there is no epoch {}", rows.size(), i), where);
-  return rows[i];
+  const auto n = int64_t(rows.size());
+  if (i < -n || i >= n)
+    fail("History", fmt::format("has {} epochs, counted from 0, or from -1 back. there is no epoch {}", n, i), where);
+  return rows[size_t(i < 0 ? i + n : i)];
 }
 
 // "loss" comes first, then the others, each before its validation; "seconds" and "epoch" last.
@@ -117,8 +118,10 @@ std::string svg_of(const History& h) {
 }  // namespace
 
 const Logs& History::front(Where where) const { return row_or_fail(rows_, 0, where); }
-const Logs& History::operator[](size_t epoch) const { return row_or_fail(rows_, epoch, Where()); }
-const Logs& History::back(Where where) const { return row_or_fail(rows_, rows_.size() - 1, where); }
+const Logs& History::operator[](rill::detail::BracketIndex epoch) const {
+  return row_or_fail(rows_, epoch.index, epoch.where);
+}
+const Logs& History::back(Where where) const { return row_or_fail(rows_, -1, where); }
 
 std::vector<std::string> History::names() const {
   std::set<std::string> seen;

@@ -6,6 +6,7 @@
 
 #include "rill/tensor/error.h"
 #include "rill/tensor/named_map.h"
+#include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)
 
@@ -27,12 +28,13 @@ std::string to_string(const RunTimes& times);
 // A row for each epoch: the loss and the metrics, those of validation as "val_...", and "seconds".
 class History {
  public:
-  // The rows, in order. front() and back() throw if there are none, history[epoch], counted from 0, beyond the last.
+  // The rows, in order. front() and back() throw if there are none, history[epoch], counted from 0, or from -1 back, if
+  // there is no such epoch.
   const std::vector<Logs>& rows() const& { return rows_; }
   std::vector<Logs> rows() const&& { return rows_; }
   const Logs& front(Where where = Where::current()) const;
   const Logs& back(Where where = Where::current()) const;
-  const Logs& operator[](size_t epoch) const;
+  const Logs& operator[](rill::detail::BracketIndex epoch) const;
   size_t size() const { return rows_.size(); }
   bool empty() const { return rows_.empty(); }
   auto begin() const { return rows_.begin(); }

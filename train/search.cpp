@@ -65,14 +65,14 @@ std::vector<double> Range::grid(int64_t n) const {
 
 // --- Trials ----------------------------------------------------------------------------------------------------------
 
-double Trial::operator[](const std::string& name) const {
+double Trial::at(const std::string& name, Where where) const {
   const auto at = values.find(name);
   if (at != values.end()) return at->second;
   std::string all;
   for (const auto& [n, v] : values) all += (all.empty() ? "" : ", ") + n;
-  fail("Trial", fmt::format("there is no setting '{}'. there are: {}", name, all));
+  fail("Trial", fmt::format("there is no setting '{}'. there are: {}", name, all), where);
 }
-int64_t Trial::integer(const std::string& name) const { return int64_t(std::llround((*this)[name])); }
+int64_t Trial::integer(const std::string& name, Where where) const { return int64_t(std::llround(at(name, where))); }
 
 namespace {
 bool better(const Study& s, double a, double b) { return s.maximize ? a > b : a < b; }

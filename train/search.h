@@ -43,13 +43,22 @@ Range choice(std::vector<double> values, Where where = Where::current());
 
 // A point of the space, by the names of the struct's fields.
 class Trial {
+  // operator[] takes no defaulted parameter, so its name brings the caller's line.
+  struct Name {
+    std::string text;
+    Where where;
+    template <std::convertible_to<std::string> S>
+    Name(const S& text, Where where = Where::current()) : text(text), where(where) {}
+  };
+
  public:
   int64_t number = 0;  // from 0
   std::map<std::string, double> values = {};
   double budget = 1;  // hyperband: the fraction of the full training that this trial may have
   // A setting. Throws, listing the names, if there is none.
-  double operator[](const std::string& name) const;
-  int64_t integer(const std::string& name) const;
+  double at(const std::string& name, Where where = Where::current()) const;
+  int64_t integer(const std::string& name, Where where = Where::current()) const;
+  double operator[](const Name& name) const { return at(name.text, name.where); }
 };
 
 struct Study {

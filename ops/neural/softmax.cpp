@@ -145,7 +145,7 @@ const Op log_softmax_grad_op({
 });
 
 Tensor along_axis(const Op& op, const Tensor& x, int64_t axis, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.name.data());
   const Tensor floating = astype(x, to_floating(x.dtype()), where);
   return apply1(op, {&floating}, SoftmaxParams{normal_axis(axis, x, op.name, where)}, where);
 }

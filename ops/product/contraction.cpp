@@ -240,8 +240,9 @@ namespace {
 
 // Both operands in the dtype of their product.
 struct Promoted {
-  Promoted(const Tensor& a, const Tensor& b, const Where& where) : a_(&a), b_(&b) {
+  Promoted(const char* op, const Tensor& a, const Tensor& b, const Where& where) : a_(&a), b_(&b) {
     if (a.dtype() == b.dtype()) return;
+    CallerScope caller(where, op);
     const DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
     if (a.dtype() != d) a_ = &(own_a_ = astype(a, d, where));
     if (b.dtype() != d) b_ = &(own_b_ = astype(b, d, where));
@@ -294,7 +295,7 @@ Tensor matmul_batched(const Tensor& a, const Tensor& b, const Where& where) {
 }  // namespace
 
 Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& axes, Where where) {
-  const Promoted p(a, b, where);
+  const Promoted p("dot_general", a, b, where);
   return apply1(dot_general_op, {&p.a(), &p.b()},
                 ContractionParams{positive(axes.lhs_contract, a.ndim()), positive(axes.rhs_contract, b.ndim()),
                                   positive(axes.lhs_batch, a.ndim()), positive(axes.rhs_batch, b.ndim())},
@@ -313,7 +314,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
         fmt::format("the last axis of the left operand and the {} axis of the right must have equal sizes: {} != {}",
                     nb == 1 ? "only" : "second-to-last", k, kb),
         where);
-  const Promoted p(a, b, where);
+  const Promoted p("matmul", a, b, where);
   if (na == 2 && nb == 2) return apply1(dot_general_op, {&p.a(), &p.b()}, matrix_axes(), where);
   if (nb <= 2)  // no batch axes to pair
     return apply1(dot_general_op, {&p.a(), &p.b()}, ContractionParams{{na - 1}, {nb == 1 ? 0 : nb - 2}, {}, {}}, where);

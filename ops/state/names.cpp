@@ -224,6 +224,8 @@ std::string own_name(const Variable& v) {
 namespace {
 NamedVariables matching(const NamedVariables& variables, std::string_view pattern, std::string_view op,
                         const Where& where) {
+  if (variables.empty())
+    fail(op, "there are no Variables: the model has none, or names no fields (see RILL_LAYER)", where);
   NamedVariables result;
   for (const auto& [path, v] : variables)
     if (path_matches(path, pattern)) result.add(path, v);

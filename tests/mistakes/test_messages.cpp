@@ -159,6 +159,24 @@ TEST_CASE("the user's own call and the layer's path come first") {
   const nn::Embedding words(10, 4, {.name = "words"});
   says_here([] { flip(ones({2, 3}), 2); }, {"[flip] in [reverse] axis 2"});
   says_here([] { adaptive_avg_pool(ones({3}), {2}); }, {"[adaptive_avg_pool] in [avg_pool] "});
+  const Tensor word = tensor({"a"});
+  says_here([&] { word + 1; }, {"[add] in [promote] string and i32 have no common dtype"});
+  says_here([&] { matmul(word, ones({1})); }, {"[matmul] in [promote] string and f32"});
+  says_here([&] { zeta(word, 2.f); }, {"[zeta] "});
+  says_here([&] { softmax(word); }, {"[softmax] in [cast] string cannot become f32"});
+  says_here([&] { word.astype(f32); }, {"[astype] in [cast] string cannot become f32"});
+  says_here([] { hessian([](const Tensor& x) { return x * 2; })(ones({2})); }, {"[hessian] the function gives f32[2]"});
+  says_here([] { hessian([](const Tensor& x) { return sum(x); })(tensor({1})); }, {"[hessian] the argument is i32[1]"});
+  says_here([] { value_and_grad([](const Tensor& x) { return x; })(ones({2})); }, {"[value_and_grad] the function"});
+  says_here([] { grad([](const Tensor& x) { return sum(x); })(tensor({1})); },
+            {"[grad] the argument is i32[1], which"});
+  says_here([] { parse_dtype("f33"); }, {"[dtype] 'f33' names no dtype"});
+  says_here([&] { q.shape()[4]; }, {"[shape] axis 4 is out of bounds for array of dimension 4"});
+  says_here([&] { q.strides()[-5]; }, {"[strides] axis -5 is out of bounds for array of dimension 4"});
+  says_here([] { nn::Sequential(relu)[1]; }, {"[Sequential] there is no layer 1: it has 1"});
+  says_here([&] { q(Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
+  says_here([&] { q(all, Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
+  says_here([&] { q.at(Tensor()).add(1); }, {"[index] an entry of the index is an undefined tensor"});
   says_here([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
   says_here([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
   says_here(
@@ -171,6 +189,11 @@ TEST_CASE("the user's own call and the layer's path come first") {
   says_here([&] { dense(ones({2, 5})); }, {"at 'enc', in [Dense] 'enc/kernel', [3,4], was made for 3"});
   const nn::Sequential model(dense, relu);
   says_here([&] { model(ones({2, 5})); }, {"[Sequential] at 'enc', in [Dense] 'enc/kernel', [3,4], was made for 3"});
+  nn::Sequential pair(nn::Dense(3, 4), nn::Dense(5, 6));
+  says_here([&] { nn::build(pair, spec(f32, {2, 3})); }, {"[nn::build] ", "in [Dense] ", "was made for 5"});
+  says_here([&] { nn::summary(pair, spec(f32, {2, 3})); }, {"[nn::summary] ", "in [Dense] ", "was made for 5"});
+  nn::Sequential no_parameters(relu);
+  says_here([&] { nn::cast(no_parameters, f16); }, {"[cast] there are no Variables"});
   says_here([] { matmul(ones({2, 3}), ones({2, 3})); }, {": [matmul] the last axis"});
   says_here([] { random::normal({-1}); }, {"[random::normal] in [random_bits] ", "[-1]"});
   auto f = function("f", [&](const Tensor& ids) { return words(ids) * 2; });
@@ -390,4 +413,61 @@ TEST_CASE("sizes that do not fit a matrix product are named by their axes") {
 
 TEST_CASE("a zero byte does not end a message") {
   says([] { Device(std::string("gpu\0x", 5)); }, {"gpu\\x00x", "names no device"});
+}
+
+TEST_CASE("a C++ number that an integer dtype would cut is refused, eagerly and as an argument of a trace") {
+  Variable n(5, "n");
+  says_here([&] { n.assign_add(0.5); }, {"[assign_add] variable 'n' is i32[], which cannot hold 0.5"});
+  says_here([&] { n.assign_sub(1.9); }, {"cannot hold 1.9"});
+  says_here([&] { n.assign(1e20); }, {"cannot hold 1e+20"});
+  says_here([&] { n.assign(std::nan("")); }, {"cannot hold nan"});
+  says_here([&] { Variable(tensor({1.f}), "w").assign(std::complex<float>(1, 2)); }, {"cannot hold"});
+  n.assign(2.0);
+  CHECK(n.item<int>() == 2);
+  Variable rows(tensor({1, 2}), "rows");
+  says_here([&] { rows.scatter_add(tensor({0}), 0.5); }, {"cannot hold 0.5"});
+  const Tensor x = tensor({4, 2});
+  says_here([&] { x.at(0).multiply(0.5); }, {"[at] a tensor of i32 cannot hold 0.5. convert the tensor with astype()"});
+  says_here([&] { x.at(0).set(1e20); }, {"cannot hold 1e+20"});
+  CHECK(x.at(0).add(1.0).to_vector<int>() == std::vector<int>{5, 2});
+  says_here([] { full({1}, 300.0, u8); }, {"[full] u8 does not hold the number 300"});
+  says_here([] { full({1}, std::nan(""), i32); }, {"[full] i32 does not hold the number nan"});
+  says_here([] { full_like(tensor({1}), 1e20); }, {"[full_like] in [full] i32 does not hold"});
+  CHECK(full({1}, 2.7, i32).item<int>() == 2);  // as numpy and torch
+
+  const Tensor bytes = tensor({1, 0, 1}).astype(u8);
+  using F = std::function<Tensor(const Tensor&, const Tensor&)>;
+  const std::vector<F> compared = {[](const Tensor& t, const Tensor& k) { return t > k; },
+                                   [](const Tensor& t, const Tensor& k) { return t <= k; },
+                                   [](const Tensor& t, const Tensor& k) { return t == k; },
+                                   [](const Tensor& t, const Tensor& k) { return clip(t, k, 10); },
+                                   [](const Tensor& t, const Tensor& k) { return clip(t, 0, abs(k)); },
+                                   [](const Tensor& t, const Tensor& k) { return searchsorted(sort(t), k); }};
+  for (size_t i = 0; i < compared.size(); ++i)
+    for (const int64_t k : {int64_t(-1), int64_t(0), int64_t(1), int64_t(300), INT64_MIN + 1, INT64_MAX}) {
+      INFO(i << ", " << k);
+      if (i == 3 && k > 10) continue;
+      const auto f = function("f", compared[i]);
+      CHECK(all(f(bytes, k) == compared[i](bytes, k)).item<bool>());
+    }
+  const std::vector<F> refused = {[](const Tensor& t, const Tensor& k) { return t + k; },
+                                  [](const Tensor& t, const Tensor& k) { return maximum(t, k); },
+                                  [](const Tensor& t, const Tensor& k) { return where(t > 0, t, k); },
+                                  [](const Tensor& t, const Tensor& k) { return full_like(t, k); },
+                                  [](const Tensor& t, const Tensor& k) { return pad(t, {{1, 1}}, k); },
+                                  [](const Tensor& t, const Tensor& k) { return t.at(0).set(k); }};
+  for (const F& op : refused) {
+    const auto f = function("f", op);
+    for (const int k : {-1, 300}) {
+      says_here([&] { op(bytes, k); }, {"fit"});
+      says_here([&] { f(bytes, k); }, {"a C++ integer must fit the u8 that it has to become"});
+    }
+    CHECK(all(f(bytes, 7) == op(bytes, 7)).item<bool>());
+  }
+  const auto set = function("set", [](const Tensor& t, const Tensor& k) { return t.at(0).set(k); });
+  says_here([&] { set(bytes, 0.5); }, {"a C++ number must be whole and fit the u8"});
+  Variable w(bytes, "w");
+  const auto add = function("add", [&](const Tensor& k) { w.assign_add(k); });
+  says_here([&] { add(-1); }, {"[assign_add] a C++ integer must fit the u8"});
+  CHECK(w.value().to_vector<int>() == std::vector<int>{1, 0, 1});
 }

@@ -290,7 +290,7 @@ TEST_CASE("undefined tensors where control flow meets them") {
   auto total = [](const Tensor& t) { return sum(t); };
   refuses([&] { grad(total)(none); }, "[grad] x is an undefined tensor");
   refuses([&] { grad<0, 1>([](const Tensor& a, const Tensor& b) { return sum(a * b); })(x, none); }, "[grad] x is an");
-  refuses([&] { value_and_grad(total)(none); }, "[grad] x is an undefined tensor");
+  refuses([&] { value_and_grad(total)(none); }, "[value_and_grad] x is an undefined tensor");
   refuses([&] { vjp(total, none); }, "[vjp] x is an undefined tensor");
   refuses([&] { jacrev(total)(none); }, "[jacrev] x is an undefined tensor");
   refuses([&] { jacfwd(total)(none); }, "[jacfwd] the argument is an undefined tensor");

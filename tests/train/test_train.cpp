@@ -465,6 +465,7 @@ TEST_CASE("searches find the settings that score best, and go on where they were
   CHECK(band.best().trial.budget == 1);
   CHECK(has(to_string(band), "not two"));
   CHECK(has(message_of([&] { whole.best().trial["z"]; }), "x"));
+  CHECK(message_of([&] { whole.best().trial["z"]; }).starts_with("test_train.cpp:"));
   CHECK(has(message_of([] { train::log_uniform(0, 1); }), "above 0"));
   CHECK(has(message_of([] { train::Study().best(); }), "no trial"));
   std::ofstream(folder / "file") << "x";

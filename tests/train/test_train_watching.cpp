@@ -435,7 +435,9 @@ TEST_CASE("histories as text, files and curves") {
   two.add({{"loss", 2}, {"accuracy", 0.5}});
   two.add({{"loss", 1}});
   CHECK(two[1].at("loss") == 1);
-  CHECK(has(message_of([&] { two[2]; }), "has 2 epochs, counted from 0. there is no epoch 2"));
+  CHECK(has(message_of([&] { two[2]; }), "has 2 epochs, counted from 0, or from -1 back. there is no epoch 2"));
+  CHECK((&two[-1] == &two.back() && &two[-2] == &two.front()));
+  CHECK(message_of([&] { two[-3]; }).starts_with("test_train_watching.cpp:"));
   CHECK(has(message_of([&] { two[0].at("acc"); }), "there is no 'acc'. the names are: accuracy, loss"));
   CHECK(has(message_of([] { train::History::from_json("{"); }), "no history"));
   const Folder folder;
