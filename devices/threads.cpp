@@ -103,8 +103,11 @@ LibraryThreads::LibraryThreads()
       count_(inside_region() ? 1 : given_threads(num_threads())),
       outer_dynamic_(omp_get_dynamic()) {
   if (count_ > 1) note_parallel();
-  static const bool redirected = redirect_openmp_calls();
-  (void)redirected;
+  {
+    const ForkDelay no_fork;  // a child must not find this half done
+    static const bool redirected = redirect_openmp_calls();
+    (void)redirected;
+  }
   if (outer_ != count_) omp_set_num_threads(count_);
   if (outer_dynamic_) omp_set_dynamic(0);
 }

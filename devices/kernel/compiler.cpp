@@ -61,6 +61,7 @@ struct Library {
 };
 
 const Library& library() {
+  const ForkDelay no_fork;             // a child must not find it half made
   static const Library& found = *[] {  // never destroyed: ops may run while a program ends
     auto& l = *new Library;
     struct stat s{};

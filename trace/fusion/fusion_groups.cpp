@@ -197,6 +197,8 @@ bool accesses_fit(const Graph& g, const FusionGroup& group) {
 
 namespace {
 
+constexpr int longest_search = 1 << 14;
+
 class Grouper {
  public:
   explicit Grouper(const Graph& g) : g_(g), after_(control_dependencies(g)), group_(g.nodes().size(), -1) {}
@@ -287,26 +289,30 @@ class Grouper {
 
   // Whether a path leaves the group and comes back to it. Groups count as one node: a path into a member of another
   // group reaches all of it. Nodes before the last cut ahead of the group cannot be reached from after that cut, which
-  // keeps the search local in a long graph.
-  bool makes_cycle(const FusionGroup& m) const {
+  // keeps the search local in a long graph. Where a group of nodes far apart leaves no cut near, the search ends at
+  // longest_search nodes with yes, which is always safe.
+  bool makes_cycle(const FusionGroup& m) {
     const auto ahead = std::lower_bound(cuts_.begin(), cuts_.end(), m.nodes.front());
     const int32_t cut = ahead == cuts_.begin() ? -1 : ahead[-1];
     std::vector<int32_t> stack;
-    std::vector<char> seen(size_t(cuts_.back() - cut), 0);
+    ++search_;
+    searched_groups_.resize(groups_.size(), 0);
     auto visit = [&](int32_t i) {
-      if (i > cut && !seen[size_t(i - cut - 1)]) seen[size_t(i - cut - 1)] = 1, stack.push_back(i);
+      if (i > cut && searched_[size_t(i)] != search_) searched_[size_t(i)] = search_, stack.push_back(i);
     };
     for (int32_t i : m.nodes)
       for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
         if (int32_t base = access_of(g_, v).base.node; !m.holds(base)) visit(base);
-    while (!stack.empty()) {
+    for (int left = longest_search; !stack.empty(); --left) {
       const int32_t i = stack.back();
       stack.pop_back();
-      if (m.holds(i)) return true;
+      if (left == 0 || m.holds(i)) return true;
       for (ValueId v : g_.nodes()[size_t(i)].inputs) visit(v.node);
       if (after_[size_t(i)] >= 0) visit(after_[size_t(i)]);
-      if (const int other = group_[size_t(i)]; other >= 0)
+      if (const int other = group_[size_t(i)]; other >= 0 && searched_groups_[size_t(other)] != search_) {
+        searched_groups_[size_t(other)] = search_;
         for (int32_t k : groups_[size_t(other)].nodes) visit(k);
+      }
     }
     return false;
   }
@@ -328,17 +334,27 @@ class Grouper {
 
   bool on_gpu(const FusionGroup& m) const { return !is_host(g_.nodes()[size_t(m.nodes.front())].outputs[0].device); }
   // The number of values that the group's kernel reads and stores.
-  size_t operands(const FusionGroup& m) const {
+  size_t operands(const FusionGroup& m) {
+    if (readers_.empty()) find_readers();
     std::set<std::pair<int32_t, int32_t>> values;
-    const auto add = [&](ValueId v, bool inside) {
+    for (const int32_t i : m.nodes) {
+      for (const ValueId v : g_.nodes()[size_t(i)].inputs)
+        if (const ValueId base = access_of(g_, v).base; !m.holds(base.node)) values.insert({base.node, base.index});
+      for (const Reader& r : readers_[size_t(i)])
+        if (r.node < 0 || !m.holds(r.node)) values.insert({i, r.index});
+    }
+    return values.size();
+  }
+  void find_readers() {
+    readers_.resize(g_.nodes().size());
+    const auto add = [&](ValueId v, int32_t reader) {
       const ValueId base = access_of(g_, v).base;
-      if (m.holds(base.node) == inside) values.insert({base.node, base.index});
+      if (base.node >= 0) readers_[size_t(base.node)].push_back({reader, int32_t(base.index)});
     };
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i)
-      for (const ValueId v : g_.nodes()[size_t(i)].inputs) add(v, !m.holds(i));
-    for (const ValueId v : g_.outputs) add(v, true);
-    for (const GraphAssign& a : g_.assigns) add(a.value, true);
-    return values.size();
+      for (const ValueId v : g_.nodes()[size_t(i)].inputs) add(v, i);
+    for (const ValueId v : g_.outputs) add(v, -1);
+    for (const GraphAssign& a : g_.assigns) add(a.value, -1);
   }
 
   const Graph& g_;
@@ -347,6 +363,14 @@ class Grouper {
   std::vector<FusionGroup> groups_;
   std::map<std::pair<const Op*, DType>, int> instructions_;
   std::vector<int32_t> cuts_;  // nodes that no group has members on both sides of, ascending: the last is this one
+  // Who reads a result of a node, and which; -1 is what the graph gives. Made where it is needed.
+  struct Reader {
+    int32_t node, index;
+  };
+  std::vector<std::vector<Reader>> readers_;
+  // The number of this search, by node and by group, where it has been.
+  uint32_t search_ = 0;
+  std::vector<uint32_t> searched_ = std::vector<uint32_t>(g_.nodes().size(), 0), searched_groups_;
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ size_t Key::hash() const {
 bool operator==(const Key& a, const Key& b) { return a.words_ == b.words_; }
 
 const dnnl::engine& engine() {
+  const ForkDelay no_fork;                                               // a child must not find it half made
   static const auto& e = *new dnnl::engine(dnnl::engine::kind::cpu, 0);  // ops may run while a program ends
   return e;
 }

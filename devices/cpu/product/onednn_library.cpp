@@ -11,6 +11,7 @@
 
 #include "rill/devices/modules.h"
 #include "rill/tensor/error.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::cpu::onednn {
 namespace {
@@ -28,7 +29,7 @@ void* open_library() {
 }  // namespace
 
 void* library_function(const char* name) {
-  static void* const library = open_library();
+  static void* const library = open_library();  // under the ForkDelay of the first call
   void* found = dlsym(library, name);
   if (!found) throw Error(fmt::format("[onednn] the library lacks {}. reinstall oneDNN 3.2 or newer", name));
   return found;
@@ -36,10 +37,14 @@ void* library_function(const char* name) {
 
 }  // namespace rill::cpu::onednn
 
-#define RILL_FORWARD(result, name, parameters, arguments)                                                   \
-  extern "C" __attribute__((visibility("hidden"))) result name parameters {                                 \
-    static const auto real = reinterpret_cast<decltype(&name)>(rill::cpu::onednn::library_function(#name)); \
-    return real arguments;                                                                                  \
+#define RILL_FORWARD(result, name, parameters, arguments)                                                      \
+  extern "C" __attribute__((visibility("hidden"))) result name parameters {                                    \
+    const auto real = [] {                                                                                     \
+      const rill::ForkDelay no_fork; /* a child must not find the library half loaded */                       \
+      static const auto found = reinterpret_cast<decltype(&name)>(rill::cpu::onednn::library_function(#name)); \
+      return found;                                                                                            \
+    }();                                                                                                       \
+    return real arguments;                                                                                     \
   }
 RILL_FORWARD(dnnl_status_t, dnnl_convolution_backward_data_primitive_desc_create,
              (dnnl_primitive_desc_t * a, dnnl_engine_t b, dnnl_alg_kind_t c, const_dnnl_memory_desc_t d,
