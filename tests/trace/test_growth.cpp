@@ -7,6 +7,7 @@
 #include "growth.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
+#include "rill/trace/fusion/fusion.h"
 #include "rill/trace/passes.h"
 #include "rill/trace/profile.h"
 #include "rill/trace/run/memory_plan.h"
@@ -85,6 +86,17 @@ TEST_CASE("walks over graphs") {
   is_linear("fold_in_place", of_graph([](const Graph& g) { fold_in_place(g); }, true));
   is_linear("freeze", of_graph([](const Graph& g) { freeze(g); }));
   is_linear("plan_memory", of_graph([](const Graph& g) { plan_memory(optimize(g)); }, true));
+  is_linear("fuse", of_graph([](const Graph& g) { fuse(optimize(g), nullptr); }, true));
+  is_linear("fuse, with a Variable in every group", [](int n) -> growth::Walk {
+    std::vector<Variable> weights;
+    for (int i = 0; i < n / 4; ++i) weights.emplace_back(half, "w");
+    const auto f = function("f", [&](const Tensor& x) {
+      Tensor y = x;
+      for (Variable& w : weights) w.assign(w * 0.5f), y = y + w * x;
+      return y;
+    });
+    return [g = optimize(f.graph(half))] { fuse(g, nullptr); };
+  });
   is_linear("run", of_graph([](const Graph& g) { g.run({{"arg0", half}}); }));
   is_linear("value", of_graph([](const Graph& g) {
               for (size_t i = 0; i < g.nodes().size(); i += g.nodes().size() / 16)
