@@ -8,6 +8,7 @@
 
 #include "rill/serialize/tensors/elements.h"
 #include "rill/serialize/utf8.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 namespace {
@@ -117,6 +118,7 @@ void ZipWriter::add(const std::string& name, std::unique_ptr<MemberBytes> bytes,
 }
 
 void ZipWriter::close() {
+  const ForkDelay no_fork;  // libzip takes random numbers of a library with locks of its own
   if (zip_close(archive_) != 0) reject_(std::string("cannot be written: ") + zip_strerror(archive_));
   archive_ = nullptr;
 }

@@ -403,24 +403,31 @@ Tensor norm_scale(const Tensor& length) {
   return 1 / clip(stop_gradient(length), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
 }
 // The squares themselves if they are in range. Otherwise those of numbers that were scaled into range by a power of
-// two.
+// two. What is not chosen for a row is made of ones there, so that its derivative is finite; and a quotient by a root, whose
+// derivative stays in range, stands in place of a product with rsqrt(), whose derivative's cube does not.
 template <class Extremes>
 static Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
-  const Tensor squares = mean(square(w), axes, true), too_large = squares > Extremes::most;
-  const auto times = [&](double factor) {
-    const Tensor near = w * factor;
-    return near * rsqrt(mean(square(near), axes, true) + epsilon * factor * factor);
-  };
+  const Tensor squares = mean(square(w), axes, true);
   // Whether the condition may hold anywhere: tested if its value is available.
   const auto anywhere = [](const Tensor& condition) {
     const bool at_hand = condition.device().kind() == DeviceKind::cpu && EnclosingTrace::may_read(condition);
     return !at_hand || any(condition).item<bool>();
   };
-  Tensor y = w * rsqrt(squares + epsilon);
-  if (anywhere(too_large)) y = where(too_large, times(Extremes::down), y);
-  if (epsilon >= Extremes::dominant_epsilon) return y;
-  const Tensor too_small = squares < Extremes::least;
-  return anywhere(too_small) ? where(too_small, times(Extremes::up), y) : y;
+  const auto scaled = [&](const Tensor& rows, double factor) {
+    const Tensor near = where(rows, w * factor, 1);
+    return near / sqrt(mean(square(near), axes, true) + epsilon * factor * factor);
+  };
+  const Tensor too_large = squares > Extremes::most;
+  const bool any_large = anywhere(too_large);
+  Tensor too_small;
+  if (epsilon < Extremes::dominant_epsilon) too_small = squares < Extremes::least;
+  if (too_small.defined() && !anywhere(too_small)) too_small = Tensor();
+  Tensor sum = squares + epsilon;
+  if (any_large) sum = where(too_large, 1, sum);
+  if (too_small.defined()) sum = where(too_small, 1, sum);
+  Tensor y = w * rsqrt(sum);
+  if (any_large) y = where(too_large, scaled(too_large, Extremes::down), y);
+  return too_small.defined() ? where(too_small, scaled(too_small, Extremes::up), y) : y;
 }
 Tensor over_root_mean_square(const Tensor& w, const Axes& axes, double epsilon) {
   return w.dtype() == DType::f64 ? over_root_mean_square<SquareExtremes<double>>(w, axes, epsilon)

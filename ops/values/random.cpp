@@ -26,6 +26,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/values/draws.h"
 #include "rill/ops/values/next_key.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::random {
@@ -71,6 +72,7 @@ struct Generator {
   Tensor step;  // {0, 1}
 };
 Generator& process_generator() {
+  const ForkDelay no_fork;  // a child must not find it half made
   static Generator* g = new Generator{
       Variable(key_tensor(0, 0), VariableOptions{.name = "random/state", .trainable = false}), key_tensor(0, 1)};
   return *g;
