@@ -174,7 +174,8 @@ TEST_CASE("the user's own call and the layer's path come first") {
   says_here([] { parse_dtype("f33"); }, {"[dtype] 'f33' names no dtype"});
   says_here([&] { q.shape()[4]; }, {"[shape] axis 4 is out of bounds for array of dimension 4"});
   says_here([&] { q.strides()[-5]; }, {"[strides] axis -5 is out of bounds for array of dimension 4"});
-  says_here([] { nn::Sequential(relu)[1]; }, {"[Sequential] there is no layer 1: it has 1"});
+  const nn::Sequential one(relu);
+  says_here([&] { one[1]; }, {"[Sequential] there is no layer 1: it has 1"});
   says_here([&] { q(Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
   says_here([&] { q(all, Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
   says_here([&] { static_cast<void>(q.at(Tensor()).add(1)); }, {"[index] an entry of the index is an undefined tensor"});
