@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "rill/tensor/error.h"
+#include "rill/tensor/text.h"
 
 #pragma GCC visibility push(default)
 
@@ -27,6 +28,7 @@ class Device {
   Device(std::string_view text, Where where = Where::current());
   Device(const char* text, Where where = Where::current()) : Device(std::string_view(text), where) {}
   Device(const std::string& text, Where where = Where::current()) : Device(std::string_view(text), where) {}
+  Device(std::nullptr_t) = delete;
 
   constexpr DeviceKind kind() const { return kind_; }  // cpu, ref or gpu
   constexpr int index() const { return index_; }       // which one of that kind
@@ -46,7 +48,7 @@ class MaybeDevice : public std::optional<Device> {
   using std::optional<Device>::optional;
   MaybeDevice() = default;
   MaybeDevice(const std::optional<Device>& d) : std::optional<Device>(d) {}
-  template <std::convertible_to<std::string_view> S>
+  template <detail::Text S>
   MaybeDevice(const S& text, Where where = Where::current()) : std::optional<Device>(Device(text, where)) {}
 };
 

@@ -233,6 +233,22 @@ NamedMap<Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, 
   return out;
 }
 
+NamedMap<Tensor> Model::operator()(std::initializer_list<Tensor> inputs, Where where) const {
+  if (inputs.size() > impl_->inputs.size())
+    fail(impl_->name, fmt::format("got {} tensors, and the model takes {}", inputs.size(), names_of(impl_->inputs)),
+         where);
+  std::map<std::string, Tensor> by_name;
+  for (const Tensor& x : inputs) {
+    const ValueInfo& input = impl_->inputs[by_name.size()];
+    if (input.kind == ValueInfo::Kind::sequence)
+      fail(impl_->name,
+           fmt::format("input '{0}' is a sequence. give its tensors by name: model({{{{\"{0}/0\", x}}}})", input.name),
+           where);
+    by_name.emplace(input.name, x);
+  }
+  return (*this)(by_name, where);
+}
+
 Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) const {
   return impl_->graph(impl_->arrange(inputs, where), where);
 }

@@ -236,6 +236,10 @@ TEST_CASE("Variables, pairs, one tensor in any format") {
   CHECK(same(load(out / "p.safetensors").at("b"), arange(2)));
   pairs.push_back({"b", arange(3)});
   CHECK(has(message_of([&] { save(out / "p.safetensors", pairs); }), "'b' is given twice"));
+  const std::string twice = message_of([&] { save(out / "twice.npz", {{"a", w}, {"a", w}}); });
+  CHECK(has(twice, "the name 'a' is given twice"));
+  CHECK(has(twice, "test_tensor_files.cpp"));
+  CHECK(!std::filesystem::exists(out / "twice.npz"));
   for (const char* path : {"one.npz", "one.safetensors"}) {
     save(out / path, 2.5f);
     CHECK(load(out / path).at("").item<float>() == 2.5f);
