@@ -41,6 +41,9 @@ class Key {
   explicit Key(uint64_t seed);
   // From what value() gave: u64[2], {seed, draw}.
   explicit Key(const Tensor& value, Where where = Where::current());
+  // A move is a copy, so that what was moved from is whole.
+  Key(const Key&) = default;
+  Key& operator=(const Key&) = default;
   Tensor value() const { return value_; }  // u64[2], {seed, draw}
   // n keys, independent of this one and of each other.
   std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;

@@ -264,7 +264,8 @@ RILL_QUANTILE(nanquantile)
 RILL_QUANTILE(nanpercentile)
 #undef RILL_QUANTILE
 
-// sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis.
+// sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis. NaN, or infinite, where
+// the weights sum to 0.
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
                Where where = Where::current());
 

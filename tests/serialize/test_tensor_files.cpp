@@ -216,7 +216,7 @@ TEST_CASE("Only what is asked for") {
   Folder out;
   save(out / "a.npz", {{"x", arange(3)}, {"y", arange(4)}});
   CHECK(load(out / "a.npz", {.names = {"y"}}).size() == 1);
-  CHECK(has(message_of([&] { load(out / "a.npz", {.names = {"y", "z"}}); }), "has no tensor named 'z'"));
+  CHECK(has(message_of([&] { load(out / "a.npz", {.names = {"y", "z"}}); }), "has no tensor named 'z'. it has x, y"));
   CHECK(has(message_of([&] { load(fixture("plain.npy"), {.names = {"x"}}); }), "has no tensor named 'x'"));
 }
 
