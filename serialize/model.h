@@ -73,9 +73,10 @@ class Model {
   NamedMap<Variable> variables() const&& { return variables(); }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
-  // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
-  // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.
-  NamedMap<Tensor> operator()(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  // The outputs by name, for inputs by name. Throws where one is missing, unknown, given twice, or of another dtype or
+  // shape than the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op
+  // each time.
+  NamedMap<Tensor> operator()(const NamedMap<Tensor>& inputs, Where where = Where::current()) const;
 
   // The same, for inputs in the order of inputs(): m(x), m({x, y}). Throws where there are more than the model takes, and
   // for one that is a sequence, whose tensors have names.
@@ -88,7 +89,7 @@ class Model {
   // where it says nothing of an input's shape, and for a model that runs op by op.
   Graph graph(Where where = Where::current()) const;
   // The graph of a call on such inputs.
-  Graph graph(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  Graph graph(const NamedMap<Tensor>& inputs, Where where = Where::current()) const;
   // The functions of the file, by name: several where it is a .rill file, one elsewhere. This is the first, or the one
   // that function() gave.
   std::vector<std::string> functions() const;

@@ -49,6 +49,7 @@ TEST_CASE("a call by position takes the inputs in the file's order") {
   CHECK(has(two, "got 2 tensors, and the model takes x: f32[?,3]"));
   CHECK(has(two, "test_onnx_import.cpp"));
   CHECK(has(message_of([&] { m({}); }), "input 'x' is missing"));
+  CHECK(has(message_of([&] { m({{"x", x}, {"x", x}}); }), "the name 'x' is given twice"));
 }
 
 TEST_CASE("weights are Variables: gradients flow, an optimizer trains them, calls see what they became") {
