@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "rill/tensor/tensor.h"
-#include "rill/tensor/text.h"
 
 #pragma GCC visibility push(default)
 

@@ -1,17 +1,24 @@
 // Device: the name of a device that stores tensors and runs ops, "cpu:0". A small value; devices/registry.h lists the
 // existing devices.
 #pragma once
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "rill/tensor/error.h"
-#include "rill/tensor/text.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
+
+namespace detail {
+// Text, and not nullptr, which C++20 makes a std::string_view that cannot be read.
+template <class T>
+concept Text = std::convertible_to<T, std::string_view> && !std::same_as<T, std::nullptr_t>;
+}  // namespace detail
 
 enum class DeviceKind : uint8_t { cpu, ref, gpu };
 inline constexpr int device_kind_count = 3;

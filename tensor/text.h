@@ -1,7 +1,5 @@
 // Text from users and files, as it is shown in messages and listings.
 #pragma once
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,12 +7,6 @@
 #pragma GCC visibility push(default)
 
 namespace rill {
-
-namespace detail {
-// Text, and not nullptr, which C++20 makes a std::string_view that cannot be read.
-template <class T>
-concept Text = std::convertible_to<T, std::string_view> && !std::same_as<T, std::nullptr_t>;
-}  // namespace detail
 
 // `text` in one line: control characters are written \n, \t, \r or as \x1b, and those in `marked` behind a backslash.
 std::string one_line(std::string_view text, std::string_view marked = "");
