@@ -39,6 +39,7 @@ class Column {
   struct Node;
   Column(const char* name, Where where = Where::current());
   Column(const std::string& name, Where where = Where::current());
+  Column(std::nullptr_t) = delete;
   explicit Column(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
   // Copies share what the column is; a move is a copy, so that what was moved from is whole.
   Column(const Column&) = default;

@@ -14,6 +14,7 @@ Dataset<int64_t> range(int64_t start, int64_t stop, int64_t step, Where where) {
 
 Dataset<std::vector<Tensor>> from_table(const Table& table, Where where) {
   const CallerScope caller(where);
+  rill::detail::require_names(table, "data::from_table", where);
   if (table.columns.empty()) fail("data::from_table", "the table has no columns", where);
   const int64_t rows = detail::rows_of(table.columns, "data::from_table");
   auto at = [columns = table.columns](int64_t i) {
@@ -26,6 +27,7 @@ Dataset<std::vector<Tensor>> from_table(const Table& table, Where where) {
 
 Dataset<std::pair<Table, Tensor>> from_table(const Table& table, const FromTableOptions& o, Where where) {
   const CallerScope caller(where);
+  rill::detail::require_names(table, "data::from_table", where);
   const Tensor label = table.at(o.label, where);
   const int64_t rows = detail::rows_of(table.columns, "data::from_table");
   Table others;

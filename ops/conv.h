@@ -25,6 +25,7 @@ class SpacePadding {
   SpacePadding(const char* kind, Where where = Where::current());
   SpacePadding(std::string_view kind, Where where = Where::current());
   SpacePadding(const std::string& kind, Where where = Where::current()) : SpacePadding(std::string_view(kind), where) {}
+  SpacePadding(std::nullptr_t) = delete;
   // The same number at both ends of every axis.
   SpacePadding(int both) : lo{both}, hi{both}, kind(Kind::all) {}
   // {{lo, hi}, ...}, one pair an axis of space.
@@ -92,6 +93,16 @@ Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options 
 // The mean of each window. Floating dtypes. Of windows that ceil_mode adds, what lies beyond the padding is not counted.
 Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
 
+// One size for all axes of space: max_pool(x, 2).
+template <is_axis I>
+Tensor max_pool(const Tensor& x, I window, const PoolOptions& options = {}, Where where = Where::current()) {
+  return max_pool(x, Dims{Dim(window)}, options, where);
+}
+template <is_axis I>
+Tensor avg_pool(const Tensor& x, I window, const PoolOptions& options = {}, Where where = Where::current()) {
+  return avg_pool(x, Dims{Dim(window)}, options, where);
+}
+
 // Over all of space: [batch, channels], or with the axes of space kept as size 1.
 Tensor global_max_pool(const Tensor& x, Layout layout = Layout::nhwc, bool keepdims = false,
                        Where where = Where::current());
@@ -103,6 +114,15 @@ Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout = Layou
                          Where where = Where::current());
 Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout = Layout::nhwc,
                          Where where = Where::current());
+// One size for all axes of space.
+template <is_axis I>
+Tensor adaptive_max_pool(const Tensor& x, I out, Layout layout = Layout::nhwc, Where where = Where::current()) {
+  return adaptive_max_pool(x, Dims{Dim(out)}, layout, where);
+}
+template <is_axis I>
+Tensor adaptive_avg_pool(const Tensor& x, I out, Layout layout = Layout::nhwc, Where where = Where::current()) {
+  return adaptive_avg_pool(x, Dims{Dim(out)}, layout, where);
+}
 
 }  // namespace rill
 

@@ -25,8 +25,6 @@ struct TensorOptions {
 namespace detail {
 
 template <class T>
-concept Text = std::convertible_to<T, std::string_view>;
-template <class T>
 concept Element = Scalar<T> || Text<T> || DimOrSize<T>;
 // How elements wait for their tensor: bools as bytes (vector<bool> has no data()), text as std::string.
 template <class T>

@@ -15,6 +15,7 @@ namespace detail {
 // A text and the line on which it stands: a list of any length follows, after which no default argument can.
 struct TextArg {
   template <std::convertible_to<std::string> S>
+    requires(!std::same_as<S, std::nullptr_t>)
   TextArg(const S& s, Where w = Where::current()) : text(s), where(w) {}
   std::string text;
   Where where;

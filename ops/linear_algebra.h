@@ -177,6 +177,7 @@ Tensor tensorinv(const Tensor& x, int64_t ind = 2, Where where = Where::current(
 class MatrixOrd {
  public:
   MatrixOrd(const char* name) : name_(name) {}
+  MatrixOrd(std::nullptr_t) = delete;
   template <class N>
     requires std::is_arithmetic_v<N>
   MatrixOrd(N number) : number_(double(number)) {}

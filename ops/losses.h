@@ -44,8 +44,8 @@ Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const Po
 // --- Of classes (margin_losses.cpp) ----------------------------------------------------------------------------------
 
 // -(labels log(p) + (1 - labels) log(1 - p)), for probabilities p; logs are taken to be -100 at least, and
-// their slopes 1e12 at most. From logits
-// sigmoid_cross_entropy() is more exact.
+// their slopes 1e12 at most. Probabilities outside [0, 1] are not checked: the log of one above 1 is positive (p = 2 with
+// label 1 gives -0.69), and that of a negative number NaN. From logits sigmoid_cross_entropy() is more exact.
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where = Where::current());
 struct NllOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();

@@ -15,6 +15,15 @@
 
 namespace rill::random {
 
+// Numbers behind a shape, as numpy and torch take them: do not compile, and say what does.
+#define RILL_OPTIONS_HAVE_NAMES(name, call)                         \
+  template <class N, class... More>                                 \
+    requires std::is_arithmetic_v<N>                                \
+  auto name(const Shape&, N, const More&...) {                      \
+    static_assert(!sizeof(N), "options have names: random::" call); \
+    return Tensor();                                                \
+  }
+
 // Restarts the process's generator.
 void seed(uint64_t n);
 // Where the process's generator stands, u64[2] {seed, draws so far}. Put back by set_state() (which takes a Key's value
@@ -32,6 +41,9 @@ class Key {
   explicit Key(uint64_t seed);
   // From what value() gave: u64[2], {seed, draw}.
   explicit Key(const Tensor& value, Where where = Where::current());
+  // A move is a copy, so that what was moved from is whole.
+  Key(const Key&) = default;
+  Key& operator=(const Key&) = default;
   Tensor value() const { return value_; }  // u64[2], {seed, draw}
   // n keys, independent of this one and of each other.
   std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;
@@ -71,6 +83,7 @@ struct UniformOptions {
 Tensor uniform(const Shape& shape, const UniformOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(uniform, UniformOptions, (const Shape& shape), shape)
 RILL_SIZES_STAND_IN_BRACES(uniform, "random::uniform({3, 4})")
+RILL_OPTIONS_HAVE_NAMES(uniform, "uniform({3, 4}, {.low = 0, .high = 1})")
 
 struct NormalOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -83,6 +96,7 @@ struct NormalOptions {
 Tensor normal(const Shape& shape, const NormalOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(normal, NormalOptions, (const Shape& shape), shape)
 RILL_SIZES_STAND_IN_BRACES(normal, "random::normal({3, 4})")
+RILL_OPTIONS_HAVE_NAMES(normal, "normal({3, 4}, {.mean = 0, .stddev = 1})")
 
 struct TruncatedNormalOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -96,6 +110,8 @@ struct TruncatedNormalOptions {
 // side.
 Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(truncated_normal, TruncatedNormalOptions, (const Shape& shape), shape)
+RILL_OPTIONS_HAVE_NAMES(truncated_normal, "truncated_normal({3, 4}, {.mean = 0, .stddev = 1})")
+#undef RILL_OPTIONS_HAVE_NAMES
 
 // Whole numbers in [low, high). Throws unless low < high and both fit the dtype.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& options = {},
@@ -104,6 +120,11 @@ RILL_TAKES_DTYPE(randint, RandomOptions, (int64_t low, int64_t high, const Shape
 template <is_axis I>
 auto randint(int64_t, int64_t, I) {
   static_assert(!sizeof(I), "the sizes of a shape stand in braces: random::randint(low, high, {5})");
+  return Tensor();
+}
+template <is_axis L, is_axis H>
+auto randint(L, H) {
+  static_assert(!sizeof(L), "a draw takes a shape: random::randint(low, high, {5}), and {} for one number");
   return Tensor();
 }
 // true with probability p, which broadcasts to `shape`.

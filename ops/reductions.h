@@ -62,6 +62,11 @@ struct ReduceOptions {
     static_assert(!sizeof(I), #name "(x, axes, keepdims): several axes stand in braces, " #name            \
                                     "(x, {0, 1}), and keepdims is true or false");                         \
     return {};                                                                                             \
+  }                                                                                                        \
+  template <std::same_as<bool> B>                                                                          \
+  Tensor name(const Tensor&, B) {                                                                          \
+    static_assert(!sizeof(B), "a bool is no axis: keepdims has a name, " #name "(x, {.keepdims = true})"); \
+    return {};                                                                                             \
   }
 
 // --- Folding (reductions.cpp) ----------------------------------------------------------------------------------------
@@ -194,8 +199,13 @@ struct NormOptions {
 // The vector norm (sum |x|^ord)^(1/ord); infinity: the largest |x|, -infinity: the smallest, 0: how many are not zero.
 // The default over all axes of a matrix is its Frobenius norm. The gradient is 0 where the norm, or an |x|, is 0.
 Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
+template <std::same_as<bool> B>
+Tensor norm(const Tensor&, B) {
+  static_assert(!sizeof(B), "a bool is no axis: keepdims has a name, norm(x, {.keepdims = true})");
+  return {};
+}
 template <class N>
-  requires std::integral<N> || std::floating_point<N>
+  requires((std::integral<N> && !std::same_as<N, bool>) || std::floating_point<N>)
 Tensor norm(const Tensor&, N) {
   static_assert(!sizeof(N),
                 "norm(x, 1) may mean the order or the axis: write norm(x, {.ord = 1}) or norm(x, {.axis = 1})");
@@ -254,7 +264,8 @@ RILL_QUANTILE(nanquantile)
 RILL_QUANTILE(nanpercentile)
 #undef RILL_QUANTILE
 
-// sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis.
+// sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis. NaN, or infinite, where
+// the weights sum to 0.
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
                Where where = Where::current());
 

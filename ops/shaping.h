@@ -3,6 +3,7 @@
 // Negative axes count from the back everywhere. What can be a view of the operand's memory is one: reshape (where the
 // strides allow it), transpose, broadcast_to, slices, reverse and what is made from them copy nothing.
 #pragma once
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,6 +25,12 @@ Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& win
 
 // The same elements, row-major, under `shape`, one size of which may be -1 and follows from the others.
 Tensor reshape(const Tensor& x, const Shape& shape, Where where = Where::current());
+// As torch has it: does not compile, and says what does.
+template <std::same_as<Tensor> T>
+auto reshape(const T& x, is_axis auto...) {
+  static_assert(!sizeof(T), "the sizes of a shape stand in braces: reshape(x, {2, -1})");
+  return x;
+}
 // Output axis i is axis axes[i] of `x`; all axes reversed where `axes` is empty.
 Tensor transpose(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
 // `x` repeated along axes of size 1 and new leading axes, as numpy broadcasts.
@@ -162,6 +169,23 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis = 0, W
 std::vector<Tensor> hsplit(const Tensor& x, int64_t parts, Where where = Where::current());
 std::vector<Tensor> vsplit(const Tensor& x, int64_t parts, Where where = Where::current());
 std::vector<Tensor> dsplit(const Tensor& x, int64_t parts, Where where = Where::current());
+// At indices, as numpy has it: does not compile, and says what does.
+#define RILL_INDICES_SPLIT_AT(name)                                                                                    \
+  template <is_axis I, class... More>                                                                                  \
+  std::vector<Tensor> name(const Tensor&, std::initializer_list<I>, const More&...) {                                  \
+    static_assert(!sizeof(I), #name "(x, parts) takes how many parts; before indices cuts split_at(x, {1, 3}, axis)"); \
+    return {};                                                                                                         \
+  }                                                                                                                    \
+  template <is_axis I, class... More>                                                                                  \
+  std::vector<Tensor> name(const Tensor& x, const std::vector<I>&, const More&...) {                                   \
+    return name(x, std::initializer_list<I>{});                                                                        \
+  }
+RILL_INDICES_SPLIT_AT(split)
+RILL_INDICES_SPLIT_AT(array_split)
+RILL_INDICES_SPLIT_AT(hsplit)
+RILL_INDICES_SPLIT_AT(vsplit)
+RILL_INDICES_SPLIT_AT(dsplit)
+#undef RILL_INDICES_SPLIT_AT
 // The tensors along `axis`, without it.
 std::vector<Tensor> unstack(const Tensor& x, Axis axis = 0, Where where = Where::current());
 

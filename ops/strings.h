@@ -154,22 +154,34 @@ Tensor encode_raw(const Tensor& x, bool little_endian = true, Where where = Wher
 namespace rill {
 
 // Strings beside C++ text: strings::split(path, "/")(1) == "dogs".
-template <std::convertible_to<std::string_view> S>
+template <detail::Text S>
 Tensor operator==(const Tensor& a, const S& text) {
   return strings::equal(a, tensor(std::string(std::string_view(text))));
 }
-template <std::convertible_to<std::string_view> S>
+template <detail::Text S>
 Tensor operator==(const S& text, const Tensor& a) {
   return a == text;
 }
-template <std::convertible_to<std::string_view> S>
+template <detail::Text S>
 Tensor operator!=(const Tensor& a, const S& text) {
   return strings::not_equal(a, tensor(std::string(std::string_view(text))));
 }
-template <std::convertible_to<std::string_view> S>
+template <detail::Text S>
 Tensor operator!=(const S& text, const Tensor& a) {
   return a != text;
 }
+// Whether there is a tensor at all: does not compile, and says what does.
+#define RILL_NO_POINTER(op, A, B, cure)                                                 \
+  template <std::same_as<std::nullptr_t> N>                                             \
+  bool operator op(A, B) {                                                              \
+    static_assert(!sizeof(N), "a tensor is no pointer: whether there is one is " cure); \
+    return false;                                                                       \
+  }
+RILL_NO_POINTER(==, const Tensor&, N, "!x.defined()")
+RILL_NO_POINTER(==, N, const Tensor&, "!x.defined()")
+RILL_NO_POINTER(!=, const Tensor&, N, "x.defined()")
+RILL_NO_POINTER(!=, N, const Tensor&, "x.defined()")
+#undef RILL_NO_POINTER
 
 }  // namespace rill
 

@@ -32,7 +32,7 @@ class Variable : public detail::OtherNames {
   Variable(const Tensor& initial, VariableOptions options, Where where = Where::current());
   explicit Variable(const Tensor& initial, Where where = Where::current())
       : Variable(initial, VariableOptions{}, where) {}
-  template <std::convertible_to<std::string_view> S>
+  template <detail::Text S>
   Variable(const Tensor& initial, const S& name, Where where = Where::current())
       : Variable(initial, VariableOptions{.name = std::string(name)}, where) {}
 

@@ -135,7 +135,7 @@ std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& 
                                                              std::map<std::string, std::string>& unreadable,
                                                              Where where = Where::current());
 // Writes tensors as a checkpoint.
-void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards = 1,
+void save_checkpoint(const std::string& prefix, const NamedMap<Tensor>& tensors, int shards = 1,
                      Where where = Where::current());
 
 }  // namespace rill

@@ -29,7 +29,7 @@ struct CsvOptions {
 
 // Reads a file, which may be packed by gzip or zstd, or a pipe to its end, twice, once for the dtypes; takes little more memory than the columns. Throws
 // rill::Error, which names the row, where one has more or fewer fields than the first, where quotes do not end, and
-// where a text is no `dtypes`.
+// where a text is no `dtypes`; where a header is expected and the file is empty.
 Table read_csv(const std::string& path, CsvOptions options = {}, Where where = Where::current());
 
 // Writes a table with its names above (options.header) as a whole or not at all. Numbers have the fewest digits that

@@ -58,7 +58,7 @@ struct ParsedExamples {
 
 // An encoded Example. Floating tensors become lists of f32, integers and bools of i64, texts of bytes; elements
 // row-major. The same bytes for the same features. Throws rill::Error where they would be more than protobuf's 2 GiB.
-std::string make_example(const std::map<std::string, Tensor>& features, Where where = Where::current());
+std::string make_example(const NamedMap<Tensor>& features, Where where = Where::current());
 // The features of one Example as they stand in it: f32, i64 or string of one dimension. Throws rill::Error where
 // `bytes` are no Example.
 NamedMap<Tensor> read_example(std::string_view bytes, Where where = Where::current());
@@ -79,8 +79,7 @@ ParsedExamples parse_examples(const T& examples, const std::map<std::string, Fea
 }
 
 // An encoded SequenceExample: `context` once, and of each of `sequences` a tensor a step.
-std::string make_sequence_example(const std::map<std::string, Tensor>& context,
-                                  const std::map<std::string, std::vector<Tensor>>& sequences,
+std::string make_sequence_example(const NamedMap<Tensor>& context, const NamedMap<std::vector<Tensor>>& sequences,
                                   Where where = Where::current());
 // Those features of many SequenceExamples. Of a sequence, a fixed or padded feature gives [examples, most steps,
 // shape...], filled up with its `missing`, and lengths; a variable one gives a Ragged of two levels: steps, and values

@@ -2,12 +2,13 @@
 // and its weights are Variables that an optimizer changes.
 //
 //   Model net = import_model("net.onnx");
-//   Tensor y = net({{"x", x}}).at(net.outputs()[0].name);
+//   Tensor y = net({{"x", x}}).at(net.outputs()[0].name);  // net(x) where it has one input
 //
 // What comes in is run by rill's own public functions inside `function`: it is traced for each signature, fused and
 // compiled as code written in C++ is. docs/onnx.md and docs/tensorflow.md say what is understood. A .rill file holds
 // traces already, of one function or several: docs/rill_files.md.
 #pragma once
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -72,15 +73,23 @@ class Model {
   NamedMap<Variable> variables() const&& { return variables(); }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
-  // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
-  // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.
-  NamedMap<Tensor> operator()(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  // The outputs by name, for inputs by name. Throws where one is missing, unknown, given twice, or of another dtype or
+  // shape than the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op
+  // each time.
+  NamedMap<Tensor> operator()(const NamedMap<Tensor>& inputs, Where where = Where::current()) const;
+
+  // The same, for inputs in the order of inputs(): m(x), m({x, y}). Throws where there are more than the model takes, and
+  // for one that is a sequence, whose tensors have names.
+  NamedMap<Tensor> operator()(std::initializer_list<Tensor> inputs, Where where = Where::current()) const;
+  NamedMap<Tensor> operator()(const Tensor& input, Where where = Where::current()) const {
+    return (*this)({input}, where);
+  }
 
   // The graph of a call on inputs as the file describes them: sizes that it leaves open are printed as '?'. Throws
   // where it says nothing of an input's shape, and for a model that runs op by op.
   Graph graph(Where where = Where::current()) const;
   // The graph of a call on such inputs.
-  Graph graph(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  Graph graph(const NamedMap<Tensor>& inputs, Where where = Where::current()) const;
   // The functions of the file, by name: several where it is a .rill file, one elsewhere. This is the first, or the one
   // that function() gave.
   std::vector<std::string> functions() const;

@@ -1,6 +1,8 @@
 // Device: the name of a device that stores tensors and runs ops, "cpu:0". A small value; devices/registry.h lists the
 // existing devices.
 #pragma once
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +13,12 @@
 #pragma GCC visibility push(default)
 
 namespace rill {
+
+namespace detail {
+// Text, and not nullptr, which C++20 makes a std::string_view that cannot be read.
+template <class T>
+concept Text = std::convertible_to<T, std::string_view> && !std::same_as<T, std::nullptr_t>;
+}  // namespace detail
 
 enum class DeviceKind : uint8_t { cpu, ref, gpu };
 inline constexpr int device_kind_count = 3;
@@ -27,6 +35,7 @@ class Device {
   Device(std::string_view text, Where where = Where::current());
   Device(const char* text, Where where = Where::current()) : Device(std::string_view(text), where) {}
   Device(const std::string& text, Where where = Where::current()) : Device(std::string_view(text), where) {}
+  Device(std::nullptr_t) = delete;
 
   constexpr DeviceKind kind() const { return kind_; }  // cpu, ref or gpu
   constexpr int index() const { return index_; }       // which one of that kind
@@ -46,7 +55,7 @@ class MaybeDevice : public std::optional<Device> {
   using std::optional<Device>::optional;
   MaybeDevice() = default;
   MaybeDevice(const std::optional<Device>& d) : std::optional<Device>(d) {}
-  template <std::convertible_to<std::string_view> S>
+  template <detail::Text S>
   MaybeDevice(const S& text, Where where = Where::current()) : std::optional<Device>(Device(text, where)) {}
 };
 

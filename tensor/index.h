@@ -36,6 +36,11 @@ struct All {
   template <int = 0>
   Tensor operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options,
                     Where where = Where::current()) const;
+  template <std::same_as<bool> B>
+  auto operator()(const Tensor& x, B) const {
+    static_assert(!sizeof(B), "a bool is no axis: keepdims has a name, all(x, {.keepdims = true})");
+    return x;
+  }
 };
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
 struct Any {
@@ -49,6 +54,11 @@ struct Any {
   template <int = 0>
   Tensor operator()(const Tensor& x, const Axes& axes, const ReduceOptions& options,
                     Where where = Where::current()) const;
+  template <std::same_as<bool> B>
+  auto operator()(const Tensor& x, B) const {
+    static_assert(!sizeof(B), "a bool is no axis: keepdims has a name, any(x, {.keepdims = true})");
+    return x;
+  }
 };
 inline constexpr All all{};
 inline constexpr Any any{};

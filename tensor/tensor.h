@@ -75,6 +75,13 @@ class Tensor : public detail::OtherNames {
     static_assert(!sizeof(T),
                   "assigning to x(i) changes nothing, for tensors never change: write x = x.at(i).set(value)");
   }
+  // What gives several tensors: does not compile, and says what does.
+  template <std::same_as<Tensor> T>
+  void operator=(const std::vector<T>&) & {
+    static_assert(!sizeof(T),
+                  "a std::vector of tensors is no Tensor: what gives several, such as split(x, 2) or gradient(v), is "
+                  "kept by auto, and one of them is split(x, 2)[0]");
+  }
   // A weak scalar: of shape {}, on the CPU; it takes the dtype of the tensor that it is combined with.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}

@@ -11,9 +11,7 @@ namespace rill::data::features {
 // --- Raw columns -----------------------------------------------------------------------------------------------------
 
 Input::Input(const Table& table, bool steps, const Where& where) : table_(table), sequence_(steps), where_(where) {
-  if (table.names.size() != table.columns.size())
-    fail("data::features",
-         fmt::format("the table has {} names for {} columns", table.names.size(), table.columns.size()), where);
+  rill::detail::require_names(table, "data::features", where);
   if (table.columns.empty()) fail("data::features", "the table has no columns", where);
 }
 

@@ -123,6 +123,11 @@ class CsvReader final : public detail::BlockReader {
   [[noreturn]] void reject(int64_t line, const std::string& what) const {
     fail(csv_name, fmt::format("'{}', line {}: {}", path_, line, what), where());
   }
+  // At the end of a file in which the header was not found.
+  void reject_no_header() const {
+    if (options_.header)
+      fail(csv_name, fmt::format("'{}' is empty: expected a header, the row with the columns' names", path_), where());
+  }
 
   std::shared_ptr<Shared> shared_;
   const CsvRowOptions& options_;
@@ -178,14 +183,12 @@ void CsvReader::begin() {
     size_t end = 0;
     while ((end = bytes_.find('\n', at_)) == bytes_.npos) {
       at_ = bytes_.size();
-      if (!refill()) return;
+      if (!refill()) return reject_no_header();
     }
     at_ = end + 1;
   }
   const std::vector<std::string> names = options_.header ? read_header() : std::vector<std::string>();
-  if (options_.header && names.empty()) {
-    return;
-  }
+  if (options_.header && names.empty()) return reject_no_header();
   {
     const std::lock_guard lock(shared_->mutex);
     schema_ = shared_->schema;

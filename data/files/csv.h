@@ -43,7 +43,7 @@ StagePtr csv_stage(const Paths& paths, const CsvRowOptions& options, RowMaker ma
 // (rows.h); batch() reads entire columns. Files may be larger than memory, compressed by gzip or zstd, a pipe, or "-",
 // the standard input. The columns of each file are found by their names, in any order. Empty lines are ignored. Throws
 // rill::Error, which names the file and line, if a row has more or fewer fields than the header, a text does not fit
-// its column's dtype or a value is missing; the next call continues after that row.
+// its column's dtype, a value is missing or a file has not even a header; the next call continues after that row.
 template <class Row = Table>
 Dataset<Row> csv(const Paths& paths, const CsvRowOptions& options = {}, Where where = Where::current()) {
   return Dataset<Row>(detail::csv_stage(paths, options, detail::row_maker<Row>(), where));

@@ -22,6 +22,10 @@ void require_range(std::string_view op, std::string_view name, std::pair<double,
          where);
 }
 
+void require_chance(std::string_view op, double p, const Where& where) {
+  require_option(p >= 0 && p <= 1, op, "p", p, "a probability, from 0 to 1", where);
+}
+
 // One draw an image: [...] in [low, high).
 Tensor each_image(const Tensor& x, double low, double high, Draws& draws) {
   const Shape shape = leading_axes(x);
@@ -63,12 +67,14 @@ Tensor inside_of(const Tensor& x, int64_t top, int64_t left, int64_t h, int64_t 
 Tensor random_flip_left_right(const Tensor& x, const ChanceOptions& o, Where where) {
   const CallerScope caller(where);
   require_image("images::random_flip_left_right", x, where);
+  require_chance("images::random_flip_left_right", o.p, where);
   Draws draws(o.key);
   return by_chance(x, flip_left_right(x), o.p, draws);
 }
 Tensor random_flip_up_down(const Tensor& x, const ChanceOptions& o, Where where) {
   const CallerScope caller(where);
   require_image("images::random_flip_up_down", x, where);
+  require_chance("images::random_flip_up_down", o.p, where);
   Draws draws(o.key);
   return by_chance(x, flip_up_down(x), o.p, draws);
 }
@@ -184,6 +190,7 @@ Tensor random_erasing(const Tensor& x, const ErasingOptions& o, Where where) {
   const CallerScope caller(where);
   constexpr std::string_view op = "images::random_erasing";
   require_image(op, x, where);
+  require_chance(op, o.p, where);
   require_range(op, "scale", o.scale, 0, where);
   require_range(op, "ratio", o.ratio, 1e-9, where);
   const int64_t h = height_of(x), w = width_of(x);

@@ -18,7 +18,7 @@ namespace rill::images {
 
 struct ChanceOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  double p = 0.5;  // how likely an image is changed
+  double p = 0.5;  // how likely an image is changed; throws outside [0, 1]
   std::optional<random::Key> key = {};
 };
 // Mirrored, or as it was.
@@ -79,7 +79,7 @@ struct ErasingOptions {
   std::optional<random::Key> key = {};
 };
 // `value` in a rectangle of random area and proportions, with probability p: torchvision's RandomErasing, the same one
-// for all of a batch.
+// for all of a batch. Throws where p is outside [0, 1].
 Tensor random_erasing(const Tensor& x, const ErasingOptions& options = {}, Where where = Where::current());
 
 struct MixOptions {

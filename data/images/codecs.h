@@ -23,7 +23,7 @@ class Bytes {
  public:
   Bytes(const Tensor& file, Where where = Where::current());
   Bytes(std::span<const uint8_t> bytes) : view_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
-  template <std::convertible_to<std::string_view> S>
+  template <detail::Text S>
   Bytes(const S& bytes) : view_(bytes) {}
   std::string_view view() const { return view_; }
 

@@ -315,8 +315,9 @@ RILL_LOC_SCALE(Gumbel, gumbel)
 Uniform::Uniform(const Tensor& low, const Tensor& high, Where where)
     : Distribution(impl::uniform, {low, high}, false, where) {
   const CallerScope caller(where);
-  require_elements([](const Tensor& width) { return all(width > 0); }, "Uniform", "high must be greater than low",
-                   at(1) - at(0), where);
+  // Both in one tensor, for the message has the numbers that the user gave.
+  require_elements([](const Tensor& limits) { return all(limits(1) > limits(0)); }, "Uniform",
+                   "high must be greater than low, for {low, high}", stack(broadcast_arrays({at(0), at(1)})), where);
 }
 StudentT::StudentT(const Tensor& df, const Tensor& loc, const Tensor& scale, Where where)
     : Distribution(impl::student_t, {df, loc, scale}, false, where) {}

@@ -131,8 +131,7 @@ Offset<format::Schema> make_schema(FlatBufferBuilder& b, const Table& table, con
 // Throws if a column cannot be stored in a file.
 void check(const Table& table, const Where& where) {
   constexpr std::string_view op = "write_arrow";
-  if (table.names.size() != table.columns.size())
-    fail(op, fmt::format("{} names for {} columns", table.names.size(), table.columns.size()), where);
+  detail::require_names(table, op, where);
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const Tensor& t = table.columns[i];
     require_elements(op, t, table.names[i], where);

@@ -149,7 +149,7 @@ void Checkpoint::save(const std::string& prefix, const SaveCheckpointOptions& op
   write_bundle(prefix, values(options, where), options, "save", where);
 }
 
-void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards, Where where) {
+void save_checkpoint(const std::string& prefix, const NamedMap<Tensor>& tensors, int shards, Where where) {
   write_bundle(prefix, tensors, shards, "save_checkpoint", where);
 }
 

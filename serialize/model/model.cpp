@@ -220,7 +220,7 @@ void Model::name_variables(VariablePaths& paths) const {
   for (const auto& [name, v] : impl_->variables) paths.add(name, v);
 }
 
-NamedMap<Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
+NamedMap<Tensor> Model::operator()(const NamedMap<Tensor>& inputs, Where where) const {
   Impl::Results results = impl_->call(impl_->arrange(inputs, where), where);
   NamedMap<Tensor> out;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -233,7 +233,23 @@ NamedMap<Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, 
   return out;
 }
 
-Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) const {
+NamedMap<Tensor> Model::operator()(std::initializer_list<Tensor> inputs, Where where) const {
+  if (inputs.size() > impl_->inputs.size())
+    fail(impl_->name, fmt::format("got {} tensors, and the model takes {}", inputs.size(), names_of(impl_->inputs)),
+         where);
+  NamedMap<Tensor> by_name;
+  for (const Tensor& x : inputs) {
+    const ValueInfo& input = impl_->inputs[by_name.size()];
+    if (input.kind == ValueInfo::Kind::sequence)
+      fail(impl_->name,
+           fmt::format("input '{0}' is a sequence. give its tensors by name: model({{{{\"{0}/0\", x}}}})", input.name),
+           where);
+    by_name.emplace(input.name, x);
+  }
+  return (*this)(by_name, where);
+}
+
+Graph Model::graph(const NamedMap<Tensor>& inputs, Where where) const {
   return impl_->graph(impl_->arrange(inputs, where), where);
 }
 Graph Model::graph(Where where) const {

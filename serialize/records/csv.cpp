@@ -284,6 +284,8 @@ Table read_csv(const std::string& path, CsvOptions options, Where where) {
   in.read(bytes, SIZE_MAX, where);
   Survey survey(path, options, where);
   survey.read(bytes);
+  if (options.header && survey.columns.empty())
+    fail("read_csv", fmt::format("'{}' is empty: expected a header, the row with the columns' names", path), where);
   for (const auto& [name, dtype] : options.dtypes)
     if (std::none_of(survey.columns.begin(), survey.columns.end(), [&](const Column& c) { return c.name == name; }))
       fail("read_csv", fmt::format("'{}' has no column '{}', for which a dtype is given", path, name), where);
@@ -302,9 +304,7 @@ void write_csv(const std::string& path, const Table& table, CsvOptions options, 
   EagerScope eager;
   constexpr std::string_view op = "write_csv";
   check_options(op, options, where);
-  if (table.names.size() != table.columns.size())
-    fail(op, std::to_string(table.names.size()) + " names for " + std::to_string(table.columns.size()) + " columns",
-         where);
+  detail::require_names(table, op, where);
   std::vector<Source> sources;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const Tensor& t = table.columns[i];

@@ -310,7 +310,7 @@ void add_feature(Features& features, const std::string& name, const Tensor& t, s
 }
 }  // namespace
 
-std::string make_example(const std::map<std::string, Tensor>& features, Where where) {
+std::string make_example(const NamedMap<Tensor>& features, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   uint64_t least = 0;
@@ -374,8 +374,8 @@ ParsedExamples detail::parse_tensor_of_examples(const Tensor& examples,
   return parsed(dense.data<std::string>(where), features, where);
 }
 
-std::string make_sequence_example(const std::map<std::string, Tensor>& context,
-                                  const std::map<std::string, std::vector<Tensor>>& sequences, Where where) {
+std::string make_sequence_example(const NamedMap<Tensor>& context, const NamedMap<std::vector<Tensor>>& sequences,
+                                  Where where) {
   CallerScope caller(where);
   EagerScope eager;
   constexpr std::string_view op = "make_sequence_example";

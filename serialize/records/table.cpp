@@ -12,6 +12,7 @@ namespace rill {
 
 Tensor Table::at(const std::string& name, Where where) const {
   CallerScope caller(where);
+  detail::require_names(*this, "Table.at", where);
   std::string known;
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) {
@@ -21,7 +22,7 @@ Tensor Table::at(const std::string& name, Where where) const {
            fmt::format("columns {} and {} are both named '{}'. take columns[{}] or columns[{}]", i,
                        other - names.begin(), name, i, other - names.begin()),
            where);
-    return columns.at(i);
+    return columns[i];
   }
   for (size_t i = 0; i < names.size(); ++i) known += (i ? ", '" : "'") + names[i] + "'";
   fail("Table.at", "no column '" + name + "'. there are " + (known.empty() ? "none" : known), where);
@@ -29,6 +30,7 @@ Tensor Table::at(const std::string& name, Where where) const {
 
 Tensor Table::stacked(const std::vector<std::string>& chosen, DType dtype, Where where) const {
   CallerScope caller(where);
+  detail::require_names(*this, "Table.stacked", where);
   std::vector<Tensor> all;
   auto add = [&](const std::string& name, const Tensor& column) {
     if (column.dtype() == DType::string)
@@ -39,7 +41,7 @@ Tensor Table::stacked(const std::vector<std::string>& chosen, DType dtype, Where
     all.push_back(column.astype(dtype, where));
   };
   for (const std::string& name : chosen) add(name, at(name, where));
-  for (size_t i = 0; chosen.empty() && i < columns.size(); ++i) add(names.at(i), columns[i]);
+  for (size_t i = 0; chosen.empty() && i < columns.size(); ++i) add(names[i], columns[i]);
   if (all.empty()) fail("Table.stacked", "the table has no columns", where);
   return stack(all, 1, where);
 }

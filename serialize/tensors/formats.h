@@ -14,8 +14,11 @@ namespace rill {
 struct LoadRequest {
   const FileReader& file;
   const LoadOptions& options;
+  std::vector<std::string>& seen;  // the file's tensors, where options.names asks for some
 
+  // Asked once of each tensor of the file.
   bool wants(const std::string& name) const {
+    if (!options.names.empty()) seen.push_back(name);
     return options.names.empty() || std::find(options.names.begin(), options.names.end(), name) != options.names.end();
   }
   // Adds what `read` gives, or to options.unreadable why there is nothing.

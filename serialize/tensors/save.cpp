@@ -69,11 +69,12 @@ NamedTensors load(const std::string& path, LoadOptions options, Where where) {
   const Format& format = format_of(path, "load", where);
   EagerScope eager;
   const FileReader file(path, "load", where);
-  NamedTensors out = within_memory(file, [&] { return format.load({file, options}); });
+  std::vector<std::string> seen;
+  NamedTensors out = within_memory(file, [&] { return format.load({file, options, seen}); });
   for (const std::string& name : options.names)
     if (!out.count(name) && !(options.unreadable && options.unreadable->count(name)) &&
         !(options.blocks && options.blocks->count(name)))
-      file.reject("has no tensor named '" + name + "'");
+      file.reject("has no tensor named '" + name + "'. it has " + detail::some_of(seen));
   for (auto& [name, t] : out)
     if (t.dtype() != DType::string) t = t.to(default_device(), where);  // strings live on the host
   return out;

@@ -109,7 +109,7 @@ TEST_CASE("inspect") {
   CHECK(has(at.rill("inspect none.csv").out, "a  "));
   CHECK(has(at.rill("inspect none.csv").out, "0 rows"));
   put_file(at / "nothing.csv", "");
-  CHECK(has(at.rill("inspect nothing.csv").out, "0 rows"));
+  CHECK(has(at.rill("inspect nothing.csv").err, "nothing.csv' is empty: expected a header"));
   try {
     write_arrow(at / "t.arrow", {{"a", "b"}, {ones({4}), zeros({4, 3}, i16)}});
   } catch (const Error& e) {

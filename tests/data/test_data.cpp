@@ -517,6 +517,9 @@ TEST_CASE("data: lines, records and lists of files") {
   CHECK(names(data::text_lines(folder / "long.txt")) == std::vector<std::string>{long_line, "end"});
   const Table people{{"age", "job"}, {tensor({19.f, 34.f}), tensor({"nurse", "smith"})}};
   CHECK(data::from_table(people).skip(1).first()[1].item<std::string>() == "smith");
+  const Table unnamed{{"a", "b"}, {zeros({2})}};
+  CHECK_THROWS_AS(data::from_table(unnamed), Error);
+  CHECK_THROWS_AS(data::from_table(unnamed, {.label = "a"}), Error);
 }
 
 // Twenty forks at moments when threads are at work and wait: each child once hung in a condition variable of theirs.

@@ -215,6 +215,12 @@ TEST_CASE("images: errors say what is wrong") {
   says([&] { images::decode_jpeg(jpg, {.channels = 2}); }, {"channels is 2"});
   says([&] { images::decode_jpeg(jpg, {.dtype = i32}); }, {"dtype is i32"});
   says([] { images::decode_jpeg(tensor({"a", "b"})); }, {"read_file()", "string[2]"});
+  const Tensor picture = ones({4, 4, 3});
+  for (const double p : {2., -0.1, double(NAN)}) {
+    says([&] { images::random_flip_left_right(picture, {.p = p}); }, {"random_flip_left_right", "p is", "probability"});
+    says([&] { images::random_flip_up_down(picture, {.p = p}); }, {"random_flip_up_down", "p is", "probability"});
+    says([&] { images::random_erasing(picture, {.p = p}); }, {"random_erasing", "p is", "probability"});
+  }
   put_file(folder / "bad.png", "not a picture");
   says([&] { images::read_image(folder / "bad.png"); }, {"bad.png", "13 bytes"});
   says([&] { images::encode_jpeg(ones({3, 3, 4}, u8)); }, {"encode_jpeg", "1 or 3 channels", "u8[3,3,4]"});

@@ -75,6 +75,7 @@ TEST_CASE("distributions, metrics, callbacks and graphs that run, moved from, ar
   const Tensor two = tensor({1.f, 2.f});
   const auto density = [](const auto& d) { return d.log_prob(tensor({1.f, 1.f})).template to_vector<float>(); };
   goes_on(distributions::Normal(two, two), density);
+  goes_on(random::Key(3), [](const random::Key& k) { return random::normal({2}, {.key = k}).to_vector<float>(); });
   goes_on(distributions::Independent(distributions::Normal(two, two), 1), density);
   goes_on(metrics::mean_squared_error(),
           [&](const metrics::Metric& m) { return std::pair(m.name(), m(two, zeros({2})).item<double>()); });

@@ -506,7 +506,8 @@ TEST_CASE("distributions: what they refuse", "[distributions]") {
   says([] { return ds::Bernoulli(ds::ProbabilityOptions()); }, {"needs probs or logits"});
   says([] { return ds::Categorical(zeros({3})); }, {"not all 0"});
   says([] { return ds::Categorical(0.5); }, {"probs is", "must have 1 axes or more"});
-  says([] { return ds::Uniform(1, 1); }, {"high must be greater than low"});
+  says([] { return ds::Uniform(1, 1); }, {"high must be greater than low", "[1. 1.]"});
+  says([] { return ds::Uniform(2., 1.); }, {"{low, high}", "got [2. 1.]"});
   says([] { return ds::MultivariateNormal(zeros({2}), ones({2, 3})); }, {"must be square"});
   says([] { return ds::MultivariateNormal(zeros({3}), eye(2)); }, {"scale_tril f32[2,2]", "3"});
   says([] { return ds::Dirichlet(ones({3})).cdf(1); }, {"has no cdf"});

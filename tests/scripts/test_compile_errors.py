@@ -15,6 +15,7 @@ import tempfile
 HEAD = """#include <rill/data.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
+#include <rill/serialize.h>
 #include <rill/train.h>
 using namespace rill;
 const Tensor x = ones({2, 3}), y = x;
@@ -96,7 +97,8 @@ MISTAKES = [
     ("mean(x, {.dim = 0});", NO_MATCH),
     ("any(x, {.dim = 1});", NO_MATCH),
     ("all(x, {.keepdim = true});", NO_MATCH),
-    ("sum(x, true);", NO_MATCH),
+    *[(f"{name}(x, true);", rf"keepdims has a name, {name}\(x, \{{.keepdims = true\}}\)") for name in (
+        "sum mean max min prod any all var stddev norm median logsumexp").split()],
     ("max(x, {.dims = 1});", NO_MATCH),
     ("sum(x, 0, 1);", r"several axes stand in braces, sum\(x, \{0, 1\}\)"),
     ("max(x, -1, 0);", "keepdims is true or false"),
@@ -120,6 +122,21 @@ MISTAKES = [
     ("x = y;", "passing .* discards qualifiers|no viable overloaded|const"),
     ("(x + 1).data<float>();", "deleted"),
     ("auto d = ones({2}).data<float>();", "deleted"),
+    # Several tensors are not one.
+    ("v = split(x, 2);", r"is kept by auto, and one of them is split\(x, 2\)\[0\]"),
+    ("Tensor t = split(x, 2);", NO_MATCH),
+    ('save("a.npz", {x, x});', r'the values of a map have names.*\{\{"x", x\}, \{"y", y\}\}'),
+    ('save("a.npz", {x, x, x});', "the values of a map have names"),
+    # What is nullptr is no tensor, and no text.
+    ("x == nullptr;", r"whether there is one is !x.defined\(\)"),
+    ("x != nullptr;", r"whether there is one is x.defined\(\)"),
+    ("tensor(nullptr);", NO_MATCH),
+    ("Variable u(x, nullptr);", NO_MATCH),
+    ("x.to(nullptr);", "deleted"),
+    ("zeros({2}, {.device = nullptr});", NO_MATCH),
+    ("conv2d(x, x, {.padding = nullptr});", NO_MATCH + "|deleted"),
+    ("linalg::matrix_norm(x, {.ord = nullptr});", NO_MATCH + "|deleted"),
+    ("assert_that(all(x > 0), nullptr);", NO_MATCH),
     # Tensors are no C++ numbers.
     ("if (x > 0) {}", r"decides no if: read x.item<bool>\(\)"),
     ("float z = float(x);", r"x.item<float>\(\)"),
@@ -144,6 +161,14 @@ MISTAKES = [
     ("full(3, 7.f);", r"stand in braces: full\({3, 4}, value\)"),
     ("random::normal(3, 4);", r"stand in braces: random::normal\({3, 4}\)"),
     ("random::uniform(3, 4);", r"stand in braces: random::uniform\({3, 4}\)"),
+    ("random::randint(0, 10);", r"a draw takes a shape: random::randint\(low, high, \{5\}\)"),
+    ("random::uniform({2}, 0, 1);", r"random::uniform\(\{3, 4\}, \{.low = 0, .high = 1\}\)"),
+    ("random::normal({2}, 0.);", r"random::normal\(\{3, 4\}, \{.mean = 0, .stddev = 1\}\)"),
+    ("random::truncated_normal({2}, 0.f, 1.f);", r"options have names: random::truncated_normal"),
+    ("reshape(x, 2, -1);", r"stand in braces: reshape\(x, \{2, -1\}\)"),
+    ("split(x, {1, 3});", r"split_at\(x, \{1, 3\}, axis\)"),
+    ("hsplit(x, std::vector<int64_t>{1, 2});", r"hsplit\(x, parts\) takes how many parts.*split_at"),
+    ("max_pool(x, true);", NO_MATCH),
     ("random::randint(0, 10, 5);", r"stand in braces: random::randint\(low, high, \{5\}\)"),
     ("transpose(x, 0, 1);", r"transpose\(x, {1, 0}\); swapaxes\(x, 0, 1\)"),
     ("concat(x, y);", r"stand in braces: concat\({x, y}, axis\)"),
@@ -245,6 +270,8 @@ MISTAKES = [
 # The same mistakes otherwise, in a program of their own, since a compiler says what a template asserts once.
 AGAIN = [
     ("auto z = x && y;", r"x && y is logical_and\(x, y\)"),
+    ("nullptr == x;", r"whether there is one is !x.defined\(\)"),
+    ("nullptr != x;", r"whether there is one is x.defined\(\)"),
     ("v[0] = 3;", r"indexed with parentheses: x\(i\)"),
     ("float z = w.item();", r"x.item<float>\(\)"),
     ("w.sum(0);", r"x.sum\(\) is written sum\(x\)"),

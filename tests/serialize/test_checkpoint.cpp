@@ -80,6 +80,7 @@ TEST_CASE("tensors of every dtype come back as they were") {
   CHECK_THROWS_WITH(load_checkpoint(folder / "s1", {"nothing"}), contains_text("nothing that matches 'nothing'"));
   CHECK_THROWS_WITH(load_checkpoint(folder / "s2"), contains_text("s2.index"));
   save_checkpoint(folder / "empty", {});
+  CHECK_THROWS_AS(save_checkpoint(folder / "twice", {{"w", ones({2})}, {"w", zeros({2})}}), Error);
   CHECK(load_checkpoint(folder / "empty").empty());
 }
 

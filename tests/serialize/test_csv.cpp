@@ -130,7 +130,9 @@ TEST_CASE("Shapes of files: no header, other separators, no last line end, a mar
                                               10)})
     CHECK(has(message_of([&] { table_of(wide); }), "the text is UTF-16"));
   CHECK(table_of("a,b\n'1,2',3\n", {.quote = '\''}).at("a").to_vector<std::string>() == Texts{"1,2"});
-  CHECK(table_of("").names.empty());
+  CHECK(table_of("", {.header = false}).names.empty());
+  for (const char* nothing : {"", "\n\n"})
+    CHECK(has(message_of([&] { table_of(nothing); }), "is empty: expected a header"));
   CHECK(table_of("a,b\n").at("b").size() == 0);
   CHECK(table_of("a,a\n1,2\n").columns[1].to_vector<int64_t>() == Wholes{2});
 }
@@ -178,6 +180,9 @@ TEST_CASE("Written tables read back as they were") {
 
   CHECK(has(message_of([&] { write_csv(out / "u.csv", {{"a", "b"}, {zeros({2}), zeros({3})}}); }), "'b' is f32[3]"));
   CHECK(has(message_of([&] { write_csv(out / "u.csv", {{"a"}, {}}); }), "1 names for 0"));
+  const Table unnamed{{"a", "b"}, {zeros({2})}};
+  CHECK(has(message_of([&] { unnamed.at("b"); }), "[Table.at] the table has 2 names for 1 columns"));
+  CHECK(has(message_of([&] { unnamed.stacked(); }), "[Table.stacked] the table has 2 names for 1 columns"));
   CHECK(has(message_of([&] { write_csv(out / "u.csv", {{"a"}, {zeros({2, 2})}}); }), "one dimension"));
   CHECK(out.names() == Texts{"t.csv"});
 }

@@ -40,6 +40,18 @@ TEST_CASE("a network with an open batch is one trace") {
   CHECK(close(run(constant, x), run(m, x)));
 }
 
+TEST_CASE("a call by position takes the inputs in the file's order") {
+  const Model m = read("mlp");
+  const Tensor x = tensor({{1.f, 2.f, 3.f}});
+  CHECK(array_equal(m(x).at("y"), run(m, x)));
+  CHECK(array_equal(m({x}).at("y"), run(m, x)));
+  const std::string two = message_of([&] { m({x, x}); });
+  CHECK(has(two, "got 2 tensors, and the model takes x: f32[?,3]"));
+  CHECK(has(two, "test_onnx_import.cpp"));
+  CHECK(has(message_of([&] { m({}); }), "input 'x' is missing"));
+  CHECK(has(message_of([&] { m({{"x", x}, {"x", x}}); }), "the name 'x' is given twice"));
+}
+
 TEST_CASE("weights are Variables: gradients flow, an optimizer trains them, calls see what they became") {
   const Model m = read("mlp");
   REQUIRE(m.variables().size() == 3);

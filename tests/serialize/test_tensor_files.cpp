@@ -216,7 +216,7 @@ TEST_CASE("Only what is asked for") {
   Folder out;
   save(out / "a.npz", {{"x", arange(3)}, {"y", arange(4)}});
   CHECK(load(out / "a.npz", {.names = {"y"}}).size() == 1);
-  CHECK(has(message_of([&] { load(out / "a.npz", {.names = {"y", "z"}}); }), "has no tensor named 'z'"));
+  CHECK(has(message_of([&] { load(out / "a.npz", {.names = {"y", "z"}}); }), "has no tensor named 'z'. it has x, y"));
   CHECK(has(message_of([&] { load(fixture("plain.npy"), {.names = {"x"}}); }), "has no tensor named 'x'"));
 }
 
@@ -236,6 +236,10 @@ TEST_CASE("Variables, pairs, one tensor in any format") {
   CHECK(same(load(out / "p.safetensors").at("b"), arange(2)));
   pairs.push_back({"b", arange(3)});
   CHECK(has(message_of([&] { save(out / "p.safetensors", pairs); }), "'b' is given twice"));
+  const std::string twice = message_of([&] { save(out / "twice.npz", {{"a", w}, {"a", w}}); });
+  CHECK(has(twice, "the name 'a' is given twice"));
+  CHECK(has(twice, "test_tensor_files.cpp"));
+  CHECK(!std::filesystem::exists(out / "twice.npz"));
   for (const char* path : {"one.npz", "one.safetensors"}) {
     save(out / path, 2.5f);
     CHECK(load(out / path).at("").item<float>() == 2.5f);
