@@ -226,7 +226,8 @@ TEST_CASE("data files: rows of CSV files are structs, tuples, values and tables"
   CHECK(sum(rooms).item<int64_t>() == 10);
   CHECK(data::csv<std::string>(folder / "h.csv", {.columns = {"city"}}).collect()[3] == "");
   put_file(folder / "empty.csv", "");
-  for (const data::Paths& paths : {data::Paths(folder / "empty.csv"), data::Paths{folder / "h.csv", folder / "empty.csv"}})
+  for (const data::Paths& paths :
+       {data::Paths(folder / "empty.csv"), data::Paths{folder / "h.csv", folder / "empty.csv"}})
     CHECK(has(message_of([&] { data::csv<House>(paths).collect(); }), "empty.csv' is empty: expected a header"));
   CHECK(data::csv<int64_t>(folder / "empty.csv", {.header = false}).collect().empty());
   CHECK(data::csv(folder / "h.csv", {.columns = {"price"}, .dtypes = {{"price", f32}}}).first().columns[0].dtype() ==

@@ -178,7 +178,8 @@ TEST_CASE("the user's own call and the layer's path come first") {
   says_here([&] { one[1]; }, {"[Sequential] there is no layer 1: it has 1"});
   says_here([&] { q(Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
   says_here([&] { q(all, Tensor()); }, {"[index] an entry of the index is an undefined tensor"});
-  says_here([&] { static_cast<void>(q.at(Tensor()).add(1)); }, {"[index] an entry of the index is an undefined tensor"});
+  says_here([&] { static_cast<void>(q.at(Tensor()).add(1)); },
+            {"[index] an entry of the index is an undefined tensor"});
   says_here([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
   says_here([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
   says_here(
@@ -429,7 +430,8 @@ TEST_CASE("a C++ number that an integer dtype would cut is refused, eagerly and 
   Variable rows(tensor({1, 2}), "rows");
   says_here([&] { rows.scatter_add(tensor({0}), 0.5); }, {"cannot hold 0.5"});
   const Tensor x = tensor({4, 2});
-  says_here([&] { static_cast<void>(x.at(0).multiply(0.5)); }, {"[at] a tensor of i32 cannot hold 0.5. convert the tensor with astype()"});
+  says_here([&] { static_cast<void>(x.at(0).multiply(0.5)); },
+            {"[at] a tensor of i32 cannot hold 0.5. convert the tensor with astype()"});
   says_here([&] { static_cast<void>(x.at(0).set(1e20)); }, {"cannot hold 1e+20"});
   CHECK(x.at(0).add(1.0).to_vector<int>() == std::vector<int>{5, 2});
   says_here([] { full({1}, 300.0, u8); }, {"[full] u8 does not hold the number 300"});
