@@ -76,11 +76,6 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
          fmt::format("rank {} is none of those that train. make the loop on these alone: if (group.rank() >= 0) ...",
                      ranks->rank({}, where)),
          where);
-  if (const nn::Optimizer* o = options_.optimizer.get(); o && o->clip_norm() > 0 && !options_.distribute.part().empty())
-    fail("Loop",
-         "the optimizer's clip_norm bounds the norm of this rank's part of the model alone. give it to the loop: "
-         "{.clip_norm = ...}, which is that of the whole",
-         where);
   for (const metrics::Metric& m : options_.metrics)
     if (m.name() == "loss" || m.name() == "seconds" || m.name().starts_with("val_"))
       fail("Loop",
@@ -168,23 +163,21 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   std::optional<GradientHook> averages;
   const Ranks& ranks = options_.distribute;
   if (ranks) averages.emplace(tape, ranks->averaging(ranks.sharers()));
-  std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
+  nn::Optimizer& optimizer = *options_.optimizer.get();
+  std::vector<Gradient> all = optimizer.gradients(loss, tape, parameters, {.unconnected = Unconnected::none});
   std::vector<Gradient> gradients;
   std::vector<Variable> reached;
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].defined()) gradients.push_back(all[i]), reached.push_back(parameters[i]);
   if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
-  if (shown_gradients_) show(gradients, reached);
-  if (options_.clip_norm > 0)
-    gradients = ranks.part().empty() ? clip_by_global_norm(gradients, options_.clip_norm).gradients
-                                     : ranks->clip(gradients, reached, options_.clip_norm);
-  options_.optimizer.get()->apply_gradients(gradients, reached);
+  if (shown_gradients_) show(optimizer.unscaled(gradients), reached);
+  optimizer.apply_gradients(gradients, reached, {.clip_norm = options_.clip_norm});
 }
 
-void Core::show(const std::vector<Gradient>& gradients, const std::vector<Variable>& of) const {
+void Core::show(const std::vector<Tensor>& gradients, const std::vector<Variable>& of) const {
   for (const auto& [path, v] : variables())
     for (size_t i = 0; i < of.size(); ++i)
-      if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i].dense());
+      if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i]);
 }
 
 // Ranks whose parts of a batch differ in length are weighted by their rows.

@@ -76,6 +76,17 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
+TEST_CASE("an estimator's optimizer may scale the loss") {
+  const Table table{{"x", "y"}, {arange(20).astype(f32) / 20, (arange(20) > 10).astype(i64)}};
+  const auto loss = [&](const nn::SGDOptions& sgd) {
+    train::LinearClassifier model({.columns = {numeric("x")}, .optimizer = nn::SGD(sgd), .seed = 1});
+    const auto input = [&] { return data::from_table(table, {.label = "y"}).repeat().batch(5); };
+    model.train(input, {.steps = 40});
+    return model.evaluate(input, 4).at("loss");
+  };
+  CHECK(loss({.learning_rate = 0.1, .loss_scale = nn::LossScale()}) == loss({.learning_rate = 0.1}));
+}
+
 TEST_CASE("an estimator of other widths takes what agrees, or says what does not") {
   const Folder folder;
   const Table table = iris();
