@@ -32,7 +32,7 @@ Tensor near_orthogonal(const Tensor& x, int64_t iterations, double epsilon) {
 }  // namespace
 
 LARS::LARS(const LARSOptions& o, Where where) : Optimizer(OptimizerOptions::of(o, "LARS", where), where), options_(o) {
-  require_not_negative("LARS", "momentum", o.momentum, where);
+  impl::require_momentum("LARS", o.momentum, where);
   require_not_negative("LARS", "epsilon", o.epsilon, where);
   require_option(o.trust > 0, "LARS", "trust", o.trust, "above 0", where);
 }

@@ -177,6 +177,10 @@ void OptimizerOptions::check(std::string_view rule, const Where& where) const {
   require_fraction(rule, "ema", ema, where);
 }
 
+void impl::require_momentum(std::string_view rule, double momentum, const Where& where) {
+  require_option(momentum >= 0 && momentum <= 1, rule, "momentum", momentum, "in [0, 1]", where);
+}
+
 Optimizer::Optimizer(std::string name, LearningRate rate, const Where& where)
     : Optimizer(OptimizerOptions{.learning_rate = std::move(rate), .name = std::move(name)}, where) {}
 

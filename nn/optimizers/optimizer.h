@@ -95,6 +95,11 @@ struct ApplyOptions {
   std::function<Tensor(const Tensor&)> sum = {};
 };
 
+namespace impl {
+// Throws, in the rule's name, unless it is in [0, 1]: with a larger one velocities grow without a bound.
+void require_momentum(std::string_view rule, double momentum, const Where& where);
+}  // namespace impl
+
 // The base of all optimizers: creates and keeps slots for each Variable that it updates.
 class Optimizer {
  public:

@@ -525,6 +525,9 @@ TEST_CASE("options of optimizers are checked") {
   refused([] { nn::SGD({.accumulate = 0}); }, "accumulate");
   refused([] { nn::SGD({.ema = 1}); }, "ema");
   refused([] { nn::SGD({.clip_norm = -1}); }, "clip_norm");
+  refused([] { nn::SGD({.momentum = 1.5}); }, "momentum");
+  refused([] { nn::RMSprop({.momentum = 2}); }, "momentum");
+  refused([] { nn::LARS({.momentum = 2}); }, "momentum");
   refused([] { nn::NAdam({.momentum_decay = -1}); }, "momentum_decay");
   refused([] { nn::Rprop({.grow = 0.5}); }, "grow");
   refused([] { nn::Adafactor({.power = 1}); }, "power");
