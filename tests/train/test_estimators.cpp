@@ -131,6 +131,21 @@ TEST_CASE("an estimator says what it was not given: training, and numbers for it
   train::LinearRegressor({.columns = {job}});
 }
 
+TEST_CASE("errors of an estimator name its class and the call") {
+  CHECK(has(message_of([] { train::DnnClassifier({.columns = {numeric("x")}, .hidden = {4, 0}}); }),
+            "[DnnClassifier] hidden[1] is 0"));
+  train::LinearRegressor model({.columns = {numeric("x")}});
+  const Folder folder;
+  CHECK(has(message_of([&] { model.export_saved_model(folder / "m"); }), "[LinearRegressor.export_saved_model]"));
+  CHECK(has(message_of([&] { model.export_model(folder / "m.rill"); }), "[LinearRegressor.export_model]"));
+  CHECK(has(message_of([&] {
+              model.train(
+                  [] { return data::from_table({{"x", "y"}, {ones({3}), ones({3})}}, {.label = "y"}).batch(1); },
+                  {.steps = -1});
+            }),
+            "[LinearRegressor.train] steps is -1"));
+}
+
 TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {
   const Table table = iris();
   int trains = 0, evaluations = 0;
