@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "rill/data/stage.h"
+#include "rill/nn/metrics/inputs.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
@@ -70,6 +71,9 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
          where);
   if (own_step && options_.clip_norm > 0)
     fail("Loop", "the step is your own, and .clip_norm would do nothing. give it to the step's optimizer", where);
+  if (options_.compute)
+    require_option(is_differentiable(*options_.compute), "Loop", "compute", name(*options_.compute),
+                   "floating, as gradients are: f16, bf16, f32 or f64", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
   if (const Ranks& ranks = options_.distribute; ranks && ranks->rank(ranks.everybody(), where) < 0)
     fail("Loop",
@@ -144,7 +148,7 @@ Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tenso
          "examples have weights, and the loss gives one number for all of them. take one that gives a number for each "
          "example",
          where_);
-  Tensor w = weights.astype(each.dtype());
+  Tensor w = metrics::with_rows(weights.astype(each.dtype()), each.shape()[0]);
   while (w.ndim() < each.ndim()) w = expand_dims(w, -1);
   if (w.ndim() == each.ndim() + 1 && !w.dim(-1).is_open() && w.dim(-1) == 1) w = squeeze(w, -1);  // a column of a table
   Shape both = each.shape();
@@ -239,6 +243,10 @@ Tensor Core::example_weights(const std::map<int64_t, double>& class_weights, con
   return weights;
 }
 
+Tensor Core::rows_like(const Tensor& weights, const Tensor& batch) {
+  return batch.ndim() == 0 ? weights : metrics::with_rows(weights, batch.shape()[0]);
+}
+
 void Core::begin_class_weights(const std::map<int64_t, double>& class_weights) {
   weighted_classes_.clear();
   for (const auto& [label, weight] : class_weights) weighted_classes_.push_back(label);
@@ -325,7 +333,7 @@ Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Wher
     pass->evaluate();
     if (until && until()) return {};
   }
-  if (n == 0) fail("Loop.evaluate", "the dataset has no elements", where);
+  if (n == 0) fail("Loop.evaluate", fmt::format("{} has no elements", data.name), where);
   return read_metrics(true);
 }
 

@@ -167,6 +167,7 @@ struct Source {
   std::function<std::unique_ptr<Pass>(uint64_t epoch)> pass = {};
   std::optional<int64_t> size = {};
   std::string stages = "";  // as they are printed
+  const char* name = "the dataset";
 };
 
 class Core {
@@ -189,6 +190,8 @@ class Core {
   // the prediction has.
   Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
                          const Tensor& prediction);
+  // Weights of the batch that another tensor has a row for each example of.
+  static Tensor rows_like(const Tensor& weights, const Tensor& batch);
   // While it is set, descend() stores each gradient of the loss in it, by path, before it is clipped. For eager steps.
   void show_gradients(std::map<std::string, Tensor>* into) { shown_gradients_ = into; }
   // For a step of the user's own: numbers by name.

@@ -128,6 +128,25 @@ TEST_CASE("weights of examples and of classes") {
             "one number"));
 }
 
+TEST_CASE("one trace serves batches with weights, down to one row") {
+  const auto [x, y] = clouds(7);
+  const auto fit = [](const auto& dataset, const train::FitOptions& options) {
+    nn::Dense model(3);
+    train::Loop loop(model, {.loss = sparse_softmax_cross_entropy,
+                             .optimizer = nn::SGD(),
+                             .metrics = {metrics::accuracy(), metrics::f1({.classes = 3})}});
+    loop.fit(dataset, options);
+    loop.evaluate(dataset);
+  };
+  const auto weighted = data::from_tensors(std::tuple(x, y, ones({7}))).batch(3);
+  const auto column = data::from_tensors(std::tuple(x, y, ones({7, 1}))).batch(3);
+  const auto plain = data::from_tensors(std::pair(x, y)).batch(3);
+  CHECK(stderr_of([&] { fit(weighted, {.progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(column, {.progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(plain, {.class_weights = {{0, 2.}}, .progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(weighted, {.class_weights = {{0, 2.}}, .progress = false}); }) == "");
+}
+
 TEST_CASE("a model that nobody has trained is told of as it is made") {
   const Tensor x = random::normal({6, 2}), y = tensor({0, 1, 2, 0, 1, 2});
   const auto inputs = data::from_tensors(x).batch(4);
