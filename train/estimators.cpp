@@ -168,7 +168,8 @@ std::vector<metrics::Metric> Estimator::metrics_of_task() const {
     return {
         metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) { return abs(error_of(p, y)); })};
   return {metrics::mean_of("accuracy", [this](const Tensor& p, const Tensor& y) {
-    return (argmax(p, -1) == class_numbers(y)).astype(f64);
+    // A NaN, which argmax takes for the largest, is no hit.
+    return ((argmax(p, -1) == class_numbers(y)) & !any(isnan(p), -1)).astype(f64);
   })};
 }
 
