@@ -214,13 +214,17 @@ class Dataset {
                              Where where = Where::current()) const {
     return Dataset(stages::rejection_resample(stage_, measure(std::move(class_of)), target, options, where));
   }
-  // {0, first}, {1, second}, ...
+  // {0, first}, {1, second}, ..., from start on. A pass throws where the numbers would go beyond INT64_MAX.
   Dataset<std::pair<int64_t, T>> enumerate(int64_t start = 0, Where where = Where::current()) const {
-    const auto join = [](std::span<Item> both) {
-      return Item::of(std::pair<int64_t, T>(both[0].as<int64_t>(), std::move(both[1].as<T>())));
+    const auto join = [start, where](std::span<Item> both) {
+      const int64_t number = both[0].as<int64_t>();
+      if (number < start) fail("enumerate", "there is no number for an element behind INT64_MAX. begin lower", where);
+      return Item::of(std::pair<int64_t, T>(number, std::move(both[1].as<T>())));
     };
+    // Beyond INT64_MAX they go on from INT64_MIN, which no element may have.
+    const auto number = [start](int64_t i) { return Item::of(int64_t(uint64_t(start) + uint64_t(i))); };
     return Dataset<std::pair<int64_t, T>>(
-        stages::zip({stages::range(start, start < 0 ? start + INT64_MAX : INT64_MAX, 1, where), stage_}, join, where));
+        stages::zip({stages::indexed("range", data::endless, number, where), stage_}, join, where));
   }
   // Drops elements for which an earlier stage throws, and logs that on stderr.
   Dataset ignore_errors(const IgnoreErrorsOptions& options = {}, Where where = Where::current()) const {

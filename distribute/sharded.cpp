@@ -46,7 +46,9 @@ void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>
   std::vector<Variable> own;
   for (size_t i = 0; i < variables.size(); ++i)
     if (owner[i] == me) own_gradients.push_back(gradients[i]), own.push_back(variables[i]);
-  optimizer.apply_gradients(own_gradients, own, where);
+  nn::ApplyOptions together;
+  if (n > 1) together.sum = [group](const Tensor& x) { return all_reduce(x, Reduce::sum, group); };
+  optimizer.apply_gradients(std::vector<Gradient>(own_gradients.begin(), own_gradients.end()), own, together, where);
   for (size_t i = 0; i < variables.size(); ++i) {
     Variable v = variables[i];
     v.assign(broadcast(stop_gradient(v.value(where)), owner[i], group, where));

@@ -11,8 +11,9 @@ namespace rill::distribute {
 
 // One step of an optimizer: each rank applies the rule to the parameters that it owns; then all get their new values.
 // The gradients are the same on all ranks, as from a distribute::GradientTape. The bits are those of
-// optimizer.apply_gradients(), for rules that treat each parameter by itself: clip by a global norm before. Every rank
-// must own one: throws if there are fewer parameters than ranks.
+// optimizer.apply_gradients(), for rules that treat each parameter by itself; of clip_norm, they are those of a sum of
+// the ranks' squares. All agree on whether a step is left out. Every rank must own one: throws if there are fewer
+// parameters than ranks. With a loss_scale, gradients are those of the scaled loss: optimizer.gradients().
 void apply_gradients_sharded(nn::Optimizer& optimizer, const std::vector<Tensor>& gradients,
                              const std::vector<Variable>& variables, const Group& group = {},
                              Where where = Where::current());

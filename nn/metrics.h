@@ -84,7 +84,9 @@ class Metric {
 
 // How often the most likely class is the label. Predictions [..., classes] (logits or probabilities) with labels that
 // are class numbers [...] or one-hot [..., classes]; or, of predictions and labels of one shape (or [..., 1]) that are not
-// one-hot, probabilities of a yes: right where (p > 0.5) == label.
+// one-hot, probabilities of a yes: right where (p > 0.5) == label. A prediction with a NaN is wrong, and so is one whose
+// label is none of the classes, as in Keras. Of rows that are meant to be one-hot and are not, the label is the first of
+// the largest numbers.
 Metric accuracy();
 struct ThresholdOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -93,7 +95,8 @@ struct ThresholdOptions {
 };
 // For labels 0 or 1 (or booleans), element by element.
 Metric binary_accuracy(const ThresholdOptions& options = {}, Where where = Where::current());
-// How often the label is among the k most likely classes; of equal ones the earlier are the more likely.
+// How often the label is among the k most likely classes; of equal ones the earlier are the more likely. A label that
+// is none of the classes is among none, as in accuracy().
 Metric top_k(int64_t k, Where where = Where::current());
 
 // How a metric of each class becomes one number: binary (the class of a yes), macro (the mean over classes), micro (from

@@ -17,6 +17,7 @@
 #include "rill/serialize/summary.h"
 #include "rill/train/folders.h"
 #include "rill/train/json_numbers.h"
+#include "rill/train/texts.h"
 
 namespace rill::train {
 
@@ -321,7 +322,7 @@ struct CsvLog {
     History last;
     last.add(run.logs);
     const std::string text = last.csv();
-    const size_t line = text.find('\n') + 1;
+    const size_t line = csv_header(text).size();
     if (text.substr(0, line) != header || run.history.empty()) return write_all(run);
     // The last row is appended.
     std::ofstream file(path, std::ios::binary | std::ios::app);
@@ -333,7 +334,7 @@ struct CsvLog {
     History all = run.history;
     all.add(run.logs);
     const std::string text = all.csv();
-    header = text.substr(0, text.find('\n') + 1);
+    header = csv_header(text);
     std::ofstream file(path, std::ios::binary);
     file << text;
     file.close();
@@ -357,31 +358,35 @@ struct EachEpoch {
 
 }  // namespace
 
-Callback early_stopping(const EarlyStoppingOptions& o) {
-  require_option(o.patience >= 0, "early_stopping", "patience", o.patience, "0 or more", Where());
+Callback early_stopping(const EarlyStoppingOptions& o, Where where) {
+  require_option(o.patience >= 0, "early_stopping", "patience", o.patience, "0 or more", where);
   return EarlyStopping{o, Best(gets_lower(o.better, o.monitor), o.min_delta, o.baseline)};
 }
-Callback checkpoint(const std::string& folder, const CheckpointOptions& o) {
+Callback checkpoint(const std::string& folder, const CheckpointOptions& o, Where where) {
+  require_option(o.keep >= 0, "checkpoint", "keep", o.keep, "0 or more", where);
+  require_not_negative("checkpoint", "every_steps", double(o.every_steps), where);
+  require_not_negative("checkpoint", "every_minutes", o.every_minutes, where);
   return Checkpoints{folder, o, Best(gets_lower(o.better, o.best_by), 0)};
 }
-Callback tensorboard(const std::string& folder, const TensorBoardOptions& o) {
-  require_option(o.images_every >= 1, "tensorboard", "images_every", o.images_every, "1 or more", Where());
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& o, Where where) {
+  require_option(o.images_every >= 1, "tensorboard", "images_every", o.images_every, "1 or more", where);
   for (const int64_t step : o.profile_steps)
-    require_option(step >= 1, "tensorboard", "profile_steps", step, "1 or more, the first step's", Where());
+    require_option(step >= 1, "tensorboard", "profile_steps", step, "1 or more, the first step's", where);
   for (const auto& [tag, make] : o.images)
-    if (!make) fail("tensorboard", fmt::format("the function that makes the images '{}' is empty", tag));
+    if (!make) fail("tensorboard", fmt::format("the function that makes the images '{}' is empty", tag), where);
   return TensorBoard{folder, o};
 }
-Callback stop_on_nan(const StopOnNanOptions& o) {
-  require_option(o.every_steps >= 1, "stop_on_nan", "every_steps", o.every_steps, "1 or more", Where());
+Callback stop_on_nan(const StopOnNanOptions& o, Where where) {
+  require_option(o.every_steps >= 1, "stop_on_nan", "every_steps", o.every_steps, "1 or more", where);
   return StopOnNan{o};
 }
-Callback reduce_on_plateau(const PlateauOptions& o) {
-  require_option(o.factor > 0 && o.factor < 1, "reduce_on_plateau", "factor", o.factor, "in (0, 1)", Where());
+Callback reduce_on_plateau(const PlateauOptions& o, Where where) {
+  require_option(o.factor > 0 && o.factor < 1, "reduce_on_plateau", "factor", o.factor, "in (0, 1)", where);
+  require_option(o.patience >= 0, "reduce_on_plateau", "patience", o.patience, "0 or more", where);
   return Plateau{o, Best(gets_lower(o.better, o.monitor), o.min_delta)};
 }
-Callback time_limit(double minutes) {
-  require_option(minutes > 0, "time_limit", "minutes", minutes, "above 0", Where());
+Callback time_limit(double minutes, Where where) {
+  require_option(minutes > 0, "time_limit", "minutes", minutes, "above 0", where);
   return TimeLimit{minutes};
 }
 Callback csv_log(const std::string& path) { return CsvLog{path}; }

@@ -189,7 +189,7 @@ struct EarlyStoppingOptions {
 // Stops when a number no longer improves. Throws at the first epoch that has no such number; those without validation,
 // by .validation_every, do not count. Each fit() begins anew, unless it resumes a run: then it knows the best weights,
 // and that the run was stopped, from there.
-Callback early_stopping(const EarlyStoppingOptions& options = {});
+Callback early_stopping(const EarlyStoppingOptions& options = {}, Where where = Where::current());
 
 struct CheckpointOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -203,7 +203,7 @@ struct CheckpointOptions {
 // Writes checkpoints of a run's full state into a folder; if the model is distributed over several ranks, each part
 // into a folder of its own below it ("ckpt/model-1"), at the same steps. All ranks write, each its portion. A full disk
 // is reported on stderr, and training continues.
-Callback checkpoint(const std::string& folder, const CheckpointOptions& options = {});
+Callback checkpoint(const std::string& folder, const CheckpointOptions& options = {}, Where where = Where::current());
 
 struct TensorBoardOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -218,7 +218,7 @@ struct TensorBoardOptions {
   std::vector<int64_t> profile_steps = {};                   // after which the step is profiled, numbered from 1
 };
 // Writes the numbers of each epoch for TensorBoard: FOLDER/train and FOLDER/validation.
-Callback tensorboard(const std::string& folder, const TensorBoardOptions& options = {});
+Callback tensorboard(const std::string& folder, const TensorBoardOptions& options = {}, Where where = Where::current());
 
 struct StopOnNanOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -226,7 +226,7 @@ struct StopOnNanOptions {
   bool explain = true;      // names the first op that makes a NaN, at the cost of a copy of the weights a step
 };
 // Throws if the loss is NaN or infinite, naming the step, and the op that produced it.
-Callback stop_on_nan(const StopOnNanOptions& options = {});
+Callback stop_on_nan(const StopOnNanOptions& options = {}, Where where = Where::current());
 
 struct PlateauOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -238,10 +238,10 @@ struct PlateauOptions {
   Better better = Better::by_name;
 };
 // Multiplies the learning rate, a number, where another number gets no better. The rate is logged as "learning_rate".
-Callback reduce_on_plateau(const PlateauOptions& options = {});
+Callback reduce_on_plateau(const PlateauOptions& options = {}, Where where = Where::current());
 
 // Stops after so many minutes of this process, at the end of a step.
-Callback time_limit(double minutes);
+Callback time_limit(double minutes, Where where = Where::current());
 // A row for each epoch, appended as soon as it is known; a resumed run continues the same file.
 Callback csv_log(const std::string& path);
 // Stops once so many steps were made, over all runs.

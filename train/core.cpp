@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "rill/data/stage.h"
+#include "rill/nn/metrics/inputs.h"
 #include "rill/nn/sequential.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics.h"
@@ -70,16 +71,14 @@ Core::Core(LoopOptions options, std::function<void(ModelVisitor&)> name_model, b
          where);
   if (own_step && options_.clip_norm > 0)
     fail("Loop", "the step is your own, and .clip_norm would do nothing. give it to the step's optimizer", where);
+  if (options_.compute)
+    require_option(is_differentiable(*options_.compute), "Loop", "compute", name(*options_.compute),
+                   "floating, as gradients are: f16, bf16, f32 or f64", where);
   require_option(options_.clip_norm >= 0, "Loop", "clip_norm", options_.clip_norm, "0 or more", where);
   if (const Ranks& ranks = options_.distribute; ranks && ranks->rank(ranks.everybody(), where) < 0)
     fail("Loop",
          fmt::format("rank {} is none of those that train. make the loop on these alone: if (group.rank() >= 0) ...",
                      ranks->rank({}, where)),
-         where);
-  if (const nn::Optimizer* o = options_.optimizer.get(); o && o->clip_norm() > 0 && !options_.distribute.part().empty())
-    fail("Loop",
-         "the optimizer's clip_norm bounds the norm of this rank's part of the model alone. give it to the loop: "
-         "{.clip_norm = ...}, which is that of the whole",
          where);
   for (const metrics::Metric& m : options_.metrics)
     if (m.name() == "loss" || m.name() == "seconds" || m.name().starts_with("val_"))
@@ -149,7 +148,7 @@ Tensor Core::loss_of(const Tensor& prediction, const Tensor& target, const Tenso
          "examples have weights, and the loss gives one number for all of them. take one that gives a number for each "
          "example",
          where_);
-  Tensor w = weights.astype(each.dtype());
+  Tensor w = metrics::with_rows(weights.astype(each.dtype()), each.shape()[0]);
   while (w.ndim() < each.ndim()) w = expand_dims(w, -1);
   if (w.ndim() == each.ndim() + 1 && !w.dim(-1).is_open() && w.dim(-1) == 1) w = squeeze(w, -1);  // a column of a table
   Shape both = each.shape();
@@ -168,23 +167,21 @@ void Core::descend(const Tensor& loss, GradientTape& tape) {
   std::optional<GradientHook> averages;
   const Ranks& ranks = options_.distribute;
   if (ranks) averages.emplace(tape, ranks->averaging(ranks.sharers()));
-  std::vector<Gradient> all = tape.sparse_gradient(loss, parameters, {.unconnected = Unconnected::none});
+  nn::Optimizer& optimizer = *options_.optimizer.get();
+  std::vector<Gradient> all = optimizer.gradients(loss, tape, parameters, {.unconnected = Unconnected::none});
   std::vector<Gradient> gradients;
   std::vector<Variable> reached;
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].defined()) gradients.push_back(all[i]), reached.push_back(parameters[i]);
   if (gradients.empty()) fail("Loop", "the loss depends on none of the model's parameters", where_);
-  if (shown_gradients_) show(gradients, reached);
-  if (options_.clip_norm > 0)
-    gradients = ranks.part().empty() ? clip_by_global_norm(gradients, options_.clip_norm).gradients
-                                     : ranks->clip(gradients, reached, options_.clip_norm);
-  options_.optimizer.get()->apply_gradients(gradients, reached);
+  if (shown_gradients_) show(optimizer.unscaled(gradients), reached);
+  optimizer.apply_gradients(gradients, reached, {.clip_norm = options_.clip_norm});
 }
 
-void Core::show(const std::vector<Gradient>& gradients, const std::vector<Variable>& of) const {
+void Core::show(const std::vector<Tensor>& gradients, const std::vector<Variable>& of) const {
   for (const auto& [path, v] : variables())
     for (size_t i = 0; i < of.size(); ++i)
-      if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i].dense());
+      if (&v.state() == &of[i].state()) shown_gradients_->insert_or_assign(path, gradients[i]);
 }
 
 // Ranks whose parts of a batch differ in length are weighted by their rows.
@@ -244,6 +241,10 @@ Tensor Core::example_weights(const std::map<int64_t, double>& class_weights, con
   const Tensor is_of_class = expand_dims(reshape(labels, {-1}).astype(i64), -1) == tensor(all);
   labels_seen_.at(all.size()).assign_add(sum(is_of_class.astype(i64), 0));
   return weights;
+}
+
+Tensor Core::rows_like(const Tensor& weights, const Tensor& batch) {
+  return batch.ndim() == 0 ? weights : metrics::with_rows(weights, batch.shape()[0]);
 }
 
 void Core::begin_class_weights(const std::map<int64_t, double>& class_weights) {
@@ -332,7 +333,7 @@ Logs Core::evaluate(const Source& data, std::optional<int64_t> steps, const Wher
     pass->evaluate();
     if (until && until()) return {};
   }
-  if (n == 0) fail("Loop.evaluate", "the dataset has no elements", where);
+  if (n == 0) fail("Loop.evaluate", fmt::format("{} has no elements", data.name), where);
   return read_metrics(true);
 }
 

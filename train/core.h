@@ -135,7 +135,7 @@ struct LoopOptions {
   Loss loss = {};               // of the model's result and the target
   AnyOptimizer optimizer = {};  // nn::AdamW({...}), or one of yours
   std::vector<metrics::Metric> metrics = {};
-  double clip_norm = 0;               // gradients are scaled so that their global norm is at most this; 0: they are not
+  double clip_norm = 0;               // gradients of a step are scaled to this global norm at most; 0: they are not
   bool traced = true;                 // steps are traced and compiled; false: they run op by op, for a debugger
   std::optional<DType> compute = {};  // the dtype in which the model computes: nn::Call::compute
   // On all ranks of a distribute::Session, those of a group, or those along an axis of a mesh, {mesh, "data"}: each has
@@ -167,6 +167,7 @@ struct Source {
   std::function<std::unique_ptr<Pass>(uint64_t epoch)> pass = {};
   std::optional<int64_t> size = {};
   std::string stages = "";  // as they are printed
+  const char* name = "the dataset";
 };
 
 class Core {
@@ -178,7 +179,7 @@ class Core {
   // --- Inside of a traced step ---
   // The mean of the loss, weighted.
   Tensor loss_of(const Tensor& prediction, const Tensor& target, const Tensor& weights) const;
-  // Gradients by the model's trainable Variables, clipped, and a step of the optimizer.
+  // A step of the optimizer by the model's trainable Variables.
   void descend(const Tensor& loss, GradientTape& tape);
   // The loss of a batch, of which this rank has some rows, as it counts in the mean over ranks; and that mean.
   Tensor weighted_loss(const Tensor& loss, const Tensor& prediction) const;
@@ -189,7 +190,9 @@ class Core {
   // the prediction has.
   Tensor example_weights(const std::map<int64_t, double>& class_weights, const Tensor& labels,
                          const Tensor& prediction);
-  // While it is set, descend() stores each gradient in it, by path, as from the tape. For eager steps.
+  // Weights of the batch that another tensor has a row for each example of.
+  static Tensor rows_like(const Tensor& weights, const Tensor& batch);
+  // While it is set, descend() stores each gradient of the loss in it, by path, before it is clipped. For eager steps.
   void show_gradients(std::map<std::string, Tensor>* into) { shown_gradients_ = into; }
   // For a step of the user's own: numbers by name.
   void count_own(const std::map<std::string, Tensor>& numbers);
@@ -223,7 +226,7 @@ class Core {
  private:
   friend class CoreRun;
   metrics::Metric& own_mean(const std::string& name);
-  void show(const std::vector<Gradient>& gradients, const std::vector<Variable>& of) const;
+  void show(const std::vector<Tensor>& gradients, const std::vector<Variable>& of) const;
   // The mean loss, the metrics, and the means of a step of the user's own.
   std::vector<metrics::Metric> all_metrics() const;
   std::vector<Variable> sums() const;  // of all of them

@@ -59,7 +59,7 @@ void TableModel::visit_parts(ModelVisitor& visitor) {
 }
 
 Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
-  const CallerScope caller(where_, "estimator");
+  const CallerScope caller(where_, op_.c_str());
   if (body_) return body_->call(table, all_, call);
   Tensor y;
   if (head_) {
@@ -78,36 +78,37 @@ Tensor TableModel::operator()(const Table& table, const nn::Call& call) const {
 // --- Training and evaluation -----------------------------------------------------------------------------------------
 
 namespace {
-void check_run(const EstimatorOptions& o, const Where& where) {
-  require_option(o.save_every_steps >= 1, "estimator", "save_every_steps", o.save_every_steps, "1 or more", where);
-  require_option(o.keep >= 1, "estimator", "keep", o.keep, "1 or more", where);
-  require_option(o.summary_every_steps >= 0, "estimator", "summary_every_steps", o.summary_every_steps, "0 or more",
-                 where);
+void check_run(std::string_view name, const EstimatorOptions& o, const Where& where) {
+  require_option(o.save_every_steps >= 1, name, "save_every_steps", o.save_every_steps, "1 or more", where);
+  require_option(o.keep >= 1, name, "keep", o.keep, "1 or more", where);
+  require_option(o.summary_every_steps >= 0, name, "summary_every_steps", o.summary_every_steps, "0 or more", where);
 }
 }  // namespace
 
-Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where& where)
-    : options_(std::move(options)), task_(task) {
-  if (options_.columns.empty())
-    fail("estimator", "there are no columns. give {.columns = {numeric(\"age\"), ...}}", where);
-  require_option(options_.classes >= 2, "estimator", "classes", options_.classes, "2 or more", where);
-  check_run(options_, where);
+Estimator::Estimator(std::string name, EstimatorOptions options, Task task, bool deep, const Where& where)
+    : name_(std::move(name)), op_(name_), options_(std::move(options)), task_(task) {
+  if (options_.columns.empty()) fail(name_, "there are no columns. give {.columns = {numeric(\"age\"), ...}}", where);
+  for (size_t i = 0; i < options_.hidden.size(); ++i)
+    require_option(options_.hidden[i] >= 1, name_, fmt::format("hidden[{}]", i), options_.hidden[i], "1 or more",
+                   where);
+  require_option(options_.classes >= 2, name_, "classes", options_.classes, "2 or more", where);
+  check_run(name_, options_, where);
   if (!options_.labels.empty() && int64_t(options_.labels.size()) != options_.classes)
-    fail("estimator", fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
+    fail(op_, fmt::format("{} labels for {} classes", options_.labels.size(), options_.classes), where);
   for (size_t i = 0; i < options_.labels.size(); ++i)
     if (std::find(options_.labels.begin(), options_.labels.begin() + int64_t(i), options_.labels[i]) !=
         options_.labels.begin() + int64_t(i))
-      fail("estimator", fmt::format("two classes have the label '{}'", options_.labels[i]), where);
+      fail(op_, fmt::format("two classes have the label '{}'", options_.labels[i]), where);
   for (const Column& c : options_.columns)
     if (deep && !c.is_dense())
-      fail("estimator",
+      fail(op_,
            fmt::format(
                "hidden layers take numbers, and the column '{}' gives ids, {} of them. give indicator(...) of it, "
                "with a number for each id, or embedding(..., 8); ids as they are belong into .wide",
                c.name(), c.buckets()),
            where);
   if (task == Task::regress && !options_.labels.empty())
-    fail("estimator", "labels are of classifiers, and a regressor takes numbers. leave .labels out", where);
+    fail(op_, "labels are of classifiers, and a regressor takes numbers. leave .labels out", where);
   if (options_.seed) random::seed(*options_.seed);
   model_ =
       std::make_unique<TableModel>(options_, task == Task::classify ? options_.classes : options_.outputs, deep, where);
@@ -118,10 +119,9 @@ Estimator::Estimator(EstimatorOptions options, Task task, bool deep, const Where
 }
 
 Estimator::Estimator(std::unique_ptr<impl::TableBody> body, ModelEstimatorOptions own, const Where& where)
-    : own_(std::move(own)), task_(Task::own) {
+    : name_("Estimator"), op_(name_), own_(std::move(own)), task_(Task::own) {
   if (own_.columns.empty())
-    fail("estimator", "there are no columns. give those that the model reads: {.columns = {numeric(\"age\"), ...}}",
-         where);
+    fail(op_, "there are no columns. give those that the model reads: {.columns = {numeric(\"age\"), ...}}", where);
   options_ = {.optimizer = own_.optimizer,
               .folder = own_.folder,
               .save_every_steps = own_.save_every_steps,
@@ -129,7 +129,7 @@ Estimator::Estimator(std::unique_ptr<impl::TableBody> body, ModelEstimatorOption
               .summary_every_steps = own_.summary_every_steps,
               .progress = own_.progress,
               .distribute = own_.distribute};
-  check_run(options_, where);
+  check_run(name_, options_, where);
   if (own_.seed) random::seed(*own_.seed);
   model_ = std::make_unique<TableModel>(std::move(body), own_.columns, where);
   make_loop(where);
@@ -148,8 +148,7 @@ void Estimator::make_loop(const Where& where) {
 
 Tensor Estimator::class_numbers(const Tensor& labels) const {
   if (labels.dtype() != DType::string) return labels;
-  if (options_.labels.empty())
-    fail("estimator", "the labels are texts. give {.labels = {...}}, in the order of the classes");
+  if (options_.labels.empty()) fail(op_, "the labels are texts. give {.labels = {...}}, in the order of the classes");
   Tensor number = zeros(labels.shape(), {.dtype = i64}) - 1;
   for (size_t i = 0; i < options_.labels.size(); ++i)
     number = rill::where(strings::equal(labels, tensor(options_.labels[i])), int64_t(i), number);
@@ -158,7 +157,7 @@ Tensor Estimator::class_numbers(const Tensor& labels) const {
 }
 
 Tensor Estimator::loss(const Tensor& prediction, const Tensor& labels) const {
-  const CallerScope caller(where_, "estimator");
+  const CallerScope caller(where_, op_.c_str());
   if (task_ == Task::classify) return sparse_softmax_cross_entropy(prediction, class_numbers(labels));
   return square(error_of(prediction, labels));
 }
@@ -169,7 +168,8 @@ std::vector<metrics::Metric> Estimator::metrics_of_task() const {
     return {
         metrics::mean_of("mean_absolute_error", [](const Tensor& p, const Tensor& y) { return abs(error_of(p, y)); })};
   return {metrics::mean_of("accuracy", [this](const Tensor& p, const Tensor& y) {
-    return (argmax(p, -1) == class_numbers(y)).astype(f64);
+    // A NaN, which argmax takes for the largest, is no hit.
+    return ((argmax(p, -1) == class_numbers(y)) & !any(isnan(p), -1)).astype(f64);
   })};
 }
 
@@ -225,9 +225,9 @@ Tensor Estimator::build() {
   return (*model_)(model_->inputs().table(raw));
 }
 
-void Estimator::begin(const Where& where) {
-  where_ = where;
-  model_->call_from(where);
+void Estimator::begin(std::string_view call, const Where& where) {
+  where_ = where, op_ = fmt::format("{}.{}", name_, call);
+  model_->call_from(where, op_);
   if (taken_up_ || options_.folder.empty()) return;
   if (const std::string latest = latest_checkpoint(options_.folder, where); !latest.empty()) {
     build();
@@ -235,7 +235,7 @@ void Estimator::begin(const Where& where) {
     try {
       Checkpoint{{"model", *model_}, {"run/position", position}}.restore(latest, {.allow_extra = true}, where);
     } catch (const Error& e) {
-      fail("estimator",
+      fail(op_,
            fmt::format("the run in {} is one of other columns, widths or another model. give those that it was begun "
                        "with, or another folder: {}",
                        options_.folder, e.what()),
@@ -247,10 +247,10 @@ void Estimator::begin(const Where& where) {
   taken_up_ = true;  // a folder that does not fit is reported each time
 }
 
-void Estimator::begin_trained(const Where& where) {
-  begin(where);
+void Estimator::begin_trained(std::string_view call, const Where& where) {
+  begin(call, where);
   if (!trained_)
-    fail("estimator",
+    fail(op_,
          options_.folder.empty()
              ? "nothing was trained. train() comes first, or give the .folder of a run that was"
              : fmt::format("nothing was trained: there is no checkpoint in {}. train() comes first", options_.folder),
@@ -263,9 +263,9 @@ History Estimator::train(const InputFunction& input, const StepOptions& o, Where
 
 History Estimator::train_and(const InputFunction& input, const StepOptions& o, int64_t every,
                              const std::function<void()>& after, const Where& where) {
-  begin(where);
+  begin("train", where);
   for (const std::optional<int64_t>& n : {o.steps, o.max_steps})
-    if (n) require_option(*n >= 0, "estimator", "steps", *n, "0 or more", where);
+    if (n) require_option(*n >= 0, op_, "steps", *n, "0 or more", where);
   std::optional<int64_t> until = o.max_steps;
   if (o.steps) until = std::min(until.value_or(INT64_MAX), *o.steps < INT64_MAX - step_ ? step_ + *o.steps : INT64_MAX);
   FitOptions fit{
@@ -277,12 +277,12 @@ History Estimator::train_and(const InputFunction& input, const StepOptions& o, i
   trained_ = true;
   const TableBatches batches = input(where);
   if (!until && batches.size() == data::endless && o.callbacks.empty())
-    fail("estimator", "the input has no end. give {.steps = 100} or {.max_steps = 1000}", where);
+    fail(op_, "the input has no end. give {.steps = 100} or {.max_steps = 1000}", where);
   return loop_->fit(batches, fit, where);
 }
 
 Logs Estimator::evaluate(const InputFunction& input, std::optional<int64_t> steps, Where where) {
-  begin(where);
+  begin("evaluate", where);
   if (!trained_) std::fprintf(stderr, "rill: the estimator that is evaluated was not trained\n");
   Logs logs = loop_->evaluate(input(where), steps, where);
   logs["global_step"] = double(step_);
@@ -290,7 +290,7 @@ Logs Estimator::evaluate(const InputFunction& input, std::optional<int64_t> step
 }
 
 int64_t Estimator::step(Where where) {
-  begin(where);
+  begin("step", where);
   return step_;
 }
 
@@ -302,12 +302,16 @@ std::map<std::string, Tensor> Estimator::results(const Tensor& logits) const {
 
 std::map<std::string, Tensor> Estimator::predict(const Table& table, Where where) {
   const CallerScope caller(where);
-  begin_trained(where);
+  begin_trained("predict", where);
   return results((*model_)(table));
 }
 
 void Estimator::export_model(const std::string& path, Where where) {
-  begin_trained(where);
+  begin_trained("export_model", where);
+  write_model(path, where);
+}
+
+void Estimator::write_model(const std::string& path, const Where& where) {
   const Columns& inputs = model_->inputs();
   std::vector<std::string> names;
   for (const auto& [name, t] : results(build())) names.push_back(name);
@@ -321,22 +325,24 @@ void Estimator::export_model(const std::string& path, Where where) {
 }
 
 std::string Estimator::export_saved_model(const std::string& folder, Where where) {
+  begin_trained("export_saved_model", where);
   int64_t version = 1;
   while (std::filesystem::exists(fmt::format("{}/{}", folder, version))) ++version;
   const std::string path = fmt::format("{}/{}", folder, version);
-  export_model(path, where);
+  write_model(path, where);
   return path;
 }
 
 RestoreReport Estimator::warm_start(const std::string& folder, Where where) {
   const std::string latest = latest_checkpoint(folder, where);
-  if (latest.empty()) fail("warm_start", fmt::format("there is no checkpoint in {}", folder), where);
-  where_ = where;
+  if (latest.empty()) fail(name_ + ".warm_start", fmt::format("there is no checkpoint in {}", folder), where);
+  where_ = where, op_ = name_ + ".warm_start";
+  model_->call_from(where, op_);
   build();
   RestoreReport report = Checkpoint{{"model", *model_}}.restore(
       latest, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true}, where);
   if (report.restored.empty())
-    fail("warm_start",
+    fail(name_ + ".warm_start",
          fmt::format("{} has no weights that agree in path and shape: it is of a model of another kind", latest),
          where);
   taken_up_ = trained_ = true;  // it begins from that run, and not from its own folder

@@ -138,8 +138,8 @@ class TableModel {
   // A model of the user's has its own paths, as a Loop of it; and the columns theirs, where they learn something.
   void visit_parts(ModelVisitor& visitor);
   std::vector<Variable> variables() const { return rill::variables(*this).values(); }
-  // The line that errors name: the current call of the estimator.
-  void call_from(const Where& where) { where_ = where; }
+  // The line that errors name, and the op: the current call of the estimator.
+  void call_from(const Where& where, std::string op) { where_ = where, op_ = std::move(op); }
   // All raw columns, each once.
   const data::features::Columns& inputs() const { return all_; }
 
@@ -152,6 +152,7 @@ class TableModel {
   data::features::Columns all_;
   double dropout_ = 0;
   Where where_;
+  std::string op_ = "estimator";
 };
 
 struct StepOptions {
@@ -194,7 +195,7 @@ class Estimator {
 
  protected:
   enum class Task { classify, regress, own };
-  Estimator(EstimatorOptions options, Task task, bool deep, const Where& where);
+  Estimator(std::string name, EstimatorOptions options, Task task, bool deep, const Where& where);
 
  private:
   friend Logs train_and_evaluate(Estimator&, const struct TrainSpec&, const struct EvalSpec&, Where);
@@ -204,9 +205,11 @@ class Estimator {
   History train_and(const InputFunction& input, const StepOptions& options, int64_t every,
                     const std::function<void()>& after, const Where& where);
   // The beginning of each call: it continues from the folder, if nothing was trained here.
-  void begin(const Where& where);
+  void begin(std::string_view call, const Where& where);
   // begin(), and throws where there is nothing that was trained.
-  void begin_trained(const Where& where);
+  void begin_trained(std::string_view call, const Where& where);
+  // Of a call that has begun.
+  void write_model(const std::string& path, const Where& where);
   // Creates the parameters, so that other shapes in a file are detected. Returns the model's result for a row.
   Tensor build();
   // A line for TensorBoard in the folder, where there is one.
@@ -216,6 +219,7 @@ class Estimator {
   std::map<std::string, Tensor> results(const Tensor& logits) const;
   std::vector<metrics::Metric> metrics_of_task() const;
 
+  std::string name_, op_;  // of the class, and of the call that is under way: "DnnClassifier.train"
   EstimatorOptions options_;
   ModelEstimatorOptions own_;  // of a model of the user's
   Task task_;
@@ -230,7 +234,7 @@ class Estimator {
   class Name : public Estimator {                                           \
    public:                                                                  \
     explicit Name(EstimatorOptions options, Where where = Where::current()) \
-        : Estimator(std::move(options), Task::task, deep, where) {}         \
+        : Estimator(#Name, std::move(options), Task::task, deep, where) {}  \
   };
 // A linear model of the columns, or hidden layers over them; with {.wide = ...} both: wide and deep.
 RILL_ESTIMATOR(LinearClassifier, classify, false)

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "rill/train/json_numbers.h"
+#include "rill/train/texts.h"
 
 namespace rill::train {
 
@@ -89,7 +90,8 @@ std::string svg_of(const History& h) {
     const auto y = [&, low = low, high = high](double v) {
       return offset + height - bottom - (v - low) / (high - low) * (height - top - bottom);
     };
-    body += fmt::format("<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>\n", left, offset + 18, group[0]);
+    body +=
+        fmt::format("<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>\n", left, offset + 18, xml_text(group[0]));
     for (int k = 0; k <= 4; ++k) {
       const double v = low + (high - low) * k / 4;
       body += fmt::format(
@@ -104,7 +106,7 @@ std::string svg_of(const History& h) {
         if (std::isfinite(curves[c][i])) points += fmt::format("{:.1f},{:.1f} ", x(i), y(curves[c][i]));
       body += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"{}\"/>\n", colour, points);
       body += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"{}\">{}</text>\n", left + 120 + 140 * double(c), offset + 18,
-                          colour, group[c]);
+                          colour, xml_text(group[c]));
     }
     body += fmt::format("<text x=\"{}\" y=\"{}\">epoch 1 to {}</text>\n", left, offset + height - 14, n);
     offset += height;
@@ -162,7 +164,7 @@ void History::write_json(const std::string& path, Where where) const { write_fil
 std::string History::csv() const {
   const auto all = names();
   std::string text = "epoch";
-  for (const std::string& name : all) text += "," + name;
+  for (const std::string& name : all) text += "," + csv_field(name);
   text += "\n";
   for (size_t i = 0; i < rows_.size(); ++i) {
     text += std::to_string(i + 1);

@@ -127,24 +127,26 @@ class Steps {
  public:
   Steps(Core& core, Model& model, const Step& step) : core_(core), model_(model), step_(step) {}
 
-  Tensor train(const T& element, bool traced) {
-    require_batch(element);
-    return traced ? train_step(element)(element) : train_body(element);
+  // A target is one of the tensors that tell: x of an example that is not in a batch may look like one.
+  static void require_batch([[maybe_unused]] const T& element, [[maybe_unused]] const char* name) {
+    if constexpr (std::is_same_v<Step, NoStep> && Parts<T>::count >= 2)
+      if constexpr (std::is_same_v<std::tuple_element_t<1, T>, Tensor>)
+        if (std::get<1>(element).ndim() == 0)
+          fail("Loop", std::string(name) + "'s elements are single examples, and are to be batches: dataset.batch(32)");
   }
+  Tensor train(const T& element, bool traced) { return traced ? train_step(element)(element) : train_body(element); }
   const Function<Tensor(const T&)>& train_step(const T& element) {
     return train_.of(element, [&](std::vector<ArgSpec> specs) {
       return function("train_step", [this](const T& e) { return train_body(e); }, {.signature = std::move(specs)});
     });
   }
   void evaluate(const T& element) {
-    require_batch(element);
     if (!core_.options().traced) return evaluate_body(element);
     evaluate_.of(element, [&](std::vector<ArgSpec> specs) {
       return function("evaluate_step", [this](const T& e) { evaluate_body(e); }, {.signature = std::move(specs)});
     })(element);
   }
   Tensor predict(const T& element) {
-    require_batch(element);
     if (!core_.options().traced) return predict_body(inputs_of(element));
     return predict_.of(inputs_of(element), [&](std::vector<ArgSpec> specs) {
       return function("predict_step", [this](const Inputs& x) { return predict_body(x); },
@@ -169,6 +171,7 @@ class Steps {
   // predict() needs no target: where a model takes the whole of a pair or a tuple of three, and not its first part, these
   // are its inputs.
   static constexpr bool inputs_alone = takes_input<Model, T> && !takes_input<Model, X>;
+  static constexpr bool has_target = Parts<T>::count >= 2 && !inputs_alone;
 
  private:
   using Inputs = std::conditional_t<inputs_alone, T, X>;
@@ -177,13 +180,6 @@ class Steps {
     else return input_of(element);
   }
 
-  // A target is one of the tensors that tell: x of an example that is not in a batch may look like one.
-  static void require_batch(const T& element) {
-    if constexpr (std::is_same_v<Step, NoStep> && Parts<T>::count >= 2)
-      if constexpr (std::is_same_v<std::tuple_element_t<1, T>, Tensor>)
-        if (std::get<1>(element).ndim() == 0)
-          fail("Loop", "the dataset's elements are single examples, and are to be batches: dataset.batch(32)");
-  }
   nn::Call call(nn::Mode mode) const { return {.mode = mode, .compute = core_.options().compute}; }
   template <class In>
   Tensor predict_body(const In& x) const {
@@ -207,32 +203,20 @@ class Steps {
     if constexpr (Parts<T>::count >= 2) {
       if (!class_weights_.empty()) {
         const Tensor by_class = core_.example_weights(class_weights_, std::get<1>(element), prediction);
-        return weights.defined() ? weights * by_class : by_class;
+        return weights.defined() ? by_class * core_.rows_like(weights, by_class) : by_class;
       }
     }
     return weights;
   }
-  // The loss's target: the second part or, for an element without one, the input itself.
-  Tensor target_of(const T& element) const {
-    if constexpr (Parts<T>::count >= 2) return std::get<1>(element);
-    else if constexpr (std::is_same_v<T, Tensor>) return element;
-    else {
-      static_assert(!sizeof(T),
-                    "an element to train on is a pair {x, y} or a tuple {x, y, weights}; of others, give the "
-                    "loop a step of your own");
-      return Tensor();
-    }
-  }
-
   Tensor train_body(const T& element) {
     if constexpr (!std::is_same_v<Step, NoStep>) {
       return own_step(element);
-    } else if constexpr (inputs_alone) {
+    } else if constexpr (!has_target) {
       return Tensor();  // fit() of such elements does not compile
     } else {
       GradientTape tape;
       const Tensor prediction = call_model(model_, input_of(element), call(nn::Mode::training));
-      const Tensor target = target_of(element), weights = train_weights_of(element, prediction);
+      const Tensor target = std::get<1>(element), weights = train_weights_of(element, prediction);
       const Tensor loss = core_.loss_of(prediction, target, weights);
       const Tensor share = core_.weighted_loss(loss, prediction);
       core_.descend(share, tape);
@@ -267,9 +251,9 @@ class Steps {
   void evaluate_body(const T& element) {
     if constexpr (!std::is_same_v<Step, NoStep>) {
       fail("Loop", "a loop with a step of your own does not know how to evaluate. predict, and compare");
-    } else if constexpr (!inputs_alone) {
+    } else if constexpr (has_target) {
       const Tensor prediction = predict_body(input_of(element));
-      const Tensor target = target_of(element), weights = weights_of(element);
+      const Tensor target = std::get<1>(element), weights = weights_of(element);
       core_.count(core_.loss_of(prediction, target, weights), prediction, target, weights);
     }
   }
@@ -287,11 +271,13 @@ class Steps {
 template <class StepsOf, class T>
 class TypedPass final : public Pass {
  public:
-  TypedPass(StepsOf& steps, const data::Dataset<T>& dataset, uint64_t epoch, bool traced, const Where& where)
-      : steps_(steps), iterator_(dataset.iterator({.epoch = epoch}, where)), traced_(traced) {}
+  TypedPass(StepsOf& steps, const data::Dataset<T>& dataset, uint64_t epoch, bool traced, const char* name,
+            const Where& where)
+      : steps_(steps), iterator_(dataset.iterator({.epoch = epoch}, where)), traced_(traced), name_(name) {}
   bool next() override {
     std::optional<T> element = iterator_.next();
     if (!element) return false;  // the last one stays, for uses after the epoch
+    StepsOf::require_batch(*element, name_);
     element_ = std::move(element);
     return true;
   }
@@ -314,6 +300,7 @@ class TypedPass final : public Pass {
   StepsOf& steps_;
   data::Iterator<T> iterator_;
   bool traced_;
+  const char* name_;  // of the dataset, in errors
   std::optional<T> element_;
 };
 
@@ -418,24 +405,27 @@ class Loop {
     return by_type_.get<StepsOf<T>>(*core_, model_, step_);
   }
   template <class T>
-  impl::Source source(const data::Dataset<T>& dataset, const Where& where) {
+  impl::Source source(const data::Dataset<T>& dataset, const Where& where, const char* name = "the dataset") {
     static_assert(
-        !StepsOf<T>::inputs_alone || !std::is_same_v<Step, impl::NoStep>,
-        "the elements are the model's inputs alone, which predict() takes. to train and to evaluate they need "
-        "a target: {{a, b}, y}");
-    impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where);
+        StepsOf<T>::has_target || !std::is_same_v<Step, impl::NoStep>,
+        "the elements are the model's inputs alone, which predict() takes. to train and to evaluate they need a "
+        "target: {x, y}, {x, y, weights} or {{a, b}, y}, and {x, x} for an autoencoder; of others, give the loop a "
+        "step "
+        "of your own");
+    impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where, name);
     s.stages = dataset.describe();
     return s;
   }
   // Of elements like those to train on or, where these have weights, of such without.
   template <class T>
   impl::Source validation_of(const Validation& validation, const Where& where) {
-    if (const auto* alike = validation.get<data::Dataset<T>>()) return source(*alike, where);
+    constexpr const char* name = "the validation data";
+    if (const auto* alike = validation.get<data::Dataset<T>>()) return source(*alike, where, name);
     if constexpr (impl::Parts<T>::count == 3) {
       using Plain = std::pair<std::tuple_element_t<0, T>, std::tuple_element_t<1, T>>;
       if (const auto* plain = validation.get<data::Dataset<Plain>>()) {
         steps<Plain>().prepare(nullptr);
-        return source(*plain, where);
+        return source(*plain, where, name);
       }
     }
     rill::fail("Loop.fit", "the validation's elements are of another type than those to train on. map() them alike",
@@ -448,11 +438,12 @@ class Loop {
     return dataset.shard(ranks, rank, {.within_batch = true}, where);
   }
   template <class T>
-  impl::Source source_of(const data::Dataset<T>& dataset, const Where& where) {
+  impl::Source source_of(const data::Dataset<T>& dataset, const Where& where, const char* name = "the dataset") {
     impl::Source s;
     s.size = dataset.size();
-    s.pass = [this, dataset, where](uint64_t epoch) -> std::unique_ptr<impl::Pass> {
-      return std::make_unique<impl::TypedPass<StepsOf<T>, T>>(steps<T>(), dataset, epoch, core_->options().traced,
+    s.name = name;
+    s.pass = [this, dataset, name, where](uint64_t epoch) -> std::unique_ptr<impl::Pass> {
+      return std::make_unique<impl::TypedPass<StepsOf<T>, T>>(steps<T>(), dataset, epoch, core_->options().traced, name,
                                                               where);
     };
     return s;

@@ -31,8 +31,6 @@ const impl::RankCalls& impl::rank_calls() {
       .are_same = distribute::detail::same_variables,
       .is_part = [](const Variable& v) { return distribute::is_of_many(v); },
       .averaging = [](const Group& group) { return distribute::averaging({.group = group}); },
-      .clip = [](const std::vector<Gradient>& gradients, const std::vector<Variable>& of,
-                 double norm) { return distribute::clip_by_global_norm(gradients, of, norm).gradients; },
       .written_by_all = [](SaveCheckpointOptions options,
                            const Group& group) { return written_by_all(std::move(options), group); },
   };

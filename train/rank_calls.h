@@ -25,7 +25,6 @@ struct RankCalls {
   bool (*are_same)(const NamedVariables& variables, const Group& group, const Where& where);
   bool (*is_part)(const Variable& v);  // of a parameter that several ranks hold together
   GradientHook::What (*averaging)(const Group& group);
-  std::vector<Gradient> (*clip)(const std::vector<Gradient>& gradients, const std::vector<Variable>& of, double norm);
   SaveCheckpointOptions (*written_by_all)(SaveCheckpointOptions options, const Group& group);
 };
 

@@ -196,17 +196,19 @@ class CoreRun final : public Run {
       ranks_->broadcast(rill::variables(*o), ranks_.sharers());
     }
     ranks_->broadcast(rill::variables(random::generator()), ranks_.everybody());
-    if (core_.options_.clip_norm > 0 && !ranks_.part().empty()) require_parts_known();
+    const bool goes_by_all = core_.options_.clip_norm > 0 || (optimizer() && optimizer()->goes_by_all_gradients());
+    if (goes_by_all && !ranks_.part().empty()) require_parts_known();
   }
-  // The norm counts parameters that no layer has declared as parts once, so these must be equal.
+  // Parameters that no layer has declared as parts count once, so these must be equal.
   void require_parts_known() {
     NamedVariables alike;
     for (const auto& [path, v] : core_.variables())
       if (v.trainable() && !ranks_->is_part(v)) alike.add(path, v);
     if (!ranks_->are_same(alike, ranks_.everybody(), where_))
       fail("Loop.fit",
-           "clip_norm bounds the norm of the whole model, and ranks have other values of a parameter of which no layer "
-           "says that it is a part. say so where it is made: distribute::lies_on(parameter, group)",
+           "clip_norm, skip_not_finite and loss_scale go by the gradients of the whole model, and ranks have other "
+           "values of a parameter of which no layer says that it is a part. say so where it is made: "
+           "distribute::lies_on(parameter, group)",
            where_);
   }
 

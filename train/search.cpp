@@ -16,6 +16,7 @@
 #include "rill/ops/values/next_key.h"
 #include "rill/serialize/summary.h"
 #include "rill/train/folders.h"
+#include "rill/train/texts.h"
 
 namespace rill::train {
 
@@ -104,7 +105,7 @@ const Study::Result& Study::best(Where where) const {
 std::string Study::csv() const {
   std::string text = "trial,score,budget";
   if (!results.empty())
-    for (const auto& [name, value] : results[0].trial.values) text += "," + name;
+    for (const auto& [name, value] : results[0].trial.values) text += "," + csv_field(name);
   text += "\n";
   for (const Result& r : results) {
     text += fmt::format("{},{},{}", r.trial.number, r.score, r.trial.budget);

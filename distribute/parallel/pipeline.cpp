@@ -12,6 +12,7 @@
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/distribute/collectives.h"
+#include "rill/distribute/parallel/part_norms.h"
 #include "rill/ops/listeners.h"
 #include "rill/ops/ops.h"
 
@@ -272,6 +273,7 @@ std::pair<Tensor, std::vector<Tensor>> Pipeline::gradients(const Stage& stage, c
                                                            const Tensor& y, Where where) const {
   CallerScope caller(where);
   const int64_t n = options_.micro_batches;
+  for (const Variable& v : variables) stands_on(v, options_.group);
   std::optional<MicroBatches> xs, ys;
   if (is_first()) xs.emplace(x, n, "x", where);
   if (is_last()) ys.emplace(y, n, "y", where);

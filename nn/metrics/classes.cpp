@@ -20,12 +20,12 @@ int64_t checked_classes(int64_t classes, int64_t least, std::string_view op, con
 }
 
 // A metric of the counts [label, prediction].
-Metric of_counts(std::string name, int64_t classes, std::function<Tensor(const Tensor& counts)> result,
+Metric of_counts(const std::string& name, int64_t classes, std::function<Tensor(const Tensor& counts)> result,
                  const Where& where) {
   return Metric(
-      std::move(name), {{classes, classes}},
-      [classes](const Tensor& p, const Tensor& y, const Tensor& w) {
-        return std::vector{counted(classes_of(p, y, is_floating(p.dtype()) ? classes : 0), classes, w)};
+      name, {{classes, classes}},
+      [name, classes](const Tensor& p, const Tensor& y, const Tensor& w) {
+        return std::vector{counted(classes_of(name, p, y, is_floating(p.dtype()) ? classes : 0), classes, w)};
       },
       [result = std::move(result)](const std::vector<Tensor>& sums) { return result(sums[0]); }, where);
 }
@@ -42,17 +42,17 @@ Counts counts_of(const Tensor& matrix) {
 
 using OfCounts = std::function<Tensor(const Counts&)>;
 
-Metric averaged(std::string name, const ClassOptions& o, const OfCounts& of, const Where& where) {
+Metric averaged(const std::string& name, const ClassOptions& o, const OfCounts& of, const Where& where) {
   if (o.classes == 0 && o.average != Average::binary)
     fail(name, "an average over classes needs their number. give {.classes = n}", where);
   if (o.classes != 0) checked_classes(o.classes, 2, name, where);
   const int64_t n = o.classes == 0 ? 2 : o.classes;
   const Average average = o.classes != 0 && o.average == Average::binary ? Average::macro : o.average;
   return Metric(
-      std::move(name), {{n, n}},
-      [o, n](const Tensor& p, const Tensor& y, const Tensor& w) {
-        const Classes c = o.classes == 0 ? yes_or_no(p, y, o.threshold, o.from_logits)
-                                         : classes_of(p, y, is_floating(p.dtype()) ? n : 0);
+      name, {{n, n}},
+      [name, o, n](const Tensor& p, const Tensor& y, const Tensor& w) {
+        const Classes c = o.classes == 0 ? yes_or_no(name, p, y, o.threshold, o.from_logits, take_classes)
+                                         : classes_of(name, p, y, is_floating(p.dtype()) ? n : 0);
         return std::vector{counted(c, n, w)};
       },
       [of, average](const std::vector<Tensor>& sums) {
@@ -80,8 +80,9 @@ Metric accuracy() {
         const bool same = p.shape() == y.shape();
         const bool binary = (same && (p.ndim() < 2 || p.dim(-1) == 1)) || (p.ndim() == y.ndim() + 1 && p.dim(-1) == 1);
         const bool decided = is_integer(p.dtype()) || is_bool(p.dtype());
-        const Classes c = binary && !decided ? yes_or_no(p, y, 0.5, false) : classes_of(p, y, 0);
-        return hits(c.prediction == c.label, w);
+        const Classes c = binary && !decided ? yes_or_no("accuracy", p, y, 0.5, false, take_accuracy)
+                                             : classes_of("accuracy", p, y, 0);
+        return hits(c.right(), w);
       },
       mean_of_sums);
 }
@@ -90,8 +91,8 @@ Metric binary_accuracy(const ThresholdOptions& o, Where where) {
   return Metric(
       "binary_accuracy", {{}, {}},
       [o](const Tensor& p, const Tensor& y, const Tensor& w) {
-        const Classes c = yes_or_no(p, y, o.threshold, o.from_logits);
-        return hits(c.prediction == c.label, w);
+        const Classes c = yes_or_no("binary_accuracy", p, y, o.threshold, o.from_logits, take_accuracy);
+        return hits(c.right(), w);
       },
       mean_of_sums, where);
 }
@@ -101,14 +102,15 @@ Metric top_k(int64_t k, Where where) {
   return Metric(
       fmt::format("top_{}", k), {{}, {}},
       [k](const Tensor& p, const Tensor& y, const Tensor& w) {
-        const Tensor label = classes_of(p, y, 0).label;
-        const Tensor own = expand_dims(label, -1), score = take_along_axis(p, own, -1);
+        const Tensor label = classes_of("top_k", p, y, 0).label;
+        // A label that is none of the classes is no hit.
+        const Tensor is_class = logical_and(label >= 0, label < p.dim(-1));
+        const Tensor own = expand_dims(rill::where(is_class, label, 0), -1), score = take_along_axis(p, own, -1);
         // The classes ranked before the label: larger scores, NaNs (and all, if its own score is one), and equal ones
         // with a smaller index.
         const Tensor earlier = arange(p.dim(-1)) < own;
         const Tensor before = logical_or(logical_not(p <= score), logical_and(p == score, earlier));
-        // A label below 0 is of no class, and not of the last one.
-        return hits(logical_and(sum(before.astype(i64), -1) < k, label >= 0), w);
+        return hits(logical_and(sum(before.astype(i64), -1) < k, is_class), w);
       },
       mean_of_sums, where);
 }

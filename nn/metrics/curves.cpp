@@ -11,10 +11,10 @@ namespace {
 
 // For each of `n` thresholds, i / (n - 1) except the first and last, which are just outside of [0, 1]: how many
 // positive and negative labels have a prediction above it.
-std::vector<Tensor> above_thresholds(const Tensor& prediction, const Tensor& labels, const Tensor& weights, int64_t n,
-                                     bool from_logits) {
+std::vector<Tensor> above_thresholds(std::string_view metric, const Tensor& prediction, const Tensor& labels,
+                                     const Tensor& weights, int64_t n, bool from_logits) {
   const Tensor p = without_last_one(prediction, labels.ndim());
-  const Classes c = yes_or_no(p, labels, 0.5, from_logits);
+  const Classes c = yes_or_no(metric, p, labels, 0.5, from_logits, take_each);
   // In f32, or f64 of f64, as Keras: 0.2f is at the threshold 1/5, and not above it.
   const Tensor raw = p.dtype() == f64 ? p : p.astype(f32), probability = from_logits ? sigmoid(raw) : raw;
   assert_that(all(logical_and(probability >= 0, probability <= 1)),
@@ -60,12 +60,14 @@ int64_t checked_thresholds(const AucOptions& o, std::string_view op, const Where
   return o.thresholds;
 }
 
-Metric of_curve(std::string name, const AucOptions& o, std::function<Tensor(const Points&)> result,
+Metric of_curve(const std::string& name, const AucOptions& o, std::function<Tensor(const Points&)> result,
                 const Where& where) {
   const int64_t n = checked_thresholds(o, name, where);
   return Metric(
-      std::move(name), {{n}, {n}},
-      [n, o](const Tensor& p, const Tensor& y, const Tensor& w) { return above_thresholds(p, y, w, n, o.from_logits); },
+      name, {{n}, {n}},
+      [name, n, o](const Tensor& p, const Tensor& y, const Tensor& w) {
+        return above_thresholds(name, p, y, w, n, o.from_logits);
+      },
       [result = std::move(result)](const std::vector<Tensor>& sums) { return result(points(sums)); }, where);
 }
 
@@ -91,13 +93,15 @@ Metric calibration_error(int64_t bins, Where where) {
       "calibration_error", {{bins}, {bins}, {bins}},
       [bins](const Tensor& p, const Tensor& y, const Tensor& weights) {
         const bool many = p.ndim() == y.ndim() + 1 && p.dim(-1) != 1;
-        const Classes c = many ? classes_of(p, y, 0) : yes_or_no(p, y, 0.5, false);
+        const Classes c =
+            many ? classes_of("calibration_error", p, y, 0)
+                 : yes_or_no("calibration_error", p, y, 0.5, false, "of more, predictions are [..., classes]");
         const Tensor each = without_last_one(p, c.label.ndim()).astype(f64);
         // A mean of probabilities in f32 may be a little more than 1.
         assert_that(all(logical_and(p >= 0, p <= 1.00001)),
                     "predictions are probabilities. for logits pass softmax(logits), or sigmoid(logits) for yes or no");
         const Tensor confidence = reshape(many ? max(p.astype(f64), -1) : maximum(each, 1 - each), {-1});
-        const Tensor right = reshape((c.prediction == c.label).astype(f64), {-1});
+        const Tensor right = reshape(c.right().astype(f64), {-1});
         const Tensor w = reshape(weights_like(weights, c.label), {-1});
         // (lower, upper], as Guo et al. (On calibration of modern neural networks, 2017) have them.
         const Tensor bin = clip(ceil(confidence * double(bins)) - 1, 0, double(bins - 1)).astype(i64);

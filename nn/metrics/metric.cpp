@@ -4,6 +4,7 @@
 #include "rill/nn/metrics.h"
 #include "rill/nn/metrics/inputs.h"
 #include "rill/ops/listeners.h"
+#include "rill/ops/option_checks.h"
 #include "rill/tensor/user_scope.h"
 
 namespace rill::metrics {
@@ -93,9 +94,17 @@ Tensor ratio(const Tensor& a, const Tensor& b) {
   return rill::where(none, 0., a / rill::where(none, 1., b));
 }
 
+Tensor with_rows(const Tensor& x, Dim rows) {
+  if (x.ndim() == 0 || !(x.shape()[0].is_open() && rows.is_open()) || x.shape()[0].hint() != rows.hint()) return x;
+  Shape shape = x.shape();
+  shape[0] = rows;
+  return reshape(x, shape);
+}
+
 Tensor weights_like(const Tensor& weights, const Tensor& x) {
   if (!weights.defined()) return ones(x.shape(), {.dtype = f64});
   Tensor w = weights.astype(f64);
+  if (x.ndim() > 0) w = with_rows(w, x.shape()[0]);
   while (w.ndim() < x.ndim()) w = expand_dims(w, -1);
   if (w.ndim() > x.ndim() && w.size() == x.size()) w = reshape(w, x.shape());
   return broadcast_to(w, x.shape());
@@ -107,44 +116,49 @@ Tensor without_last_one(const Tensor& x, int ndim) {
   return x.ndim() == ndim + 1 && x.dim(-1) == 1 ? squeeze(x, -1) : x;
 }
 
-Classes classes_of(const Tensor& prediction, const Tensor& labels, int64_t classes) {
+Tensor Classes::right() const {
+  const Tensor same = prediction == label;
+  return is_known.defined() ? logical_and(same, is_known) : same;
+}
+
+Classes classes_of(std::string_view metric, const Tensor& prediction, const Tensor& labels, int64_t classes) {
   const bool integers = is_integer(prediction.dtype()) || is_bool(prediction.dtype());
-  Tensor p = prediction, y = labels;
+  Tensor p = prediction, y = labels, is_known;
   if (!integers) {
     if (p.ndim() == 0)
-      fail("classes", fmt::format("the prediction is {}, and must be [..., classes]", to_string(p.spec())));
+      fail(metric, fmt::format("the prediction is {}, and must be [..., classes]", to_string(p.spec())));
     if (classes > 0 && p.dim(-1) != classes)
-      fail("classes",
+      fail(metric,
            fmt::format("the prediction is {}, and its last axis must be the {} classes{}", to_string(p.spec()), classes,
                        classes == 2 ? ". of probabilities p of a yes give stack({1 - p, p}, -1)" : ""));
+    if (is_floating(p.dtype())) is_known = !any(isnan(p), -1);
     p = argmax(p, -1);
   }
   if (y.ndim() == p.ndim() + 1) y = y.dim(-1) == 1 ? squeeze(y, -1) : argmax(y, -1);
   if (y.shape() != p.shape())
-    fail("classes",
-         fmt::format("the prediction is {} and the labels are {}: class numbers or one-hot labels must go with "
-                     "the prediction's leading axes",
-                     to_string(prediction.spec()), to_string(labels.spec())));
-  return {p.astype(i64), y.astype(i64)};
+    fail(metric, fmt::format("the prediction is {} and the labels are {}: class numbers or one-hot labels must go with "
+                             "the prediction's leading axes",
+                             to_string(prediction.spec()), to_string(labels.spec())));
+  return {p.astype(i64), y.astype(i64), is_known};
 }
 
-Classes yes_or_no(const Tensor& prediction, const Tensor& labels, double threshold, bool from_logits) {
+Classes yes_or_no(std::string_view metric, const Tensor& prediction, const Tensor& labels, double threshold,
+                  bool from_logits, const char* of_more) {
   const Tensor p = without_last_one(prediction, labels.ndim()), y = without_last_one(labels, p.ndim());
   if (y.shape() != p.shape())
-    fail("yes or no",
+    fail(metric,
          fmt::format("the prediction is {} and the labels are {}. predictions of a yes have the labels' shape{}",
                      to_string(prediction.spec()), to_string(labels.spec()),
                      prediction.ndim() == labels.ndim() + 1
-                         ? fmt::format("; for {0} classes pass {{.classes = {0}}}", int64_t(prediction.dim(-1)))
+                         ? fmt::format(". the last axis has {}: {}", int64_t(prediction.dim(-1)), of_more)
                          : ""));
-  assert_that(all(y <= 1),
-              "labels are 1 for a yes and 0 (or -1) for a no. of more classes, give their number: "
-              "{.classes = n}");
+  require_elements([](const Tensor& v) { return all(v <= 1); }, metric,
+                   fmt::format("labels are 1 for a yes and 0 (or -1) for a no. {}", of_more), y, Where());
   const bool decided = is_integer(p.dtype()) || is_bool(p.dtype());
   const Tensor probability = from_logits && !decided ? sigmoid(p) : p;
   // In the prediction's dtype, as curves do it: 0.4f is at the threshold 0.4, and not above it.
   return {(decided ? probability.astype(i64) != 0 : probability > threshold).astype(i64),
-          (y.astype(f64) > 0.5).astype(i64)};
+          (y.astype(f64) > 0.5).astype(i64), is_floating(p.dtype()) ? !isnan(p) : Tensor()};
 }
 
 Tensor counted(const Classes& c, int64_t classes, const Tensor& weights) {

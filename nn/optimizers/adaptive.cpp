@@ -10,7 +10,7 @@ namespace rill::nn {
 RMSprop::RMSprop(const RMSpropOptions& o, Where where)
     : Optimizer(OptimizerOptions::of(o, "RMSprop", where), where), options_(o) {
   require_fraction("RMSprop", "rho", o.rho, where);
-  require_not_negative("RMSprop", "momentum", o.momentum, where);
+  impl::require_momentum("RMSprop", o.momentum, where);
   require_not_negative("RMSprop", "epsilon", o.epsilon, where);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "rill/nn/optimizers/parts.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/scopes.h"
@@ -56,33 +57,42 @@ SAM::SAM(const SAMOptions& options, Where where) : options_(options) {
   require_not_negative("SAM", "rho", options.rho, where);
 }
 
-std::vector<Tensor> SAM::gradients(const LossFunction& loss, const std::vector<Variable>& variables,
-                                   Tensor& first_loss) const {
+namespace {
+// Those of the optimizer's loss scale.
+std::vector<Gradient> gradients_now(const LossFunction& loss, const Optimizer& optimizer,
+                                    const std::vector<Variable>& variables, Tensor& loss_now) {
   GradientTape tape;
-  first_loss = loss();
-  return tape.gradient(first_loss, variables);
+  loss_now = loss();
+  return optimizer.gradients(loss_now, tape, variables);
 }
+// The norm of the model, of which other processes may have parts.
+Tensor norm_of_model(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables) {
+  const impl::PartCalls* parts = impl::part_calls(variables);
+  if (!parts) return global_norm(gradients);
+  return sqrt(parts->square_of_norm({gradients.begin(), gradients.end()}, variables));
+}
+}  // namespace
 
 Tensor SAM::minimize(const LossFunction& loss, Optimizer& optimizer, const std::vector<Variable>& variables,
                      Where where) const {
   CallerScope caller(where);
   if (!loss) fail("SAM", "the loss is empty", where);
   Tensor first, second;
-  const std::vector<Tensor> here = gradients(loss, variables, first);
+  const std::vector<Tensor> here = optimizer.unscaled(gradients_now(loss, optimizer, variables, first));
   std::vector<Tensor> scaled, old;
   for (size_t i = 0; i < variables.size(); ++i) {
     old.push_back(variables[i].value());
     scaled.push_back(options_.adaptive ? abs(old[i]) * here[i] : here[i]);
   }
-  const Tensor norm = global_norm(scaled);
+  const Tensor norm = norm_of_model(scaled, variables);
   for (size_t i = 0; i < variables.size(); ++i) {
     const Tensor way = options_.adaptive ? square(old[i]) * here[i] : here[i];
     const Tensor share = options_.rho / (norm.to(old[i].device()) + 1e-12);
     Variable(variables[i]).assign(old[i] + astype(share * way, old[i].dtype()));
   }
-  std::vector<Tensor> there;
+  std::vector<Gradient> there;
   try {
-    there = gradients(loss, variables, second);
+    there = gradients_now(loss, optimizer, variables, second);
   } catch (...) {
     for (size_t i = 0; i < variables.size(); ++i) Variable(variables[i]).assign(old[i]);
     throw;

@@ -98,15 +98,14 @@ struct SAMOptions {
 class SAM {
  public:
   explicit SAM(const SAMOptions& options = {}, Where where = Where::current());
-  // One step of `optimizer`. Gives the loss before it. Throws where the loss does not depend on a variable.
+  // One step of `optimizer`, with its loss scale for both computations. Gives the loss before it. Throws where the loss
+  // does not depend on a variable.
   Tensor minimize(const LossFunction& loss, Optimizer& optimizer, const std::vector<Variable>& variables,
                   Where where = Where::current()) const;
   Tensor minimize(const LossFunction& loss, Optimizer& optimizer, const NamedVariables& variables,
                   Where where = Where::current()) const;
 
  private:
-  std::vector<Tensor> gradients(const LossFunction& loss, const std::vector<Variable>& variables,
-                                Tensor& first_loss) const;
   SAMOptions options_;
 };
 

@@ -10,9 +10,9 @@ namespace rill::nn {
 
 namespace {
 
-// |value| / (|update| + epsilon), or 1 where either is 0.
-Tensor trust_ratio(const Tensor& value, const Tensor& update, double epsilon, double factor) {
-  const Tensor a = norm(value), b = norm(update), one = ones_like(a);
+// a / (b + epsilon) times the factor, or 1 where either is 0: of the norms of a parameter and its update.
+Tensor trust_ratio(const Tensor& a, const Tensor& b, double epsilon, double factor) {
+  const Tensor one = ones_like(a);
   return where((a == 0) | (b == 0), one, factor * a / (b + epsilon));
 }
 
@@ -32,7 +32,7 @@ Tensor near_orthogonal(const Tensor& x, int64_t iterations, double epsilon) {
 }  // namespace
 
 LARS::LARS(const LARSOptions& o, Where where) : Optimizer(OptimizerOptions::of(o, "LARS", where), where), options_(o) {
-  require_not_negative("LARS", "momentum", o.momentum, where);
+  impl::require_momentum("LARS", o.momentum, where);
   require_not_negative("LARS", "epsilon", o.epsilon, where);
   require_option(o.trust > 0, "LARS", "trust", o.trust, "above 0", where);
 }
@@ -43,7 +43,7 @@ void LARS::update_rows(const Rows& rows, const Tensor& gradient) {
   const Rows velocity = slot(rows, "velocity");
   const Tensor value = astype(rows.value(), gradient.dtype());
   const Tensor u = rows.weight_decay() != 0 ? gradient + rows.weight_decay() * value : gradient;
-  const Tensor change = rows.rate() * trust_ratio(value, u, options_.epsilon, options_.trust) * u;
+  const Tensor change = rows.rate() * trust_ratio(rows.norm(value), rows.norm(u), options_.epsilon, options_.trust) * u;
   const Tensor next = options_.momentum * velocity.value() + change;
   velocity.assign(next);
   rows.subtract(options_.nesterov ? change + options_.momentum * next : next);
@@ -71,7 +71,7 @@ void LAMB::update_rows(const Rows& rows, const Tensor& gradient) {
   v.assign(next_v);
   Tensor u = rows.number(correction1_) * next_m / (sqrt(next_v) * rows.number(correction2_) + options_.epsilon);
   if (rows.weight_decay() != 0) u = u + rows.weight_decay() * value;
-  rows.subtract(rows.rate() * trust_ratio(value, u, 0, 1) * u);
+  rows.subtract(rows.rate() * trust_ratio(rows.norm(value), rows.norm(u), 0, 1) * u);
 }
 
 Muon::Muon(const MuonOptions& o, Where where) : Optimizer(OptimizerOptions::of(o, "Muon", where), where), options_(o) {

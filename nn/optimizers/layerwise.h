@@ -22,6 +22,7 @@ class LARS : public Optimizer {
   RILL_RULE(LARS)
  protected:
   bool takes_rows() const override { return false; }
+  bool takes_parts() const override { return true; }
   bool decays() const override { return true; }
 };
 
@@ -38,6 +39,7 @@ class LAMB : public Optimizer {
   RILL_RULE(LAMB)
  protected:
   bool takes_rows() const override { return false; }
+  bool takes_parts() const override { return true; }
   bool decays() const override { return true; }
   void begin_step(const Tensor& step, const Tensor& rate) override;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rill/devices/driver.h"
+#include "rill/nn/optimizers/parts.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/option_checks.h"
@@ -29,6 +30,13 @@ Tensor as_pairs(const Tensor& x) { return is_complex(x.dtype()) ? stack({real(x)
 // Back, in `dtype`.
 Tensor from_pairs(const Tensor& x, DType dtype) {
   return astype(is_complex(dtype) ? complex(x(ellipsis, 0), x(ellipsis, 1)) : x, dtype);
+}
+
+// A gradient of that norm, or among some of it, scaled so that it is at most max_norm.
+Tensor shrunk(const Tensor& gradient, const Tensor& norm, double max_norm) {
+  const Tensor n = astype(norm.to(gradient.device()), f64);
+  const Tensor factor = max_norm / maximum(n, full_like(n, max_norm));
+  return gradient * astype(factor, real_of(gradient.dtype()));
 }
 
 // Rows that are not there are zeros, and are not written.
@@ -155,6 +163,7 @@ Tensor Optimizer::number_for(const Variable& v, const Tensor& n, double times, d
   if (factor != 1) x = x * factor;
   return numbers_.emplace_back(Number{n, times, factor, astype(x.to(v.device()), dtype)}).is;
 }
+Tensor Optimizer::Rows::norm(const Tensor& x) const { return impl::norm_of_all_parts(x, variable_); }
 double Optimizer::Rows::weight_decay() const { return optimizer_->settings(variable_).weight_decay; }
 
 // --- Options, groups, slots ------------------------------------------------------------------------------------------
@@ -166,6 +175,10 @@ void OptimizerOptions::check(std::string_view rule, const Where& where) const {
   require_not_negative(rule, "clip_norm", clip_norm, where);
   require_option(accumulate >= 1, rule, "accumulate", accumulate, "1 or more", where);
   require_fraction(rule, "ema", ema, where);
+}
+
+void impl::require_momentum(std::string_view rule, double momentum, const Where& where) {
+  require_option(momentum >= 0 && momentum <= 1, rule, "momentum", momentum, "in [0, 1]", where);
 }
 
 Optimizer::Optimizer(std::string name, LearningRate rate, const Where& where)
@@ -290,15 +303,20 @@ void Optimizer::name_variables(VariablePaths& paths) const {
 
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                                 Where where) {
-  apply(std::vector<Gradient>(gradients.begin(), gradients.end()), variables, {}, nullptr, where);
+  apply(std::vector<Gradient>(gradients.begin(), gradients.end()), variables, {}, nullptr, {}, where);
 }
 void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                                 Where where) {
-  apply(gradients, variables, {}, nullptr, where);
+  apply(gradients, variables, {}, nullptr, {}, where);
+}
+void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                                const ApplyOptions& options, Where where) {
+  require_not_negative("apply_gradients", "clip_norm", options.clip_norm, where);
+  apply(gradients, variables, {}, nullptr, options, where);
 }
 void Optimizer::apply_gradients(std::initializer_list<Gradient> gradients, const std::vector<Variable>& variables,
                                 Where where) {
-  apply(std::vector<Gradient>(gradients), variables, {}, nullptr, where);
+  apply(std::vector<Gradient>(gradients), variables, {}, nullptr, {}, where);
 }
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const NamedVariables& variables, Where where) {
   apply_gradients(std::vector<Gradient>(gradients.begin(), gradients.end()), variables, where);
@@ -309,26 +327,28 @@ void Optimizer::apply_gradients(std::initializer_list<Gradient> gradients, const
 }
 void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const NamedVariables& variables, Where where) {
   const NamedVariables list = trained(variables);
-  apply(gradients, list.values(), list.paths(), &variables, where);
+  apply(gradients, list.values(), list.paths(), &variables, {}, where);
 }
 
 void Optimizer::minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
                          const GradientOptions& options, Where where) {
   CallerScope caller(where);
   require_some("minimize", variables.size(), where);
-  apply(gradients_of(loss, tape, variables, options), variables, {}, nullptr, where);
+  apply(gradients(loss, tape, variables, options, where), variables, {}, nullptr, {}, where);
 }
 void Optimizer::minimize(const Tensor& loss, GradientTape& tape, const NamedVariables& variables,
                          const GradientOptions& options, Where where) {
   CallerScope caller(where);
   const NamedVariables list = trained(variables);
   require_some("minimize", list.size(), where);
-  apply(gradients_of(loss, tape, list.values(), options), list.values(), list.paths(), &variables, where);
+  apply(gradients(loss, tape, list.values(), options, where), list.values(), list.paths(), &variables, {}, where);
 }
 
 // The walk back starts from the loss scale instead of 1.
-std::vector<Gradient> Optimizer::gradients_of(const Tensor& loss, GradientTape& tape,
-                                              const std::vector<Variable>& variables, GradientOptions options) const {
+std::vector<Gradient> Optimizer::gradients(const Tensor& loss, GradientTape& tape,
+                                           const std::vector<Variable>& variables, GradientOptions options,
+                                           Where where) const {
+  CallerScope caller(where);
   if (options_.loss_scale) {
     const Tensor from = options.output_gradient.defined() ? options.output_gradient : ones_like(loss);
     options.output_gradient = astype(options_.loss_scale->value().to(loss.device()) * from, loss.dtype());
@@ -336,8 +356,30 @@ std::vector<Gradient> Optimizer::gradients_of(const Tensor& loss, GradientTape& 
   return tape.sparse_gradient(loss, variables, options);
 }
 
+std::vector<Tensor> Optimizer::unscaled(const std::vector<Gradient>& gradients, Where where) const {
+  CallerScope caller(where);
+  std::vector<Tensor> result;
+  for (const Gradient& g : gradients) {
+    const Tensor dense = g.defined() ? g.dense() : Tensor();
+    result.push_back(options_.loss_scale ? options_.loss_scale->unscale(dense) : dense);
+  }
+  return result;
+}
+
+// What a rule computes of a whole matrix, a part does not tell.
+void Optimizer::require_whole(const std::vector<Variable>& variables, const Where& where) const {
+  if (takes_parts()) return;
+  for (const Variable& v : variables)
+    if (impl::part_calls_of(v))
+      fail("apply_gradients",
+           fmt::format("this process has a part of '{}' and '{}' needs the whole parameter. take a rule that treats "
+                       "each element by itself, nn::Adam say, or nn::LAMB",
+                       v.name(), name_),
+           where);
+}
+
 void Optimizer::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
-                      const Names& names, const NamedVariables* all, const Where& where) {
+                      const Names& names, const NamedVariables* all, const ApplyOptions& options, const Where& where) {
   CallerScope caller(where);
   NameScope scope(name_);
   if (gradients.size() != variables.size())
@@ -351,15 +393,17 @@ void Optimizer::apply(const std::vector<Gradient>& gradients, const std::vector<
   require_distinct("apply_gradients", variables, where);
   if (!own_.empty())
     fail("apply_gradients", "the averages are swapped in. call swap_averages() again before the next step", where);
+  require_whole(variables, where);
   settle(variables, names, all, where);
   // Code that may throw runs first, and rows are assigned last: so a traced step can overwrite the tables.
   new_rows_.clear();
   const std::vector<Given> given = taken(gradients, variables, where);
   for (const Given& g : given)
     for (const std::string& name : all_slot_names(&g.variable)) slot(g.variable, name);
+  const Step step{variables, options, impl::part_calls(variables)};
   run_together(variables[0].device(), [&] {
-    if (options_.accumulate > 1) accumulate(given, where);
-    else guarded_step(given, where);
+    if (options_.accumulate > 1) accumulate(given, step, where);
+    else guarded_step(given, step, where);
   });
 }
 
@@ -387,7 +431,7 @@ std::vector<Optimizer::Given> Optimizer::taken(const std::vector<Gradient>& grad
   return result;
 }
 
-void Optimizer::accumulate(std::vector<Given> given, const Where& where) {
+void Optimizer::accumulate(std::vector<Given> given, const Step& step, const Where& where) {
   for (Given& g : given) {
     if (!g.values.defined()) continue;
     Variable sum = slot(g.variable, "gradients");
@@ -401,29 +445,50 @@ void Optimizer::accumulate(std::vector<Given> given, const Where& where) {
       [&] {
         for (Given& g : given)
           g.values = slot(g.variable, "gradients").value() / double(options_.accumulate), g.rows = {};
-        guarded_step(given, where);
+        guarded_step(given, step, where);
         for (const Given& g : given) slot(g.variable, "gradients").assign(zeros_like(g.values));
         calls_[0].assign(zeros_like(calls_[0].value()));
       },
       [] {}, where);
 }
 
-void Optimizer::guarded_step(const std::vector<Given>& given, const Where& where) {
-  if ((!options_.skip_not_finite && !options_.loss_scale) || given.empty()) {
-    make_step(given, where);
-    return;
-  }
+// A process that has no gradient now agrees to what the others find.
+Tensor Optimizer::Step::all_finite(const std::vector<Given>& given) const {
   std::vector<Tensor> values;
   for (const Given& g : given) values.push_back(g.values);
-  const Tensor finite = all_finite(values);
-  cond(finite, [&] { make_step(given, where); }, [] {}, where);
+  const Device device = parameters[0].device();
+  Tensor finite = values.empty() ? tensor(true, {.device = device}) : nn::all_finite(values);
+  if (parts) finite = !parts->any_of(!finite, parameters);
+  if (options.sum) finite = options.sum((!finite).astype(i32)) == 0;
+  return finite;
+}
+
+Tensor Optimizer::Step::norm(const std::vector<Given>& given) const {
+  if (!is_shared()) return Tensor();
+  std::vector<Gradient> gradients(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i)
+    for (const Given& g : given)
+      if (&g.variable.state() == &parameters[i].state()) gradients[i] = g.values;
+  Tensor squares = full({}, 0, {.dtype = f64, .device = parameters[0].device()});
+  if (parts) squares = parts->square_of_norm(gradients, parameters);
+  else if (!given.empty()) squares = square(astype(global_norm(gradients), f64));
+  return sqrt(options.sum ? options.sum(squares) : squares);
+}
+
+void Optimizer::guarded_step(const std::vector<Given>& given, const Step& step, const Where& where) {
+  if ((!options_.skip_not_finite && !options_.loss_scale) || (given.empty() && !step.is_shared())) {
+    make_step(given, step, where);
+    return;
+  }
+  const Tensor finite = step.all_finite(given);
+  cond(finite, [&] { make_step(given, step, where); }, [] {}, where);
   if (options_.loss_scale) options_.loss_scale->update(finite);
 }
 
-void Optimizer::make_step(std::vector<Given> given, const Where& where) {
+void Optimizer::make_step(std::vector<Given> given, const Step& together, const Where& where) {
   new_rows_.clear();
   numbers_.clear();
-  clip_gradients(given);
+  clip_gradients(given, together);
   const Tensor step = astype(iterations_.value(), f64);
   rate_ = learning_rate.at(step);
   std::vector<Variable> variables;
@@ -436,8 +501,14 @@ void Optimizer::make_step(std::vector<Given> given, const Where& where) {
     update_one(g);
     numbers_.clear();
   };
+  // Processes that have parts of a parameter change all of them, or none.
+  const auto has_some = [](const Given& g) {
+    const Tensor own = any(g.values != 0);
+    const impl::PartCalls* parts = impl::part_calls_of(g.variable);
+    return parts ? parts->any_of(own, {g.variable}) : own;
+  };
   for (const Given& g : given)
-    if (g.may_be_none) cond(any(g.values != 0), [&] { separately(g); }, [] {}, where);
+    if (g.may_be_none) cond(has_some(g), [&] { separately(g); }, [] {}, where);
     else update_one(g);
   for (const NewRows& n : std::exchange(new_rows_, {}))
     detail::scatter_rows(n.variable, n.rows, n.values, by_row, detail::RowUpdate::set, "apply_gradients", where);
@@ -447,19 +518,30 @@ void Optimizer::make_step(std::vector<Given> given, const Where& where) {
   numbers_.clear();
 }
 
-void Optimizer::clip_gradients(std::vector<Given>& given) const {
+void Optimizer::clip_gradients(std::vector<Given>& given, const Step& step) const {
+  const auto clip_all = [&](double max_norm) {
+    if (const Tensor norm = step.norm(given); norm.defined()) {
+      for (Given& g : given) g.values = shrunk(g.values, norm, max_norm);
+      return;
+    }
+    if (given.empty()) return;
+    std::vector<Tensor> values;
+    for (const Given& g : given) values.push_back(g.values);
+    values = clip_by_global_norm(values, max_norm).gradients;
+    for (size_t i = 0; i < given.size(); ++i) given[i].values = astype(values[i], given[i].values.dtype());
+  };
+  const auto clip_one = [&](const Given& g) {
+    if (!impl::part_calls_of(g.variable)) return clip_by_norm(g.values, options_.clip_each);
+    return shrunk(g.values, impl::norm_of_all_parts(g.values, g.variable), options_.clip_each);
+  };
+  if (step.options.clip_norm > 0) clip_all(step.options.clip_norm);
   if (options_.clip_value > 0)
     for (Given& g : given)
       g.values =
           from_pairs(clip_by_value(as_pairs(g.values), -options_.clip_value, options_.clip_value), g.values.dtype());
   if (options_.clip_each > 0)
-    for (Given& g : given) g.values = clip_by_norm(g.values, options_.clip_each);
-  if (options_.clip_norm > 0 && !given.empty()) {
-    std::vector<Tensor> values;
-    for (const Given& g : given) values.push_back(g.values);
-    values = clip_by_global_norm(values, options_.clip_norm).gradients;
-    for (size_t i = 0; i < given.size(); ++i) given[i].values = astype(values[i], given[i].values.dtype());
-  }
+    for (Given& g : given) g.values = clip_one(g);
+  if (options_.clip_norm > 0) clip_all(options_.clip_norm);
 }
 
 void Optimizer::update_one(const Given& given) {

@@ -8,6 +8,7 @@
 #pragma once
 #include <concepts>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,10 @@
 #pragma GCC visibility push(default)
 
 namespace rill::nn {
+
+namespace impl {
+struct PartCalls;
+}
 
 // The options that every optimizer has, at the end of its own.
 //
@@ -81,6 +86,20 @@ struct GroupOptions {
   std::optional<double> weight_decay = {};  // instead of the optimizer's
 };
 
+// What makes a step differ from apply_gradients() by itself: for training loops and for distribution.
+struct ApplyOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double clip_norm = 0;  // before the optimizer's own clipping, and like its clip_norm; 0: none
+  // The sum of a number over the processes that make this step together, each of some of the parameters: so they agree
+  // on its norm, and on whether it is left out. Empty: this process makes it alone.
+  std::function<Tensor(const Tensor&)> sum = {};
+};
+
+namespace impl {
+// Throws, in the rule's name, unless it is in [0, 1]: with a larger one velocities grow without a bound.
+void require_momentum(std::string_view rule, double momentum, const Where& where);
+}  // namespace impl
+
 // The base of all optimizers: creates and keeps slots for each Variable that it updates.
 class Optimizer {
  public:
@@ -104,6 +123,12 @@ class Optimizer {
   // these cost. The others stay as they are: their momenta do not decay, and weight decay does not shrink them (as in
   // TensorFlow's LazyAdam and torch's SparseAdam). The count of steps is one for all rows. Rules that need a whole
   // parameter (norms, matrices), and accumulation, make such gradients dense.
+  //
+  // With a loss_scale, gradients are those of the loss times the scale: what gradients() gives.
+  //
+  // Of parameters that lie on several processes (distribute::lies_on), all must make the step at once: it is left out
+  // in all or in none, clip_norm is of the whole model, and clip_each of the whole parameter. Throws where the rule
+  // needs more of the whole than its norms.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                        Where where = Where::current());
   void apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
@@ -116,6 +141,14 @@ class Optimizer {
                        Where where = Where::current());
   void apply_gradients(const std::vector<Gradient>& gradients, const NamedVariables& variables,
                        Where where = Where::current());
+  // With options: apply_gradients(gradients, variables, {.clip_norm = 1}).
+  void apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                       const ApplyOptions& options, Where where = Where::current());
+  // What apply_gradients() takes: tape.sparse_gradient() of the loss, times the loss scale where there is one.
+  std::vector<Gradient> gradients(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
+                                  GradientOptions options = {}, Where where = Where::current()) const;
+  // Such gradients without the loss scale, dense. Undefined ones stay so.
+  std::vector<Tensor> unscaled(const std::vector<Gradient>& gradients, Where where = Where::current()) const;
   // apply_gradients() of what `tape` gives for `loss`: tape.sparse_gradient(), so that a table from which rows are
   // looked up costs what these rows cost. Throws where the loss does not depend on one of them; with {.unconnected =
   // Unconnected::none} that one stays as it is. Of variables(model) it takes the trainable ones.
@@ -182,6 +215,10 @@ class Optimizer {
   std::string name_of_scope() const&& { return name_; }
   // The option of that name.
   double clip_norm() const { return options_.clip_norm; }
+  // Whether what a step does to one parameter depends on the gradients of others.
+  bool goes_by_all_gradients() const {
+    return options_.clip_norm > 0 || options_.skip_not_finite || options_.loss_scale.has_value();
+  }
 
   LearningRate learning_rate;
 
@@ -208,6 +245,9 @@ class Optimizer {
     Tensor rated(const Tensor& n, double times = 1) const;
     // The optimizer's weight decay, or that of the variable's group.
     double weight_decay() const;
+    // The norm of x, which has a number for each element of the variable: of the whole parameter, where this process has
+    // a part of it.
+    Tensor norm(const Tensor& x) const;
 
    private:
     friend class Optimizer;
@@ -232,6 +272,9 @@ class Optimizer {
   virtual void update_rows(const Rows& rows, const Tensor& gradient);
   // Whether update_rows() may be called for a few rows.
   virtual bool takes_rows() const { return true; }
+  // Whether the rule does the same to a part of a parameter as to the whole, if it takes norms by Rows::norm(). Of a
+  // rule that does not, parameters that lie on several processes are refused.
+  virtual bool takes_parts() const { return takes_rows(); }
   // Whether the rule applies weight_decay() itself; otherwise it is added to gradients.
   virtual bool decays() const { return false; }
   // The names of the slots that the rule uses, and the shape of one where it is not its variable's.
@@ -251,6 +294,16 @@ class Optimizer {
 
  private:
   struct Given;  // a gradient during a step
+  // With whom a step is made: its parameters, with and without gradients, and how it is made.
+  struct Step {
+    const std::vector<Variable>& parameters;
+    const ApplyOptions& options;
+    const impl::PartCalls* parts;
+    bool is_shared() const { return parts || options.sum; }
+    Tensor all_finite(const std::vector<Given>& given) const;
+    // Undefined where this process alone makes it.
+    Tensor norm(const std::vector<Given>& given) const;
+  };
   struct Slot {
     Shared<VariableState> of;
     std::string name;
@@ -275,18 +328,17 @@ class Optimizer {
   };
   using Names = std::vector<std::string>;
 
-  std::vector<Gradient> gradients_of(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
-                                     GradientOptions options) const;
   void apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, const Names& names,
-             const NamedVariables* all, const Where& where);
+             const NamedVariables* all, const ApplyOptions& options, const Where& where);
+  void require_whole(const std::vector<Variable>& variables, const Where& where) const;
   void settle(const std::vector<Variable>& variables, const Names& names, const NamedVariables* all,
               const Where& where);
   std::vector<Given> taken(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                            const Where& where) const;
-  void accumulate(std::vector<Given> given, const Where& where);
-  void guarded_step(const std::vector<Given>& given, const Where& where);
-  void make_step(std::vector<Given> given, const Where& where);
-  void clip_gradients(std::vector<Given>& given) const;
+  void accumulate(std::vector<Given> given, const Step& step, const Where& where);
+  void guarded_step(const std::vector<Given>& given, const Step& step, const Where& where);
+  void make_step(std::vector<Given> given, const Step& step, const Where& where);
+  void clip_gradients(std::vector<Given>& given, const Step& step) const;
   void update_one(const Given& given);
   void follow(const std::vector<Variable>& variables, const Tensor& step);
   Names all_slot_names(const Variable* variable) const;

@@ -6,7 +6,7 @@
 namespace rill::nn {
 
 SGD::SGD(const SGDOptions& o, Where where) : Optimizer(OptimizerOptions::of(o, "SGD", where), where), options_(o) {
-  require_not_negative("SGD", "momentum", o.momentum, where);
+  impl::require_momentum("SGD", o.momentum, where);
   if (o.nesterov && o.momentum == 0)
     fail("SGD", "nesterov is true and momentum is 0. Nesterov's momentum needs a momentum above 0", where);
 }

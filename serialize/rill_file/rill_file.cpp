@@ -143,7 +143,8 @@ Package read_package(const std::string& graph, std::string weights, const std::s
   check_version(all);
   const FileReader part(std::move(weights), path + "/" + weights_member, "import_model", where);
   const LoadOptions every;
-  const TensorReader tensors(list(all, "tensors"), load_safetensors({part, every}));
+  std::vector<std::string> seen;
+  const TensorReader tensors(list(all, "tensors"), load_safetensors({part, every, seen}));
   Package p;
   read_variables(all, tensors, trainable, p);
   std::set<std::string> names;

@@ -201,6 +201,11 @@ void Writer::pr_curve(const std::string& tag, const Tensor& labels, const Tensor
     fail(writer_op, "pr_curve needs two thresholds or more, not " + std::to_string(options.thresholds), where);
   if (labels.size() > 0 && !(min(predictions).item<float>() >= 0 && max(predictions).item<float>() <= 1))
     fail(writer_op, "pr_curve takes predictions from 0 to 1. apply sigmoid() or softmax() first", where);
+  if (!all((labels == 0) | (labels == 1)).item<bool>())
+    fail(writer_op,
+         "pr_curve takes labels that are 1 for a yes and 0 for a no. of more classes, write a curve for each: labels "
+         "== k",
+         where);
   proto::PrCurvePluginData curve;
   curve.set_num_thresholds(uint32_t(options.thresholds));
   owned(impl_, writer_op, where)

@@ -93,6 +93,9 @@ TEST_CASE("data: transformations of each element") {
   const auto named = data::from_generator(std::list<std::string>{"a", "b"}).enumerate(5).collect();
   CHECK(named[1].first == 6);
   CHECK(named[1].second == "b");
+  CHECK(data::range(2).enumerate(INT64_MAX - 1).collect()[1].first == INT64_MAX);
+  CHECK(data::range(2).enumerate(INT64_MIN).collect()[1].first == INT64_MIN + 1);
+  CHECK(has(message_of([] { data::range(3).enumerate(INT64_MAX - 1).count(); }), "enumerate"));
   CHECK(data::zip(data::range(3), data::range(5, 9)).map([](int64_t a, int64_t b) { return a * b; }).collect() ==
         Integers{0, 6, 14});
   CHECK(data::from_tensors(arange(6)).batch(4).unbatch().count() == 6);

@@ -323,6 +323,117 @@ void shard_bytes() {
   EXPECT(most < 5 * part + 6 * unit_bytes);
 }
 
+// --- Steps of parameters that lie on several ranks -------------------------------------------------------------------
+
+// The kinds of steps that go by all gradients, and how they are made of a rule's options.
+template <class O>
+std::vector<O> steps_by_all() {
+  return {O{.learning_rate = 0.1, .clip_each = 0.02},
+          O{.learning_rate = 0.1, .clip_norm = 0.05},
+          O{.learning_rate = 0.1, .clip_norm = 0.05, .accumulate = 2},
+          O{.learning_rate = 0.1, .skip_not_finite = true},
+          O{.learning_rate = 0.1, .accumulate = 2, .skip_not_finite = true},
+          O{.learning_rate = 0.1, .loss_scale = nn::LossScale()}};
+}
+// The loss of the second step is not finite, where only one element of one rank's part shows it.
+Tensor loss_at(int64_t i, const Tensor& y, bool may_be_infinite) {
+  const Tensor column = y(ellipsis, 0);
+  return sum(square(y)) + sum(column) * (i == 1 && may_be_infinite ? INFINITY : 1.0);
+}
+
+// A rule with options like these; each has a loss scale of its own.
+template <class Rule, class O>
+Rule made_of(O options) {
+  if (options.loss_scale) options.loss_scale = nn::LossScale({.initial = 4});
+  return Rule(options);
+}
+
+template <class Rule, class O>
+void sharded_as_whole(const O& options) {
+  const bool may_be_infinite = options.skip_not_finite || options.loss_scale;
+  std::vector<nn::Dense> whole;
+  random::seed(3);
+  for (int k = 0; k < 3; ++k) whole.emplace_back(4, nn::DenseOptions{.activation = tanh});
+  for (const nn::Dense& layer : whole) nn::build(layer, spec(f32, {any, 4}));
+  std::vector<nn::Dense> model = nn::clone(whole);
+  const distribute::Shards shards(model);
+  Rule one = made_of<Rule>(options), parts = made_of<Rule>(options);
+  const Tensor x = own({2, 4}, 7);
+  for (int64_t i = 0; i < 4; ++i) {
+    {
+      GradientTape tape;
+      Tensor h = x;
+      for (const nn::Dense& layer : whole) h = layer(h);
+      one.minimize(loss_at(i, h, may_be_infinite), tape, variables(whole).values());
+    }
+    GradientTape tape;
+    Tensor h = x;
+    for (size_t k = 0; k < model.size(); ++k) h = shards.run(k, [&, k](const Tensor& v) { return model[k](v); }, h);
+    parts.minimize(loss_at(i, h, may_be_infinite), tape, shards.variables());
+  }
+  shards.gather();
+  EXPECT(one.iterations().template item<int64_t>() == parts.iterations().template item<int64_t>());
+  const std::vector<Variable> a = variables(whole).values(), b = variables(model).values();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT(allclose(a[i].value(), b[i].value(), {.rtol = 1e-5, .atol = 1e-6}));
+}
+
+// apply_gradients_sharded(), of gradients of which one, on one owner, is not finite.
+void owners_as_whole(const nn::SGDOptions& options) {
+  std::vector<Variable> a, b;
+  for (int64_t i = 0; i < n + 1; ++i) a.emplace_back(ones({3 + i})), b.emplace_back(ones({3 + i}));
+  nn::SGD one = made_of<nn::SGD>(options), parts = made_of<nn::SGD>(options);
+  const auto step = function("step", [&](const std::vector<Tensor>& g) {
+    one.apply_gradients(g, a);
+    distribute::apply_gradients_sharded(parts, g, b);
+  });
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Tensor> g;
+    for (const Variable& v : a) g.push_back(full(v.shape(), double(1 + i), {.dtype = f32}));
+    if (i == 1 && (options.skip_not_finite || options.loss_scale)) g[0] = full_like(g[0], NAN);
+    step(g);
+  }
+  EXPECT(one.iterations().item<int64_t>() == parts.iterations().item<int64_t>());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT(allclose(a[i].value(), b[i].value(), {.rtol = 1e-6}));
+}
+
+// A layer whose columns are divided: one rank's loss alone is infinite. And stages of a pipeline, likewise.
+void left_out_together() {
+  distribute::ColumnParallelDense columns(2 * n);
+  nn::SGD sgd({.learning_rate = 0.1, .skip_not_finite = true});
+  for (int64_t i = 0; i < 3; ++i) {
+    GradientTape tape;
+    const Tensor loss = sum(columns(ones({1, 2}))) * (i == 1 && me == n - 1 ? INFINITY : 1.0);
+    sgd.minimize(loss, tape, variables(columns));
+  }
+  EXPECT(sgd.iterations().item<int64_t>() == 2);
+  Variable w(ones({2}), "w");
+  const distribute::Pipeline pipe({.micro_batches = 2});
+  nn::SGD stages({.learning_rate = 1, .clip_norm = 1, .skip_not_finite = true});
+  const auto loss_of = [](const Tensor& y, const Tensor&) { return mean(y); };
+  (void)pipe.gradients([&](const Tensor& x) { return x * w; }, loss_of, {w}, ones({2, 2}), ones({2, 2}));
+  stages.apply_gradients({me == 0 ? full({2}, NAN, {.dtype = f32}) : ones({2})}, {w});
+  EXPECT(same(w.value(), ones({2})));
+  stages.apply_gradients({ones({2})}, {w});
+  EXPECT(allclose(w.value(), full({2}, 1 - 1 / std::sqrt(2.0 * double(n)), {.dtype = f32}), {.rtol = 1e-6}));
+}
+
+void steps_together() {
+  for (const nn::SGDOptions& o : steps_by_all<nn::SGDOptions>()) sharded_as_whole<nn::SGD>(o), owners_as_whole(o);
+  sharded_as_whole<nn::LAMB>(nn::LAMBOptions{.learning_rate = 0.1, .weight_decay = 0.1});
+  sharded_as_whole<nn::LARS>(nn::LARSOptions{.learning_rate = 0.1, .weight_decay = 0.1, .accumulate = 2});
+  left_out_together();
+  if (n == 1) return;
+  Variable part(ones({2, 2}), "part");
+  distribute::lies_on(part);
+  nn::Muon muon;
+  nn::Adafactor adafactor;
+  for (nn::Optimizer* o : std::initializer_list<nn::Optimizer*>{&muon, &adafactor})
+    EXPECT(says([&] { o->apply_gradients({ones({2, 2})}, {part}); }, "has a part of 'part'"));
+  const auto loss = [&] { return double(me + 1) * sum(part.value()); };
+  nn::SGD still({.learning_rate = 0});
+  nn::SAM().minimize(loss, still, {part});
+}
+
 void shards_wrongly() {
   const std::vector<Block> model = blocks(2);
   EXPECT(says([&] { distribute::Shards(model, {.stage = 1}); }, "stage is 1, and must be 2 or 3"));
@@ -349,6 +460,7 @@ const Cases all_parallel = {
     {"shards", shards},
     {"shard_bytes", shard_bytes},
     {"shards_wrongly", shards_wrongly},
+    {"steps_together", steps_together},
     {"pipelines", pipelines},
     {"schedules", schedules},
     {"started", started},

@@ -207,6 +207,7 @@ TEST_CASE("a label of no class is no hit") {
   for (const Metric& metric : {metrics::top_k(1), metrics::top_k(2), metrics::accuracy()}) {
     INFO(metric.name());
     CHECK(metric(scores, tensor({-1, 0})).item<double>() == 0.5);
+    CHECK(metric(scores, tensor({7, 0})).item<double>() == 0.5);
   }
 }
 
@@ -242,6 +243,10 @@ TEST_CASE("a score that is no number is no hit") {
   CHECK(metrics::top_k(1)(scores, tensor({0, 1, 0, 1})).item<double>() == 0.25);
   CHECK(metrics::top_k(2)(scores, tensor({0, 1, 0, 2})).item<double>() == 0.75);
   CHECK(metrics::top_k(3)(scores, tensor({0, 0, 2, 0})).item<double>() == 0.25);
+  CHECK(metrics::accuracy()(scores, tensor({0, 0, 2, 1})).item<double>() == 0.25);
+  CHECK(metrics::accuracy()(scores, one_hot(tensor({0, 0, 2, 1}), 3)).item<double>() == 0.25);
+  for (const Metric& metric : {metrics::accuracy(), metrics::binary_accuracy()})
+    CHECK(metric(tensor({nan, nan, 0.1, 0.9}), tensor({0, 1, 0, 1})).item<double>() == 0.5);
 }
 
 TEST_CASE("sequences") {
@@ -278,9 +283,14 @@ TEST_CASE("metrics say what does not fit, and hold no gradients") {
   CHECK(has(message_of([] { metrics::confusion_matrix(2).update(tensor({0, 5}), tensor({0, 1})); }), "[0, classes)"));
   CHECK(has(message_of([] { metrics::precision({.average = metrics::Average::macro}); }), ".classes"));
   CHECK(has(message_of([] { metrics::top_k(0); }), "1 or more"));
-  for (const Metric& m : {metrics::f1(), metrics::auc(), metrics::binary_accuracy()})
-    CHECK(has(message_of([&] { m.update(tensor({0.2, 0.9}), tensor({0, 2})); }), "{.classes = n}"));
-  CHECK(has(message_of([&] { metrics::f1().update(ones({2, 3}), tensor({0, 1})); }), "{.classes = 3}"));
+  for (const auto& [m, cure] : {std::pair(metrics::f1(), "{.classes = n}"), std::pair(metrics::auc(), "labels == k"),
+                                std::pair(metrics::binary_accuracy(), "accuracy()")}) {
+    const std::string said = message_of([&, &m = m] { m.update(tensor({0.2, 0.9}), tensor({0, 2})); });
+    CHECK(has(said, cure));
+    CHECK(has(said, m.name()));
+    CHECK_FALSE(has(said, "yes or no]"));
+    CHECK(has(message_of([&, &m = m] { m.update(ones({2, 3}), tensor({0, 1})); }), cure));
+  }
   CHECK(
       has(message_of([&] { metrics::calibration_error().update(tensor({{3., -5.}}), tensor({0})); }), "probabilities"));
   CHECK(metrics::f1()(tensor({0.2, 0.9}), tensor({-1, 1})).item<double>() == 1);

@@ -472,6 +472,43 @@ TEST_CASE("SAM steps by the gradients nearby") {
     }
 }
 
+TEST_CASE("a loss scale changes no step of f32, by whichever way the loss comes") {
+  const auto after = [](bool scaled, const auto& step) {
+    Variable w(tensor({1.f, -2.f, 3.f}), "w");
+    nn::SGDOptions options{.learning_rate = 0.1, .clip_norm = 2};
+    if (scaled) options.loss_scale = nn::LossScale();
+    nn::SGD sgd(options);
+    for (int i = 0; i < 3; ++i) step(sgd, w);
+    return w.value();
+  };
+  const auto loss = [](const Variable& w) { return sum(square(w.value()) * w); };
+  const auto same_after = [&](const auto& step) { return array_equal(after(true, step), after(false, step)); };
+  CHECK(same_after([&](nn::SGD& sgd, const Variable& w) {
+    GradientTape tape;
+    const Tensor l = loss(w);
+    sgd.minimize(l, tape, {w});
+  }));
+  CHECK(same_after([&](nn::SGD& sgd, const Variable& w) {
+    GradientTape tape;
+    const Tensor l = loss(w);
+    sgd.apply_gradients(sgd.gradients(l, tape, {w}), {w}, {.clip_norm = 1});
+  }));
+  for (bool adaptive : {false, true})
+    CHECK(same_after([&](nn::SGD& sgd, const Variable& w) {
+      nn::SAM({.adaptive = adaptive}).minimize([&] { return loss(w); }, sgd, {w});
+    }));
+}
+
+TEST_CASE("the first of SAM's gradients may overflow by the loss scale, and the parameters come back") {
+  Variable w(ones({2}, f16), "w");
+  const nn::LossScale scale({.initial = 65536});
+  nn::SGD sgd({.learning_rate = 1, .loss_scale = scale});
+  nn::SAM().minimize([&] { return sum(w.value()); }, sgd, {w});
+  CHECK(array_equal(w, ones({2}, f16)));
+  CHECK(scale.value().item<float>() == 32768);
+  CHECK(sgd.iterations().item<int64_t>() == 0);
+}
+
 TEST_CASE("optimizers are moved, and not copied") {
   static_assert(!std::is_copy_constructible_v<nn::Adam> && std::is_move_constructible_v<nn::Adam>);
   Variable w(ones({2}), "w");
@@ -488,6 +525,9 @@ TEST_CASE("options of optimizers are checked") {
   refused([] { nn::SGD({.accumulate = 0}); }, "accumulate");
   refused([] { nn::SGD({.ema = 1}); }, "ema");
   refused([] { nn::SGD({.clip_norm = -1}); }, "clip_norm");
+  refused([] { nn::SGD({.momentum = 1.5}); }, "momentum");
+  refused([] { nn::RMSprop({.momentum = 2}); }, "momentum");
+  refused([] { nn::LARS({.momentum = 2}); }, "momentum");
   refused([] { nn::NAdam({.momentum_decay = -1}); }, "momentum_decay");
   refused([] { nn::Rprop({.grow = 0.5}); }, "grow");
   refused([] { nn::Adafactor({.power = 1}); }, "power");

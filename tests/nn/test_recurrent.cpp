@@ -177,6 +177,12 @@ TEST_CASE("states to begin with are as many and as large as a cell has, whatever
   says([&] { layer.run(x, {.initial = {h}}); }, {"takes 2 states. got 1"});
   says([&] { layer.run(x, {.initial = {h, zeros({3, 5})}}); }, {"a state is f32[3,5], and must be [2,5]"});
   says([&] { nn::LSTM(5).run(x, {.initial = {h, zeros({2, 4})}}); }, {"a state is f32[2,4], and must be [2,5]"});
+  for (const Tensor& wrong : {tensor({1, 4}), tensor({-1, 2})}) {
+    says([&] { layer.run(x, {.lengths = wrong}); }, {"lengths are from 0 to the number of steps"});
+    const auto traced = function("run", [&](const Tensor& n) { return layer.run(x, {.lengths = n}).output; });
+    traced(tensor({3, 0}));
+    says([&] { traced(wrong); }, {"lengths are from 0 to the number of steps"});
+  }
   says([&] { layer.run(x, {.lengths = tensor({1, 2, 3})}); }, {"lengths are [3], and x is f32[2,3,4]"});
   says([&] { layer.run(x, {.mask = full({3, 2}, true)}); }, {"masks are [3,2], and x is f32[2,3,4]"});
   const Tensor half = h.astype(bf16);

@@ -56,6 +56,7 @@ MISTAKES = [
     ('train::LoopOptions o{.metrics = {"accuracy"}};', "a metric is an object and not its name"),
     ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.fit(x, x);", r"fit\(\) takes a dataset of batches"),
     ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.fit(data::from_tensors(x), 10);", r"fit\(dataset, \{.epochs = 10\}\)"),
+    ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.fit(data::from_tensors(x).batch(2));", r"\{x, x\} for an autoencoder"),
     ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.evaluate(x, x);", r"evaluate\(\) takes a dataset of batches"),
     ("nn::Dense m(1); train::Loop l(m, train::LoopOptions()); l.predict(x);", r"of one tensor call the model"),
     ("train::InputFunction f(data::from_tensors(x));", "an input is a function that makes the dataset"),

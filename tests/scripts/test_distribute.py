@@ -31,7 +31,7 @@ ENV = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFI
 CASES = ["values", "long_sums", "many_ranks", "dtypes", "texts", "groups", "forks", "derivatives", "jax", "compositions", "training",
          "overlap", "many_buckets", "compressed", "tables", "same_bits", "meshes", "layers", "vocabulary",
          "started", "started_wrongly", "overlap_in_graphs", "pipelines", "schedules", "shards", "shard_bytes",
-         "shards_wrongly", "ring", "tokens", "experts", "layouts", "transformer",
+         "shards_wrongly", "steps_together", "ring", "tokens", "experts", "layouts", "transformer",
          "batch_norm", "sharded", "gathered_state", "clusters", "joined_metrics", "loop",
          "uneven_batch_norm", "loop_of_some", "loop_on_mesh", "loop_clipped", "loop_mistakes", "estimator",
          "shared_checkpoint", "shared_manager", "evaluator", "placements", "timeline",

@@ -127,6 +127,7 @@ TEST_CASE("Precision and recall at each threshold") {
   CHECK(has(message_of([&] { log.pr_curve("c", labels, p * 2, 1); }), "0 to 1"));
   CHECK(has(message_of([&] { log.pr_curve("c", labels, p * NAN, 1); }), "0 to 1"));
   CHECK(has(message_of([&] { log.pr_curve("c", labels, zeros({2}), 1); }), "one shape"));
+  CHECK(has(message_of([&] { log.pr_curve("c", full(p.shape(), 2, i64), p, 1); }), "labels == k"));
   CHECK(has(message_of([&] { log.pr_curve("c", labels, p, 1, {.thresholds = 1}); }), "two thresholds"));
 }
 

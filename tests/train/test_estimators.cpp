@@ -76,6 +76,17 @@ TEST_CASE("canned models of tables learn, resume and are exported with their raw
   CHECK(allclose(served(inputs).at("logits"), again.predict(table).at("logits"), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
+TEST_CASE("an estimator's optimizer may scale the loss") {
+  const Table table{{"x", "y"}, {arange(20).astype(f32) / 20, (arange(20) > 10).astype(i64)}};
+  const auto loss = [&](const nn::SGDOptions& sgd) {
+    train::LinearClassifier model({.columns = {numeric("x")}, .optimizer = nn::SGD(sgd), .seed = 1});
+    const auto input = [&] { return data::from_table(table, {.label = "y"}).repeat().batch(5); };
+    model.train(input, {.steps = 40});
+    return model.evaluate(input, 4).at("loss");
+  };
+  CHECK(loss({.learning_rate = 0.1, .loss_scale = nn::LossScale()}) == loss({.learning_rate = 0.1}));
+}
+
 TEST_CASE("an estimator of other widths takes what agrees, or says what does not") {
   const Folder folder;
   const Table table = iris();
@@ -118,6 +129,21 @@ TEST_CASE("an estimator says what it was not given: training, and numbers for it
                   std::to_string(ids.buckets()) + " of them. give indicator(...)"));
   train::DnnClassifier({.columns = {bucketized("age", {18, 30}), indicator(job), embedding(job, 2)}, .wide = {job}});
   train::LinearRegressor({.columns = {job}});
+}
+
+TEST_CASE("errors of an estimator name its class and the call") {
+  CHECK(has(message_of([] { train::DnnClassifier({.columns = {numeric("x")}, .hidden = {4, 0}}); }),
+            "[DnnClassifier] hidden[1] is 0"));
+  train::LinearRegressor model({.columns = {numeric("x")}});
+  const Folder folder;
+  CHECK(has(message_of([&] { model.export_saved_model(folder / "m"); }), "[LinearRegressor.export_saved_model]"));
+  CHECK(has(message_of([&] { model.export_model(folder / "m.rill"); }), "[LinearRegressor.export_model]"));
+  CHECK(has(message_of([&] {
+              model.train(
+                  [] { return data::from_table({{"x", "y"}, {ones({3}), ones({3})}}, {.label = "y"}).batch(1); },
+                  {.steps = -1});
+            }),
+            "[LinearRegressor.train] steps is -1"));
 }
 
 TEST_CASE("train_and_evaluate reads its input on behind each evaluation, and ends with it") {

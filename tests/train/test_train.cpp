@@ -55,6 +55,45 @@ TEST_CASE("traced and eager loops have the same bits") {
   CHECK(traced.second == eager.second);
 }
 
+TEST_CASE("a loss scale changes neither the steps of a loop nor the loss that it tells") {
+  const auto run = [](bool scaled, train::LoopOptions options, int64_t accumulate) {
+    random::seed(4);
+    Net net;
+    nn::AdamOptions adam{.learning_rate = 0.02, .accumulate = accumulate};
+    if (scaled) adam.loss_scale = nn::LossScale();
+    options.loss = sparse_softmax_cross_entropy, options.optimizer = nn::Adam(adam);
+    train::Loop loop(net, options);
+    const train::RateTest rates = loop.find_rate(batches(), {.steps = 5});
+    std::vector<Tensor> seen;
+    const auto look = train::each_epoch([&](train::Run& r) { seen.push_back(r.gradients().at("out/kernel")); });
+    const train::History h = loop.fit(batches(), {.epochs = 3, .progress = false, .callbacks = {look}});
+    for (const double x : rates.losses) seen.push_back(tensor(x));
+    seen.push_back(tensor(h.back().at("loss"))), seen.push_back(net.out.kernel.value());
+    return seen;
+  };
+  for (const bool traced : {true, false})
+    for (const double clip : {0., 0.1})
+      for (const int64_t accumulate : {1, 2}) {
+        INFO(traced << " " << clip << " " << accumulate);
+        const std::vector<Tensor> plain = run(false, {.clip_norm = clip, .traced = traced}, accumulate),
+                                  scaled = run(true, {.clip_norm = clip, .traced = traced}, accumulate);
+        for (size_t i = 0; i < plain.size(); ++i) CHECK(array_equal(plain[i], scaled[i]));
+      }
+}
+
+TEST_CASE("a loop clips the mean gradient of a step, and not of each accumulated batch") {
+  for (const bool by_loop : {true, false})
+    for (const float other : {-9.5f, -0.5f}) {
+      nn::Dense model(1, {.use_bias = false, .kernel_initializer = nn::constant(0)});
+      train::Loop loop(model,
+                       {.loss = [](const Tensor& p, const Tensor&) { return mean(p); },
+                        .optimizer = nn::SGD({.learning_rate = 1, .clip_norm = by_loop ? 0. : 1., .accumulate = 2}),
+                        .clip_norm = by_loop ? 1. : 0.});
+      loop.fit(data::from_tensors(std::pair(tensor({{9.f}, {other}}), ones({2, 1}))).batch(1), {.progress = false});
+      CHECK(model.kernel.value().item<float>() == (other == -9.5f ? 0.25f : -1.f));
+    }
+}
+
 TEST_CASE("every example counts the same, in the last small batch too") {
   nn::Dense model(1, {.use_bias = false});
   train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::SGD({.learning_rate = 0})});
@@ -87,6 +126,25 @@ TEST_CASE("weights of examples and of classes") {
               one.fit(data::from_tensors(std::tuple(x, x(all, slice(0, 1)), w)).batch(6), {.progress = false});
             }),
             "one number"));
+}
+
+TEST_CASE("one trace serves batches with weights, down to one row") {
+  const auto [x, y] = clouds(7);
+  const auto fit = [](const auto& dataset, const train::FitOptions& options) {
+    nn::Dense model(3);
+    train::Loop loop(model, {.loss = sparse_softmax_cross_entropy,
+                             .optimizer = nn::SGD(),
+                             .metrics = {metrics::accuracy(), metrics::f1({.classes = 3})}});
+    loop.fit(dataset, options);
+    loop.evaluate(dataset);
+  };
+  const auto weighted = data::from_tensors(std::tuple(x, y, ones({7}))).batch(3);
+  const auto column = data::from_tensors(std::tuple(x, y, ones({7, 1}))).batch(3);
+  const auto plain = data::from_tensors(std::pair(x, y)).batch(3);
+  CHECK(stderr_of([&] { fit(weighted, {.progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(column, {.progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(plain, {.class_weights = {{0, 2.}}, .progress = false}); }) == "");
+  CHECK(stderr_of([&] { fit(weighted, {.class_weights = {{0, 2.}}, .progress = false}); }) == "");
 }
 
 TEST_CASE("a model that nobody has trained is told of as it is made") {

@@ -58,6 +58,21 @@ TEST_CASE("loops say what is missing or does not fit") {
   CHECK(has(message_of([&] { loop.fit(batches(), {.validation = data::from_tensors(x).batch(4), .progress = false}); }),
             "another type"));
   CHECK(has(message_of([&] { loop.fit(batches(), {.epochs = -1}); }), "epochs"));
+  const auto validated_by = [&](const auto& validation) {
+    return message_of([&] { loop.fit(batches(), {.validation = validation, .progress = false}); });
+  };
+  CHECK(has(validated_by(batches().take(0)), "the validation data has no elements"));
+  CHECK(has(validated_by(data::from_tensors(std::pair(x, y))), "the validation data's elements are single examples"));
+  CHECK(has(
+      message_of([&] { train::Loop(model, {.loss = mean_squared_error, .optimizer = nn::Adam(), .compute = i32}); }),
+      "compute is i32"));
+  for (const std::string& said :
+       {message_of([] { train::early_stopping({.patience = -1}); }),
+        message_of([] { train::reduce_on_plateau({.factor = 1.5}); }), message_of([] { train::time_limit(0); }),
+        message_of([] { train::stop_on_nan({.every_steps = 0}); }),
+        message_of([] { train::tensorboard("a", {.images_every = 0}); }),
+        message_of([] { train::checkpoint("a", {.keep = -1}); })})
+    CHECK(has(said, "test_train_mistakes.cpp:"));
   // What a mapped function throws comes out of fit().
   auto broken = data::from_tensors(std::pair(x, y)).map([](const Tensor& a, const Tensor& b) {
     if (b.item<int64_t>() == 2) throw std::runtime_error("spoilt");

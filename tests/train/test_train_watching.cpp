@@ -452,6 +452,29 @@ TEST_CASE("histories as text, files and curves") {
   CHECK(has(message_of([&] { h.plot(folder / "none/h.svg"); }), "cannot be written"));
 }
 
+TEST_CASE("names of numbers with commas, quotes and line ends are read back from files") {
+  const Folder folder;
+  const std::vector<std::string> names{"mae, all", "a \"b\"", "two\nlines", " spaces ", "a<b&c"};
+  nn::Dense model(3);
+  train::LoopOptions options{.loss = sparse_softmax_cross_entropy, .optimizer = nn::SGD()};
+  for (const std::string& name : names) options.metrics.push_back(metrics::accuracy().named(name));
+  train::Loop loop(model, options);
+  const train::History h =
+      loop.fit(batches(), {.epochs = 3, .progress = false, .callbacks = {train::csv_log(folder / "log.csv")}});
+  h.write_csv(folder / "h.csv");
+  for (const char* file : {"log.csv", "h.csv"}) {
+    const Table table = read_csv(folder / file);
+    for (const std::string& name : names) CHECK(table.at(name).dim(0) == 3);
+  }
+  train::Study study;
+  study.results.push_back({.trial = {}, .score = 1});
+  study.results[0].trial.values["rate, of a"] = 2;
+  CHECK(study.csv() == "trial,score,budget,\"rate, of a\"\n0,1,1,2\n");
+  h.plot(folder / "h.svg");
+  std::ifstream svg(folder / "h.svg");
+  CHECK(has(std::string((std::istreambuf_iterator<char>(svg)), {}), "a&lt;b&amp;c"));
+}
+
 TEST_CASE("progress goes to stderr, a line an epoch where it is no terminal") {
   nn::Dense model(3);
   train::Loop loop(model, with(nn::Adam()));
