@@ -410,8 +410,7 @@ class Loop {
         StepsOf<T>::has_target || !std::is_same_v<Step, impl::NoStep>,
         "the elements are the model's inputs alone, which predict() takes. to train and to evaluate they need a "
         "target: {x, y}, {x, y, weights} or {{a, b}, y}, and {x, x} for an autoencoder; of others, give the loop a "
-        "step "
-        "of your own");
+        "step of your own");
     impl::Source s = source_of(core_->options().distribute ? shard(dataset, where) : dataset, where, name);
     s.stages = dataset.describe();
     return s;

@@ -36,11 +36,11 @@ static void run() {
   // An element without a second part is its own target.
   Autoencoder model;
   train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::Adam({.learning_rate = 1e-3})});
-  auto batches = data::from_tensors(train).shuffle({.seed = 1}).batch(64);
+  auto batches = data::from_tensors(std::pair(train, train)).shuffle({.seed = 1}).batch(64);
   loop.fit(batches, {.epochs = example::quick ? 1 : 30,
                      .steps_per_epoch = example::quick ? std::optional<int64_t>(3) : std::nullopt,
                      .progress = false});
-  const double error = loop.evaluate(data::from_tensors(test).batch(250)).at("loss");
+  const double error = loop.evaluate(data::from_tensors(std::pair(test, test)).batch(250)).at("loss");
   example::print("mean square of 16 numbers", error,
                  "principal components: " + std::to_string(linear_error(train, test)).substr(0, 6));
   draw(test(0));
