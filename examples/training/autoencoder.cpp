@@ -33,7 +33,7 @@ static void run() {
   const auto input = [](const Tensor& images) { return images.astype(f32).reshape({-1, 784}) / 255; };
   const Tensor train = input(mnist.train_images), test = input(mnist.test_images);
 
-  // An element without a second part is its own target.
+  // Its input is its target.
   Autoencoder model;
   train::Loop loop(model, {.loss = mean_squared_error, .optimizer = nn::Adam({.learning_rate = 1e-3})});
   auto batches = data::from_tensors(std::pair(train, train)).shuffle({.seed = 1}).batch(64);
