@@ -139,12 +139,12 @@ void check_argument(std::string_view op, const Tensor& t, DType dtype, const Whe
         t, where);
 }
 
-bool loses_digits(const Tensor& t, DType dtype) {
+bool loses_digits(const Tensor& t, DType dtype, bool whole) {
   if (!is_scalar(t) || is_complex(dtype) || dtype == DType::string) return false;
   if (is_complex(t.dtype())) return t.item<std::complex<double>>().imag() != 0;
   if (!is_floating(t.dtype()) || !is_integer(dtype)) return false;
   const double number = t.item<double>();
-  return number != std::trunc(number) || !holds(dtype, number);
+  return (whole && number != std::trunc(number)) || !holds(dtype, number);
 }
 
 Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where, bool weak) {
@@ -290,7 +290,7 @@ void check_fits(std::string_view op, const Tensor& value, DType dtype, const Whe
                      dtype == DType::string ? "give a string; strings::as_string(...) makes one of a number"
                                             : "strings::to_number(...) reads numbers"),
          where);
-  elementwise::check_argument(op, value, dtype, where, false);
+  if (is_integer(value.dtype())) elementwise::check_argument(op, value, dtype, where, false);
   if (!elementwise::overflows(value, dtype)) return;
   std::string number;
   if (Dim size; is_open_size(value, size)) number = fmt::format("{}", size);

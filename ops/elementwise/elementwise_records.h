@@ -21,8 +21,9 @@ bool may_overflow(const Tensor& t, DType dtype);
 // Where `t` is a C++ number that a traced function has as an argument, the graph checks at each run that the integer dtype
 // `dtype` holds it; with `whole`, that nothing is cut from it either.
 void check_argument(std::string_view op, const Tensor& t, DType dtype, const Where& where, bool whole);
-// Whether `t` is a floating or complex C++ number that `dtype` would cut: to a whole one, to its range, or to a real one.
-bool loses_digits(const Tensor& t, DType dtype);
+// Whether `t` is a floating or complex C++ number that `dtype` would cut: to its range, to a real one or, with `whole`, to
+// a whole one.
+bool loses_digits(const Tensor& t, DType dtype, bool whole);
 // A scalar or tensor as `dtype` on `device`, for an operand of an elementwise op: C++ scalars move, tensors do not.
 // Throws, as numpy does, if a C++ integer overflows(); `op` is for the message. With `weak`, for an op on C++
 // numbers only, it stays weak.

@@ -266,9 +266,9 @@ void check_value(const Tensor& value, const Tensor& base, const Shape& chosen, c
 Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, ScatterMode mode, const Where& where) {
   CallerScope caller(where);
   check_fits("at", value, base.dtype(), where);
-  if (value.is_symbolic() && is_floating(value.dtype()))
-    elementwise::check_argument("at", value, base.dtype(), where, true);
-  if (elementwise::loses_digits(value, base.dtype()))
+  const bool whole = mode != ScatterMode::set;  // which cuts a fraction off, as numpy does
+  if (is_floating(value.dtype())) elementwise::check_argument("at", value, base.dtype(), where, whole);
+  if (elementwise::loses_digits(value, base.dtype(), whole))
     fail("at",
          fmt::format("a tensor of {} cannot hold {}. convert the tensor with astype(), or the value, which cuts it",
                      name(base.dtype()), to_string(value)),

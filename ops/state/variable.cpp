@@ -59,7 +59,7 @@ Tensor fitted(const VariableState& v, const Tensor& value, const Shape& shape, s
   if (value.is_symbolic() && executing_eagerly() && !compute_delayed(value))
     fail_foreign(op, fmt::format("the value for variable '{}'", v.name), value, where);
   Tensor t = value;
-  if (elementwise::overflows(t, v.spec.dtype) || elementwise::loses_digits(t, v.spec.dtype))
+  if (elementwise::overflows(t, v.spec.dtype) || elementwise::loses_digits(t, v.spec.dtype, true))
     fail(op,
          fmt::format("variable '{}' is {}, which cannot hold {}. give it a wider dtype, or convert the value with "
                      "astype({}), which {}",

@@ -194,8 +194,6 @@ Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& option
   FillValue constant;
   require_dtype("full", dtype, where);
   check_fits("full", value, dtype, where);
-  if (is_constant_scalar(value) && is_floating(value.dtype()) && !holds(dtype, value.item<double>()))
-    fail_unheld("full", fmt::format("{}", value.item<double>()), dtype, where);
   if (constant_fill(value, dtype, constant))
     return filled(shape, dtype, options.device.value_or(default_device()), constant, where);
   CallerScope caller(where);
