@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rill/autodiff/jacobians.h"
 #include "rill/ops/ops.h"
 
 namespace rill::detail {
@@ -15,11 +16,7 @@ Tensor fresh(std::string_view op, const Tensor& x, const Where& where) {
 
 void WatchLeaves::argument(Tensor& t) {
   t = fresh(op_, t, where_);
-  if (!is_differentiable(t.dtype()))
-    fail(op_,
-         fmt::format("the argument is {}, which has no derivative: give a floating or complex tensor",
-                     to_string(t.spec())),
-         where_);
+  require_jacobian(op_, t, "the argument", where_);
   tape_.watch(t, where_);
   sources.emplace_back(t);
 }

@@ -79,8 +79,8 @@ class Pipeline {
   // The loss of the batch, on all stages, and its gradients by this stage's variables, undefined if the loss does not
   // depend on them. `x` [batch, ...] is only read by the first stage, `y` [batch, ...] by the last; `loss` returns the
   // mean over a micro-batch, a number. An optimizer's step of these variables is one of all stages: of its clip_norm, of
-  // skip_not_finite and of a loss_scale, with which `loss` gives the scaled loss. Throws if the batch is not a multiple of the micro-batches, stages have
-  // different numbers of them, or a stage returns no floating tensor.
+  // skip_not_finite and of a loss_scale, with which `loss` gives the scaled loss. Throws if the batch is not a multiple of
+  // the micro-batches, stages have different numbers of them, or a stage returns no floating tensor.
   std::pair<Tensor, std::vector<Tensor>> gradients(const Stage& stage, const Loss& loss,
                                                    const std::vector<Variable>& variables, const Tensor& x,
                                                    const Tensor& y, Where where = Where::current()) const;

@@ -466,9 +466,11 @@ Tensor Optimizer::Step::all_finite(const std::vector<Given>& given) const {
 Tensor Optimizer::Step::norm(const std::vector<Given>& given) const {
   if (!is_shared()) return Tensor();
   std::vector<Gradient> gradients(parameters.size());
+  std::unordered_map<const VariableState*, const Given*> by_variable;
+  for (const Given& g : given) by_variable.emplace(&g.variable.state(), &g);
   for (size_t i = 0; i < parameters.size(); ++i)
-    for (const Given& g : given)
-      if (&g.variable.state() == &parameters[i].state()) gradients[i] = g.values;
+    if (const auto at = by_variable.find(&parameters[i].state()); at != by_variable.end())
+      gradients[i] = at->second->values;
   Tensor squares = full({}, 0, {.dtype = f64, .device = parameters[0].device()});
   if (parts) squares = parts->square_of_norm(gradients, parameters);
   else if (!given.empty()) squares = square(astype(global_norm(gradients), f64));

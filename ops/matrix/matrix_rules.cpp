@@ -52,6 +52,11 @@ Tensor as_diagonal(const Tensor& x) {
   return where(on, expand_dims(x, -1), zeros({}, {x.dtype(), x.device()}));
 }
 
+Tensor over_gaps(const Tensor& x, const Tensor& y, const Tensor& arrived) {
+  const Tensor none = logical_and(logical_not(arrived), y == 0);
+  return where(none, 0, x / where(none, 1, y));
+}
+Tensor over_gaps(const Tensor& x, const Tensor& y) { return over_gaps(x, y, x != 0); }
 Tensor operand(std::string_view op, const Tensor& x, const Where& where) {
   require_operand(op, x, where);
   return elementwise::as_floating(x, where);

@@ -31,6 +31,12 @@ Tensor halved_diagonal(const Tensor& x);
 Tensor as_diagonal(const Tensor& x);
 // The identity, [..., n, n] for a square x like that, of its dtype.
 Tensor identity_like(const Tensor& x);
+// x / y, and 0 where y is 0 and nothing has arrived: vectors of values that coincide are not unique, and those of singular
+// values of 0 neither, but a function of the values alone, or of other vectors, does not mind. Where something has arrived
+// and x is 0 all the same, it has cancelled, and nobody knows the limit: 0 / 0 stays NaN.
+Tensor over_gaps(const Tensor& x, const Tensor& y, const Tensor& arrived);
+// The same where x itself is what arrives: 0 where both are 0.
+Tensor over_gaps(const Tensor& x, const Tensor& y);
 // x as the kernels take it: floating or complex.
 Tensor operand(std::string_view op, const Tensor& x, const Where& where);
 // Both in one dtype, with the same leading axes, `core` axes at the end of b left as they are.

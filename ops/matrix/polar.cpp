@@ -10,12 +10,6 @@ namespace {
 
 using namespace matrix_rules;
 
-// x / y, and 0 where both are 0.
-Tensor over(const Tensor& x, const Tensor& y) {
-  const Tensor none = logical_and(x == 0, y == 0);
-  return where(none, 0, x / where(none, 1, y));
-}
-
 // What both gradients are made of: the factors of x, and s[i] + s[j] at [i, j].
 struct Factors {
   linalg::Svd f;
@@ -32,16 +26,16 @@ struct Factors {
 Tensors unitary_vjp(const VjpArgs& args) {
   const Factors x(args.in[1]);
   const Tensor &g = args.cotangent[0], gv = matmul(g, x.v), gu = matmul(x.u_h, g), inner = matmul(gu, x.v);
-  const Tensor turned = over(inner - adjoint(inner), x.sums);
-  const Tensor below = over(gv - matmul(x.f.u, inner), expand_dims(x.f.s, -2));
-  const Tensor beside = over(gu - matmul(inner, x.f.vh), expand_dims(x.f.s, -1));
+  const Tensor turned = over_gaps(inner - adjoint(inner), x.sums);
+  const Tensor below = over_gaps(gv - matmul(x.f.u, inner), expand_dims(x.f.s, -2));
+  const Tensor beside = over_gaps(gu - matmul(inner, x.f.vh), expand_dims(x.f.s, -1));
   return {Tensor(), matmul(matmul(x.f.u, turned) + below, x.f.vh) + matmul(x.f.u, beside)};
 }
 // From p p = H(x) x: sums * dp = s d + H(s d) there, and H(u) dx where dx leaves the range of v.
 Tensors positive_vjp(const VjpArgs& args) {
   const Factors x(args.in[1]);
   const Tensor &g = args.cotangent[0], both = g + adjoint(g), in_v = matmul(x.f.vh, both), inner = matmul(in_v, x.v);
-  const Tensor scaled = over(expand_dims(x.f.s, -1) * inner, x.sums);
+  const Tensor scaled = over_gaps(expand_dims(x.f.s, -1) * inner, x.sums);
   return {Tensor(), matmul(x.f.u, matmul(scaled, x.f.vh) + in_v - matmul(inner, x.f.vh))};
 }
 

@@ -16,14 +16,6 @@ using namespace matrix_rules;
 
 extern const Op svd_op, eigh_op;
 
-// x / y, and 0 where y is 0 and nothing has arrived: vectors of values that coincide are not unique, and those of singular
-// values of 0 neither, but a function of the values alone, or of other vectors, does not mind. Where something has arrived
-// and x is 0 all the same, it has cancelled, and nobody knows the limit: 0 / 0 stays NaN.
-Tensor over_gaps(const Tensor& x, const Tensor& y, const Tensor& arrived) {
-  const Tensor none = logical_and(logical_not(arrived), y == 0);
-  return where(none, 0, x / where(none, 1, y));
-}
-Tensor over_gaps(const Tensor& x, const Tensor& y) { return over_gaps(x, y, x != 0); }
 // x with zeros on the diagonal.
 Tensor off_diagonal(const Tensor& x) { return x * (1 - identity_like(x)); }
 // x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
