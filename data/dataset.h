@@ -109,7 +109,7 @@ class Dataset {
           where));
     else return *this;
   }
-  // Options that were given by their places: none of these compiles, and each says how it is written.
+  // Options passed by position: none of these compiles, and each says how it is written.
   template <class F, std::integral N>
   Dataset map(F, N) const {
     static_assert(!sizeof(N), "on how many threads is an option: map(f, {.threads = 4})");

@@ -265,6 +265,8 @@ class Reader:
             if not public:
                 continue
             kind, name = ("member", "") if is_enum else classify(text, scope)
+            if body and re.match(r"\{\s*static_assert\(!sizeof", self.code[body[0]:body[1]]):
+                kind, name = "other", ""  # it never compiles: its message says how the call is written
             lines, first = self.comment_above(line)
             if lines:
                 run = [lines, [], last]
