@@ -173,3 +173,24 @@ TEST_CASE("and where OpenMP gives other threads than are asked for") {
     CHECK(status == 0);
   }
 }
+
+TEST_CASE("strides greater than their input") {
+  const Guards guards;
+  const auto whole = [](const Shape& shape, uint64_t seed) {
+    return round(random::normal(shape, {.dtype = f64, .key = random::Key(seed)}));
+  };
+  for (const int64_t size : {7, 8, 9, 16, 21})
+    for (const int64_t stride : {size, size + 1, 2 * size + 1})
+      for (const int64_t window : {2, 3, 6})
+        for (const int64_t channels : {1, 3}) {
+          ConvParams p{};
+          p.strides = {1, stride}, p.dilation = {1, 1}, p.pads_lo = {0, 2}, p.pads_hi = {0, 1};
+          p.groups = 1, p.layout = Layout::nhwc, p.sizes = {2, window};
+          const Tensor x = whole({2, 3, size, channels}, 1);
+          const Tensor g = whole({2, 2, (size + 3 - window) / stride + 1, 30}, 2);
+          INFO("size " << size << " stride " << stride << " window " << window << " channels " << channels);
+          for (const DType d : {bf16, f16, f32})  // sums of whole numbers are exact
+            CHECK(array_equal(conv_grad_weight(x.astype(d), g.astype(d), p), conv_grad_weight(x, g, p).astype(d)));
+        }
+  CHECK(host_memory::damaged_blocks() == 0);
+}

@@ -33,6 +33,7 @@ bool is_padded_and_left(const Sliding& s) {
 bool is_wrong(ConvResult which, DType dtype, const Sliding& s) {
   if (which == ConvResult::weight && is_padded_around(s)) return true;
   if (which == ConvResult::forward && is_half(dtype) && is_padded_and_left(s)) return true;
+  if (which == ConvResult::weight && is_half(dtype) && s.stride[2] > s.in[2]) return true;
   constexpr int64_t most_lanes = 16;
   const auto is_one = [](int64_t n) { return n == 1; };
   return which == ConvResult::weight && s.in_channels / s.groups < most_lanes &&

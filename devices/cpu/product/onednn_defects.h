@@ -43,6 +43,9 @@
 //    within it ends behind it: bf16 misses taps or meets them twice, and f32 reads and writes outside its memory. Seen in
 //    3.2 on AVX-512; no report found. is_wrong() refuses some that are right. Test: tests/ops/test_conv.cpp, "windows as
 //    deep as their input".
+// 14. The weight gradient of bf16 of one input channel, where the stride along the last axis is greater than the input,
+//    reads outside its memory. Seen in 3.2 on AVX-512 with bf16; no report found. is_wrong() refuses it for any number
+//    of channels. Test: tests/ops/test_conv_fuzz.cpp, "strides greater than their input".
 //
 // What rill reads from the names of implementations, is_reference() and adds_up_like(), is held against what they do by
 // the test "names of implementations", in whichever version it runs.
