@@ -249,6 +249,7 @@ int64_t offset_of(const Tensor& t, bool dense, int64_t i) {
 // not allocate once it has begun.
 
 constexpr int64_t index_block = 256;  // indices that are read at a time
+constexpr int64_t rows_ahead = 32;    // that are prefetched when they are gathered
 
 // out[j] = index `begin` + j as a row of x, counted from the back if it is negative; a number outside of [0, rows) if
 // there is no such row.
@@ -351,45 +352,38 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
   const bool dense = index.is_contiguous();
   std::atomic<bool> outside{false};
   parallel_for(index.size(), std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t b, int64_t e) {
-    // Rows are prefetched one block ahead.
-    int64_t blocks[2][index_block];
-    bool inside[2];
+    // The rows of a block, and the first of the next behind them: rows are prefetched that far ahead.
+    int64_t row[index_block + rows_ahead];
+    const auto read = [&](int64_t begin, int64_t n, int64_t* to) {
+      const int64_t left = std::clamp<int64_t>(e - begin, 0, n);
+      read_rows(index, dense, begin, left, rows, to);
+      std::fill(to + left, to + n, 0);
+      return skips || are_rows(to, left, rows);
+    };
     // GCC treats calls of a function that only prefetches as free of effects, and drops them unless they are inlined
     // first.
-    const auto fetch = [&](int64_t row) __attribute__((always_inline)) {
-      if (uint64_t(row) < uint64_t(rows)) __builtin_prefetch(x + row * stride);
+    const auto fetch = [&](int64_t i) __attribute__((always_inline)) {
+      if (uint64_t(i) < uint64_t(rows)) __builtin_prefetch(x + i * stride);
     };
-    const auto read = [&](int64_t begin, int64_t at) {
-      const int64_t n = std::min(index_block, e - begin);
-      if (n <= 0) return;
-      read_rows(index, dense, begin, n, rows, blocks[at]);
-      inside[at] = are_rows(blocks[at], n, rows);
-      std::fill(blocks[at] + n, blocks[at] + index_block, 0);
-    };
-    read(b, 0);
-    for (int64_t j = 0; j < std::min(index_block, e - b); ++j) fetch(blocks[0][j]);
-    int64_t at = 0;
-    for (int64_t begin = b; begin < e; begin += index_block, at = 1 - at) {
-      read(begin + index_block, 1 - at);
-      const int64_t n = std::min(index_block, e - begin), *row = blocks[at],
-                    *next = begin + index_block < e ? blocks[1 - at] : row;
-      T* to = out + begin * width;
-      if (!inside[at] && !skips) {
+    bool inside = read(b, rows_ahead, row);
+    for (int64_t j = 0; j < rows_ahead; ++j) fetch(row[j]);
+    for (int64_t begin = b; begin < e; begin += index_block) {
+      inside = inside && read(begin + rows_ahead, index_block, row + rows_ahead);
+      if (!inside) {
         outside = true;
         return;
       }
-      if (inside[at] && width == 1) {
-        for (int64_t j = 0; j < n; ++j) {
-          fetch(next[j]);
-          to[j] = x[row[j] * stride];
+      const int64_t n = std::min(index_block, e - begin);
+      T* to = out + begin * width;
+      if (width == 1 && !skips)
+        for (int64_t j = 0; j < n; ++j) fetch(row[j + rows_ahead]), to[j] = x[row[j] * stride];
+      else
+        for (int64_t j = 0; j < n; ++j, to += width) {
+          fetch(row[j + rows_ahead]);
+          if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
+          else copy_dense(x + row[j] * stride, to, size_t(width));
         }
-        continue;
-      }
-      for (int64_t j = 0; j < n; ++j, to += width) {
-        fetch(next[j]);
-        if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
-        else copy_dense(x + row[j] * stride, to, size_t(width));
-      }
+      std::copy_n(row + index_block, rows_ahead, row);
     }
   });
   if (outside) require_rows(index, dense, rows);
