@@ -118,7 +118,7 @@ def last_line(done):
 
 # --- Networks --------------------------------------------------------------------------------------------------------
 
-FORMATS = ROOT / ".deps" / "formats" / "bin" / "python"  # ./dev test makes it; it has onnx and onnxruntime
+FORMATS = ROOT / ".deps" / "formats" / "bin" / "python"  # `./dev bench` and `./dev test` make it; it has onnx and onnxruntime
 
 
 def make_networks(build):
@@ -126,7 +126,9 @@ def make_networks(build):
     folder, script = (build / "networks").resolve(), ROOT / "tests" / "fixtures" / "onnx" / "networks.py"
     ENV["RILL_BENCH_NETWORKS"] = str(folder)
     made = folder / "made"
-    if FORMATS.exists() and (not made.exists() or made.read_text().split() != list(NETWORKS)):
+    if not FORMATS.exists():
+        return print(f"onnx, which writes the networks of the rows onnx_*, is not installed in {FORMATS}", file=sys.stderr)
+    if not made.exists() or made.read_text().split() != list(NETWORKS):
         subprocess.run([FORMATS, script, folder], check=True)
         made.write_text("\n".join(NETWORKS))
 

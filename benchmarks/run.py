@@ -3,13 +3,14 @@
 
   --build DIR    where rill was built (default: build)
   --peers        measure torch, torch.compile, libtorch, JAX and TensorFlow too (.deps/peers; installed on first use);
-                 the rows onnx_* always measure onnxruntime, where ./dev test has installed it (.deps/formats)
+                 the rows onnx_* always measure onnxruntime (.deps/formats)
   --rounds N     how often each row goes round all libraries (default 3); the table shows medians over the rounds
   --tries N      how often a measurement is repeated when other programs took processor time meanwhile (default 4)
   --isa NAME     every library that can be is held down to these vector instructions (avx2); a report of its own
   --markdown     print the table as docs/benchmarks.md has it
   --show         measure nothing; print what DIR/bench.json holds
-  --check        measure nothing; say whether there are such rows, and which examples they run
+  --check        measure nothing; say whether there are such rows, which examples they run, and `formats` where onnx
+                 writes their files
 
 Results are merged into DIR/bench.json row by row, so that a run of a few rows refreshes these and keeps the others. A row
 goes round everybody (ours, the limits, each peer, ours again, ...) before the next one starts, for the machine drifts by
@@ -188,8 +189,9 @@ def main():
     if unknown:
         parser.error(f"no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
     asked = [row for row in ROWS if row.name in args.rows or not args.rows]
+    networks = [row for row in asked if row.name.startswith("onnx_") or row.name in BUSY_NETWORKS]
     if args.check:
-        return print(*(EXAMPLES[row.name] for row in asked if row.name in EXAMPLES))
+        return print(*(EXAMPLES[row.name] for row in asked if row.name in EXAMPLES), *(["formats"] if networks else []))
 
     path = args.build / (f"bench-{args.isa}.json" if args.isa else "bench.json")
     ENV.update(HELD_DOWN.get(args.isa, {}))
@@ -197,7 +199,6 @@ def main():
     if not args.show:
         if not shutil.which("strip") and any(row.name == "core_size" for row in asked):
             parser.error("row core_size needs `strip` (Debian: binutils)")
-        networks = [row for row in asked if row.name.startswith("onnx_") or row.name in BUSY_NETWORKS]
         if networks:
             make_networks(args.build)
         if args.peers and len(networks) < len(asked):

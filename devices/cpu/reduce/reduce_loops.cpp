@@ -137,6 +137,15 @@ void merge(T* acc, const T* x, int64_t width) {
   for (; c < width; ++c) hn::StoreU(R::combine(one, hn::LoadU(one, acc + c), hn::LoadU(one, x + c)), one, acc + c);
 }
 
+template <class R, int count, class V, class T>
+HWY_INLINE void store_sum_of_four(const V (&sum)[4][count], T* acc) {
+  const Tag<T> d;
+  RILL_UNROLL for (int v = 0; v < count; ++v) {
+    const auto y = R::combine(d, R::combine(d, sum[0][v], sum[1][v]), R::combine(d, sum[2][v], sum[3][v]));
+    hn::StoreU(y, d, acc + v * int64_t(hn::MaxLanes(d)));
+  }
+}
+
 template <class R, bool fetches, class T>
 void four_blocks(const T* x, T* acc) {
   const Tag<T> d;
@@ -159,10 +168,31 @@ void four_blocks(const T* x, T* acc) {
         }
       }
     }
-    RILL_UNROLL for (int v = 0; v < together; ++v) {
-      const auto y = R::combine(d, R::combine(d, sum[0][v], sum[1][v]), R::combine(d, sum[2][v], sum[3][v]));
-      hn::StoreU(y, d, acc + c + v * lanes);
+    store_sum_of_four<R>(sum, acc + c);
+  }
+}
+
+// The same, one block after another: in memory that is read for the first time, the additions of one block take less
+// time than its loads, and one stream is fetched faster than four.
+template <class R, class T>
+void four_blocks_in_turn(const T* x, T* acc) {
+  const Tag<T> d;
+  constexpr int64_t lanes = hn::MaxLanes(Tag<T>()), rows = 32, size = rows * min_row_width;
+  constexpr int together = int(std::min<int64_t>(4, min_row_width / lanes));
+  for (int64_t c = 0; c < min_row_width; c += together * lanes) {
+    hn::VFromD<Tag<T>> sum[4][together];
+    RILL_UNROLL for (int b = 0; b < 4; ++b) {
+      const T* row = x + b * size + c;
+      RILL_UNROLL for (int v = 0; v < together; ++v) sum[b][v] = hn::LoadU(d, row + v * lanes);
+      for (int64_t r = 1; r < rows; ++r) {
+        row += min_row_width;
+        RILL_UNROLL for (int v = 0; v < together; ++v) {
+          sum[b][v] = R::combine(d, sum[b][v], hn::LoadU(d, row + v * lanes));
+          __builtin_prefetch(row + size + v * lanes, 0, 2);  // hardware stops at the end of a page
+        }
+      }
     }
+    store_sum_of_four<R>(sum, acc + c);
   }
 }
 
@@ -416,8 +446,8 @@ template <class R, class T>
 ReduceLoops<T> loops() {
   const auto few = four_blocks<R, true, T>;
   auto in_long_runs = few;
-  if constexpr (std::is_floating_point_v<T>)
-    if (is_first_cache_large()) in_long_runs = four_blocks<R, false, T>;
+  if (!is_first_cache_large()) in_long_runs = four_blocks_in_turn<R, T>;
+  else if constexpr (std::is_floating_point_v<T>) in_long_runs = four_blocks<R, false, T>;
   return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, few, R::template identity<T>(), in_long_runs};
 }
 
