@@ -366,7 +366,7 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
       if (uint64_t(i) < uint64_t(rows)) __builtin_prefetch(x + i * stride);
     };
     bool inside = read(b, rows_ahead, row);
-    for (int64_t j = 0; j < rows_ahead; ++j) fetch(row[j]);
+    for (int64_t j = 0; j < std::min(rows_ahead, e - b); ++j) fetch(row[j]);
     for (int64_t begin = b; begin < e; begin += index_block) {
       inside = inside && read(begin + rows_ahead, index_block, row + rows_ahead);
       if (!inside) {

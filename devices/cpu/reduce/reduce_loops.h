@@ -9,6 +9,9 @@ namespace rill::cpu {
 
 // A row that is passed to these loops has at least this many columns, a multiple of every vector's width.
 inline constexpr int64_t min_row_width = 32;
+inline constexpr int64_t rows_per_block = 32;
+// A dense row of up to this many elements is one block: loops.lines() does all of its tree.
+inline constexpr int64_t longest_line = rows_per_block * min_row_width;
 
 template <class T>
 struct ReduceLoops {

@@ -33,9 +33,6 @@
 
 namespace rill::cpu {
 
-constexpr int64_t rows_per_block = 32;
-// A dense row of up to this many elements is one block: loops.lines() does all of its tree.
-constexpr int64_t longest_line = rows_per_block * min_row_width;
 constexpr int64_t strip_columns = 512;  // whose accumulators stay in the L1 cache
 constexpr int64_t widest_strip = 2 * strip_columns;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
